@@ -1,0 +1,36 @@
+"""What went wrong, said so that it can be mended: the rule, the place, the value, how often."""
+
+from __future__ import annotations
+
+
+class ModelError(ValueError):
+    """A model breaks a rule.
+
+    The message reads ``rule; place value (count of total noun)``, for example
+    ``transition rows must sum to 1; stock=3, regime=0, order=8 sums to 0.97 (1 of 4,125 rows)``.
+    """
+
+    def __init__(
+        self,
+        rule: str,
+        place: str = "",
+        value: str = "",
+        count: int | None = None,
+        total: int | None = None,
+        noun: str = "places",
+    ) -> None:
+        self.rule, self.place, self.value = rule, place, value
+        self.count, self.total = count, total
+        found = " ".join(part for part in (place, value) if part)
+        message = f"{rule}; {found}" if found else rule
+        if count is not None:
+            message += f" ({count:,} of {total:,} {noun})" if total is not None else f" ({count:,})"
+        super().__init__(message)
+
+
+class NotConverged(RuntimeError):
+    """A limit was reached before the tolerance; ``partial`` holds what there is."""
+
+    def __init__(self, message: str, partial: object = None) -> None:
+        super().__init__(message)
+        self.partial = partial

@@ -1,0 +1,111 @@
+"""What happens in one period, behind one small interface.
+
+For an array ``w`` over next states, and every state ``s`` and action ``a``,
+
+    backup(w)[s, a] = r(s, a) + sum_s' P(s' | s, a) w(s').
+
+Solvers, policy evaluation, occupancy and simulation see no more than this. It comes in two halves:
+what no action touches is done once (``tail``), the rest once per action (``head``), so that a
+maximum over actions never stores states x actions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+
+class Program(Protocol):
+    """The compiled side of dynamics: hashable structure, with the numbers passed in as arrays.
+
+    Two models of one structure and shape share a program, and so share compiled code.
+    """
+
+    n_actions: int
+
+    def tail(self, arrays, w_S, pay: bool):
+        """The part of the backward pass that no action touches."""
+        ...
+
+    def head(self, arrays, w, action, pay: bool):
+        """The rest of the backward pass, for one action: an array over states."""
+        ...
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Dynamics ready for the engine."""
+
+    program: Program
+    arrays: object
+
+
+@dataclass(frozen=True)
+class Steps:
+    """One transition each of n independent walkers."""
+
+    states: NDArray[np.int64]  # (n,) where they arrive
+    rewards: NDArray[np.float64]  # (n,) what was paid on the way
+    ended: NDArray[np.bool_]  # (n,) whether the process stopped
+
+
+@dataclass(frozen=True)
+class Mass:
+    """Bounds on the probability of going on, over all rows: ``low <= sum_s' P(s'|s,a) <= high``.
+
+    Both are 1 up to rounding, except that a model that can end has ``low`` below 1.
+    """
+
+    low: float
+    high: float
+
+
+class Dynamics(ABC):
+    """Transition law and rewards of an MDP on a grid."""
+
+    shape: tuple[int, ...]
+    n_actions: int
+
+    @property
+    @abstractmethod
+    def mass(self) -> Mass: ...
+
+    @property
+    @abstractmethod
+    def terms(self) -> int:
+        """Most floating-point additions and products behind one number of a backup."""
+
+    @property
+    @abstractmethod
+    def reward_scale(self) -> float:
+        """An upper bound on the size of any reward, and of any partial sum of stage rewards."""
+
+    @abstractmethod
+    def lower(self) -> Lowered:
+        """Program and arrays for the compiled engine (imports JAX)."""
+
+    @abstractmethod
+    def to_sparse(self) -> list[sp.csr_array]:
+        """One (S, S) matrix for each action: ``P_a[s, s']``."""
+
+    @abstractmethod
+    def expected_reward(self) -> NDArray[np.float64]:
+        """(S, A) expected one-period reward."""
+
+    @abstractmethod
+    def step(
+        self, states: NDArray[np.int64], actions: NDArray[np.int64], rng: np.random.Generator
+    ) -> Steps:
+        """Sample one period from each (state, action)."""
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        return self.lower()

@@ -1,0 +1,370 @@
+"""The model: a finite discounted Markov decision process on a grid.
+
+    maximise  E[ sum_t discount^t r(s_t, a_t) ],   s_{t+1} ~ P(. | s_t, a_t),  a_t feasible in s_t.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.errors import ModelError
+from tessella.grid import StateGrid
+from tessella.mdp.dynamics import Dynamics
+from tessella.mdp.policy import Policy, checked_actions
+from tessella.mdp.scope import Scope, call
+from tessella.mdp.stages import Noise, Stage
+from tessella.mdp.staged import Staged
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from tessella.mdp.arrays import Layout
+
+Feasible = ArrayLike | Callable[..., ArrayLike] | None
+
+
+@dataclass(frozen=True)
+class SparseModel:
+    """A model as plain arrays, for cross-checks and other tools."""
+
+    transition: list[sp.csr_array]  # A matrices (S, S)
+    reward: NDArray[np.float64]  # (S, A), -inf where infeasible
+    feasible: NDArray[np.bool_]  # (S, A)
+    discount: float
+
+
+@dataclass(frozen=True, eq=False)
+class MDP:
+    """A Markov decision process.
+
+    Attributes:
+        grid: the states.
+        actions: names or values of the actions.
+        discount: in [0, 1).
+        dynamics: transition law and rewards.
+        feasible: (S, A) mask, or None when every action is feasible everywhere.
+        action_name: what an action is called: ``order``.
+        name: what the model is called.
+        parameters: the numbers it was made from, kept with saved results.
+    """
+
+    grid: StateGrid
+    actions: tuple
+    discount: float
+    dynamics: Dynamics
+    feasible: NDArray[np.bool_] | None = None
+    action_name: str = "action"
+    name: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "discount", _discount(self.discount))
+        feasible = _feasible(self)
+        object.__setattr__(self, "feasible", feasible)
+
+    @staticmethod
+    def staged(
+        grid: StateGrid | Mapping[str, Sequence],
+        actions: Sequence,
+        discount: float,
+        stages: Sequence[Stage],
+        *,
+        feasible: Feasible = None,
+        action_name: str = "action",
+        name: str = "",
+        parameters: Mapping[str, Any] | None = None,
+    ) -> MDP:
+        """A model told as the events of one period; see ``tessella.mdp.stages``.
+
+        ``feasible`` is a mask (grid shape + actions) or a function of axes and action.
+        """
+        scope = make_scope(grid, actions, action_name)
+        dynamics = Staged.build(scope, stages)
+        return assemble(scope, discount, dynamics, feasible, name, parameters)
+
+    @staticmethod
+    def from_arrays(
+        transition: Any,
+        reward: Any,
+        discount: float,
+        *,
+        layout: Layout = "ASS",
+        grid: StateGrid | Mapping[str, Sequence] | None = None,
+        actions: Sequence | None = None,
+        feasible: Feasible = None,
+        action_name: str = "action",
+        name: str = "",
+        parameters: Mapping[str, Any] | None = None,
+    ) -> MDP:
+        """A model from arrays.
+
+        Args:
+            transition: (A, S, S) with ``layout="ASS"`` (pymdptoolbox), (S, A, S) with ``"SAS"``
+                (QuantEcon), or, with ``"ASS"``, a list of A sparse (S, S) matrices.
+            reward: (S,), (S, A), or by transition in the layout of ``transition``.
+        """
+        from tessella.mdp.arrays import from_arrays
+
+        return from_arrays(
+            transition,
+            reward,
+            discount,
+            layout,
+            grid,
+            actions,
+            feasible,
+            action_name,
+            name,
+            parameters,
+        )
+
+    @staticmethod
+    def from_pairs(
+        states: ArrayLike,
+        choices: ArrayLike,
+        transition: Any,
+        reward: ArrayLike,
+        discount: float,
+        *,
+        grid: StateGrid | Mapping[str, Sequence] | None = None,
+        actions: Sequence | None = None,
+        action_name: str = "action",
+        name: str = "",
+        parameters: Mapping[str, Any] | None = None,
+    ) -> MDP:
+        """A model from its L feasible (state, action) pairs, as QuantEcon lists them.
+
+        Args:
+            states: (L,) state index of each pair.
+            choices: (L,) action index of each pair; pairs that are not listed are infeasible.
+            transition: (L, S), dense or sparse.
+            reward: (L,).
+        """
+        from tessella.mdp.arrays import from_pairs
+
+        return from_pairs(
+            states,
+            choices,
+            transition,
+            reward,
+            discount,
+            grid,
+            actions,
+            action_name,
+            name,
+            parameters,
+        )
+
+    @staticmethod
+    def from_step(
+        step: Callable[..., tuple[Mapping[str, ArrayLike], ArrayLike]],
+        grid: StateGrid | Mapping[str, Sequence],
+        actions: Sequence,
+        discount: float,
+        noise: Sequence[Noise] | Noise = (),
+        *,
+        feasible: Feasible = None,
+        action_name: str = "action",
+        name: str = "",
+        parameters: Mapping[str, Any] | None = None,
+    ) -> MDP:
+        """A model from ``step(...) -> (next coordinates by name, reward)``.
+
+        ``step`` is vectorised and names what it needs: axes, the action, the noises. Several noises
+        are independent of one another given state and action.
+        """
+        from tessella.mdp.step import from_step
+
+        return from_step(
+            step,
+            make_scope(grid, actions, action_name),
+            discount,
+            noise,
+            feasible,
+            name,
+            parameters,
+        )
+
+    @staticmethod
+    def from_gymnasium(env: Any, discount: float, *, name: str = "") -> MDP:
+        """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
+        from tessella.mdp.gymnasium import from_gymnasium
+
+        return from_gymnasium(env, discount, name)
+
+    def to_gymnasium(self, *, start: ArrayLike | None = None) -> Any:
+        """A Gymnasium environment with this model's states and actions (extra ``gym``)."""
+        from tessella.mdp.gymnasium import to_gymnasium
+
+        return to_gymnasium(self, start)
+
+    def to_sparse(self) -> SparseModel:
+        """Sparse arrays, whatever the dynamics; meant for small models and cross-checks."""
+        mask = self.feasible_mask
+        reward = np.where(mask, self.reward, -np.inf)
+        return SparseModel(self.dynamics.to_sparse(), reward, mask, self.discount)
+
+    @property
+    def n_states(self) -> int:
+        return self.grid.size
+
+    @property
+    def n_actions(self) -> int:
+        return len(self.actions)
+
+    @property
+    def reward(self) -> NDArray[np.float64]:
+        """(S, A) expected reward of one period."""
+        return self.dynamics.expected_reward()
+
+    @property
+    def feasible_mask(self) -> NDArray[np.bool_]:
+        """(S, A)."""
+        if self.feasible is None:
+            return np.ones((self.n_states, self.n_actions), dtype=bool)
+        return self.feasible
+
+    def policy(self, table: ArrayLike, name: str = "") -> Policy:
+        """``table`` of action indices as a policy of this model; it must be feasible."""
+        actions = checked_actions(table, self.grid, self.actions)
+        self.check_feasible(actions)
+        return Policy(self.grid, self.actions, actions, name=name)
+
+    def check_feasible(self, table: NDArray) -> None:
+        """Refuse a policy that takes an infeasible action."""
+        if self.feasible is None:
+            return
+        flat = np.asarray(table).ravel()
+        bad = np.flatnonzero(~self.feasible[np.arange(self.n_states), flat])
+        if bad.size:
+            raise ModelError(
+                "a policy must take feasible actions",
+                self.describe(bad[0], flat[bad[0]]),
+                "is not feasible",
+                bad.size,
+                self.n_states,
+                "states",
+            )
+
+    def describe(self, state: int, action: int) -> str:
+        """``stock=3, regime=0, order=8``."""
+        return f"{self.grid.describe(state)}, {self.action_name}={self.actions[action]}"
+
+    def with_discount(self, discount: float) -> MDP:
+        """The same model with another discount."""
+        return replace(self, discount=discount)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that decides the model's numbers."""
+        from tessella.mdp.fingerprint import feed
+
+        digest = hashlib.sha256()
+        feed(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
+        feed(digest, self.discount, self.feasible, self.dynamics)
+        return digest.hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Write the model's arrays as NetCDF, readable without this package."""
+        from tessella.mdp.file import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        title = f"{self.name}: " if self.name else ""
+        axes = " x ".join(f"{n} {s}" for n, s in zip(self.grid.axes, self.grid.shape, strict=True))
+        kind = type(self.dynamics).__name__.lower()
+        return (
+            f"MDP({title}{axes}; {self.n_actions} {self.action_name} actions, "
+            f"discount {self.discount:g}, {kind})"
+        )
+
+
+def make_scope(
+    grid: StateGrid | Mapping[str, Sequence], actions: Sequence, action_name: str
+) -> Scope:
+    """What a model's functions may name, checked."""
+    grid = grid if isinstance(grid, StateGrid) else StateGrid(grid)
+    actions = tuple(a.item() if isinstance(a, np.generic) else a for a in actions)
+    if not actions:
+        raise ModelError("a model needs at least one action")
+    if len(set(actions)) < len(actions):
+        twice = next(a for a in actions if actions.count(a) > 1)
+        raise ModelError(f"actions must differ from one another; {twice!r} stands twice")
+    if action_name in grid.axes:
+        raise ModelError(f"the action cannot be called {action_name!r}: an axis is")
+    return Scope(grid, actions, action_name)
+
+
+def assemble(
+    scope: Scope,
+    discount: float,
+    dynamics: Dynamics,
+    feasible: Feasible,
+    name: str,
+    parameters: Mapping[str, Any] | None,
+) -> MDP:
+    """The model, with its feasible mask as an (S, A) array."""
+    mask = None
+    if feasible is not None:
+        mask = _mask(scope, feasible)
+    return MDP(
+        scope.grid,
+        scope.actions,
+        discount,
+        dynamics,
+        mask,
+        scope.action_name,
+        name,
+        dict(parameters or {}),
+    )
+
+
+def _mask(scope: Scope, feasible: Any) -> NDArray[np.bool_]:
+    full = (*scope.grid.shape, len(scope.actions))
+    if callable(feasible):
+        result = np.asarray(call(feasible, scope.mesh(), "feasible"))
+        result = result.reshape((1,) * (scope.rank - result.ndim) + result.shape)[..., 0]
+        result = np.moveaxis(np.broadcast_to(result, (full[-1], *full[:-1])), 0, -1)
+    else:
+        result = np.asarray(feasible)
+    if result.dtype.kind != "b":
+        raise ModelError(f"feasible must be true or false; got {result.dtype}")
+    if result.shape not in (full, (scope.grid.size, full[-1])):
+        raise ModelError(f"feasible must have shape {full}; got {result.shape}")
+    return np.ascontiguousarray(result.reshape(scope.grid.size, full[-1]))
+
+
+def _discount(discount: Any) -> float:
+    try:
+        number = float(discount)
+    except (TypeError, ValueError):
+        raise ModelError(f"discount must be a number in [0, 1); got {discount!r}") from None
+    if not 0.0 <= number < 1.0:
+        raise ModelError(f"discount must lie in [0, 1); got {number}")
+    return number
+
+
+def _feasible(mdp: MDP) -> NDArray[np.bool_] | None:
+    mask = mdp.feasible
+    if mask is None or mask.all():
+        return None
+    none = np.flatnonzero(~mask.any(axis=1))
+    if none.size:
+        raise ModelError(
+            "every state needs a feasible action",
+            mdp.grid.describe(none[0]),
+            "has none",
+            none.size,
+            mdp.grid.size,
+            "states",
+        )
+    return mask

@@ -1,0 +1,208 @@
+"""Tabular dynamics: rows ``P(. | s, a)``, identical rows stored once.
+
+With U the distinct rows and ``row_of[s, a]`` the one that (s, a) uses,
+
+    backup(w)[s, a] = r(s, a) + (U w)[row_of[s, a]].
+
+A row may sum to less than 1 where the process can end: what is missing goes nowhere and earns 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp.dynamics import Dynamics, Lowered, Mass, Steps
+from tessella.mdp.operations import draw
+from tessella.mdp.scope import Scope
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+DENSE = 0.25  # rows with at least this share of non-zeros are multiplied as a dense matrix
+WIDEST = 64  # widest chunk of a sparse row, when row lengths differ much
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Single outcomes of each (state, action), for models that pay by outcome or can end.
+
+    Those of pair ``s * A + a`` stand at ``start[pair]:start[pair + 1]``.
+    """
+
+    start: NDArray[np.int64]
+    state: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    reward: NDArray[np.float64]
+    ended: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Tabular(Dynamics):
+    """Dynamics given as arrays; build it with ``MDP.from_arrays`` and its kin."""
+
+    scope: Scope
+    rows: sp.csr_array  # (n_rows, S) distinct rows
+    row_of: NDArray[np.int32]  # (S, A); 0 where the action is infeasible
+    reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
+    outcomes: Outcomes | None = None
+
+    @staticmethod
+    def build(
+        scope: Scope,
+        rows: sp.csr_array,
+        row_of: NDArray,
+        reward: NDArray,
+        outcomes: Outcomes | None = None,
+    ) -> Tabular:
+        """Store each distinct row once."""
+        distinct, index = unique_rows(rows)
+        return Tabular(scope, distinct, index[row_of].astype(np.int32), reward, outcomes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.scope.grid.shape
+
+    @property
+    def n_actions(self) -> int:
+        return len(self.scope.actions)
+
+    @cached_property
+    def mass(self) -> Mass:
+        sums = self.rows.sum(axis=1)
+        slack = np.finfo(float).eps * (self.terms + 2)
+        return Mass(float(sums.min()) - slack, float(sums.max()) + slack)
+
+    @cached_property
+    def terms(self) -> int:
+        return int(np.diff(self.rows.indptr).max()) + 2
+
+    @cached_property
+    def reward_scale(self) -> float:
+        return float(np.abs(self.reward).max())
+
+    def lower(self) -> Lowered:
+        from tessella.mdp import programs
+        from tessella.mdp.engine import on_device
+
+        rows, arrays = _lower_rows(_padded(self.rows))
+        arrays["row_of"] = np.ascontiguousarray(self.row_of.T)
+        arrays["reward"] = np.ascontiguousarray(self.reward.T)
+        program = programs.TabularProgram(rows, self.n_actions, self.shape)
+        return Lowered(program, on_device(arrays))
+
+    def to_sparse(self) -> list:
+        return [self.rows[self.row_of[:, a]] for a in range(self.n_actions)]
+
+    def expected_reward(self) -> NDArray[np.float64]:
+        return self.reward.copy()
+
+    def step(self, states, actions, rng) -> Steps:
+        if self.outcomes is None:
+            which = self.row_of[states, actions]
+            entry = draw_entries(self.rows.indptr, self.rows.data, which, rng)
+            ended = np.zeros(len(states), dtype=bool)
+            next_states = self.rows.indices[entry].astype(np.int64)
+            return Steps(next_states, self.reward[states, actions], ended)
+        o = self.outcomes
+        entry = draw_entries(o.start, o.probability, states * self.n_actions + actions, rng)
+        return Steps(o.state[entry], o.reward[entry], o.ended[entry])
+
+
+def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Generator) -> NDArray:
+    """For each row in ``which``, the position of one of its entries, drawn by its probability."""
+    lengths = start[which + 1] - start[which]
+    width = int(lengths.max())
+    column = np.arange(width)
+    inside = column < lengths[:, None]
+    entry = np.where(inside, start[which][:, None] + column, start[which][:, None])
+    rows = np.where(inside, p[entry], 0.0)
+    k = np.minimum(draw(rows, rng), lengths - 1)
+    return start[which] + k
+
+
+def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
+    """Distinct rows, and for each row the position of its like among them."""
+    rows.sum_duplicates()
+    keys = _row_hashes(rows)
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    distinct = rows[first]
+    if not _same(rows, distinct, index):  # two rows met in one hash: keep all
+        return rows, np.arange(rows.shape[0])
+    return distinct, index
+
+
+def _row_hashes(rows: sp.csr_array) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row's columns and probability bits."""
+    with np.errstate(over="ignore"):
+        bits = (rows.data + 0.0).view(np.uint64)
+        column = (rows.indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (bits ^ column) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * (column | np.uint64(1))
+        mixed ^= mixed >> np.uint64(32)
+        lengths = np.diff(rows.indptr)
+        total = np.zeros(rows.shape[0], dtype=np.uint64)
+        filled = lengths > 0
+        if filled.any():
+            total[filled] = np.add.reduceat(mixed, rows.indptr[:-1][filled])
+        return total * np.uint64(3) + lengths.astype(np.uint64)
+
+
+def _same(rows: sp.csr_array, distinct: sp.csr_array, index: NDArray) -> bool:
+    lengths = np.diff(rows.indptr)
+    if not np.array_equal(lengths, np.diff(distinct.indptr)[index]):
+        return False
+    starts = np.repeat(distinct.indptr[index] - rows.indptr[:-1], lengths)
+    entry = np.arange(rows.nnz) + starts
+    return bool(
+        np.array_equal(rows.indices, distinct.indices[entry])
+        and np.array_equal(rows.data, distinct.data[entry])
+    )
+
+
+def bucket(n: int) -> int:
+    """The next size of a coarse scale, so that models of nearly one size share compiled code."""
+    step = 1 << max(n.bit_length() - 4, 0)
+    return max(-(-n // step) * step, 8)
+
+
+def _padded(rows: sp.csr_array) -> sp.csr_array:
+    """``rows`` with empty rows below, up to the next size of the scale."""
+    import scipy.sparse as sp
+
+    extra = bucket(rows.shape[0]) - rows.shape[0]
+    indptr = np.concatenate([rows.indptr, np.full(extra, rows.indptr[-1])])
+    shape = (rows.shape[0] + extra, rows.shape[1])
+    return sp.csr_array((rows.data, rows.indices, indptr), shape=shape)
+
+
+def _lower_rows(rows: sp.csr_array):
+    from tessella.mdp import programs
+
+    if rows.nnz >= DENSE * rows.shape[0] * rows.shape[1]:
+        return programs.DenseRows(), {"rows": rows.toarray()}
+    lengths = np.diff(rows.indptr)
+    longest = int(lengths.max())
+    even = longest * rows.shape[0] <= 2 * rows.nnz
+    width = bucket(longest) if even else min(longest, WIDEST, max(1, int(np.ceil(lengths.mean()))))
+    chunks = np.maximum(-(-lengths // width), 1)
+    if not even:
+        chunks[-1] += bucket(int(chunks.sum())) - chunks.sum()
+    row_of_chunk = np.repeat(np.arange(rows.shape[0]), chunks)
+    first = np.concatenate([[0], np.cumsum(chunks)])
+    entry_row = np.repeat(np.arange(rows.shape[0]), lengths)
+    within = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
+    chunk, place = first[entry_row] + within // width, within % width
+    columns = np.zeros((len(row_of_chunk), width), dtype=np.int32)
+    probs = np.zeros((len(row_of_chunk), width))
+    columns[chunk, place] = rows.indices
+    probs[chunk, place] = rows.data
+    arrays = {"columns": columns, "probs": probs}
+    split = bool((chunks > 1).any())
+    if split:
+        arrays["row_of_chunk"] = row_of_chunk.astype(np.int32)
+    return programs.SparseRows(rows.shape[0], split), arrays

@@ -1,0 +1,33 @@
+"""How demand bends with the regime: g(u) for u = z / z_max in [0, 1].
+
+The names are the paper's; it gives no equations, so the functions are our reading of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tessella.errors import ModelError
+
+NONLINEARITIES = {
+    "linear": lambda u: np.zeros_like(u),
+    "sinusoidal": lambda u: np.sin(2 * np.pi * u),
+    "quadratic": lambda u: 4 * (u - 0.5) ** 2,
+    "mixed": lambda u: 0.5 * np.sin(2 * np.pi * u) + 2 * (u - 0.5) ** 2,
+    "hard": lambda u: np.sin(4 * np.pi * u) + 4 * (u - 0.5) ** 2,
+    "bursty": lambda u: (u > 0.7).astype(float),
+}
+
+SMALLEST_MEAN = 0.05  # a mean of demand or arrivals never falls below this
+
+
+def regime_mean(regime, largest: int, base: float, slope: float, bend: str, strength: float):
+    """``max(base + slope z + strength g(z / z_max), 0.05)``."""
+    if bend not in NONLINEARITIES:
+        raise ModelError(f"nonlinearity must be one of {', '.join(NONLINEARITIES)}; got {bend!r}")
+    z = np.asarray(regime, dtype=float)
+    g = NONLINEARITIES[bend](z / max(largest, 1))
+    return np.maximum(base + slope * z + strength * g, SMALLEST_MEAN)
+
+
+LAZY_WALK = ((-1, 0, 1), (0.25, 0.5, 0.25))  # a step outside stays put

@@ -1,0 +1,181 @@
+"""The compiled loop that every method shares.
+
+With T the Bellman operator (or T_pi, when a policy is evaluated), b = T v and d = b - v,
+
+    b + g(min d) <= V* <= b + g(max d),     g(x) = x * c / (1 - c),  c = discount * mass,
+
+where ``mass`` bounds the row sums: the largest when that widens the bound, else the smallest. A
+backup is off by at most ``eta = unit * (reward scale + discount max|v|)`` through rounding, which
+widens both sides. A method is no more than a way from (v, b, greedy policy) to the next v.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from tessella.mdp.programs import over_actions
+
+RELATIVE = 1e-12  # without a tolerance, aim for this share of reward scale / (1 - discount) ...
+ABOVE_FLOOR = 2.0  # ... but for no less than this multiple of what rounding leaves
+AT_FLOOR = 1.1  # a bound this close to its floor will not get better
+
+
+class Numbers(NamedTuple):
+    """What a model contributes besides its dynamics; numbers, so that changing them is free."""
+
+    discount: jax.Array
+    mass_low: jax.Array
+    mass_high: jax.Array
+    unit: jax.Array
+    reward_scale: jax.Array
+    tol: jax.Array  # 0: as good as is reasonable
+
+
+class Model(NamedTuple):
+    arrays: object
+    feasible: jax.Array | None  # (A, *grid)
+    numbers: Numbers
+
+
+class State(NamedTuple):
+    """Where a run stands: a point, its backup, and what they say about the optimum."""
+
+    value: jax.Array  # v
+    backup: jax.Array  # b = T v
+    policy: jax.Array  # greedy at v
+    middle: jax.Array  # the optimum lies within b + middle +- bound
+    bound: jax.Array
+    floor: jax.Array  # what rounding alone contributes to the bound
+    changed: jax.Array  # states whose greedy action changed in this sweep
+
+
+class Refine(Protocol):
+    """The heart of a method: the next point. Hashable, so that it can steer compilation."""
+
+    def refine(self, program, model: Model, state: State): ...
+
+    safeguarded: bool
+
+
+def bellman(program, model: Model, value):
+    """(T v, greedy action), without storing states x actions."""
+    w = program.tail(model.arrays, model.numbers.discount * value, True)
+
+    def step(action, carry):
+        best, greedy = carry
+        q_S = program.head(model.arrays, w, action, True)
+        if model.feasible is not None:
+            q_S = jnp.where(model.feasible[action], q_S, -jnp.inf)
+        better = q_S > best
+        greedy = jnp.where(better, jnp.asarray(action, jnp.int32), greedy)
+        return jnp.where(better, q_S, best), greedy
+
+    start = jnp.full(value.shape, -jnp.inf), jnp.zeros(value.shape, jnp.int32)
+    return over_actions(program, step, start)
+
+
+def policy_backup(program, model: Model, policy, value, pay: bool):
+    """T_pi v, or discount * P_pi v when nothing is paid."""
+    w = program.tail(model.arrays, model.numbers.discount * value, pay)
+
+    def step(action, total):
+        return jnp.where(policy == action, program.head(model.arrays, w, action, pay), total)
+
+    return over_actions(program, step, jnp.zeros(value.shape))
+
+
+def action_values(program, model: Model, value):
+    """(A, *grid) values of each action, -inf where infeasible."""
+    w = program.tail(model.arrays, model.numbers.discount * value, True)
+
+    def one(action):
+        q_S = program.head(model.arrays, w, action, True)
+        return q_S if model.feasible is None else jnp.where(model.feasible[action], q_S, -jnp.inf)
+
+    if program.n_actions <= 8:
+        return jnp.stack([one(a) for a in range(program.n_actions)])
+    return lax.map(one, jnp.arange(program.n_actions))
+
+
+def rounding(numbers: Numbers, value):
+    """eta: how far a computed backup of ``value`` may be off."""
+    return numbers.unit * (numbers.reward_scale + numbers.discount * jnp.abs(value).max())
+
+
+def reach(numbers: Numbers, x, outward):
+    """g(x), with the row sum that makes the bound hold."""
+    mass = jnp.where(outward, numbers.mass_high, jnp.maximum(numbers.mass_low, 0.0))
+    c = numbers.discount * mass
+    return x * c / (1 - c)
+
+
+def look(program, model: Model, fixed: bool, value, policy) -> State:
+    """Back up ``value`` and enclose the optimum (or the policy's value, when it is ``fixed``)."""
+    if fixed:
+        backup, greedy = policy_backup(program, model, policy, value, True), policy
+    else:
+        backup, greedy = bellman(program, model, value)
+    eta = rounding(model.numbers, value)
+    residual = backup - value
+    low, high = residual.min() - eta, residual.max() + eta
+    lower, upper = reach(model.numbers, low, low < 0), reach(model.numbers, high, high > 0)
+    return State(
+        value,
+        backup,
+        greedy,
+        (lower + upper) / 2,
+        (upper - lower) / 2 + eta,
+        reach(model.numbers, eta, True) + eta,
+        jnp.sum(greedy != policy),
+    )
+
+
+def target(numbers: Numbers, floor):
+    """The bound at which a run may stop."""
+    scale = numbers.reward_scale / (1 - numbers.discount)
+    return jnp.where(numbers.tol > 0, numbers.tol, jnp.maximum(RELATIVE * scale, ABOVE_FLOOR * floor))
+
+
+def finished(numbers: Numbers, state: State):
+    return (state.bound <= target(numbers, state.floor)) | (state.bound <= AT_FLOOR * state.floor)
+
+
+@partial(jax.jit, static_argnames=("program", "fixed"))
+def first_look(program, fixed: bool, model: Model, value, policy) -> State:
+    return look(program, model, fixed, value, policy)
+
+
+@partial(jax.jit, static_argnames=("program", "method", "fixed", "chunk"), donate_argnums=(5,))
+def advance(program, method: Refine, fixed: bool, chunk: int, model: Model, state: State, limit):
+    """Up to ``limit <= chunk`` rounds of refine and look; also the bound and changes of each."""
+    numbers = model.numbers
+
+    def go_on(carry):
+        state, k, *_ = carry
+        return (k < limit) & ~finished(numbers, state)
+
+    def round_(carry):
+        state, k, bounds, changes = carry
+        point = method.refine(program, model, state)
+        new = look(program, model, fixed, point, state.policy)
+        if method.safeguarded:
+            worse = ~(new.bound < state.bound)
+            new = lax.cond(
+                worse,
+                lambda: look(program, model, fixed, state.backup, state.policy),
+                lambda: new,
+            )
+        return new, k + 1, bounds.at[k].set(new.bound), changes.at[k].set(new.changed)
+
+    start = state, 0, jnp.zeros(chunk), jnp.zeros(chunk, state.changed.dtype)
+    return lax.while_loop(go_on, round_, start)
+
+
+@partial(jax.jit, static_argnames=("program",))
+def all_action_values(program, model: Model, value):
+    return action_values(program, model, value)
