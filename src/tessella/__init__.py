@@ -55,7 +55,7 @@ _HOME = {
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 
-__all__ = sorted([*_WHERE, "__version__"])  # noqa: PLE0605
+__all__ = sorted([*_WHERE, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
     from tessella.errors import ModelError, NotConverged

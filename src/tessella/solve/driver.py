@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError, NotConverged
-from tessella.mdp.engine import in_float64
+from tessella.mdp.engine import in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.solve import kernels
 from tessella.solve.solution import History
@@ -38,7 +37,6 @@ class Run:
     """A finished run: V* (or V_pi) lies within ``bound`` of ``value``."""
 
     value: NDArray[np.float64]
-    policy: NDArray[np.int32]
     bound: float
     converged: bool
     reason: str
@@ -65,27 +63,20 @@ class Engine:
     @cached_property
     def model(self) -> kernels.Model:
         mdp, mass = self.mdp, self.mdp.dynamics.mass
-        numbers = kernels.Numbers(
-            *(
-                jnp.asarray(x, dtype=jnp.float64)
-                for x in (
-                    mdp.discount,
-                    mass.low,
-                    mass.high,
-                    np.finfo(float).eps * (mdp.dynamics.terms + 8),
-                    mdp.dynamics.reward_scale,
-                    self.tol or 0.0,
-                )
-            )
+        unit = np.finfo(float).eps * (mdp.dynamics.terms + 8)
+        numbers = (
+            mdp.discount,
+            mass.low,
+            mass.high,
+            unit,
+            mdp.dynamics.reward_scale,
+            self.tol or 0,
         )
         feasible = None
         if mdp.feasible is not None:
-            feasible = jnp.asarray(mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape))
-        return kernels.Model(mdp.dynamics.lowered.arrays, feasible, numbers)
-
-    def zeros(self) -> tuple:
-        shape = self.mdp.grid.shape
-        return jnp.zeros(shape), jnp.zeros(shape, jnp.int32)
+            feasible = on_device(mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape))
+        arrays = mdp.dynamics.lowered.arrays
+        return kernels.Model(arrays, feasible, kernels.Numbers(*map(np.float64, numbers)))
 
 
 @in_float64
@@ -98,30 +89,30 @@ def run(
     callback: Callback | None = None,
     partial: bool = False,
 ) -> Run:
-    """Iterate ``method`` until its tolerance, its limit, or the callback's wish."""
-    began = time.perf_counter()
-    value, actions = engine.zeros()
-    fixed = policy is not None
-    if policy is not None:
-        actions = jnp.asarray(policy, jnp.int32).reshape(value.shape)
-    if start is not None:
-        value = jnp.asarray(start, jnp.float64).reshape(value.shape)
-    state = kernels.first_look(engine.program, fixed, engine.model, value, actions)
-    log = _Log(began, callback)
-    log.add([float(state.bound)], [int(state.changed)])
+    """Iterate ``method`` until its tolerance, its limit, or the callback's wish.
+
+    With a ``policy`` the run evaluates it; without, it looks for the optimum.
+    """
+    log = _Log(time.perf_counter(), callback)
+    state = _start(engine.mdp.grid.shape, start, policy)
     chunk = STRETCH if callback is None else 1
-    while not (log.stopped or _finished(engine, state)) and len(log) < method.max_sweeps:
+    while True:
         limit = min(chunk, method.max_sweeps - len(log))
-        state, count, bounds, changes = kernels.advance(
-            engine.program, method, fixed, chunk, engine.model, state, limit
+        stretch = kernels.advance(
+            engine.program, method, policy is not None, chunk, engine.model, state, limit
         )
-        count = int(count)
-        log.add(np.asarray(bounds)[:count], np.asarray(changes)[:count])
-    return _report(engine, method, state, log, partial)
+        state, count = stretch.state, int(stretch.rounds)
+        log.add(np.asarray(stretch.bounds)[:count], np.asarray(stretch.changes)[:count])
+        if bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps:
+            return _report(method, stretch, log, partial)
 
 
-def _finished(engine: Engine, state: kernels.State) -> bool:
-    return bool(kernels.finished(engine.model.numbers, state))
+def _start(shape: tuple[int, ...], value: NDArray | None, policy: NDArray | None) -> kernels.State:
+    point = np.zeros(shape) if value is None else np.asarray(value, dtype=float).reshape(shape)
+    actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
+    v, pi = on_device(point), on_device(actions.reshape(shape))
+    zero, infinite = np.float64(0), np.float64(np.inf)
+    return kernels.State(v, v, pi, zero, infinite, zero, np.int64(0))
 
 
 class _Log:
@@ -151,9 +142,9 @@ class _Log:
         return History(np.array(self.bounds), np.array(self.changes), np.array(self.seconds))
 
 
-def _report(engine: Engine, method, state: kernels.State, log: _Log, partial: bool) -> Run:
+def _report(method, stretch: kernels.Stretch, log: _Log, partial: bool) -> Run:
+    state, wanted = stretch.state, float(stretch.target)
     bound, floor = float(state.bound), float(state.floor)
-    wanted = float(kernels.target(engine.model.numbers, state.floor))
     converged = bound <= wanted
     if converged:
         reason = f"bound {bound:.3g} is within the tolerance {wanted:.3g}"
@@ -171,19 +162,24 @@ def _report(engine: Engine, method, state: kernels.State, log: _Log, partial: bo
             f"the limit of {method.max_sweeps:,} sweeps was reached at bound {bound:.3g}, "
             f"short of {wanted:.3g}"
         )
-    value = np.asarray(state.backup + state.middle)
+    value = np.asarray(state.backup) + float(state.middle)
     # Adding the middle rounds once more.
     bound += float(np.finfo(float).eps * np.abs(value).max())
-    done = Run(value, np.asarray(state.policy), bound, converged, reason, log.history())
+    done = Run(value, bound, converged, reason, log.history())
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)
     return done
 
 
 @in_float64
-def q_values(engine: Engine, value: NDArray) -> tuple[NDArray[np.float64], float]:
-    """(grid, A) action values at ``value``, and how far rounding may put them off."""
-    point = jnp.asarray(value)
-    q_A = kernels.all_action_values(engine.program, engine.model, point)
-    eta = float(kernels.rounding(engine.model.numbers, point))
-    return np.moveaxis(np.asarray(q_A), 0, -1), eta
+def q_values(engine: Engine, value: NDArray) -> NDArray[np.float64]:
+    """(grid, A) action values at ``value``."""
+    q_A = kernels.all_action_values(engine.program, engine.model, np.asarray(value))
+    return np.moveaxis(np.asarray(q_A), 0, -1)
+
+
+@in_float64
+def decide(engine: Engine, value: NDArray, bound: float) -> kernels.Decision:
+    """Margins, policy and tie tolerance at ``value``, as NumPy arrays."""
+    found = kernels.decide(engine.program, engine.model, np.asarray(value), np.float64(bound))
+    return kernels.Decision(*(np.asarray(part) for part in found))  # type: ignore[arg-type]

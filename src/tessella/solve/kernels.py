@@ -12,10 +12,11 @@ widens both sides. A method is no more than a way from (v, b, greedy policy) to 
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from tessella.mdp.programs import over_actions
@@ -28,12 +29,12 @@ AT_FLOOR = 1.1  # a bound this close to its floor will not get better
 class Numbers(NamedTuple):
     """What a model contributes besides its dynamics; numbers, so that changing them is free."""
 
-    discount: jax.Array
-    mass_low: jax.Array
-    mass_high: jax.Array
-    unit: jax.Array
-    reward_scale: jax.Array
-    tol: jax.Array  # 0: as good as is reasonable
+    discount: np.float64
+    mass_low: np.float64
+    mass_high: np.float64
+    unit: np.float64
+    reward_scale: np.float64
+    tol: np.float64  # 0: as good as is reasonable
 
 
 class Model(NamedTuple):
@@ -43,15 +44,18 @@ class Model(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a run stands: a point, its backup, and what they say about the optimum."""
+    """Where a run stands: a point, its backup, and what they say about the optimum.
 
-    value: jax.Array  # v
-    backup: jax.Array  # b = T v
-    policy: jax.Array  # greedy at v
-    middle: jax.Array  # the optimum lies within b + middle +- bound
-    bound: jax.Array
-    floor: jax.Array  # what rounding alone contributes to the bound
-    changed: jax.Array  # states whose greedy action changed in this sweep
+    A run starts from a point that stands in for its own backup, with an infinite bound.
+    """
+
+    value: Any  # v, (grid)
+    backup: Any  # b = T v, (grid)
+    policy: Any  # greedy at v, (grid)
+    middle: Any  # the optimum lies within b + middle +- bound
+    bound: Any
+    floor: Any  # what rounding alone contributes to the bound
+    changed: Any  # states whose greedy action changed in this sweep
 
 
 class Refine(Protocol):
@@ -62,15 +66,24 @@ class Refine(Protocol):
     safeguarded: bool
 
 
+def q_of_action(program, model: Model, value):
+    """action -> (grid) its values at ``value``, -inf where it is infeasible."""
+    w = program.tail(model.arrays, model.numbers.discount * value, True)
+
+    def q_of(action):
+        q_S = program.head(model.arrays, w, action, True)
+        return q_S if model.feasible is None else jnp.where(model.feasible[action], q_S, -jnp.inf)
+
+    return q_of
+
+
 def bellman(program, model: Model, value):
     """(T v, greedy action), without storing states x actions."""
-    w = program.tail(model.arrays, model.numbers.discount * value, True)
+    q_of = q_of_action(program, model, value)
 
     def step(action, carry):
         best, greedy = carry
-        q_S = program.head(model.arrays, w, action, True)
-        if model.feasible is not None:
-            q_S = jnp.where(model.feasible[action], q_S, -jnp.inf)
+        q_S = q_of(action)
         better = q_S > best
         greedy = jnp.where(better, jnp.asarray(action, jnp.int32), greedy)
         return jnp.where(better, q_S, best), greedy
@@ -87,19 +100,6 @@ def policy_backup(program, model: Model, policy, value, pay: bool):
         return jnp.where(policy == action, program.head(model.arrays, w, action, pay), total)
 
     return over_actions(program, step, jnp.zeros(value.shape))
-
-
-def action_values(program, model: Model, value):
-    """(A, *grid) values of each action, -inf where infeasible."""
-    w = program.tail(model.arrays, model.numbers.discount * value, True)
-
-    def one(action):
-        q_S = program.head(model.arrays, w, action, True)
-        return q_S if model.feasible is None else jnp.where(model.feasible[action], q_S, -jnp.inf)
-
-    if program.n_actions <= 8:
-        return jnp.stack([one(a) for a in range(program.n_actions)])
-    return lax.map(one, jnp.arange(program.n_actions))
 
 
 def rounding(numbers: Numbers, value):
@@ -138,21 +138,31 @@ def look(program, model: Model, fixed: bool, value, policy) -> State:
 def target(numbers: Numbers, floor):
     """The bound at which a run may stop."""
     scale = numbers.reward_scale / (1 - numbers.discount)
-    return jnp.where(numbers.tol > 0, numbers.tol, jnp.maximum(RELATIVE * scale, ABOVE_FLOOR * floor))
+    return jnp.where(
+        numbers.tol > 0, numbers.tol, jnp.maximum(RELATIVE * scale, ABOVE_FLOOR * floor)
+    )
 
 
 def finished(numbers: Numbers, state: State):
     return (state.bound <= target(numbers, state.floor)) | (state.bound <= AT_FLOOR * state.floor)
 
 
-@partial(jax.jit, static_argnames=("program", "fixed"))
-def first_look(program, fixed: bool, model: Model, value, policy) -> State:
-    return look(program, model, fixed, value, policy)
+class Stretch(NamedTuple):
+    """What a compiled stretch of rounds reports."""
+
+    state: State
+    rounds: jax.Array  # done in this stretch
+    bounds: jax.Array  # (chunk,) bound after each
+    changes: jax.Array  # (chunk,) states whose greedy action changed in each
+    target: jax.Array  # the bound that was asked for
+    finished: jax.Array
 
 
-@partial(jax.jit, static_argnames=("program", "method", "fixed", "chunk"), donate_argnums=(5,))
-def advance(program, method: Refine, fixed: bool, chunk: int, model: Model, state: State, limit):
-    """Up to ``limit <= chunk`` rounds of refine and look; also the bound and changes of each."""
+@partial(jax.jit, static_argnames=("program", "method", "fixed", "chunk"))
+def advance(
+    program, method: Refine, fixed: bool, chunk: int, model: Model, state: State, limit
+) -> Stretch:
+    """Up to ``limit <= chunk`` rounds of refine and look."""
     numbers = model.numbers
 
     def go_on(carry):
@@ -164,18 +174,52 @@ def advance(program, method: Refine, fixed: bool, chunk: int, model: Model, stat
         point = method.refine(program, model, state)
         new = look(program, model, fixed, point, state.policy)
         if method.safeguarded:
-            worse = ~(new.bound < state.bound)
             new = lax.cond(
-                worse,
-                lambda: look(program, model, fixed, state.backup, state.policy),
+                new.bound < state.bound,
                 lambda: new,
+                lambda: look(program, model, fixed, state.backup, state.policy),
             )
         return new, k + 1, bounds.at[k].set(new.bound), changes.at[k].set(new.changed)
 
-    start = state, 0, jnp.zeros(chunk), jnp.zeros(chunk, state.changed.dtype)
-    return lax.while_loop(go_on, round_, start)
+    start = state, jnp.zeros((), int), jnp.zeros(chunk), jnp.zeros(chunk, state.changed.dtype)
+    state, rounds, bounds, changes = lax.while_loop(go_on, round_, start)
+    done = target(numbers, state.floor), finished(numbers, state)
+    return Stretch(state, rounds, bounds, changes, *done)
 
 
 @partial(jax.jit, static_argnames=("program",))
 def all_action_values(program, model: Model, value):
-    return action_values(program, model, value)
+    """(A, *grid) values of each action."""
+    # One action at a time: stacking ready arrays would hold all of them twice.
+    return lax.map(q_of_action(program, model, value), jnp.arange(program.n_actions))
+
+
+class Decision(NamedTuple):
+    """What the action values at a point say, without storing them."""
+
+    margin: jax.Array  # best minus second best; inf where only one action is feasible
+    policy: jax.Array  # the lowest action index within ``tie`` of the best
+    tie: jax.Array  # what the error of the value and rounding could overturn
+
+
+@partial(jax.jit, static_argnames=("program",))
+def decide(program, model: Model, value, bound) -> Decision:
+    """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
+    q_of = q_of_action(program, model, value)
+    numbers = model.numbers
+    tie = 2 * (numbers.discount * numbers.mass_high * bound + rounding(numbers, value))
+
+    def rank(action, carry):
+        best, second = carry
+        q_S = q_of(action)
+        return jnp.maximum(best, q_S), jnp.maximum(second, jnp.minimum(best, q_S))
+
+    lowest = jnp.full(value.shape, -jnp.inf)
+    best, second = over_actions(program, rank, (lowest, lowest))
+
+    def choose(action, chosen):
+        within = (chosen < 0) & (q_of(action) >= best - tie)
+        return jnp.where(within, jnp.asarray(action, jnp.int32), chosen)
+
+    policy = over_actions(program, choose, jnp.full(value.shape, -1, jnp.int32))
+    return Decision(best - second, policy, tie)

@@ -1,6 +1,6 @@
 """occupancy(mdp, policy) -> Occupancy: how often each state is visited, discounted.
 
-    d = (1 - discount) sum_t discount^t mu P_pi^t,     that is   d = (1 - discount) mu + discount P_pi' d,
+    d = (1 - discount) sum_t discount^t mu P_pi^t = (1 - discount) mu + discount P_pi' d,
 
 with the adjoint of the policy's expectation. For a trial d with residual rho, the error is at most
 ||rho||_1 / (1 - discount) in total; the sum of d is 1, or less in a model that can end.
@@ -66,15 +66,13 @@ def _flow(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, fl
     floor = float(np.finfo(float).eps * terms * factor)
     wanted = max(tol, 2 * floor)
     policy, source = jnp.asarray(table), jnp.asarray((1 - mdp.discount) * mu)
-    d = source
+    d, bound = source, np.inf
     for _ in range(max_rounds):
         d, residual = _correct(engine.program, engine.model, policy, source, d)
         bound = float(residual) * factor + floor
         if bound <= wanted:
-            break
-    else:
-        raise NotConverged(f"occupancy: bound {bound:.3g} after {max_rounds} rounds, not {wanted:.3g}")
-    return np.maximum(np.asarray(d), 0.0), bound
+            return np.maximum(np.asarray(d), 0.0), bound
+    raise NotConverged(f"occupancy: bound {bound:.3g} after {max_rounds} rounds, not {wanted:.3g}")
 
 
 @bind(jax.jit, static_argnames=("program",))

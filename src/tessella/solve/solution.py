@@ -39,7 +39,6 @@ class Solution:
 
     Attributes:
         value: (grid) V; the optimum lies within ``error_bound`` of it, in every state.
-        q: (grid, A) action values, -inf where infeasible.
         policy: the greedy policy. Where actions cannot be told apart, the lowest index among them.
         margin: (grid) best minus second-best action value; inf where only one action is feasible.
         decided: (grid) whether the margin exceeds all that the error bound could overturn.
@@ -50,7 +49,6 @@ class Solution:
 
     mdp: MDP
     value: NDArray[np.float64]
-    q: NDArray[np.float64]
     policy: Policy
     margin: NDArray[np.float64]
     decided: NDArray[np.bool_]
@@ -60,6 +58,16 @@ class Solution:
     reason: str
     history: History
     method: str
+
+    @cached_property
+    def q(self) -> NDArray[np.float64]:
+        """(grid, A) action values at ``value``, -inf where infeasible; computed when first asked.
+
+        They lie within half of ``tie_tolerance`` of the optimal ones.
+        """
+        from tessella.solve.driver import Engine, q_values
+
+        return q_values(Engine(self.mdp, None), self.value)
 
     @property
     def lower(self) -> NDArray[np.float64]:
@@ -136,10 +144,9 @@ class Solution:
                 f"its model is {data.attrs['model']!r} ({data.attrs['fingerprint'][:12]}),",
                 f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
             )
-        return Solution(
+        solution = Solution(
             mdp,
             data["value"].values,
-            data["q"].values,
             Policy(mdp.grid, mdp.actions, data["policy"].values, name="optimal"),
             data["margin"].values,
             data["decided"].values.astype(bool),
@@ -150,6 +157,8 @@ class Solution:
             History(*(data[f"history_{n}"].values for n in ("bound", "changed", "seconds"))),
             str(data.attrs["method"]),
         )
+        solution.__dict__["q"] = data["q"].values  # saved, so not computed again
+        return solution
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else f"not converged ({self.reason})"

@@ -7,11 +7,10 @@ these what is certain: an action is *decided* where its margin exceeds ``2 (disc
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.solve.driver import Callback, Engine, Run, q_values, run
+from tessella.solve.driver import Callback, Engine, Run, decide, run
 from tessella.solve.linear_programming import LinearProgramming
 from tessella.solve.modified_policy_iteration import ModifiedPolicyIteration
 from tessella.solve.policy_iteration import InexactPolicyIteration, PolicyIteration
@@ -27,6 +26,7 @@ Method = (
 )
 
 NEAR_ONE = 0.98  # from this discount on, Krylov evaluations beat sweeps
+SMALL = 10_000  # and below this many states, where a sweep costs little more than its overhead
 
 
 def solve(
@@ -40,13 +40,14 @@ def solve(
     """The optimal value, action values and policy of ``mdp``, with a bound on their error.
 
     Args:
-        method: value iteration, or inexact policy iteration for discounts near 1, by default.
+        method: by default inexact policy iteration for small models and discounts near 1, and
+            modified policy iteration otherwise.
         tol: bound on max|V - V*| for the default method; a method object carries its own.
         callback: called with a ``Progress`` after each sweep; a true answer stops the run.
         partial: return what there is when a limit is reached, instead of raising NotConverged.
     """
     if method is None:
-        method = ValueIteration(tol) if mdp.discount < NEAR_ONE else InexactPolicyIteration(tol)
+        method = automatic(mdp, tol)
     elif tol is not None:
         raise ValueError("say tol in the method object")
     engine = Engine(mdp, method.tol)
@@ -59,20 +60,22 @@ def solve(
     return _solution(mdp, engine, result, type(method).__name__)
 
 
+def automatic(mdp: MDP, tol: float | None = None) -> Method:
+    """The method that ``solve`` takes by itself."""
+    if mdp.discount >= NEAR_ONE or mdp.n_states <= SMALL:
+        return InexactPolicyIteration(tol)
+    return ModifiedPolicyIteration(tol)
+
+
 def _solution(mdp: MDP, engine: Engine, result: Run, method: str) -> Solution:
-    q, eta = q_values(engine, result.value)
-    tie = 2 * (mdp.discount * mdp.dynamics.mass.high * result.bound + eta)
-    best, second = _two_best(q)
-    table = np.argmax(q >= (best - tie)[..., None], axis=-1)
-    # inf - inf cannot arise: every state has a feasible action.
-    margin = best - second
+    decision = decide(engine, result.value, result.bound)
+    tie = float(decision.tie)
     return Solution(
         mdp,
         result.value,
-        q,
-        Policy(mdp.grid, mdp.actions, table, name="optimal"),
-        margin,
-        margin > tie,
+        Policy(mdp.grid, mdp.actions, np.asarray(decision.policy), name="optimal"),
+        np.asarray(decision.margin),
+        np.asarray(decision.margin) > tie,
         result.bound,
         tie,
         result.converged,
@@ -80,13 +83,3 @@ def _solution(mdp: MDP, engine: Engine, result: Run, method: str) -> Solution:
         result.history,
         method,
     )
-
-
-def _two_best(q: NDArray) -> tuple[NDArray, NDArray]:
-    """Best and second-best action values; the second is -inf where there is only one."""
-    best = np.full(q.shape[:-1], -np.inf)
-    second = best.copy()
-    for a in range(q.shape[-1]):
-        second = np.maximum(second, np.minimum(best, q[..., a]))
-        best = np.maximum(best, q[..., a])
-    return best, second
