@@ -52,6 +52,17 @@ _HOME = {
         "occupancy",
         "solve",
     ),
+    "tessella.tessellation": (
+        "Comparison",
+        "Geometry",
+        "Structure",
+        "Tessellation",
+        "compare",
+        "examine",
+        "measure",
+        "switching_curves",
+        "tessellate",
+    ),
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 
@@ -79,6 +90,17 @@ if TYPE_CHECKING:
         evaluate,
         occupancy,
         solve,
+    )
+    from tessella.tessellation import (
+        Comparison,
+        Geometry,
+        Structure,
+        Tessellation,
+        compare,
+        examine,
+        measure,
+        switching_curves,
+        tessellate,
     )
 
 

@@ -16,6 +16,7 @@ from tessella.mdp.model import MDP
 from tessella.solve import kernels
 from tessella.solve.solution import History
 
+LARGEST = 1e290  # values beyond this are refused: their sums could overflow
 STRETCH = 256  # sweeps in one compiled call when nobody watches
 
 
@@ -54,6 +55,11 @@ class Engine:
         if mdp.discount * mass.high >= 1:
             raise ModelError(
                 f"discount {mdp.discount} is too near 1 for rows that sum to {mass.high:.17g}"
+            )
+        if mdp.dynamics.reward_scale > LARGEST * (1 - mdp.discount):
+            raise ModelError(
+                f"rewards up to {mdp.dynamics.reward_scale:.3g} at discount {mdp.discount} would "
+                f"overflow float64; rescale them"
             )
 
     @property
@@ -148,8 +154,6 @@ def _report(method, stretch: kernels.Stretch, log: _Log, partial: bool) -> Run:
     converged = bound <= wanted
     if converged:
         reason = f"bound {bound:.3g} is within the tolerance {wanted:.3g}"
-    elif not np.isfinite(bound):
-        reason = "the numbers of this model overflow float64; rescale its rewards"
     elif bound <= kernels.AT_FLOOR * floor:
         reason = (
             f"float64 cannot certify tol={wanted:.3g} for this model: rounding alone leaves "

@@ -91,13 +91,13 @@ def _correct(program, model: kernels.Model, policy, source, d):
         return source + flow(x) - x
 
     r = residual(d)
-    e, _ = bicgstab(lambda x: x - flow(x), r, tol=1e-8, maxiter=500)
+    e, _ = bicgstab(lambda x: x - flow(x), r, tol=1e-8, maxiter=200)
     candidate = d + e
     size = jnp.abs(residual(candidate)).sum()
     helps = jnp.isfinite(candidate).all() & (size < 0.5 * jnp.abs(r).sum())
     plain = lax.cond(
         helps,
         lambda: candidate,
-        lambda: lax.fori_loop(0, 200, lambda _, x: source + flow(x), d),
+        lambda: lax.fori_loop(0, 800, lambda _, x: source + flow(x), d),
     )
     return plain, jnp.abs(residual(plain)).sum()

@@ -1,0 +1,148 @@
+"""Where solvers usually go wrong: discounts near 1, ties, scales, limits, stops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.models import random_model
+
+import tessella as ts
+
+METHODS = [
+    ts.ValueIteration,
+    ts.ModifiedPolicyIteration,
+    ts.PolicyIteration,
+    ts.InexactPolicyIteration,
+    ts.LinearProgramming,
+]
+
+
+@pytest.mark.parametrize("method", METHODS[1:], ids=lambda m: m.__name__)
+def test_discount_near_one_is_solved_with_an_honest_bound(method):
+    mdp = random_model(np.random.default_rng(0), discount=0.9999)
+    solution = ts.solve(mdp, method())
+    sparse = mdp.to_sparse()
+    rows = np.stack([p.toarray() for p in sparse.transition])
+    table = solution.policy.table
+    chosen, s = rows[table, np.arange(mdp.n_states)], np.arange(mdp.n_states)
+    exact = np.linalg.solve(np.eye(mdp.n_states) - 0.9999 * chosen, sparse.reward[s, table])
+    assert np.abs(solution.value - exact).max() <= solution.error_bound + 1e-7
+    assert solution.error_bound < 1e-6 * np.abs(exact).max()
+
+
+def test_a_long_deterministic_cycle_near_discount_one_is_solved():
+    """Krylov methods need as many steps as the cycle is long; the loop must not stall."""
+    n, g = 300, 0.9999
+    cycle = np.roll(np.eye(n), 1, axis=1)[None]
+    reward = np.zeros((n, 1))
+    reward[0] = 1.0
+    solution = ts.solve(ts.MDP.from_arrays(cycle, reward, g))
+    exact = g ** ((n - np.arange(n)) % n) / (1 - g**n)
+    assert np.abs(solution.value - exact).max() <= solution.error_bound + 1e-10
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.__name__)
+def test_ties_everywhere_take_the_lowest_action_and_decide_nothing(method):
+    rng = np.random.default_rng(1)
+    transition = rng.dirichlet(np.ones(5), size=(3, 5))
+    solution = ts.solve(ts.MDP.from_arrays(transition, np.full((5, 3), 2.0), 0.9), method())
+    assert (solution.policy.table == 0).all()
+    assert not solution.decided.any()
+    assert np.allclose(solution.value, 20.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_the_policy_does_not_depend_on_the_unit_of_money(method, scale):
+    rng = np.random.default_rng(2)
+    transition, reward = rng.dirichlet(np.ones(6), size=(3, 6)), rng.normal(size=(6, 3))
+    plain = ts.solve(ts.MDP.from_arrays(transition, reward, 0.95))
+    scaled = ts.solve(ts.MDP.from_arrays(transition, reward * scale, 0.95), method())
+    assert np.array_equal(plain.policy.table, scaled.policy.table)
+    assert scaled.decided.all()
+    apart = np.abs(scaled.value - plain.value * scale).max()
+    assert apart <= scaled.error_bound + plain.error_bound * scale + 1e-15 * scale
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.__name__)
+def test_absorbing_and_unreachable_states_and_infeasible_actions(method):
+    """0 -> 1 -> 1 for ever; 2 is never reached; action 1 is only feasible in 0 and would pay 5."""
+    stay = np.array([[0, 1, 0], [0, 1, 0], [1, 0, 0]], dtype=float)
+    transition = np.stack([stay, stay])
+    reward = np.array([[1.0, 5.0], [2.0, 99.0], [3.0, 99.0]])
+    feasible = np.array([[True, True], [True, False], [True, False]])
+    solution = ts.solve(ts.MDP.from_arrays(transition, reward, 0.5, feasible=feasible), method())
+    assert np.allclose(solution.value, [5 + 2, 4, 3 + 3.5], atol=1e-9)
+    assert solution.policy.table.tolist() == [1, 0, 0]
+    assert np.isinf(solution.margin[1:]).all()
+    assert np.isneginf(solution.q[1:, 1]).all()
+    assert solution.decided.all()
+
+
+def test_a_single_action_leaves_nothing_to_decide():
+    mdp = random_model(np.random.default_rng(3), n_actions=1)
+    solution = ts.solve(mdp)
+    assert solution.decided.all()
+    assert np.isinf(solution.margin).all()
+    assert np.abs(solution.value - ts.evaluate(mdp, solution.policy).value).max() < 1e-9
+
+
+def test_many_actions_go_through_the_looped_path():
+    mdp = random_model(np.random.default_rng(4), n_actions=12)
+    a, b = ts.solve(mdp), ts.solve(mdp, ts.LinearProgramming())
+    assert np.abs(a.value - b.value).max() <= a.error_bound + b.error_bound
+    assert np.array_equal(a.policy.table, b.policy.table)
+
+
+def test_a_limit_raises_with_the_partial_result_unless_it_is_asked_for():
+    mdp = ts.benchmark("INV-Mix")
+    with pytest.raises(ts.NotConverged, match=r"limit of 3 sweeps .* bound"):
+        ts.solve(mdp, ts.ValueIteration(1e-9, max_sweeps=3))
+    partial = ts.solve(mdp, ts.ValueIteration(1e-9, max_sweeps=3), partial=True)
+    full = ts.solve(mdp)
+    assert not partial.converged
+    assert partial.sweeps == 3
+    assert np.abs(partial.value - full.value).max() <= partial.error_bound + full.error_bound
+
+
+def test_a_tolerance_below_rounding_is_refused_with_what_can_be_had():
+    mdp = random_model(np.random.default_rng(5), discount=0.9999)
+    with pytest.raises(ts.NotConverged, match=r"float64 cannot certify tol=1e-14 .* rounding"):
+        ts.solve(mdp, tol=1e-14)
+
+
+@pytest.mark.parametrize("tol", [0.0, -1.0, np.nan, np.inf])
+def test_a_senseless_tolerance_is_refused(tol):
+    with pytest.raises(ts.ModelError, match="tol must be a positive number"):
+        ts.solve(ts.benchmark("INV-Mix"), ts.ValueIteration(tol))
+
+
+def test_a_callback_sees_every_sweep_and_can_stop_the_run():
+    seen = []
+
+    def watch(progress):
+        seen.append(progress)
+        return progress.sweep == 5
+
+    solution = ts.solve(ts.benchmark("INV-Mix"), ts.ValueIteration(), callback=watch)
+    assert [p.sweep for p in seen] == [1, 2, 3, 4, 5]
+    assert not solution.converged
+    assert "callback" in solution.reason
+    assert [p.bound for p in seen] == solution.history.bound.tolist()
+    assert (np.diff(solution.history.seconds) > 0).all()
+
+
+def test_overflowing_rewards_end_in_a_clear_error():
+    mdp = ts.MDP.from_arrays(np.ones((1, 1, 1)), np.array([[1.7e308]]), 0.99)
+    with pytest.raises(ts.ModelError, match="would overflow float64; rescale"):
+        ts.solve(mdp)
+
+
+def test_history_bounds_hold_at_every_sweep():
+    mdp = ts.benchmark("QUE-Mix")
+    optimum = ts.solve(mdp, ts.LinearProgramming())
+    for sweeps in (1, 2, 5, 20):
+        early = ts.solve(mdp, ts.ValueIteration(1e-9, max_sweeps=sweeps), partial=True)
+        gap = np.abs(early.value - optimum.value).max()
+        assert gap <= early.error_bound + optimum.error_bound
+        assert early.history.bound[-1] <= early.error_bound

@@ -1,0 +1,93 @@
+"""Policy evaluation and occupancy, against dense linear algebra and simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.models import random_model
+
+import tessella as ts
+
+
+def dense(mdp, table):
+    """(P_pi, r_pi) as dense arrays."""
+    sparse = mdp.to_sparse()
+    rows = np.stack([p.toarray() for p in sparse.transition])
+    flat, s = np.ravel(table), np.arange(mdp.n_states)
+    return rows[flat, s], sparse.reward[s, flat]
+
+
+def models():
+    rng = np.random.default_rng(7)
+    yield random_model(rng)
+    yield random_model(rng, n=40, n_actions=10, discount=0.999)
+    yield ts.benchmark("INV-Sin")
+    yield ts.benchmark("QUE-Burst")
+
+
+@pytest.mark.parametrize("mdp", list(models()), ids=repr)
+def test_evaluation_and_occupancy_agree_with_dense_solves(mdp):
+    rng = np.random.default_rng(8)
+    table = rng.integers(mdp.n_actions, size=mdp.grid.shape)
+    rows, reward = dense(mdp, table)
+    system = np.eye(mdp.n_states) - mdp.discount * rows
+    evaluation = ts.evaluate(mdp, table)
+    exact = np.linalg.solve(system, reward)
+    assert np.abs(evaluation.value.ravel() - exact).max() <= evaluation.error_bound + 1e-9
+    assert evaluation.error_bound <= 1e-9 * max(1, np.abs(exact).max())
+    start = rng.dirichlet(np.ones(mdp.n_states))
+    found = ts.occupancy(mdp, table, start)
+    flow = np.linalg.solve(system.T, (1 - mdp.discount) * start)
+    assert np.abs(found.share.ravel() - flow).sum() <= found.error_bound + 1e-10
+    assert found.error_bound <= 1e-9
+    assert found.share.sum() == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("label", ["INV-Mix", "QUE-Mix"])
+def test_simulated_returns_agree_with_the_evaluation(label):
+    """A z-test at six standard errors: it fails by chance about twice in a thousand million."""
+    mdp = ts.benchmark(label)
+    table = ts.solve(mdp).policy.table
+    start = mdp.n_states // 2
+    paths = ts.simulate(mdp, table, periods=250, rng=1, paths=4000, start=start)
+    value = ts.evaluate(mdp, table).value.ravel()
+    returns = paths.returns
+    cut_off = mdp.discount**250 * np.abs(value).max()
+    error = returns.std(ddof=1) / np.sqrt(len(returns))
+    assert abs(returns.mean() - value[start]) <= 6 * error + cut_off
+
+
+def test_simulated_visits_agree_with_the_occupancy():
+    """Discounted visits of n independent paths: each state's mean within six standard errors."""
+    mdp = ts.benchmark("QUE-Lin")
+    table = ts.solve(mdp).policy.table
+    horizon, n = 200, 4000
+    paths = ts.simulate(mdp, table, periods=horizon, rng=2, paths=n, start=0)
+    weights = (1 - mdp.discount) * mdp.discount ** np.arange(horizon)
+    share = ts.occupancy(mdp, table, 0).share.ravel()
+    for state in np.argsort(share)[-5:]:
+        visits = (paths.states[:, :-1] == state) @ weights
+        error = visits.std(ddof=1) / np.sqrt(n)
+        assert abs(visits.mean() - share[state]) <= 6 * error + mdp.discount**horizon
+
+
+def test_a_model_that_ends_has_less_than_full_occupancy():
+    gymnasium = pytest.importorskip("gymnasium")
+    mdp = ts.MDP.from_gymnasium(gymnasium.make("CliffWalking-v1"), 0.9)
+    policy = ts.solve(mdp).policy
+    share = ts.occupancy(mdp, policy, 36).share
+    assert share.sum() == pytest.approx(1 - 0.9**13, abs=1e-9)
+
+
+def test_evaluating_an_infeasible_policy_names_the_place():
+    mdp = ts.MDP.from_arrays(
+        np.ones((2, 2, 2)) / 2,
+        np.zeros((2, 2)),
+        0.9,
+        feasible=np.array([[True, True], [True, False]]),
+        actions=("wait", "go"),
+    )
+    with pytest.raises(
+        ts.ModelError, match=r"state=1, action=go is not feasible \(1 of 2 states\)"
+    ):
+        ts.evaluate(mdp, [0, 1])

@@ -1,0 +1,89 @@
+"""Random models, and their optimum in rational arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import strategies as st
+
+import tessella as ts
+
+
+class Exact:
+    """Policy iteration in rational arithmetic: no rounding anywhere."""
+
+    def __init__(self, transition, reward, discount, feasible=None):
+        self.n_actions, self.n, _ = transition.shape
+        self.P = [[[Fraction(x) for x in row] for row in matrix] for matrix in transition.tolist()]
+        self.r = [[Fraction(x) for x in row] for row in reward.tolist()]
+        self.gamma = Fraction(float(discount))
+        self.feasible = np.ones(reward.shape, bool) if feasible is None else feasible
+
+    def q(self, value, s, a):
+        return self.r[s][a] + self.gamma * sum(
+            p * v for p, v in zip(self.P[a][s], value, strict=True) if p
+        )
+
+    def evaluate(self, policy):
+        n = self.n
+        rows = [
+            [Fraction(int(i == j)) - self.gamma * self.P[policy[i]][i][j] for j in range(n)]
+            + [self.r[i][policy[i]]]
+            for i in range(n)
+        ]
+        for i in range(n):
+            pivot = next(k for k in range(i, n) if rows[k][i] != 0)
+            rows[i], rows[pivot] = rows[pivot], rows[i]
+            rows[i] = [x / rows[i][i] for x in rows[i]]
+            for k in range(n):
+                if k != i and rows[k][i]:
+                    factor = rows[k][i]
+                    rows[k] = [x - factor * y for x, y in zip(rows[k], rows[i], strict=True)]
+        return [row[-1] for row in rows]
+
+    def solve(self):
+        options = [np.flatnonzero(row).tolist() for row in self.feasible]
+        policy = [choices[0] for choices in options]
+        while True:
+            value = self.evaluate(policy)
+            better = [
+                max(options[s], key=lambda a, s=s, v=value: (self.q(v, s, a), a == policy[s]))
+                for s in range(self.n)
+            ]
+            if all(self.q(value, s, better[s]) == value[s] for s in range(self.n)):
+                return value
+            policy = better
+
+
+@st.composite
+def small_models(draw):
+    """(transition, reward, discount, feasible) with awkward numbers and few array shapes."""
+    n, n_actions = draw(st.sampled_from([(1, 2), (4, 3)]))
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    weights = rng.random((n_actions, n, n)) * (rng.random((n_actions, n, n)) < draw(_density))
+    weights[weights.sum(axis=-1) == 0, 0] = 1.0  # absorb what has nowhere to go
+    transition = weights / weights.sum(axis=-1, keepdims=True)
+    reward = rng.normal(size=(n, n_actions)) * 10.0 ** draw(st.integers(-12, 12))
+    if draw(st.booleans()):
+        reward = np.round(rng.normal(size=(n, n_actions)))  # ties
+    discount = draw(st.sampled_from([0.0, 0.3, 0.9, 0.95, 0.99, 0.999, 0.9999]))
+    feasible = np.ones((n, n_actions), bool)
+    if draw(st.booleans()):
+        feasible = rng.random((n, n_actions)) < 0.7
+        feasible[np.arange(n), rng.integers(n_actions, size=n)] = True
+    return transition, reward, discount, feasible
+
+
+_density = st.sampled_from([0.4, 1.0])
+
+
+def random_model(rng, n=60, n_actions=3, links=6, discount=0.95):
+    """A random sparse model as an MDP."""
+    transition = np.zeros((n_actions, n, n))
+    for a in range(n_actions):
+        for s in range(n):
+            to = rng.choice(n, size=links, replace=False)
+            transition[a, s, to] = rng.dirichlet(np.ones(links))
+    return ts.MDP.from_arrays(transition, rng.normal(size=(n, n_actions)), discount)
