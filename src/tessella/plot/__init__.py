@@ -1,0 +1,20 @@
+"""Pictures: ``(axes, result) -> axes``, on axes that the caller made. Nothing is computed here."""
+
+from tessella.plot.colours import action_colours
+from tessella.plot.errors import error_map
+from tessella.plot.frame import boundary_lines
+from tessella.plot.landscape import margin_map, value_map
+from tessella.plot.multiples import legends, small_multiples
+from tessella.plot.policy import action_legend, policy_map
+
+__all__ = [
+    "action_colours",
+    "action_legend",
+    "boundary_lines",
+    "error_map",
+    "legends",
+    "margin_map",
+    "policy_map",
+    "small_multiples",
+    "value_map",
+]

@@ -1,0 +1,55 @@
+"""Colours for actions that stay apart for colour-blind readers and in grey print.
+
+All colours of one map have different lightness L* (CIE 1976), in equal steps of at most 32, so that
+lightness alone tells them apart and a line can be seen on any:
+
+    L* = 116 Y^(1/3) - 16,   Y = 0.2126 R + 0.7152 G + 0.0722 B   (linear light, Y > 0.0089)
+
+Quantities run through one ramp, the larger the darker. Names, which have no order, alternate
+between a warm and a cool ramp, the one difference of hue that the common deficiencies leave.
+"""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import ListedColormap
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.tessellation import Tessellation
+
+LIGHTEST, DARKEST, STEP = 97.0, 32.0, 32.0
+QUANTITY, WARM, COOL = "YlGnBu", "YlOrBr", "PuBu"
+
+
+def action_colours(tessellation: Tessellation) -> ListedColormap:
+    """One colour for each action, by action index."""
+    n = len(tessellation.actions)
+    levels = np.linspace(LIGHTEST, max(DARKEST, LIGHTEST - STEP * (n - 1)), n)
+    if tessellation.quantities is not None:
+        return ListedColormap(shades(QUANTITY, levels)[tessellation.ranks])
+    colours = shades(WARM, levels)
+    colours[1::2] = shades(COOL, levels[1::2])
+    return ListedColormap(colours)
+
+
+def shades(ramp: str, levels: NDArray) -> NDArray[np.float64]:
+    """(n, 3) colours of a matplotlib colour map at the (n,) given lightnesses."""
+    colours = matplotlib.colormaps[ramp](np.linspace(0, 1, 1024))[:, :3]
+    light = lightness(colours)
+    order = np.argsort(light)
+    return np.stack([np.interp(levels, light[order], c[order]) for c in colours.T], axis=-1)
+
+
+def lightness(colours: ArrayLike) -> NDArray[np.float64]:
+    """(...) L* of (..., 3) sRGB colours in 0..1."""
+    c = np.asarray(colours, dtype=float)
+    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    y = linear @ [0.2126, 0.7152, 0.0722]
+    return np.where(y > 216 / 24389, 116 * np.cbrt(y) - 16, y * 24389 / 27)
+
+
+def faded(colours: ListedColormap, share: float = 0.55) -> ListedColormap:
+    """The same colours, mixed with this share of white."""
+    given = colours(np.arange(colours.N))[:, :3]
+    return ListedColormap(share + (1 - share) * given)

@@ -1,0 +1,111 @@
+"""Placing a grid of one or two axes in a figure.
+
+The first axis runs to the right, the second upwards; a state is a box around its point. An axis
+whose values are evenly spaced and ascending is drawn in its own values, any other by place with
+its values as tick labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Colormap, Normalize
+from matplotlib.image import AxesImage
+from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
+from numpy.typing import NDArray
+
+from tessella.errors import ModelError
+from tessella.grid import StateGrid
+from tessella.tessellation import Tessellation, outline
+
+INK = "0.12"
+FEW = 6
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Place i on an axis is drawn at start + step * i."""
+
+    start: float
+    step: float
+
+    def at(self, places: NDArray) -> NDArray:
+        return self.start + self.step * places
+
+    def ends(self, n: int) -> tuple[float, float]:
+        return self.start - self.step / 2, self.start + self.step * (n - 0.5)
+
+
+def frame(axes: Axes, grid: StateGrid) -> tuple[Scale, Scale]:
+    """Name the axes, set ticks, and say where places go."""
+    if grid.ndim > 2:
+        raise ModelError(f"a map shows one or two axes, not {grid.ndim}; take a section")
+    scales = [_scale(values) for values in grid.values]
+    axes.set_xlabel(grid.axes[0])
+    _ticks(axes.xaxis, grid.values[0], scales[0])
+    if grid.ndim == 1:
+        return scales[0], Scale(0.0, 1.0)
+    axes.set_ylabel(grid.axes[1])
+    _ticks(axes.yaxis, grid.values[1], scales[1])
+    return scales[0], scales[1]
+
+
+def field(
+    axes: Axes, grid: StateGrid, values: NDArray, cmap: Colormap, norm: Normalize
+) -> AxesImage:
+    """Draw (grid shape) values as coloured boxes."""
+    x, y = frame(axes, grid)
+    table = values.reshape(grid.shape[0], -1)
+    if grid.ndim == 1:
+        axes.set_yticks([])
+    extent = (*x.ends(table.shape[0]), *y.ends(table.shape[1]))
+    return axes.imshow(
+        table.T,
+        cmap=cmap,
+        norm=norm,
+        extent=extent,
+        origin="lower",
+        aspect="auto",
+        interpolation="none",
+    )
+
+
+def boundary_lines(axes: Axes, tessellation: Tessellation, **style: Any) -> Axes:
+    """Draw the faces as one collection of lines; ``style`` as for matplotlib's LineCollection."""
+    x, y = frame(axes, tessellation.grid)
+    places = outline(tessellation)
+    segments = np.stack([x.at(places[..., 0]), y.at(places[..., 1])], axis=-1)
+    style = {"colors": INK, "linewidths": 0.9, "capstyle": "projecting"} | style
+    axes.add_collection(LineCollection(list(segments), **style), autolim=False)
+    return axes
+
+
+def _scale(values: NDArray) -> Scale:
+    if _even(values):
+        return Scale(float(values[0]), float(values[1] - values[0]))
+    return Scale(0.0, 1.0)
+
+
+def _even(values: NDArray) -> bool:
+    if values.dtype.kind not in "iuf" or len(values) < 2:
+        return False
+    steps = np.diff(values.astype(float))
+    return bool(steps[0] > 0 and np.allclose(steps, steps[0], rtol=1e-9))
+
+
+def _ticks(axis: Axis, values: NDArray, scale: Scale) -> None:
+    n = len(values)
+    if _even(values) and n > FEW:
+        whole = values.dtype.kind != "f"
+        axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 5, 10]))
+        return
+    places = np.unique(np.linspace(0, n - 1, min(n, FEW)).round().astype(int))
+    axis.set_major_locator(FixedLocator(scale.at(places).tolist()))
+    axis.set_major_formatter(
+        FixedFormatter([f"{v:g}" if v.dtype.kind == "f" else str(v) for v in values[places]])
+    )

@@ -1,0 +1,76 @@
+"""Value landscape and margin geometry: what a value method learns, and what a decision needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, Normalize
+from numpy.typing import NDArray
+
+from tessella.errors import ModelError
+from tessella.grid import StateGrid
+from tessella.plot.frame import INK, boundary_lines, field, frame
+from tessella.tessellation import Tessellation
+
+if TYPE_CHECKING:
+    from tessella.solve.solution import Solution
+
+VALUE, MARGIN, ONE_ACTION = "cividis", "inferno", "0.85"
+
+
+def value_map(axes: Axes, solution: Solution) -> Axes:
+    """Draw the optimal value on one axis (a curve) or two (a map with contours)."""
+    grid, value = solution.mdp.grid, solution.value
+    axes.set_title("optimal value")
+    if grid.ndim == 1:
+        return _curve(axes, grid, value, "value")
+    image = field(
+        axes, grid, value, matplotlib.colormaps[VALUE], Normalize(value.min(), value.max())
+    )
+    x, y = frame(axes, grid)
+    lines = axes.contour(
+        x.at(np.arange(grid.shape[0])),
+        y.at(np.arange(grid.shape[1])),
+        value.T,
+        levels=8,
+        colors="white",
+        linewidths=0.6,
+        linestyles="solid",
+    )
+    axes.figure.colorbar(image, ax=axes, label="value").add_lines(lines)
+    return axes
+
+
+def margin_map(axes: Axes, tessellation: Tessellation) -> Axes:
+    """Draw the action margin, dark where two actions are nearly as good, and the boundary.
+
+    States with one feasible action are grey. The tessellation must be that of a solution.
+    """
+    if tessellation.margin is None:
+        raise ModelError("a margin map needs margins: tessellate a solution")
+    axes.set_title("action margin")
+    grid, margin = tessellation.grid, tessellation.margin
+    if grid.ndim == 1:
+        return _curve(axes, grid, np.where(np.isfinite(margin), margin, np.nan), "margin")
+    shown = np.ma.masked_invalid(margin)
+    cmap = matplotlib.colormaps[MARGIN].with_extremes(bad=ONE_ACTION)
+    image = field(axes, grid, shown, cmap, _norm(shown))
+    boundary_lines(axes, tessellation, colors="white", linewidths=1.0)
+    axes.figure.colorbar(image, ax=axes, label="margin (log scale)", extend="min")
+    return axes
+
+
+def _norm(margin: np.ma.MaskedArray) -> Normalize:
+    """Logarithmic over the upper three decades: what is smaller is as good as a tie to the eye."""
+    top = float(margin.max()) if margin.count() else 1.0
+    return LogNorm(top / 1e3, top, clip=True) if top > 0 else Normalize(0, 1)
+
+
+def _curve(axes: Axes, grid: StateGrid, values: NDArray, label: str) -> Axes:
+    x, _ = frame(axes, grid)
+    axes.plot(x.at(np.arange(grid.size)), values, color=INK, linewidth=1.2)
+    axes.set_ylabel(label)
+    return axes

@@ -1,0 +1,57 @@
+"""Policies as tessellations of their grid: cells, faces, diagnostics, structure, comparison."""
+
+from tessella.tessellation.compare import Comparison, compare
+from tessella.tessellation.evidence import Evidence
+from tessella.tessellation.linear import LinearIndex, LinearScores, linear_index, linear_scores
+from tessella.tessellation.measure import Geometry, measure
+from tessella.tessellation.monotone import Monotone, monotone
+from tessella.tessellation.orders import (
+    BaseStock,
+    Interval,
+    ReorderPoint,
+    base_stock,
+    reorder_point,
+)
+from tessella.tessellation.outline import outline
+from tessella.tessellation.regions import Connected, Convex, connected, convex
+from tessella.tessellation.structure import Structure, examine
+from tessella.tessellation.switching import SwitchingCurves, switching_curves
+from tessella.tessellation.tessellate import Tessellation, tessellate
+from tessella.tessellation.threshold import Threshold, threshold
+from tessella.tessellation.window import Rim, section, sections, trim
+
+__all__ = [
+    "BaseStock",
+    "Comparison",
+    "Connected",
+    "Convex",
+    "Evidence",
+    "Geometry",
+    "Interval",
+    "LinearIndex",
+    "LinearScores",
+    "Monotone",
+    "ReorderPoint",
+    "Rim",
+    "Structure",
+    "SwitchingCurves",
+    "Tessellation",
+    "Threshold",
+    "base_stock",
+    "compare",
+    "connected",
+    "convex",
+    "examine",
+    "linear_index",
+    "linear_scores",
+    "measure",
+    "monotone",
+    "outline",
+    "reorder_point",
+    "section",
+    "sections",
+    "switching_curves",
+    "tessellate",
+    "threshold",
+    "trim",
+]

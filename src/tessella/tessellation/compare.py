@@ -1,0 +1,134 @@
+"""How two policies on one grid differ.
+
+    disagreement   sum of mu(s) over states with pi_a(s) != pi_b(s)
+    confusion      M[i, j] = mu{s : pi_a(s) = i, pi_b(s) = j}, so disagreement = 1 - trace M
+    displacement   for each face of one policy, the distance from its midpoint to the nearest face
+                   midpoint of the other, in grid steps; the largest one is the Hausdorff distance
+
+mu is the occupancy if one is given, else uniform. A straight boundary moved by k steps is
+displaced by k. The distance to a policy without faces is infinite, unless both have none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.errors import ModelError
+from tessella.tessellation.tessellate import Tessellation
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two policies on one grid. ``A`` actions.
+
+    Attributes:
+        a: the reference.
+        b: the other.
+        disagreement: share of states, or of occupancy, where the actions differ.
+        where: (grid shape) whether they differ.
+        confusion: (A, A) share of each pair of actions, rows from ``a`` and columns from ``b``.
+        displacement: mean distance between the boundaries, over the faces of both.
+        worst_displacement: largest distance.
+        displacement_a: (faces of a,) distance to the boundary of b, axis by axis as `face_states`.
+        displacement_b: (faces of b,) distance to the boundary of a.
+    """
+
+    a: Tessellation = field(repr=False)
+    b: Tessellation = field(repr=False)
+    disagreement: float
+    where: NDArray[np.bool_] = field(repr=False)
+    confusion: NDArray[np.float64] = field(repr=False)
+    displacement: float
+    worst_displacement: float
+    displacement_a: NDArray[np.float64] = field(repr=False)
+    displacement_b: NDArray[np.float64] = field(repr=False)
+
+    @property
+    def region_disagreement(self) -> NDArray[np.float64]:
+        """(A,) within each region of ``a``, the share where ``b`` differs; nan if it is empty."""
+        volume = self.confusion.sum(axis=1)
+        differing = volume - self.confusion.diagonal()
+        return np.divide(differing, volume, out=np.full_like(volume, np.nan), where=volume > 0)
+
+
+def compare(a: Tessellation, b: Tessellation, occupancy: ArrayLike | None = None) -> Comparison:
+    """Compare policy ``b`` with the reference ``a``.
+
+    Args:
+        a: the reference.
+        b: the other, on the same grid with the same actions.
+        occupancy: (grid shape) non-negative weights of the states, to be normalised. They weigh
+            shares directly, and each face by its two states.
+    """
+    if a.grid != b.grid or a.actions != b.actions:
+        raise ModelError("only policies on one grid with the same actions can be compared")
+    weight = _weights(a, occupancy)
+    n = len(a.actions)
+    pair = a.table.ravel().astype(np.int64) * n + b.table.ravel()
+    confusion = np.bincount(pair, weight, minlength=n * n).astype(float).reshape(n, n)
+    places = [_midpoints(t) for t in (a, b)]
+    moved = [_distances(places[0], places[1]), _distances(places[1], places[0])]
+    mean, worst = _overall(np.concatenate(moved), _face_weights((a, b), weight))
+    where = a.table != b.table
+    where.setflags(write=False)
+    return Comparison(
+        a=a,
+        b=b,
+        disagreement=float(confusion.sum() - confusion.trace()),
+        where=where,
+        confusion=confusion,
+        displacement=mean,
+        worst_displacement=worst,
+        displacement_a=moved[0],
+        displacement_b=moved[1],
+    )
+
+
+def _weights(a: Tessellation, occupancy: ArrayLike | None) -> NDArray[np.float64]:
+    """(n_states,) weights that sum to one."""
+    if occupancy is None:
+        return np.full(a.grid.size, 1 / a.grid.size)
+    weight = np.asarray(occupancy, dtype=float)
+    if weight.shape not in (a.grid.shape, (a.grid.size,)):
+        raise ModelError(f"an occupancy on this grid has shape {a.grid.shape}; got {weight.shape}")
+    weight = weight.ravel()
+    bad = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
+    if bad.size:
+        place, value = a.grid.describe(bad[0]), f"has {weight[bad[0]]}"
+        rule = "occupancies must be finite and not negative"
+        raise ModelError(rule, place, value, bad.size, a.grid.size, "states")
+    if not weight.sum() > 0:
+        raise ModelError("an occupancy must be positive somewhere")
+    return weight / weight.sum()
+
+
+def _midpoints(t: Tessellation) -> NDArray[np.float64]:
+    """(faces, d) midpoints in grid steps."""
+    pairs = [t.face_states(axis) for axis in range(t.grid.ndim)]
+    ends = np.unravel_index(np.concatenate(pairs), t.grid.shape)
+    return np.stack(ends, axis=-1).mean(axis=1)
+
+
+def _distances(here: NDArray, there: NDArray) -> NDArray[np.float64]:
+    if len(here) == 0 or len(there) == 0:
+        return np.full(len(here), np.inf)
+    return scipy.spatial.KDTree(there).query(here)[0]
+
+
+def _face_weights(both: tuple[Tessellation, Tessellation], weight: NDArray) -> NDArray:
+    pairs = [t.face_states(axis) for t in both for axis in range(t.grid.ndim)]
+    return weight[np.concatenate(pairs)].sum(axis=1)
+
+
+def _overall(distance: NDArray, weight: NDArray) -> tuple[float, float]:
+    if len(distance) == 0:
+        return 0.0, 0.0
+    visited = weight > 0
+    if not visited.any():
+        return 0.0, float(distance.max())
+    mean = np.average(distance[visited], weights=weight[visited])
+    return float(mean), float(distance.max())

@@ -1,0 +1,64 @@
+"""What a structure test returns: not only whether the structure is there, but what shows it.
+
+``if monotone(t, "stock"):`` works, since evidence is true when the structure holds; when it does
+not, each row of ``violations`` lists states that contradict it together, and ``describe`` names
+the first row.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.tessellation.tessellate import Tessellation
+
+NO_VIOLATIONS = np.empty((0, 2), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence(ABC):
+    """The outcome of one structure test.
+
+    Attributes:
+        tessellation: what was tested.
+        violations: (m, k) flat indices; the k states of a row cannot stand together if the
+            structure holds. Pairs, k = 2, unless the test says otherwise.
+    """
+
+    tessellation: Tessellation = field(repr=False)
+    violations: NDArray[np.int64] = field(repr=False)
+
+    @property
+    def holds(self) -> bool:
+        return len(self.violations) == 0
+
+    @property
+    @abstractmethod
+    def claim(self) -> str:
+        """The structure in words: ``order falls in stock``."""
+
+    def describe(self) -> str:
+        """The claim and, if it fails, how often and the first contradiction."""
+        if self.holds:
+            return f"{self.claim}: holds"
+        return f"{self.claim}: fails{self._often()}; {self._tell(self.violations[0])}"
+
+    def _often(self) -> str:
+        many, states = self.violations.shape
+        if states > 2:  # one contradiction among many states, not a count of pairs
+            return ""
+        return f" in {many:,} place" + "s" * (many > 1)
+
+    def _tell(self, states: NDArray[np.int64]) -> str:
+        """One contradiction in words."""
+        t = self.tessellation
+        return " but ".join(f"{t.action_of(s)} at {t.grid.describe(s)}" for s in states)
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        return self.describe()

@@ -1,0 +1,68 @@
+"""Switching curves: where, along one axis, each action begins and ends, for all other coordinates.
+
+For action a and a line (fixed values of the other axes), ``first`` and ``last`` are the extreme
+places of a on the line. If a fills what lies between them the description is exact there; if that
+is so everywhere, the curves are the whole policy: A * 2 numbers for each line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.tessellation.tessellate import Tessellation
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchingCurves:
+    """Where each action begins and ends. Arrays are (A, *shape of the other axes).
+
+    Attributes:
+        tessellation: what was read.
+        axis: the axis along which actions switch.
+        first: place on the axis (an index) where the action first occurs, -1 where it never does.
+        last: place where it last occurs, -1 where it never does.
+        solid: whether it fills everything from first to last; true where it never occurs.
+    """
+
+    tessellation: Tessellation
+    axis: str
+    first: NDArray[np.int64] = field(repr=False)
+    last: NDArray[np.int64] = field(repr=False)
+    solid: NDArray[np.bool_] = field(repr=False)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the curves determine the policy."""
+        return bool(self.solid.all())
+
+    @property
+    def begins(self) -> NDArray[np.float64]:
+        """`first` in the axis' own values; nan where the action never occurs."""
+        return self._values(self.first)
+
+    @property
+    def ends(self) -> NDArray[np.float64]:
+        """`last` in the axis' own values; nan where the action never occurs."""
+        return self._values(self.last)
+
+    def _values(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        grid = self.tessellation.grid
+        return np.where(places < 0, np.nan, grid.numbers[grid.axis(self.axis)][places])
+
+
+def switching_curves(tessellation: Tessellation, axis: str) -> SwitchingCurves:
+    """Read the switching curves along ``axis``."""
+    lines = np.moveaxis(tessellation.table, tessellation.grid.axis(axis), -1)
+    shape = (len(tessellation.actions), *lines.shape[:-1])
+    first, last = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
+    solid = np.empty(shape, dtype=bool)
+    for a in range(len(tessellation.actions)):
+        here = lines == a
+        count = here.sum(axis=-1)
+        first[a] = np.where(count, here.argmax(axis=-1), -1)
+        last[a] = np.where(count, lines.shape[-1] - 1 - here[..., ::-1].argmax(axis=-1), -1)
+        solid[a] = count == np.where(count, last[a] - first[a] + 1, 0)
+    return SwitchingCurves(tessellation, axis, first, last, solid)

@@ -1,0 +1,24 @@
+"""Policies given as bare maps, without a model behind them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tessella.grid import StateGrid
+from tessella.tessellation import tessellate
+
+
+@pytest.fixture(scope="session")
+def tile():
+    """``tile([[0, 1], [0, 1]])``: the tessellation of a map on axes x, y, z, w = 0, 1, 2, ..."""
+
+    def build(table, actions=None, axes=None, action_name="act"):
+        table = np.asarray(table)
+        axes = axes or {name: range(n) for name, n in zip("xyzw", table.shape, strict=False)}
+        actions = tuple(range(int(table.max()) + 1)) if actions is None else actions
+        grid = StateGrid(axes)
+        model = SimpleNamespace(grid=grid, actions=actions, action_name=action_name, name="map")
+        return tessellate(model, table)
+
+    return build

@@ -1,0 +1,297 @@
+"""Structure tests find what was planted, and name it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tessella.errors import ModelError
+from tessella.tessellation import (
+    base_stock,
+    connected,
+    convex,
+    examine,
+    linear_index,
+    linear_scores,
+    monotone,
+    reorder_point,
+    switching_curves,
+    threshold,
+)
+
+ORDERS = (0, 4, 8, 12, 16)
+
+
+def order_up_to(level, stock, actions, reorder=np.inf):
+    """Index of the smallest quantity that reaches ``level``, state by state; 0 from ``reorder``."""
+    table = np.zeros((len(stock), len(level)), int)
+    for i, x in enumerate(stock):
+        for j, target in enumerate(level):
+            reaching = [k for k, a in enumerate(actions) if x + a >= target]
+            table[i, j] = 0 if x >= reorder else min(reaching, default=len(actions) - 1)
+    return table
+
+
+@pytest.fixture(scope="session")
+def inventory(tile):
+    def build(table, actions=ORDERS):
+        axes = {"stock": range(len(table)), "regime": range(table.shape[1])}
+        return tile(table, actions, axes, "order")
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def rule(inventory):
+    """Order up to 3, 10 or 17, in batches of four."""
+    return inventory(order_up_to([3, 10, 17], range(20), ORDERS))
+
+
+def test_a_monotone_policy_is_recognised_with_its_direction(rule):
+    assert monotone(rule, "stock").direction == "falls"
+    assert monotone(rule, "stock")
+    assert monotone(rule, "regime").direction == "rises"
+    assert monotone(rule, "regime")
+    assert not monotone(rule, "regime", "falls")
+
+
+def test_the_monotone_test_finds_a_planted_violation_and_names_it(inventory, rule):
+    table = rule.table.copy()
+    assert table[12, 2] == 2  # order 8 between order 8 and order 4
+    assert table[14, 2] == 1
+    table[14, 2] = 3  # order 12
+    found = monotone(inventory(table), "stock")
+    assert not found.holds
+    assert found.direction == "falls"
+    states = [inventory(table).grid.state(stock=s, regime=2) for s in (13, 14)]
+    np.testing.assert_array_equal(found.violations, [states])
+    assert found.describe() == (
+        "order falls in stock: fails in 1 place; "
+        "order=4 at stock=13, regime=2 but order=12 at stock=14, regime=2"
+    )
+
+
+def test_numbers_are_compared_by_size_and_names_by_their_place(tile):
+    # Along x the action indices read 0, 1, 2, as numbers 5, 1, 9.
+    assert monotone(tile([0, 1, 2], ("low", "mid", "high")), "x")
+    found = monotone(tile([0, 1, 2], (5, 1, 9)), "x")
+    assert found.direction == "rises"
+    np.testing.assert_array_equal(found.violations, [[0, 1]])
+
+
+def test_threshold_form_finds_an_order_of_the_actions_that_need_not_be_their_own(tile):
+    t = tile([[0, 2, 1], [0, 0, 1], [2, 2, 1]], ("idle", "fast", "slow"))
+    found = threshold(t, "y")
+    assert found.order == (0, 2, 1)
+    assert not monotone(t, "y")
+
+
+def test_threshold_form_fails_where_two_lines_disagree_and_shows_both(tile):
+    t = tile([[0, 1, 1], [1, 0, 0]], ("idle", "work"))
+    found = threshold(t, "y")
+    assert not found
+    assert convex(t)  # each line alone is fine
+    assert sorted(map(tuple, found.violations.reshape(-1, 2))) == [(0, 1), (3, 4)]
+    assert "act=idle to act=work after x=0, y=0" in found.describe()
+
+
+def test_base_stock_levels_are_recovered_up_to_the_batch(rule):
+    found = base_stock(rule, "stock")
+    assert found
+    # Level 3: at stock 0 order 4, since 0 + 0 < 3 <= 0 + 4; at 3 nothing, so S <= 3; S > 2.
+    np.testing.assert_array_equal(found.level.above, [2, 9, 16])
+    np.testing.assert_array_equal(found.level.at_most, [3, 10, 17])
+
+
+def test_an_order_up_to_policy_with_a_reorder_point_is_s_S_and_not_base_stock(inventory):
+    t = inventory(order_up_to([15, 15], range(20), ORDERS, reorder=6))
+    assert not base_stock(t, "stock")
+    found = reorder_point(t, "stock")
+    assert found
+    np.testing.assert_array_equal(found.point.above, [5, 5])
+    np.testing.assert_array_equal(found.point.at_most, [6, 6])
+    # Orders below 6 reach 15 from 0 (16), 1, 2 (16), 3 (12): 3 + 12 = 15 and 2 + 12 = 14.
+    np.testing.assert_array_equal(found.level.above, [14, 14])
+    np.testing.assert_array_equal(found.level.at_most, [15, 15])
+
+
+def test_ordering_above_the_reorder_point_breaks_s_S_and_is_named(inventory):
+    table = order_up_to([15], range(20), ORDERS, reorder=6)
+    table[9, 0] = 2
+    found = reorder_point(inventory(table), "stock")
+    assert not found
+    assert "order=8 at stock=9, regime=0 but order=0 at stock=6, regime=0" in found.describe()
+
+
+def test_two_levels_on_one_line_break_base_stock(inventory):
+    table = order_up_to([10], range(20), ORDERS)
+    assert table[1, 0] == 3
+    table[0, 0] = 1  # order 4 at stock 0 wants S <= 0 + 4, order 12 at stock 1 wants S > 1 + 8
+    found = base_stock(inventory(table), "stock")
+    assert not found
+    np.testing.assert_array_equal(found.violations, [[1, 0]])
+
+
+@given(st.lists(st.integers(-3, 25), min_size=1, max_size=4), st.integers(0, 20))
+def test_every_order_up_to_policy_is_recognised_and_its_levels_bracketed(
+    inventory, levels, reorder
+):
+    plain = base_stock(inventory(order_up_to(levels, range(20), ORDERS)), "stock")
+    assert plain
+    assert ((plain.level.above < levels) & (levels <= plain.level.at_most)).all()
+    table = order_up_to(levels, range(20), ORDERS, reorder)
+    assert reorder_point(inventory(table), "stock")
+
+
+@given(hnp.arrays(np.int64, (5, 3), elements=st.integers(0, 2)))
+def test_base_stock_holds_exactly_when_some_level_reproduces_each_line(inventory, table):
+    actions = (0, 1, 2)
+    found = base_stock(inventory(table, actions), "stock")
+    for line, empty in zip(table.T, found.level.empty, strict=True):
+        levels = np.arange(-1, 9)
+        fits = (order_up_to(levels, range(5), actions) == line[:, None]).all(axis=0).any()
+        assert fits == (not empty)
+    assert bool(found) == (not found.level.empty.any())
+
+
+def test_ordering_questions_need_numbers(tile):
+    with pytest.raises(ModelError, match="needs numbers"):
+        base_stock(tile([0, 1], ("no", "yes")), "x")
+    with pytest.raises(ModelError, match="needs numbers"):
+        reorder_point(tile([0, 1], (0, 1), {"level": ["low", "high"]}), "level")
+
+
+def test_islands_are_counted_and_named(tile):
+    table = np.zeros((5, 5), int)
+    table[0, 0] = table[3, 3] = table[3, 4] = 1
+    found = connected(tile(table))
+    np.testing.assert_array_equal(found.components, [1, 2])
+    np.testing.assert_array_equal(found.islands, [0])  # the cell at the origin is the smaller one
+    np.testing.assert_array_equal(found.violations, [[18, 0]])
+    assert "act=1 at x=3, y=3 and x=0, y=0 in separate cells" in found.describe()
+
+
+def test_a_u_is_connected_and_not_convex_and_two_apart_are_the_reverse(tile):
+    u = tile([[1, 0, 1], [1, 1, 1]])
+    assert list(connected(u).components) == [1, 1]
+    assert connected(u)
+    np.testing.assert_array_equal(convex(u).violations, [[0, 2]])
+    assert "act=1 at x=0, y=0 and again at x=0, y=2, not between" in convex(u).describe()
+    apart = tile([[1, 0], [0, 2]])
+    assert convex(apart)
+    assert not connected(apart)
+
+
+def test_linear_scores_reproduce_the_policy_they_claim_to_separate(tile):
+    x, y = np.indices((12, 9))
+    scores = np.stack([0 * x, x - 2 * y + 1.5, 3 * x - y - 20.2])
+    t = tile(scores.argmax(axis=0), axes={"x": np.arange(12) * 5.0, "y": 100 - np.arange(9)})
+    found = linear_scores(t)
+    assert found
+    values = t.grid.points @ found.weights.T + found.offsets
+    np.testing.assert_array_equal(values.argmax(axis=1), t.table.ravel())
+    top = np.sort(values, axis=1)
+    assert (top[:, -1] - top[:, -2]).min() > 1 - 1e-6
+
+
+def test_a_linear_index_reproduces_the_policy_it_claims_to_order(tile):
+    x, y = np.indices((15, 11))
+    t = tile(
+        np.digitize(x - 0.7 * y, [-2.03, 3.01, 8.02]), axes={"x": range(15), "y": range(10, 21)}
+    )
+    found = linear_index(t)
+    assert found
+    steps = np.digitize(t.grid.points @ found.index, found.levels)
+    np.testing.assert_array_equal(found.order[steps], t.table.ravel())
+    assert found.formula.startswith("1 x - 0.")
+    assert found.describe().endswith(f"holds; index {found.formula}")
+
+
+def test_scores_can_separate_what_one_index_cannot(tile):
+    # Three sectors around a point have no common direction.
+    x, y = np.indices((9, 9)) - 4
+    t = tile(np.stack([x + 0.1, y - x / 2 + 0.3, -y - x / 2]).argmax(axis=0))
+    assert linear_scores(t)
+    assert not linear_index(t)
+
+
+def test_an_island_cannot_be_separated_and_the_witnesses_show_why(tile):
+    table = np.zeros((5, 5), int)
+    table[2, 2] = 1
+    found = linear_scores(tile(table))
+    assert not found
+    (states,) = found.violations
+    # The hulls of the witnesses of both actions meet: the island and states around it.
+    assert 12 in states
+    around = np.array(np.unravel_index(states[states != 12], (5, 5)))
+    assert (around.min(axis=1) <= 2).all()
+    assert (around.max(axis=1) >= 2).all()
+    assert "fails" in found.describe()
+
+
+@given(hnp.arrays(np.int64, (4, 4), elements=st.integers(0, 1)))
+def test_two_actions_are_separable_exactly_when_their_hulls_are_apart(tile, table):
+    t = tile(table, (0, 1))
+    apart = not _hulls_meet(*(np.argwhere(table == a) for a in (0, 1)))
+    for found in (linear_scores(t), linear_index(t)):
+        assert bool(found) == apart
+        for states in found.violations:
+            spots = np.array(np.unravel_index(states, table.shape)).T
+            act = table.ravel()[states]
+            assert _hulls_meet(spots[act == 0], spots[act == 1])
+
+
+def _hulls_meet(a, b):
+    """Two finite sets in the plane: try every line through two of the points, turned a little.
+
+    If the hulls are apart, a line through two points (of one set or of both) separates them when
+    turned or shifted by an arbitrarily small amount; integers up to 4 allow 1e-3.
+    """
+    if len(a) == 0 or len(b) == 0:
+        return False
+    points = np.concatenate([a, b])
+    directions = [p - q for p in points for q in points if (p != q).any()]
+    for dx, dy in directions or [np.array([1, 0])]:
+        for turn in (-1e-3, 0.0, 1e-3):
+            normal = np.array([-dy + turn * dx, dx + turn * dy])
+            if (a @ normal).max() < (b @ normal).min() - 1e-9:
+                return False
+    return True
+
+
+def test_an_unsorted_axis_is_read_by_its_values(tile):
+    t = tile([0, 1, 0], axes={"x": [1, 3, 2]})
+    assert linear_index(t)
+    assert not convex(t)  # neighbours are neighbours in the axis' own order
+
+
+def test_one_action_alone_is_trivially_separable(tile):
+    t = tile(np.ones((3, 3), int), ("a", "b"))
+    found = linear_scores(t)
+    assert found
+    assert (found.weights @ np.zeros(2) + found.offsets).argmax() == 1
+    assert linear_index(t)
+    assert len(linear_index(t).levels) == 0
+
+
+def test_switching_curves_are_in_the_axis_own_values(rule):
+    curves = switching_curves(rule, "stock")
+    assert curves.exact
+    # Level 17: order 16 at 0; 12 from 1 to 4 ... order 4 from 13 to 16; nothing from 17.
+    np.testing.assert_array_equal(curves.begins[:, 2], [17, 13, 9, 5, 0])
+    np.testing.assert_array_equal(curves.ends[:, 2], [19, 16, 12, 8, 4])
+    # Level 3: order 4 up to 2, nothing from 3, and nothing larger ever.
+    np.testing.assert_array_equal(curves.begins[:, 0], [3, 0, np.nan, np.nan, np.nan])
+
+
+def test_examine_runs_every_test_that_makes_sense(rule, tile):
+    found = examine(rule)
+    assert "base stock in stock" in found.holds
+    assert "monotone in regime" in found.holds
+    assert "linear index" in found.holds
+    assert "connected" not in found.holds  # the levels jump by more than a batch
+    # Two tests on each axis, two more where the order falls, four on the whole.
+    assert len(found.describe().splitlines()) == 2 + 2 + 2 + 4
+    names = examine(tile([[0, 1], [0, 1]], ("no", "yes"))).evidence
+    assert not any("stock" in name or "(s, S)" in name for name in names)
