@@ -20,17 +20,27 @@ class ModelError(ValueError):
         noun: str = "places",
     ) -> None:
         self.rule, self.place, self.value = rule, place, value
-        self.count, self.total = count, total
+        self.count, self.total, self.noun = count, total, noun
         found = " ".join(part for part in (place, value) if part)
         message = f"{rule}; {found}" if found else rule
         if count is not None:
             message += f" ({count:,} of {total:,} {noun})" if total is not None else f" ({count:,})"
         super().__init__(message)
 
+    def __reduce__(self):
+        # Errors travel between processes; the message alone would become the rule.
+        parts = (self.rule, self.place, self.value, self.count, self.total, self.noun)
+        return type(self), parts
 
-class NotConverged(RuntimeError):
+
+class NotConverged(RuntimeError):  # noqa: N818 (it says what happened)
     """A limit was reached before the tolerance; ``partial`` holds what there is."""
 
     def __init__(self, message: str, partial: object = None) -> None:
         super().__init__(message)
         self.partial = partial
+
+
+def shown(value: object) -> str:
+    """A value as messages write it: ``3``, ``0.3``, ``nan``, ``high``."""
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ModelError, shown
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -34,11 +34,10 @@ class StateGrid:
             raise ModelError("a grid needs at least one axis")
         for name in given:
             if not isinstance(name, str) or not name.isidentifier():
-                raise ModelError(f"an axis name must be an identifier; got {name!r}")
+                raise ModelError("an axis name must be an identifier", "", f"got {name!r}")
+        values = tuple(_axis_values(name, values) for name, values in given.items())
         object.__setattr__(self, "axes", tuple(given))
-        object.__setattr__(
-            self, "values", tuple(_axis_values(name, vals) for name, vals in given.items())
-        )
+        object.__setattr__(self, "values", values)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -54,15 +53,15 @@ class StateGrid:
         return int(np.prod(self.shape, dtype=np.int64))
 
     @cached_property
-    def numbers(self) -> tuple[NDArray, ...]:
+    def numbers(self) -> tuple[NDArray[np.float64], ...]:
         """Axis values as float64; a text axis counts 0, 1, 2, ..."""
         return tuple(
-            v.astype(float) if v.dtype.kind in "iuf" else np.arange(len(v), dtype=float)
+            np.arange(len(v), dtype=float) if v.dtype.kind == "U" else v.astype(float)
             for v in self.values
         )
 
     @property
-    def points(self) -> NDArray:
+    def points(self) -> NDArray[np.float64]:
         """(n_states, d) coordinates of all states, in the axes' own values."""
         mesh = np.meshgrid(*self.numbers, indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=-1)
@@ -88,28 +87,56 @@ class StateGrid:
         """Flat index of the state with these axis values, given for every axis."""
         if set(coordinates) != set(self.axes):
             raise ModelError(f"a state needs a value for each of {', '.join(self.axes)}")
-        where = []
-        for name, values in zip(self.axes, self.values, strict=True):
-            hit = np.flatnonzero(values == coordinates[name])
-            if not len(hit):
-                raise ModelError(f"{name}={coordinates[name]} is not on the grid")
-            where.append(hit[0])
+        where = [int(self.locate(axis, coordinates[n])) for axis, n in enumerate(self.axes)]  # type: ignore[arg-type]
+        for name, index in zip(self.axes, where, strict=True):
+            if index < 0:
+                raise ModelError(
+                    "a state must lie on the grid", f"{name}={coordinates[name]}", "does not"
+                )
         return int(np.ravel_multi_index(where, self.shape))
 
-    def nearest(self, points: ArrayLike) -> NDArray:
+    def locate(self, axis: int, values: ArrayLike) -> NDArray[np.int64]:
+        """Position of each value along an axis, -1 where it is not on it.
+
+        Numbers may miss a grid value by rounding, so that 0.1 + 0.2 is found at 0.3.
+        """
+        on_axis, wanted = self.values[axis], np.asarray(values)
+        if on_axis.dtype.kind == wanted.dtype.kind == "U":
+            at = _nearest_text(on_axis, wanted)
+            return np.where(on_axis[at] == wanted, at, -1)
+        if on_axis.dtype.kind == "U" or wanted.dtype.kind not in "biuf":
+            return np.full(wanted.shape, -1)
+        wanted = wanted.astype(float)
+        at = _nearest(self.numbers[axis], wanted)
+        return np.where(np.abs(on_axis[at] - wanted) <= self._slack[axis], at, -1)
+
+    @cached_property
+    def _slack(self) -> tuple[float, ...]:
+        """How far a value may be off each axis and still be on it."""
+        return tuple(
+            1e-9 * float(np.diff(np.sort(v)).min(initial=1.0))
+            + 8 * float(np.spacing(np.abs(v).max()))
+            for v in self.numbers
+        )
+
+    def nearest(self, points: ArrayLike) -> NDArray[np.int64]:
         """Flat index of the grid state nearest to each of (n, d) points, axis by axis."""
         points = np.atleast_2d(np.asarray(points, dtype=float))
         if points.ndim != 2 or points.shape[1] != self.ndim:
             raise ModelError(f"points must have shape (n, {self.ndim}); got {points.shape}")
-        if not np.isfinite(points).all():
-            row = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
-            raise ModelError("points must be finite", f"row {row}", f"is {points[row]}")
+        bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+        if bad.size:
+            row = bad[0]
+            value = f"is ({', '.join(shown(float(x)) for x in points[row])})"
+            raise ModelError(
+                "points must be finite", f"row {row}", value, bad.size, len(points), "points"
+            )
         where = [_nearest(v, points[:, i]) for i, v in enumerate(self.numbers)]
-        return np.ravel_multi_index(where, self.shape)
+        return np.ravel_multi_index(tuple(where), self.shape)
 
     def describe(self, state: int) -> str:
         """``stock=3, regime=0``."""
-        return ", ".join(f"{n}={v}" for n, v in self.coordinates(state).items())
+        return ", ".join(f"{n}={shown(v)}" for n, v in self.coordinates(state).items())
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -126,42 +153,69 @@ class StateGrid:
         return f"StateGrid({', '.join(parts)}; {self.size:,} states)"
 
 
+def plain_values(values: Iterable, what: str) -> NDArray:
+    """Numbers as int64 or float64, or text: other types would surprise in arithmetic.
+
+    Unsigned and short integers wrap around, so they are widened.
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ModelError(f"{what} must be a list of values", "", f"got {values!r}")
+    items = values if isinstance(values, np.ndarray) else list(values)
+    try:
+        array = np.asarray(items)
+    except ValueError:
+        array = np.asarray(items, dtype=object)
+    mixed = array.dtype.kind == "U" and not all(isinstance(item, str) for item in items)
+    if mixed or array.dtype.kind not in "biufU":
+        raise ModelError(f"{what} must be all numbers or all text", "", f"got {list(items)[:3]}")
+    if array.ndim != 1:
+        raise ModelError(f"{what} must be a list of values", "", f"has shape {array.shape}")
+    if array.dtype.kind == "U":
+        return array.copy()
+    return array.astype(float if array.dtype.kind == "f" else np.int64)
+
+
 def _axis_values(name: str, values: Iterable) -> NDArray:
-    array = np.asarray(values if isinstance(values, np.ndarray) else list(values))
-    if array.ndim != 1 or array.size == 0:
-        raise ModelError(f"axis {name!r} must be a non-empty list of values; shape {array.shape}")
-    if array.dtype.kind == "b":
-        array = array.astype(int)
-    if array.dtype.kind not in "iufU":
-        raise ModelError(f"axis {name!r} must hold numbers or text; got {array.dtype}")
+    array = plain_values(values, f"the values of axis {name!r}")
+    if not array.size:
+        raise ModelError("an axis needs at least one value", name, "has none")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = np.flatnonzero(~np.isfinite(array))
         raise ModelError(
-            "axis values must be finite", name, f"holds {array[bad[0]]}", bad.size, array.size
+            "axis values must be finite",
+            name,
+            f"holds {array[bad[0]]}",
+            bad.size,
+            array.size,
+            "values",
         )
     unique, counts = np.unique(array, return_counts=True)
-    if (counts > 1).any():
-        repeated = unique[counts > 1]
+    repeated = np.flatnonzero(counts > 1)
+    if repeated.size:
         raise ModelError(
             "axis values must differ from one another",
-            f"{name}={repeated[0]}",
-            f"stands {counts[counts > 1][0]} times",
-            len(repeated),
+            f"{name}={shown(unique[repeated[0]])}",
+            f"stands {counts[repeated[0]]} times",
+            repeated.size,
             len(unique),
             "values",
         )
-    array = array.copy()
     array.setflags(write=False)
     return array
 
 
-def _nearest(values: NDArray, x: NDArray) -> NDArray:
+def _nearest(values: NDArray, x: NDArray) -> NDArray[np.int64]:
+    """Position of the value nearest to each x, the lower one of two as near."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
-    right = np.clip(np.searchsorted(ordered, x), 1, max(len(values) - 1, 1))
-    right = np.minimum(right, len(values) - 1)
+    right = np.minimum(np.searchsorted(ordered, x), len(values) - 1)
     left = np.maximum(right - 1, 0)
     return order[np.where(x - ordered[left] <= ordered[right] - x, left, right)]
+
+
+def _nearest_text(values: NDArray, x: NDArray) -> NDArray[np.int64]:
+    order = np.argsort(values, kind="stable")
+    return order[np.minimum(np.searchsorted(values[order], x), len(values) - 1)]
 
 
 def _span(values: NDArray) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +29,14 @@ class Program(Protocol):
     Two models of one structure and shape share a program, and so share compiled code.
     """
 
-    n_actions: int
+    @property
+    def n_actions(self) -> int: ...
 
-    def tail(self, arrays, w_S, pay: bool):
+    def tail(self, arrays: Any, w_S: Any, pay: bool) -> Any:
         """The part of the backward pass that no action touches."""
         ...
 
-    def head(self, arrays, w, action, pay: bool):
+    def head(self, arrays: Any, w: Any, action: Any, pay: bool) -> Any:
         """The rest of the backward pass, for one action: an array over states."""
         ...
 
@@ -71,8 +72,13 @@ class Mass:
 class Dynamics(ABC):
     """Transition law and rewards of an MDP on a grid."""
 
-    shape: tuple[int, ...]
-    n_actions: int
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    @abstractmethod
+    def n_actions(self) -> int: ...
 
     @property
     @abstractmethod
@@ -109,3 +115,7 @@ class Dynamics(ABC):
     @cached_property
     def lowered(self) -> Lowered:
         return self.lower()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Engine arrays would be read back in the process's own precision, which may be 32 bits.
+        return {key: value for key, value in self.__dict__.items() if key != "lowered"}

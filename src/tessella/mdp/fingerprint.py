@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 
-def feed(digest, *values: object) -> None:
+def feed(digest, *values: Any) -> None:
     """Add ``values`` to the digest: numbers, text, arrays, and dataclasses of them.
 
-    Functions are left out: what they computed is in the arrays.
+    Functions are left out: what they computed is in the arrays. Each value ends in a separator, so
+    that (1, 23) and (12, 3) differ.
     """
     for value in values:
-        if sp.issparse(value):
-            feed(digest, value.indptr, value.indices, value.data)
+        if hasattr(value, "indptr"):  # a sparse matrix; the width of its indices may vary
+            index = (value.indptr.astype(np.int64), value.indices.astype(np.int64))
+            feed(digest, value.shape, *index, value.data)
         elif isinstance(value, np.ndarray):
             digest.update(f"{value.dtype.str}{value.shape}".encode())
-            digest.update(np.ascontiguousarray(value).data if value.size else b"")
+            plain = value + 0.0 if value.dtype.kind == "f" else value  # -0.0 is 0.0
+            digest.update(plain.tobytes())
         elif dataclasses.is_dataclass(value):
             digest.update(type(value).__name__.encode())
             feed(digest, *(getattr(value, f.name) for f in dataclasses.fields(value)))
         elif isinstance(value, list | tuple):
             digest.update(f"[{len(value)}]".encode())
             feed(digest, *value)
-        elif callable(value):
-            continue
-        else:
+        elif not callable(value):
             digest.update(repr(value).encode())
+        digest.update(b";")

@@ -1,110 +1,132 @@
 """Gymnasium both ways: toy-text transition tables in, environments out.
 
 A toy-text environment lists, for each state and action, ``(probability, next state, reward,
-terminated)``. A terminated outcome pays its reward and then nothing more.
+terminated)``. A terminated outcome pays its reward and then nothing more; an action without
+outcomes is infeasible.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
-from tessella.mdp.arrays import Pairs, check_rows
+from tessella.errors import ModelError, shown
+from tessella.mdp.checks import as_numbers
+from tessella.mdp.pairs import Pairs, check_rows, tabular_model
+from tessella.mdp.scope import Scope, make_scope
 from tessella.mdp.tabular import Outcomes, Tabular
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
 
+Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
+
 
 def from_gymnasium(env: Any, discount: float, name: str) -> MDP:
     """See ``MDP.from_gymnasium``."""
-    from tessella.mdp.model import assemble, make_scope
-
-    table = getattr(getattr(env, "unwrapped", env), "P", None)
+    plain = getattr(env, "unwrapped", env)
+    table = getattr(plain, "P", None)
     if table is None:
-        raise ModelError(f"the environment lists no transitions: {env} has no table P")
-    n, n_actions = len(table), len(table[0])
-    spec = getattr(env, "spec", None)
-    scope = make_scope({"state": range(n)}, range(n_actions), "action")
-    outcomes = _read(table, n, n_actions)
-    owner = np.repeat(np.arange(n * n_actions), np.diff(outcomes.start))
-    shape = (n * n_actions, n)
-    pair = np.arange(n * n_actions)
-    complete = sp.csr_array((outcomes.probability, (owner, outcomes.state)), shape=shape)
-    check_rows(Pairs(scope, pair // n_actions, pair % n_actions, complete))
-    going_on = outcomes.probability * ~outcomes.ended
-    rows = sp.csr_array((going_on, (owner, outcomes.state)), shape=shape)
-    rows.eliminate_zeros()
-    reward = np.bincount(owner, outcomes.probability * outcomes.reward, minlength=n * n_actions)
-    dynamics = Tabular.build(
-        scope, rows, pair.reshape(n, n_actions), reward.reshape(n, n_actions), outcomes
+        raise ModelError("the environment must list its transitions", str(env), "has no table P")
+    scope = make_scope({"state": range(len(table))}, range(len(table[0])), "action")
+    outcomes = _read(scope, table)
+    name = name or getattr(getattr(env, "spec", None), "id", "")
+    mdp = tabular_model(
+        _pairs(scope, outcomes, outcomes.probability * ~outcomes.ended),
+        outcomes.expected_reward[np.flatnonzero(np.diff(outcomes.start))],
+        outcomes,
+        discount,
+        name,
+        None,
     )
-    return assemble(scope, discount, dynamics, None, name or getattr(spec, "id", ""), None)
+    start = getattr(plain, "initial_state_distrib", None)
+    return mdp if start is None else mdp.with_start(np.asarray(start, dtype=float))
 
 
-def _read(table: Any, n: int, n_actions: int) -> Outcomes:
-    if any(len(table[s]) != n_actions for s in range(n)):
-        raise ModelError(f"every state must list {n_actions} actions")
+def _read(scope: Scope, table: Any) -> Outcomes:
+    """The outcomes of a toy-text table, checked."""
+    n, n_actions = scope.grid.size, len(scope.actions)
+    for s in range(n):
+        if s not in table or len(table[s]) != n_actions:
+            raise ModelError(f"every state must list {n_actions} actions", f"state={s}", "does not")
     lists = [table[s][a] for s in range(n) for a in range(n_actions)]
-    flat = [outcome for outcomes in lists for outcome in outcomes]
-    columns = list(zip(*flat, strict=True))
-    state = np.asarray(columns[1], dtype=np.int64)
-    reward = np.asarray(columns[2], dtype=float)
-    if ((state < 0) | (state >= n)).any():
-        raise ModelError(f"next states must lie in 0..{n - 1}; got {state.min()}..{state.max()}")
-    if not np.isfinite(reward).all():
-        raise ModelError(f"rewards must be finite; got {reward[~np.isfinite(reward)][0]}")
-    start = np.concatenate([[0], np.cumsum([len(outcomes) for outcomes in lists])])
-    return Outcomes(
-        start.astype(np.int64),
-        state,
-        np.asarray(columns[0], dtype=float),
-        reward,
-        np.asarray(columns[3], dtype=bool),
+    columns = list(zip(*(outcome for outcomes in lists for outcome in outcomes), strict=True))
+    if len(columns) != 4:
+        raise ModelError("an outcome must be (probability, next state, reward, terminated)")
+    pair = np.repeat(np.arange(len(lists)), [len(outcomes) for outcomes in lists])
+    # One column for each outcome, so that the checks see each of them and not their sum.
+    places = (np.ones(len(pair)), (pair, np.arange(len(pair))))
+    keys = np.arange(len(lists))
+    alone = sp.csr_array(places, shape=(len(lists), len(pair)))
+    numbers = _numbers(Pairs(scope, keys // n_actions, keys % n_actions, alone), pair, columns)
+    outcomes = Outcomes.of(pair, len(lists), *numbers, np.asarray(columns[3], dtype=bool))
+    check_rows(_pairs(scope, outcomes, outcomes.probability))
+    return outcomes
+
+
+def _numbers(pairs: Pairs, pair: NDArray, columns: list) -> tuple[NDArray, NDArray, NDArray]:
+    """Next states, probabilities and rewards of the outcomes, each checked by itself."""
+
+    def numbers(column: int, what: str) -> NDArray:
+        return as_numbers(columns[column], what, lambda i, _: pairs.describe(int(pair[i[0]])))
+
+    p, state, reward = numbers(0, "probabilities"), numbers(1, "next states"), numbers(2, "rewards")
+    n = pairs.scope.grid.size
+    pairs.refuse_entries(
+        f"next states must lie in 0..{n - 1}",
+        ~((state >= 0) & (state < n) & (state == np.rint(state))),
+        lambda i: f"goes to {shown(columns[1][i])}",
     )
+    pairs.refuse_entries(
+        "transition rows must not be negative",
+        p < 0,
+        lambda i: f"holds {shown(float(p[i]))} for state={columns[1][i]}",
+        "rows",
+    )
+    pairs.refuse_entries(
+        "rewards must be finite", ~np.isfinite(reward), lambda i: f"pays {reward[i]}"
+    )
+    return state, p, reward
 
 
-def transition_table(mdp: MDP) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
+def _pairs(scope: Scope, outcomes: Outcomes, probability: np.ndarray) -> Pairs:
+    """The pairs that have outcomes, with rows of these probabilities."""
+    shape = (len(outcomes.start) - 1, scope.grid.size)
+    rows = sp.csr_array((probability, (outcomes.pair, outcomes.state)), shape=shape)
+    rows.eliminate_zeros()
+    feasible = np.flatnonzero(np.diff(outcomes.start))
+    states, choices = np.divmod(feasible, len(scope.actions))
+    return Pairs(scope, states, choices, rows[feasible])
+
+
+def transition_table(mdp: MDP) -> Table:
     """The toy-text table ``P`` of any model; infeasible actions have no outcomes."""
-    dynamics = mdp.dynamics
-    outcomes = getattr(dynamics, "outcomes", None) or _outcomes(mdp)
-    table: dict[int, dict[int, list]] = {}
-    for s in range(mdp.n_states):
-        table[s] = {}
-        for a in range(mdp.n_actions):
-            pair = s * mdp.n_actions + a
-            span = range(outcomes.start[pair], outcomes.start[pair + 1])
-            table[s][a] = [
-                (
-                    float(outcomes.probability[i]),
-                    int(outcomes.state[i]),
-                    float(outcomes.reward[i]),
-                    bool(outcomes.ended[i]),
-                )
-                for i in span
-            ]
-    return table
+    o = _outcomes(mdp)
+    columns = (o.probability.tolist(), o.state.tolist(), o.reward.tolist(), o.ended.tolist())
+    flat = list(zip(*columns, strict=True))
+    start = o.start.tolist()
+    lists = [flat[low:high] for low, high in pairwise(start)]
+    n = mdp.n_actions
+    return {s: {a: lists[s * n + a] for a in range(n)} for s in range(mdp.n_states)}
 
 
 def _outcomes(mdp: MDP) -> Outcomes:
-    """Outcomes of a model that pays by state and action only."""
-    mask, reward = mdp.feasible_mask, mdp.reward
-    stacked = sp.vstack(mdp.dynamics.to_sparse(), format="csr")
-    s, a = np.divmod(np.arange(mask.size), mdp.n_actions)
-    rows = sp.csr_array(stacked[a * mdp.n_states + s])
-    lengths = np.diff(rows.indptr)
-    keep = np.repeat(mask.ravel(), lengths)
-    lengths = lengths * mask.ravel()
-    return Outcomes(
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        rows.indices[keep].astype(np.int64),
-        rows.data[keep],
-        np.repeat(reward.ravel(), lengths),
-        np.zeros(int(lengths.sum()), dtype=bool),
+    """Its own outcomes, or those of a model that pays by state and action."""
+    if isinstance(mdp.dynamics, Tabular) and mdp.dynamics.outcomes is not None:
+        return mdp.dynamics.outcomes
+    pairs = mdp.to_pairs()
+    keys = pairs.states * mdp.n_actions + pairs.choices
+    lengths = np.diff(pairs.transition.indptr)
+    return Outcomes.of(
+        np.repeat(keys, lengths),
+        mdp.n_states * mdp.n_actions,
+        pairs.transition.indices,
+        np.asarray(pairs.transition.data),
+        np.repeat(pairs.reward, lengths),
     )
 
 
@@ -113,8 +135,11 @@ def to_gymnasium(mdp: MDP, start: ArrayLike | None) -> Any:
     try:
         import gymnasium
     except ImportError as error:
-        raise ImportError("to_gymnasium needs the extra 'gym': pip install tessella[gym]") from error
-    weights = _start(mdp, start)
+        raise ImportError("to_gymnasium needs the extra gym: pip install tessella[gym]") from error
+    from tessella.mdp.simulate import start_distribution
+
+    weights = start_distribution(mdp, start)
+    mask = mdp.feasible_mask
 
     class Environment(gymnasium.Env):
         """A tessella model as an environment; observations are flat state indices."""
@@ -125,11 +150,12 @@ def to_gymnasium(mdp: MDP, start: ArrayLike | None) -> Any:
             self.mdp = mdp
             self.observation_space = gymnasium.spaces.Discrete(mdp.n_states)
             self.action_space = gymnasium.spaces.Discrete(mdp.n_actions)
+            self.initial_state_distrib = weights
             self._state = 0
-            self._table: dict | None = None
+            self._table: Table | None = None
 
         @property
-        def P(self) -> dict:
+        def P(self) -> Table:
             if self._table is None:
                 self._table = transition_table(mdp)
             return self._table
@@ -140,7 +166,7 @@ def to_gymnasium(mdp: MDP, start: ArrayLike | None) -> Any:
             return self._state, self._info()
 
         def step(self, action):
-            if not mdp.feasible_mask[self._state, action]:
+            if not mask[self._state, action]:
                 place = mdp.describe(self._state, int(action))
                 raise ModelError("the action must be feasible", place, "is not")
             taken = mdp.dynamics.step(
@@ -150,12 +176,6 @@ def to_gymnasium(mdp: MDP, start: ArrayLike | None) -> Any:
             return self._state, float(taken.rewards[0]), bool(taken.ended[0]), False, self._info()
 
         def _info(self) -> dict:
-            return {"action_mask": mdp.feasible_mask[self._state].astype(np.int8)}
+            return {"action_mask": mask[self._state].astype(np.int8)}
 
     return Environment()
-
-
-def _start(mdp: MDP, start: ArrayLike | None) -> NDArray[np.float64]:
-    from tessella.mdp.simulate import start_distribution
-
-    return start_distribution(mdp, start)

@@ -1,6 +1,6 @@
 """The model: a finite discounted Markov decision process on a grid.
 
-    maximise  E[ sum_t discount^t r(s_t, a_t) ],   s_{t+1} ~ P(. | s_t, a_t),  a_t feasible in s_t.
+maximise  E[ sum_t discount^t r(s_t, a_t) ],   s_{t+1} ~ P(. | s_t, a_t),  a_t feasible in s_t.
 """
 
 from __future__ import annotations
@@ -10,35 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid
 from tessella.mdp.dynamics import Dynamics
 from tessella.mdp.policy import Policy, checked_actions
-from tessella.mdp.scope import Scope, call
-from tessella.mdp.stages import Noise, Stage
+from tessella.mdp.scope import Scope, feasible_mask, make_scope, refuse_stuck
 from tessella.mdp.staged import Staged
+from tessella.mdp.stages import Noise, Stage
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-
-    from tessella.mdp.arrays import Layout
+    from tessella.mdp.views import DenseModel, PairModel, SparseModel
 
 Feasible = ArrayLike | Callable[..., ArrayLike] | None
-
-
-@dataclass(frozen=True)
-class SparseModel:
-    """A model as plain arrays, for cross-checks and other tools."""
-
-    transition: list[sp.csr_array]  # A matrices (S, S)
-    reward: NDArray[np.float64]  # (S, A), -inf where infeasible
-    feasible: NDArray[np.bool_]  # (S, A)
-    discount: float
+Layout = Literal["ASS", "SAS"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +43,7 @@ class MDP:
         action_name: what an action is called: ``order``.
         name: what the model is called.
         parameters: the numbers it was made from, kept with saved results.
+        start: (S,) distribution of the first state, or None when all states are as likely.
     """
 
     grid: StateGrid
@@ -64,11 +54,13 @@ class MDP:
     action_name: str = "action"
     name: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    start: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "discount", _discount(self.discount))
-        feasible = _feasible(self)
-        object.__setattr__(self, "feasible", feasible)
+        if self.feasible is not None:
+            refuse_stuck(self.grid, self.feasible)
+            object.__setattr__(self, "feasible", None if self.feasible.all() else self.feasible)
 
     @staticmethod
     def staged(
@@ -84,11 +76,13 @@ class MDP:
     ) -> MDP:
         """A model told as the events of one period; see ``tessella.mdp.stages``.
 
-        ``feasible`` is a mask (grid shape + actions) or a function of axes and action.
+        ``feasible`` is a mask (grid shape + actions) or a function of axes and action. Where an
+        action is infeasible, the functions of the first stages may return anything.
         """
         scope = make_scope(grid, actions, action_name)
-        dynamics = Staged.build(scope, stages)
-        return assemble(scope, discount, dynamics, feasible, name, parameters)
+        mask = None if feasible is None else feasible_mask(scope, feasible)
+        dynamics = Staged.build(scope, stages, mask)
+        return assemble(scope, discount, dynamics, mask, name, parameters)
 
     @staticmethod
     def from_arrays(
@@ -208,9 +202,21 @@ class MDP:
 
     def to_sparse(self) -> SparseModel:
         """Sparse arrays, whatever the dynamics; meant for small models and cross-checks."""
-        mask = self.feasible_mask
-        reward = np.where(mask, self.reward, -np.inf)
-        return SparseModel(self.dynamics.to_sparse(), reward, mask, self.discount)
+        from tessella.mdp.views import to_sparse
+
+        return to_sparse(self)
+
+    def to_arrays(self, layout: Layout = "ASS") -> DenseModel:
+        """Dense arrays, as ``MDP.from_arrays`` reads them."""
+        from tessella.mdp.views import to_arrays
+
+        return to_arrays(self, layout)
+
+    def to_pairs(self) -> PairModel:
+        """The feasible (state, action) pairs, as ``MDP.from_pairs`` reads them."""
+        from tessella.mdp.views import to_pairs
+
+        return to_pairs(self)
 
     @property
     def n_states(self) -> int:
@@ -247,7 +253,7 @@ class MDP:
         if bad.size:
             raise ModelError(
                 "a policy must take feasible actions",
-                self.describe(bad[0], flat[bad[0]]),
+                self.describe(int(bad[0]), int(flat[bad[0]])),
                 "is not feasible",
                 bad.size,
                 self.n_states,
@@ -256,11 +262,17 @@ class MDP:
 
     def describe(self, state: int, action: int) -> str:
         """``stock=3, regime=0, order=8``."""
-        return f"{self.grid.describe(state)}, {self.action_name}={self.actions[action]}"
+        return f"{self.grid.describe(state)}, {self.action_name}={shown(self.actions[action])}"
 
     def with_discount(self, discount: float) -> MDP:
         """The same model with another discount."""
         return replace(self, discount=discount)
+
+    def with_start(self, start: ArrayLike | None) -> MDP:
+        """The same model with another distribution of the first state."""
+        from tessella.mdp.simulate import start_distribution
+
+        return replace(self, start=None if start is None else start_distribution(self, start))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -269,7 +281,7 @@ class MDP:
 
         digest = hashlib.sha256()
         feed(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
-        feed(digest, self.discount, self.feasible, self.dynamics)
+        feed(digest, self.discount, self.feasible, self.start, self.dynamics)
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:
@@ -278,93 +290,50 @@ class MDP:
 
         save(self, path)
 
+    @staticmethod
+    def load(path: str | Path) -> MDP:
+        """A model that ``save`` wrote, with tabular dynamics of the same expectations."""
+        from tessella.mdp.file import load
+
+        return load(path)
+
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
         axes = " x ".join(f"{n} {s}" for n, s in zip(self.grid.axes, self.grid.shape, strict=True))
         kind = type(self.dynamics).__name__.lower()
+        called = "" if self.action_name == "action" else f"{self.action_name} "
         return (
-            f"MDP({title}{axes}; {self.n_actions} {self.action_name} actions, "
+            f"MDP({title}{axes}; {self.n_actions} {called}actions, "
             f"discount {self.discount:g}, {kind})"
         )
-
-
-def make_scope(
-    grid: StateGrid | Mapping[str, Sequence], actions: Sequence, action_name: str
-) -> Scope:
-    """What a model's functions may name, checked."""
-    grid = grid if isinstance(grid, StateGrid) else StateGrid(grid)
-    actions = tuple(a.item() if isinstance(a, np.generic) else a for a in actions)
-    if not actions:
-        raise ModelError("a model needs at least one action")
-    if len(set(actions)) < len(actions):
-        twice = next(a for a in actions if actions.count(a) > 1)
-        raise ModelError(f"actions must differ from one another; {twice!r} stands twice")
-    if action_name in grid.axes:
-        raise ModelError(f"the action cannot be called {action_name!r}: an axis is")
-    return Scope(grid, actions, action_name)
 
 
 def assemble(
     scope: Scope,
     discount: float,
     dynamics: Dynamics,
-    feasible: Feasible,
+    feasible: NDArray[np.bool_] | None,
     name: str,
     parameters: Mapping[str, Any] | None,
 ) -> MDP:
-    """The model, with its feasible mask as an (S, A) array."""
-    mask = None
-    if feasible is not None:
-        mask = _mask(scope, feasible)
+    """The model on the states and actions of ``scope``; ``feasible`` is (S, A)."""
     return MDP(
         scope.grid,
         scope.actions,
         discount,
         dynamics,
-        mask,
+        feasible,
         scope.action_name,
         name,
         dict(parameters or {}),
     )
 
 
-def _mask(scope: Scope, feasible: Any) -> NDArray[np.bool_]:
-    full = (*scope.grid.shape, len(scope.actions))
-    if callable(feasible):
-        result = np.asarray(call(feasible, scope.mesh(), "feasible"))
-        result = result.reshape((1,) * (scope.rank - result.ndim) + result.shape)[..., 0]
-        result = np.moveaxis(np.broadcast_to(result, (full[-1], *full[:-1])), 0, -1)
-    else:
-        result = np.asarray(feasible)
-    if result.dtype.kind != "b":
-        raise ModelError(f"feasible must be true or false; got {result.dtype}")
-    if result.shape not in (full, (scope.grid.size, full[-1])):
-        raise ModelError(f"feasible must have shape {full}; got {result.shape}")
-    return np.ascontiguousarray(result.reshape(scope.grid.size, full[-1]))
-
-
 def _discount(discount: Any) -> float:
     try:
         number = float(discount)
     except (TypeError, ValueError):
-        raise ModelError(f"discount must be a number in [0, 1); got {discount!r}") from None
+        raise ModelError("discount must lie in [0, 1)", "", f"got {discount!r}") from None
     if not 0.0 <= number < 1.0:
-        raise ModelError(f"discount must lie in [0, 1); got {number}")
+        raise ModelError("discount must lie in [0, 1)", "", f"got {shown(number)}")
     return number
-
-
-def _feasible(mdp: MDP) -> NDArray[np.bool_] | None:
-    mask = mdp.feasible
-    if mask is None or mask.all():
-        return None
-    none = np.flatnonzero(~mask.any(axis=1))
-    if none.size:
-        raise ModelError(
-            "every state needs a feasible action",
-            mdp.grid.describe(none[0]),
-            "has none",
-            none.size,
-            mdp.grid.size,
-            "states",
-        )
-    return mask

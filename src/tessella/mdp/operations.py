@@ -63,7 +63,7 @@ def at(array: NDArray, action: int) -> NDArray:
 
 @dataclass(frozen=True, eq=False)
 class Slices(Operation):
-    """Shifts along one axis. ``pad`` maps padded positions to the axis; ``offsets`` start slices."""
+    """Shifts along one axis: ``pad`` maps padded positions to it, a slice starts at an offset."""
 
     axis: int
     pad: NDArray[np.int32]
@@ -102,8 +102,8 @@ class Slices(Operation):
         k = draw(_rows(self.probs, actions, where), rng)
         start = self.offsets[actions if len(self.offsets) > 1 else 0, k]
         to = list(where)
-        to[self.axis] = self.pad[start + where[self.axis]]
-        return np.ravel_multi_index(to, self.shape), k
+        to[self.axis] = self.pad[start + where[self.axis]].astype(np.int64)
+        return np.ravel_multi_index(tuple(to), self.shape), k
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ class Gather(Operation):
     def sample(self, states, actions, rng):
         where = list(np.unravel_index(states, self.shape))
         where[self.axis] = _lookup(self.target, actions, where)
-        return np.ravel_multi_index(where, self.shape), None
+        return np.ravel_multi_index(tuple(where), self.shape), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,8 @@ class Matrix(Operation):
         matrix = at(self.matrix, action)
         for k in range(matrix.shape[-1]):
             to = np.take(state, np.full(self.shape[self.axis], k), axis=self.axis)
-            p = np.moveaxis(matrix[..., k], -1, self.axis) if matrix.ndim > 2 else self._own(matrix, k)
+            given = matrix.ndim > 2
+            p = np.moveaxis(matrix[..., k], -1, self.axis) if given else self._own(matrix, k)
             yield to, np.broadcast_to(p, self.shape)
 
     def _own(self, matrix: NDArray, k: int) -> NDArray:
@@ -193,7 +194,7 @@ class Matrix(Operation):
             index = [w if n > 1 else 0 for w, n in zip(others, matrix.shape[1:-2], strict=True)]
             rows = matrix[(a, *index, own)]
         where[self.axis] = draw(rows, rng)
-        return np.ravel_multi_index(where, self.shape), None
+        return np.ravel_multi_index(tuple(where), self.shape), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,6 +263,27 @@ class Stay(Operation):
         return states, None
 
 
+def shifts(
+    shape: tuple[int, ...], axis: int, steps: NDArray[np.int64], probs: NDArray, edge: str
+) -> Slices:
+    """Moves by ``steps`` (A | 1, K) positions with ``probs`` (A | 1, K, *broadcast)."""
+    n = shape[axis]
+    if edge != "reflect":
+        steps = np.clip(steps, 1 - n, n - 1)
+    elif n > 1:  # turning back at both ends repeats after a whole round
+        steps = np.where(np.abs(steps) < n, steps, steps % (2 * (n - 1)))
+    else:
+        steps = np.zeros_like(steps)
+    low, high = min(int(steps.min()), 0), max(int(steps.max()), 0)
+    padded = np.arange(low, n + high)
+    if edge == "reflect":
+        pad = np.abs((padded + n - 1) % max(2 * (n - 1), 1) - (n - 1))
+    else:
+        pad = np.clip(padded, 0, n - 1)
+    offsets = (steps - low).astype(np.int32)
+    return Slices(shape, axis, pad.astype(np.int32), offsets, np.ascontiguousarray(probs))
+
+
 def chain(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float64]) -> Operation:
     """A chain along an axis, by slices when its matrix is banded."""
     n = shape[axis]
@@ -285,9 +307,8 @@ def chain(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float64]) -> Ope
 def draw(rows: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
     """One index from each row of probabilities, by inversion."""
     cumulative = np.cumsum(rows, axis=-1)
-    u = rng.random(len(rows)) * cumulative[:, -1]
-    k = (cumulative <= u[:, None]).sum(axis=-1)
-    return np.minimum(k, rows.shape[-1] - 1)
+    u = rng.random(len(rows)) * cumulative[:, -1]  # below the total even after rounding
+    return (cumulative <= u[:, None]).sum(axis=-1)
 
 
 def _rows(probs: NDArray, actions: NDArray, where: tuple) -> NDArray:

@@ -1,4 +1,4 @@
-"""Calling a model's own functions by the names of their arguments, and checking what they return.
+"""What the functions of a model may name, and calling them by the names of their arguments.
 
 Arrays are open meshes of rank ``1 + d + 1``: actions first, then the d axes of the grid, then the
 noise. A function that names only some of them returns an array that has length 1 elsewhere, so what
@@ -8,32 +8,38 @@ depends on little stays small.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
-from tessella.grid import StateGrid
+from tessella.errors import ModelError, shown
+from tessella.grid import StateGrid, plain_values
 
-SUM_TOLERANCE = 1e-9  # a row of probabilities may miss 1 by this much; error bounds account for it
+NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
 
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """What the functions of a model may name."""
+    """Axes, action and, while a model is built, the pairs that can occur."""
 
     grid: StateGrid
     actions: tuple
     action_name: str = "action"
+    allowed: NDArray[np.bool_] | None = None  # (A, *grid, 1); None where every pair can occur
 
     @property
     def action_values(self) -> NDArray:
         """(A,) actions as numbers, or as text."""
         return np.asarray(self.actions)
 
-    def mesh(self, noise: tuple[str, NDArray] | None = None) -> dict[str, NDArray]:
+    @property
+    def rank(self) -> int:
+        return self.grid.ndim + 2
+
+    def mesh(self, noise: NamedValues | None = None) -> dict[str, NDArray]:
         """Name to open-mesh array of rank 1 + d + 1."""
         d = self.grid.ndim
         names = {
@@ -44,28 +50,64 @@ class Scope:
         if noise is not None:
             if noise[0] in names:
                 raise ModelError(f"a noise cannot be called {noise[0]!r}: that name is taken")
-            names[noise[0]] = noise[1]
+            names[noise[0]] = noise[1].reshape((1,) * (d + 1) + (-1,))
         return names
 
-    @property
-    def rank(self) -> int:
-        return self.grid.ndim + 2
-
-    def describe(self, place: tuple, lengths: tuple[int, ...]) -> str:
-        """Name the position ``place`` in an open-mesh array of these lengths."""
-        parts = [
-            f"{n}={v[i]}"
-            for n, v, i, length in zip(
-                self.grid.axes, self.grid.values, place[1:], lengths[1:], strict=False
+    def ranked(self, array: NDArray, what: str, last: int = 1) -> NDArray:
+        """``array`` as an open mesh whose noise axis has length 1 or ``last``."""
+        full = (len(self.actions), *self.grid.shape, last)
+        shape = (1,) * (self.rank - array.ndim) + array.shape
+        if array.ndim > self.rank or any(
+            length not in (1, most) for length, most in zip(shape, full, strict=True)
+        ):
+            names = [self.action_name, *self.grid.axes, "noise"]
+            lengths = ", ".join(f"{n} {most}" for n, most in zip(names, full, strict=True))
+            raise ModelError(
+                f"{what} must broadcast over {lengths}", "", f"has shape {array.shape}"
             )
-            if length > 1 or len(v) == 1
+        return array.reshape(shape)
+
+    def describe(
+        self, place: Sequence[int], lengths: Sequence[int], noise: NamedValues | None = None
+    ) -> str:
+        """Name the position ``place`` in an open mesh of these lengths: what it depends on."""
+        names = [*self.grid.axes, self.action_name]
+        values = [*self.grid.values, self.actions]
+        order = [*range(1, self.grid.ndim + 1), 0]
+        parts = [
+            f"{name}={shown(of[place[axis]])}"
+            for name, of, axis in zip(names, values, order, strict=True)
+            if lengths[axis] > 1 or len(of) == 1
         ]
-        if lengths[0] > 1:
-            parts.append(f"{self.action_name}={self.actions[place[0]]}")
+        if noise is not None and lengths[-1] > 1:
+            parts.append(f"{noise[0]}={shown(noise[1][place[-1]])}")
         return ", ".join(parts)
 
 
-def call(function: Callable, names: Mapping[str, NDArray], what: str) -> ArrayLike:
+def make_scope(
+    grid: StateGrid | Mapping[str, Sequence], actions: Sequence, action_name: str
+) -> Scope:
+    """What a model's functions may name, checked."""
+    grid = grid if isinstance(grid, StateGrid) else StateGrid(grid)
+    values = plain_values(actions, "actions")
+    if not values.size:
+        raise ModelError("a model needs at least one action")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ModelError("actions must be finite", "", f"got {values[~np.isfinite(values)][0]}")
+    named = tuple(a.item() if isinstance(a, np.generic) else a for a in actions)
+    if len(set(named)) < len(named):
+        twice = next(a for a in named if named.count(a) > 1)
+        raise ModelError(
+            "actions must differ from one another",
+            f"{action_name}={shown(twice)}",
+            f"stands {named.count(twice)} times",
+        )
+    if action_name in grid.axes:
+        raise ModelError(f"the action cannot be called {action_name!r}: an axis is")
+    return Scope(grid, named, action_name)
+
+
+def call(function: Callable, names: Mapping[str, NDArray], what: str) -> Any:
     """``function`` of those ``names`` that it asks for."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -80,102 +122,35 @@ def call(function: Callable, names: Mapping[str, NDArray], what: str) -> ArrayLi
     return function(**{name: names[name] for name in wanted})
 
 
-def as_numbers(result: ArrayLike, what: str) -> NDArray[np.float64]:
-    """``result`` as float64, or an error when it is not numeric."""
-    array = np.asarray(result)
-    if array.dtype.kind not in "iufb":
-        raise ModelError(f"{what} must be numbers; got {array.dtype} such as {array.ravel()[0]!r}")
-    return array.astype(float)
+def feasible_mask(
+    scope: Scope, feasible: ArrayLike | Callable[..., ArrayLike]
+) -> NDArray[np.bool_]:
+    """(S, A) mask from an array of the grid's shape + actions, or a function of axes and action."""
+    full = (*scope.grid.shape, len(scope.actions))
+    if callable(feasible):
+        result = scope.ranked(np.asarray(call(feasible, scope.mesh(), "feasible")), "feasible")
+        result = np.moveaxis(np.broadcast_to(result[..., 0], (full[-1], *full[:-1])), 0, -1)
+    else:
+        result = np.asarray(feasible)
+    if result.dtype.kind != "b":
+        raise ModelError("feasible must be true or false", "", f"got {result.dtype}")
+    if result.shape not in (full, (scope.grid.size, full[-1])):
+        raise ModelError(f"feasible must have shape {full}", "", f"got {result.shape}")
+    mask = result.reshape(scope.grid.size, full[-1]).copy()
+    refuse_stuck(scope.grid, mask)
+    mask.setflags(write=False)
+    return mask
 
 
-def rewards(scope: Scope, result: ArrayLike, what: str) -> NDArray[np.float64]:
-    """Checked open-mesh rewards of rank 1 + d + 1."""
-    array = _ranked(scope, as_numbers(result, what), what)
-    bad = ~np.isfinite(array)
-    if bad.any():
-        place = tuple(np.argwhere(bad)[0])
+def refuse_stuck(grid: StateGrid, mask: NDArray[np.bool_]) -> None:
+    """Refuse a state with no feasible action."""
+    stuck = np.flatnonzero(~mask.any(axis=1))
+    if stuck.size:
         raise ModelError(
-            f"{what} must be finite",
-            scope.describe(place, array.shape),
-            f"pays {array[place]}",
-            int(bad.sum()),
-            array.size,
-            "rewards",
+            "every state needs a feasible action",
+            grid.describe(stuck[0]),
+            "has none",
+            stuck.size,
+            grid.size,
+            "states",
         )
-    return array
-
-
-def probabilities(scope: Scope, result: ArrayLike, count: int, what: str) -> NDArray[np.float64]:
-    """Checked open-mesh probabilities of rank 1 + d + 1, last axis of length ``count``."""
-    array = _ranked(scope, as_numbers(result, what), what)
-    if array.shape[-1] != count:
-        raise ModelError(f"{what} must end in an axis of {count} values; got shape {array.shape}")
-    check_distributions(array, what, lambda place: scope.describe(place, array.shape))
-    return array
-
-
-def check_distributions(
-    array: NDArray, what: str, describe: Callable[[tuple], str], noun: str = "rows"
-) -> None:
-    """Refuse a last axis that is not a probability distribution."""
-    rows = int(np.prod(array.shape[:-1], dtype=np.int64))
-
-    def refuse(rule: str, bad: NDArray, value: Callable[[tuple], str]) -> None:
-        if bad.any():
-            place = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise ModelError(rule, describe(place), value(place), int(bad.sum()), rows, noun)
-
-    refuse(
-        f"{what} must be finite",
-        ~np.isfinite(array).all(axis=-1),
-        lambda p: f"holds {array[p][~np.isfinite(array[p])][0]}",
-    )
-    refuse(
-        f"{what} must not be negative",
-        (array < 0).any(axis=-1),
-        lambda p: f"holds {array[p].min():.6g}",
-    )
-    sums = array.sum(axis=-1)
-    refuse(
-        f"{what} must sum to 1",
-        np.abs(sums - 1) > SUM_TOLERANCE,
-        lambda p: f"sums to {sums[p]:.12g}",
-    )
-
-
-def positions(
-    grid: StateGrid,
-    axis: int,
-    values: ArrayLike,
-    what: str,
-    describe: Callable[[tuple, tuple[int, ...]], str],
-) -> NDArray[np.int32]:
-    """Index along ``axis`` of each value, which must be one of the axis."""
-    array = np.asarray(values)
-    axis_values = grid.values[axis]
-    order = np.argsort(axis_values, kind="stable")
-    at = np.clip(np.searchsorted(axis_values[order], array), 0, len(order) - 1)
-    index = order[at]
-    off = ~(axis_values[index] == array)
-    if off.any():
-        place = tuple(int(i) for i in np.argwhere(off)[0])
-        raise ModelError(
-            f"{what} leaves the grid: {grid.axes[axis]} must stay on its axis",
-            describe(place, array.shape),
-            f"goes to {grid.axes[axis]}={array[place]}",
-            int(off.sum()),
-            array.size,
-            "cases",
-        )
-    return index.astype(np.int32)
-
-
-def _ranked(scope: Scope, array: NDArray, what: str) -> NDArray:
-    if array.ndim > scope.rank:
-        raise ModelError(f"{what} returned {array.ndim} axes; at most {scope.rank} have a meaning")
-    array = array.reshape((1,) * (scope.rank - array.ndim) + array.shape)
-    expected = (len(scope.actions), *scope.grid.shape)
-    for length, full in zip(array.shape, expected, strict=False):
-        if length not in (1, full):
-            raise ModelError(f"{what} returned shape {array.shape}; it must broadcast over {expected}")
-    return array

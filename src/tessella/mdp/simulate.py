@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ModelError, shown
+from tessella.mdp.checks import SUM_TOLERANCE
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
@@ -42,11 +43,11 @@ def simulate(
 
     Args:
         rng: a generator or an integer seed.
-        start: None for a uniform start, one state index, (paths,) state indices, or a
+        start: None for the model's own start, one state index, (paths,) state indices, or a
             distribution over all states given as floats.
     """
     if periods < 1 or paths < 1:
-        raise ModelError(f"periods and paths must be at least 1; got {periods} and {paths}")
+        raise ModelError("periods and paths must be at least 1", "", f"got {periods} and {paths}")
     rng = np.random.default_rng(rng)
     table = mdp.policy(policy.table if isinstance(policy, Policy) else policy).table.ravel()
     states = np.empty((paths, periods + 1), dtype=np.int64)
@@ -55,10 +56,11 @@ def simulate(
     states[:, 0] = _starts(mdp, start, paths, rng)
     alive = np.ones(paths, dtype=bool)
     for t in range(periods):
-        states[:, t + 1] = states[:, t]
         on = np.flatnonzero(alive)
         if not on.size:
+            states[:, t + 1 :] = states[:, t : t + 1]
             break
+        states[:, t + 1] = states[:, t]
         actions[on, t] = table[states[on, t]]
         steps = mdp.dynamics.step(states[on, t], actions[on, t], rng)
         states[on, t + 1], rewards[on, t] = steps.states, steps.rewards
@@ -67,34 +69,42 @@ def simulate(
 
 
 def start_distribution(mdp: MDP, start: ArrayLike | None) -> NDArray[np.float64]:
-    """(S,) probabilities: uniform, one state, or as given."""
+    """(S,) probabilities: the model's own (uniform if it says nothing), one state, or as given."""
     if start is None:
-        return np.full(mdp.n_states, 1.0 / mdp.n_states)
+        return np.full(mdp.n_states, 1.0 / mdp.n_states) if mdp.start is None else mdp.start
     array = np.asarray(start)
     if array.ndim == 0 and array.dtype.kind in "iu":
         weights = np.zeros(mdp.n_states)
         weights[_checked_states(mdp, array[None])[0]] = 1.0
         return weights
-    weights = np.asarray(array, dtype=float).ravel()
+    weights = np.array(array, dtype=float).ravel()
     if weights.size != mdp.n_states:
-        raise ModelError(f"a start distribution has {mdp.n_states} entries; got {weights.size}")
-    if not np.isfinite(weights).all() or (weights < 0).any() or abs(weights.sum() - 1) > 1e-9:
         raise ModelError(
-            f"a start distribution must be non-negative and sum to 1; it sums to {weights.sum()}"
+            f"a start distribution has {mdp.n_states} entries", "", f"got {weights.size}"
         )
-    return weights / weights.sum()
+    bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
+    if bad.size:
+        place, value = mdp.grid.describe(int(bad[0])), f"has {weights[bad[0]]}"
+        rule = "start probabilities must be finite and not negative"
+        raise ModelError(rule, place, value, bad.size, weights.size, "states")
+    total = weights.sum()
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise ModelError("start probabilities must sum to 1", "", f"they sum to {shown(total)}")
+    # Rounding is left alone, so that a start comes back as it was given.
+    return weights if abs(total - 1) <= 1e-14 else weights / total
 
 
 def _starts(mdp: MDP, start: ArrayLike | None, paths: int, rng: np.random.Generator) -> NDArray:
     if start is not None and np.asarray(start).dtype.kind in "iu":
         states = _checked_states(mdp, np.atleast_1d(np.asarray(start)))
         if len(states) not in (1, paths):
-            raise ModelError(f"start must name 1 or {paths} states; got {len(states)}")
+            raise ModelError(f"start must name 1 or {paths} states", "", f"got {len(states)}")
         return np.broadcast_to(states, (paths,)).copy()
     return rng.choice(mdp.n_states, size=paths, p=start_distribution(mdp, start))
 
 
 def _checked_states(mdp: MDP, states: NDArray) -> NDArray[np.int64]:
-    if ((states < 0) | (states >= mdp.n_states)).any():
-        raise ModelError(f"states must lie in 0..{mdp.n_states - 1}; got {states.tolist()[:5]}")
+    bad = states[(states < 0) | (states >= mdp.n_states)]
+    if bad.size:
+        raise ModelError(f"states must lie in 0..{mdp.n_states - 1}", "", f"got {bad[0]}")
     return states.astype(np.int64)

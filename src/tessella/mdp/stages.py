@@ -12,7 +12,7 @@ what they name: axes of the grid, the action, the stage's own noise. They must b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,7 +34,7 @@ class Noise:
     """
 
     name: str
-    values: ArrayLike
+    values: Iterable
     probabilities: ArrayLike | Function
 
 
@@ -100,7 +100,7 @@ def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
 
     ``mean`` has shape (..., 1) or is a number; P(D = k) = m^k e^-m / k!.
     """
-    from scipy.special import gammaln, gammainc, xlogy
+    from scipy.special import gammainc, gammaln, xlogy
 
     m = np.asarray(mean, dtype=float)
     if m.ndim == 0 or m.shape[-1] != 1:

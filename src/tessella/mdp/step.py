@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
-from tessella.mdp.arrays import Pairs, _model
-from tessella.mdp.model import MDP, Feasible, _mask
-from tessella.mdp.scope import Scope, call, probabilities, rewards
-from tessella.mdp.staged import targets
+from tessella.mdp import checks
+from tessella.mdp.compiled import Law, make_law, targets
+from tessella.mdp.model import MDP, Feasible
+from tessella.mdp.pairs import Pairs, tabular_model
+from tessella.mdp.scope import NamedValues, Scope, call, feasible_mask
 from tessella.mdp.stages import Noise
 from tessella.mdp.tabular import Outcomes
+
+WHAT = "the step function"
 
 
 def from_step(
@@ -33,73 +37,59 @@ def from_step(
     parameters: Mapping[str, Any] | None,
 ) -> MDP:
     """See ``MDP.from_step``."""
-    names, probs = _joint(scope, [noise] if isinstance(noise, Noise) else list(noise))
-    result = call(step, scope.mesh() | names, "the step function")
-    if not (isinstance(result, tuple) and len(result) == 2):
-        raise ModelError("the step function must return (next coordinates by name, reward)")
     n, n_actions = scope.grid.size, len(scope.actions)
-    full = (n_actions, *scope.grid.shape, probs.shape[-1])
-    mask = np.ones((n, n_actions), bool) if feasible is None else _mask(scope, feasible)
-    coordinates = _kept_on_grid(scope, result[0], mask, full)
-    to = targets(scope, coordinates, "the step function")
-    paid = rewards(scope, result[1], "the reward of the step function")
-
-    def flat(array: NDArray) -> NDArray:
-        """(S, A, K), pairs in the order s * A + a."""
-        return np.moveaxis(np.broadcast_to(array, full).reshape(n_actions, n, -1), 0, 1)
-
-    to, paid, p = flat(to), flat(paid), flat(probs)
+    mask = np.ones((n, n_actions), bool) if feasible is None else feasible_mask(scope, feasible)
+    reading = replace(scope, allowed=mask.T.reshape(n_actions, *scope.grid.shape, 1))
+    laws = _laws(reading, [noise] if isinstance(noise, Noise) else noise)
+    named, law = _joint(reading, laws)
+    result = call(step, scope.mesh() | named, WHAT)
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise ModelError(f"{WHAT} must return (next coordinates by name, reward)")
+    to = targets(reading, result[0], WHAT, law)
+    paid = checks.rewards(reading, result[1], f"the reward of {WHAT}", law.named, law.probs)
     states, choices = np.nonzero(mask)
-    k = p.shape[-1]
-    start = np.arange(len(states) + 1) * k
-    arrays = (p[mask].ravel(), to[mask].ravel().astype(np.int64), start)
-    rows = sp.csr_array(arrays, shape=(len(states), n))
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    expected = (p[mask] * paid[mask]).sum(axis=1)
-    outcomes = Outcomes(
-        np.concatenate([[0], np.cumsum(mask.ravel() * k)]),
-        to[mask].ravel().astype(np.int64),
-        p[mask].ravel(),
-        paid[mask].ravel(),
-        np.zeros(mask.sum() * k, dtype=bool),
-    )
+
+    def of_pairs(array: NDArray) -> NDArray:
+        """(L * K,) the outcomes of the feasible pairs, from an open mesh."""
+        full = np.broadcast_to(array, (n_actions, *scope.grid.shape, law.probs.shape[-1]))
+        return np.moveaxis(full.reshape(n_actions, n, -1), 0, 1)[mask].ravel()
+
+    state, p, reward = of_pairs(to), of_pairs(law.probs), of_pairs(paid)
+    pair = np.repeat(np.arange(len(states)), law.probs.shape[-1])
+    happens = np.flatnonzero(p)
+    state, p, reward, pair = state[happens], p[happens], reward[happens], pair[happens]
+    rows = sp.csr_array((p, (pair, state)), shape=(len(states), n))
     pairs = Pairs(scope, states, choices, rows)
-    return _model(pairs, expected, outcomes, discount, name, parameters)
+    outcomes = Outcomes.of(pairs.keys[pair], n * n_actions, state, p, reward)
+    expected = outcomes.expected_reward[pairs.keys]
+    return tabular_model(pairs, expected, outcomes, discount, name, parameters)
 
 
-def _joint(scope: Scope, noises: list[Noise]) -> tuple[dict[str, NDArray], NDArray]:
-    """Name to (K,) values, and open-mesh probabilities (..., K), of all combinations."""
-    names: dict[str, NDArray] = {}
-    joint = np.ones((1,) * scope.rank)
-    for noise in noises:
-        values = np.asarray(noise.values)
-        what = f"the probabilities of {noise.name}"
-        if noise.name in scope.mesh() or noise.name in names:
-            raise ModelError(f"a noise cannot be called {noise.name!r}: that name is taken")
-        given = noise.probabilities
-        result = call(given, scope.mesh(), what) if callable(given) else given
-        p = probabilities(scope, result, len(values), what)
-        count = joint.shape[-1]
-        joint = (joint[..., :, None] * p[..., None, :]).reshape(
-            *np.broadcast_shapes(joint.shape[:-1], p.shape[:-1]), -1
-        )
-        names = {n: np.repeat(v, len(values)) for n, v in names.items()}
-        names[noise.name] = np.tile(values, count)
-    return names, joint
+def _laws(scope: Scope, noises: Sequence[Noise]) -> list[Law]:
+    names = [noise.name for noise in noises]
+    for name in names:
+        if names.count(name) > 1:
+            raise ModelError(f"a noise cannot be called {name!r}: that name is taken")
+    return [make_law(scope, noise, noise.name) for noise in noises]
 
 
-def _kept_on_grid(
-    scope: Scope, coordinates: Any, mask: NDArray, full: tuple[int, ...]
-) -> dict[str, NDArray]:
-    """Where an action is infeasible the step function may say anything: stay there instead."""
-    if not hasattr(coordinates, "items"):
-        raise ModelError(f"the step function must map axis names to values; got {coordinates!r}")
-    if mask.all():
-        return dict(coordinates)
-    allowed = np.moveaxis(mask, 1, 0).reshape(full[0], *scope.grid.shape, 1)
-    here = scope.mesh()
-    return {
-        name: np.where(allowed, value, here[name]) if name in here else value
-        for name, value in coordinates.items()
-    }
+def _joint(scope: Scope, laws: list[Law]) -> tuple[dict[str, NDArray], Law]:
+    """Name to (K,) values of all K combinations of the noises, and their joint law."""
+    named: dict[str, NDArray] = {}
+    probs = np.ones((1,) * scope.rank)
+    for law in laws:
+        name, values = law.named
+        shape = np.broadcast_shapes(probs.shape[:-1], law.probs.shape[:-1])
+        named = {n: np.repeat(v, len(values)) for n, v in named.items()}
+        named[name] = np.tile(values, probs.shape[-1])
+        probs = (probs[..., :, None] * law.probs[..., None, :]).reshape(*shape, -1)
+    return named, Law(_label(named), probs)
+
+
+def _label(named: dict[str, NDArray]) -> NamedValues:
+    """The combinations as one noise, for messages: ``demand=3`` or ``demand, price=(3, 1)``."""
+    if len(named) == 1:
+        return next(iter(named.items()))
+    rows = zip(*(v.tolist() for v in named.values()), strict=True)
+    texts = [f"({', '.join(map(str, row))})" for row in rows]
+    return ", ".join(named), np.array(texts or [""])

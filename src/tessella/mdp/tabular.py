@@ -10,7 +10,6 @@ A row may sum to less than 1 where the process can end: what is missing goes now
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +39,39 @@ class Outcomes:
     reward: NDArray[np.float64]
     ended: NDArray[np.bool_]
 
+    @staticmethod
+    def of(
+        pair: NDArray,
+        n_pairs: int,
+        state: NDArray,
+        probability: NDArray,
+        reward: NDArray,
+        ended: NDArray | None = None,
+    ) -> Outcomes:
+        """From a list of outcomes in any order; ``pair`` says whose each of them is."""
+        order = np.argsort(pair, kind="stable")
+        count = np.bincount(pair, minlength=n_pairs)
+        ended = np.zeros(len(pair), dtype=bool) if ended is None else ended
+        return Outcomes(
+            np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
+            state[order].astype(np.int64),
+            probability[order],
+            reward[order],
+            ended[order],
+        )
+
+    @property
+    def pair(self) -> NDArray[np.int64]:
+        """Whose each outcome is."""
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
+    @property
+    def expected_reward(self) -> NDArray[np.float64]:
+        """(S * A,) expected over the outcomes, 0 for a pair without any."""
+        paid = self.probability * self.reward
+        total = np.bincount(self.pair, paid, minlength=len(self.start) - 1)
+        return total.astype(float)
+
 
 @dataclass(frozen=True, eq=False)
 class Tabular(Dynamics):
@@ -59,9 +91,10 @@ class Tabular(Dynamics):
         reward: NDArray,
         outcomes: Outcomes | None = None,
     ) -> Tabular:
-        """Store each distinct row once."""
+        """Store each distinct row once; ``row_of`` is -1 where the action is infeasible."""
         distinct, index = unique_rows(rows)
-        return Tabular(scope, distinct, index[row_of].astype(np.int32), reward, outcomes)
+        shared = np.where(row_of < 0, 0, index[row_of]).astype(np.int32)
+        return Tabular(scope, distinct, shared, reward, outcomes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,17 +104,17 @@ class Tabular(Dynamics):
     def n_actions(self) -> int:
         return len(self.scope.actions)
 
-    @cached_property
+    @property
     def mass(self) -> Mass:
         sums = self.rows.sum(axis=1)
         slack = np.finfo(float).eps * (self.terms + 2)
         return Mass(float(sums.min()) - slack, float(sums.max()) + slack)
 
-    @cached_property
+    @property
     def terms(self) -> int:
         return int(np.diff(self.rows.indptr).max()) + 2
 
-    @cached_property
+    @property
     def reward_scale(self) -> float:
         return float(np.abs(self.reward).max())
 
@@ -89,13 +122,13 @@ class Tabular(Dynamics):
         from tessella.mdp import programs
         from tessella.mdp.engine import on_device
 
-        rows, arrays = _lower_rows(_padded(self.rows))
+        rows, arrays = _lower_rows(self.rows, self.scope.grid.size)
         arrays["row_of"] = np.ascontiguousarray(self.row_of.T)
         arrays["reward"] = np.ascontiguousarray(self.reward.T)
         program = programs.TabularProgram(rows, self.n_actions, self.shape)
         return Lowered(program, on_device(arrays))
 
-    def to_sparse(self) -> list:
+    def to_sparse(self) -> list[sp.csr_array]:
         return [self.rows[self.row_of[:, a]] for a in range(self.n_actions)]
 
     def expected_reward(self) -> NDArray[np.float64]:
@@ -132,7 +165,7 @@ def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
     _, first, index = np.unique(keys, return_index=True, return_inverse=True)
     distinct = rows[first]
     if not _same(rows, distinct, index):  # two rows met in one hash: keep all
-        return rows, np.arange(rows.shape[0])
+        return rows, np.arange(len(keys))
     return distinct, index
 
 
@@ -145,7 +178,7 @@ def _row_hashes(rows: sp.csr_array) -> NDArray[np.uint64]:
         mixed = (mixed ^ (mixed >> np.uint64(29))) * (column | np.uint64(1))
         mixed ^= mixed >> np.uint64(32)
         lengths = np.diff(rows.indptr)
-        total = np.zeros(rows.shape[0], dtype=np.uint64)
+        total = np.zeros(len(lengths), dtype=np.uint64)
         filled = lengths > 0
         if filled.any():
             total[filled] = np.add.reduceat(mixed, rows.indptr[:-1][filled])
@@ -170,31 +203,34 @@ def bucket(n: int) -> int:
     return max(-(-n // step) * step, 8)
 
 
-def _padded(rows: sp.csr_array) -> sp.csr_array:
+def _padded(rows: sp.csr_array, n_states: int) -> sp.csr_array:
     """``rows`` with empty rows below, up to the next size of the scale."""
     import scipy.sparse as sp
 
-    extra = bucket(rows.shape[0]) - rows.shape[0]
-    indptr = np.concatenate([rows.indptr, np.full(extra, rows.indptr[-1])])
-    shape = (rows.shape[0] + extra, rows.shape[1])
-    return sp.csr_array((rows.data, rows.indices, indptr), shape=shape)
+    n_rows = len(rows.indptr) - 1
+    full = bucket(n_rows)
+    indptr = np.concatenate([rows.indptr, np.full(full - n_rows, rows.indptr[-1])])
+    return sp.csr_array((rows.data, rows.indices, indptr), shape=(full, n_states))
 
 
-def _lower_rows(rows: sp.csr_array):
+def _lower_rows(rows: sp.csr_array, n_states: int):
+    """The compiled form of (n_rows, S) rows, and its arrays."""
     from tessella.mdp import programs
 
-    if rows.nnz >= DENSE * rows.shape[0] * rows.shape[1]:
+    rows = _padded(rows, n_states)
+    n_rows = len(rows.indptr) - 1
+    if rows.nnz >= DENSE * n_rows * n_states:
         return programs.DenseRows(), {"rows": rows.toarray()}
     lengths = np.diff(rows.indptr)
     longest = int(lengths.max())
-    even = longest * rows.shape[0] <= 2 * rows.nnz
+    even = longest * n_rows <= 2 * rows.nnz
     width = bucket(longest) if even else min(longest, WIDEST, max(1, int(np.ceil(lengths.mean()))))
     chunks = np.maximum(-(-lengths // width), 1)
     if not even:
         chunks[-1] += bucket(int(chunks.sum())) - chunks.sum()
-    row_of_chunk = np.repeat(np.arange(rows.shape[0]), chunks)
+    row_of_chunk = np.repeat(np.arange(n_rows), chunks)
     first = np.concatenate([[0], np.cumsum(chunks)])
-    entry_row = np.repeat(np.arange(rows.shape[0]), lengths)
+    entry_row = np.repeat(np.arange(n_rows), lengths)
     within = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
     chunk, place = first[entry_row] + within // width, within % width
     columns = np.zeros((len(row_of_chunk), width), dtype=np.int32)
@@ -205,4 +241,4 @@ def _lower_rows(rows: sp.csr_array):
     split = bool((chunks > 1).any())
     if split:
         arrays["row_of_chunk"] = row_of_chunk.astype(np.int32)
-    return programs.SparseRows(rows.shape[0], split), arrays
+    return programs.SparseRows(n_rows, split), arrays

@@ -3,7 +3,7 @@
 State (x, z): stock and regime. Order a; stock y = min(x + a, x_max); demand D ~ Poisson(m(z)),
 truncated at d_max; x' = max(y - D, 0); the regime takes a lazy reflecting walk. One period costs
 
-    c_o a + K 1{a > 0} + h E(y - D)^+ + p E(D - y)^+,      m(z) = max(b + beta z + strength g, 0.05).
+    c_o a + K 1{a > 0} + h E(y - D)^+ + p E(D - y)^+,   m(z) = max(b + beta z + strength g, 0.05).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def inventory(
         observation_noise: sigma of the coordinates in a training sample; not part of the model.
     """
     parameters = {key: value for key, value in locals().items() if key != "name"}
-    parameters["orders"] = [int(a) for a in orders]
+    parameters["orders"] = list(orders)
 
     def demand_law(regime):
         mean = regime_mean(regime, max_regime, demand_base, demand_slope, nonlinearity, strength)
@@ -68,9 +68,11 @@ def inventory(
                 "stock",
                 Noise("demand", range(max_demand + 1), demand_law),
                 by=lambda demand: -demand,
-                pays=lambda stock, demand: -(
-                    holding_cost * np.maximum(stock - demand, 0)
-                    + shortage_cost * np.maximum(demand - stock, 0)
+                pays=lambda stock, demand: (
+                    -(
+                        holding_cost * np.maximum(stock - demand, 0)
+                        + shortage_cost * np.maximum(demand - stock, 0)
+                    )
                 ),
             ),
             Shift("regime", Noise("drift", steps, probabilities)),

@@ -50,9 +50,7 @@ def queue_admission(
     parameters = {key: value for key, value in locals().items() if key != "name"}
 
     def arrival_law(regime):
-        mean = regime_mean(
-            regime, max_regime, arrival_base, arrival_slope, nonlinearity, strength
-        )
+        mean = regime_mean(regime, max_regime, arrival_base, arrival_slope, nonlinearity, strength)
         return truncated_poisson(mean, max_arrivals)
 
     def admission_pays(queue, arrivals, admit):

@@ -1,0 +1,72 @@
+"""How long it takes to build a staged model, and how much memory that needs.
+
+    python benchmarks/build.py
+
+Each size runs in a process of its own: seconds of wall time, and the peak of resident memory above
+what the process held after a first small model (which imports everything that a build uses).
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+
+SIZES = (316, 1000, 3162)  # about 10^5, 10^6 and 10^7 states
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one build took."""
+
+    states: int
+    seconds: float
+    megabytes: float
+
+    @property
+    def bytes_per_state(self) -> float:
+        return self.megabytes * 1e6 / self.states
+
+
+def peak() -> float:
+    """Largest resident size of this process so far, in megabytes."""
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes * 1024 / 1e6 if sys.platform != "darwin" else kilobytes / 1e6
+
+
+def build(size: int) -> Cost:
+    """Build an inventory model of ``size`` x (``size`` + 1) states in this process."""
+    from tessella.problems.inventory import inventory
+
+    inventory()
+    before = peak()
+    start = time.perf_counter()
+    mdp = inventory(max_stock=size - 1, max_regime=size)
+    return Cost(mdp.n_states, time.perf_counter() - start, peak() - before)
+
+
+def measure(size: int) -> Cost:
+    """The same in a fresh process."""
+    command = [sys.executable, __file__, str(size)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return Cost(**json.loads(output))
+
+
+def main(arguments: list[str]) -> None:
+    if arguments:
+        print(json.dumps(asdict(build(int(arguments[0])))))
+        return
+    print(f"{'states':>12}  {'seconds':>8}  {'peak MB':>8}  {'bytes a state':>13}")
+    for size in SIZES:
+        cost = measure(size)
+        print(
+            f"{cost.states:>12,}  {cost.seconds:>8.4f}  {cost.megabytes:>8.1f}  "
+            f"{cost.bytes_per_state:>13.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

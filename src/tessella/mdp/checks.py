@@ -1,0 +1,164 @@
+"""Checks at the door: what a model's functions and arrays must be.
+
+A function may say anything where nothing reads it: for pairs (state, action) that are infeasible,
+and for outcomes of probability 0. What is wrong there is replaced, what is wrong elsewhere refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.errors import ModelError, shown
+from tessella.mdp.scope import NamedValues, Scope
+
+SUM_TOLERANCE = 1e-9  # a row of probabilities may miss 1 by this much; error bounds account for it
+
+
+def as_numbers(
+    result: Any, what: str, describe: Callable[[tuple, tuple], str] | None = None
+) -> NDArray[np.float64]:
+    """``result`` as float64; ``describe`` names a place, given its index and the array's shape."""
+    try:
+        array = np.asarray(result)
+    except ValueError:
+        raise ModelError(f"{what} must be a rectangular array of numbers") from None
+    if array.dtype.kind in "iufb":
+        return array.astype(float)
+    objects = np.asarray(result, dtype=object)
+    number = np.frompyfunc(lambda x: isinstance(x, Real), 1, 1)
+    bad = ~np.asarray(number(objects), dtype=bool)
+    named = describe or (lambda place, _: f"entry {place}")
+    refuse(
+        f"{what} must be numbers",
+        bad,
+        lambda place: named(place, bad.shape),
+        lambda place: f"is {np.asarray(objects[place]).item()!r}",
+        "entries",
+    )
+    return objects.astype(float)
+
+
+def shape_of(values: Any, what: str) -> tuple[int, ...]:
+    """The shape of an array or of nested lists."""
+    try:
+        return np.shape(values)
+    except ValueError:
+        raise ModelError(f"{what} must be a rectangular array of numbers") from None
+
+
+def refuse(
+    rule: str,
+    bad: NDArray[np.bool_],
+    describe: Callable[[tuple], str],
+    value: Callable[[tuple], str],
+    noun: str,
+) -> None:
+    """Raise for the first of the places marked ``bad``, and count them."""
+    if bad.any():
+        place = tuple(int(i) for i in np.unravel_index(bad.argmax(), bad.shape))
+        raise ModelError(rule, describe(place), value(place), int(bad.sum()), bad.size, noun)
+
+
+def read_at(
+    scope: Scope, bad: NDArray[np.bool_], probs: NDArray | None = None
+) -> NDArray[np.bool_]:
+    """``bad`` less the places that nothing reads; all are open meshes."""
+    if not bad.any():
+        return bad
+    read = np.ones((1,) * scope.rank, dtype=bool) if scope.allowed is None else scope.allowed
+    read = read if probs is None else read & (probs > 0)
+    shared = tuple(axis for axis, length in enumerate(bad.shape) if length == 1)
+    return bad & read.any(axis=shared, keepdims=True)
+
+
+def _numbers(
+    scope: Scope, result: Any, what: str, noise: NamedValues | None = None
+) -> NDArray[np.float64]:
+    """An open mesh of numbers, whose places have names."""
+
+    def describe(place: tuple, shape: tuple) -> str:
+        short = scope.rank - len(shape)
+        return scope.describe((0,) * short + place, (1,) * short + shape, noise)
+
+    return as_numbers(result, what, describe)
+
+
+def rewards(
+    scope: Scope,
+    result: ArrayLike,
+    what: str,
+    noise: NamedValues | None = None,
+    probs: NDArray | None = None,
+) -> NDArray[np.float64]:
+    """Checked open-mesh rewards of rank 1 + d + 1."""
+    last = 1 if noise is None else len(noise[1])
+    array = scope.ranked(_numbers(scope, result, what, noise), what, last)
+    wrong = ~np.isfinite(array)
+    bad = read_at(scope, wrong, probs)
+    refuse(
+        f"{what} must be finite",
+        bad,
+        lambda p: scope.describe(p, bad.shape, noise),
+        lambda p: f"pays {array[p]}",
+        "rewards",
+    )
+    return np.where(wrong, 0.0, array) if wrong.any() else array
+
+
+def probabilities(scope: Scope, result: ArrayLike, count: int, what: str) -> NDArray[np.float64]:
+    """Checked open-mesh probabilities of rank 1 + d + 1, last axis of length ``count``."""
+    array = scope.ranked(_numbers(scope, result, what), what, count)
+    if array.shape[-1] != count:
+        raise ModelError(f"{what} must list {count} values", "", f"has {array.shape[-1]}")
+    finite = np.asarray(np.isfinite(array).all(axis=-1, keepdims=True))
+    positive = np.asarray((array >= 0).all(axis=-1, keepdims=True))
+    one = np.abs(array.sum(axis=-1, keepdims=True) - 1) <= SUM_TOLERANCE
+
+    def check(rule: str, holds: NDArray, value: Callable[[NDArray], str]) -> None:
+        refuse(
+            f"{what} must {rule}",
+            read_at(scope, ~holds),
+            lambda p: scope.describe(p, holds.shape),
+            lambda p: value(array[p[:-1]]),
+            "rows",
+        )
+
+    check("be finite", finite, lambda row: f"holds {row[~np.isfinite(row)][0]}")
+    check("not be negative", positive, lambda row: f"holds {shown(row.min())}")
+    check("sum to 1", one, lambda row: f"sums to {shown(row.sum())}")
+    fine = finite & positive & one
+    return array if fine.all() else np.where(fine, array, np.eye(1, count))
+
+
+def positions(
+    scope: Scope,
+    axis: int,
+    values: NDArray,
+    what: str,
+    noise: NamedValues | None = None,
+    probs: NDArray | None = None,
+) -> NDArray[np.int32]:
+    """Index along ``axis`` of each value of an open mesh, which must be one of the axis."""
+    name = scope.grid.axes[axis]
+    last = 1 if noise is None else len(noise[1])
+    array = scope.ranked(values, f"{what}: {name}", last)
+    index = scope.grid.locate(axis, array)
+    off = index < 0
+    bad = read_at(scope, off, probs)
+    refuse(
+        f"{what} leaves the grid: {name} must stay on its axis",
+        bad,
+        lambda p: scope.describe(p, bad.shape, noise),
+        lambda p: f"goes to {name}={shown(array[p])}",
+        "cases",
+    )
+    if off.any():
+        lengths = [1] * scope.rank
+        lengths[axis + 1] = -1
+        index = np.where(off, np.arange(scope.grid.shape[axis]).reshape(lengths), index)
+    return index.astype(np.int32)

@@ -1,0 +1,130 @@
+"""State-action pairs and their rows, the form that every table of transitions comes down to.
+
+For each of L feasible pairs (s, a) there is one row ``P(. | s, a)`` over the S states. A pair that
+is not listed is infeasible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ModelError, shown
+from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
+from tessella.mdp.model import MDP, assemble
+from tessella.mdp.scope import Scope
+from tessella.mdp.tabular import Outcomes, Tabular
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """L state-action pairs and their rows."""
+
+    scope: Scope
+    states: NDArray[np.int64]  # (L,)
+    choices: NDArray[np.int64]  # (L,)
+    rows: sp.csr_array  # (L, S)
+
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """(L,) ``s * A + a``."""
+        return self.states * len(self.scope.actions) + self.choices
+
+    @property
+    def owner(self) -> NDArray[np.int64]:
+        """The pair that each stored entry of ``rows`` belongs to."""
+        return np.repeat(np.arange(len(self.states)), np.diff(self.rows.indptr))
+
+    def describe(self, pair: int) -> str:
+        """``stock=3, regime=0, order=8``."""
+        s, a = int(self.states[pair]), int(self.choices[pair])
+        action = f"{self.scope.action_name}={shown(self.scope.actions[a])}"
+        return f"{self.scope.grid.describe(s)}, {action}"
+
+    def refuse(
+        self, rule: str, bad: NDArray[np.bool_], value: Callable[[int], str], noun: str = "pairs"
+    ) -> None:
+        """Raise for the first of the ``bad`` pairs, and count them."""
+        where = np.flatnonzero(bad)
+        if where.size:
+            first = int(where[0])
+            place, total = self.describe(first), len(self.states)
+            raise ModelError(rule, place, value(first), where.size, total, noun)
+
+    def refuse_entries(
+        self, rule: str, bad: NDArray[np.bool_], value: Callable[[int], str], noun: str = "pairs"
+    ) -> None:
+        """The same for ``bad`` stored entries; ``value`` gets the first bad entry of the pair."""
+        broken = np.zeros(len(self.states), dtype=bool)
+        broken[self.owner[bad]] = True
+        self.refuse(rule, broken, lambda pair: value(self._first(bad, pair)), noun)
+
+    def _first(self, bad: NDArray[np.bool_], pair: int) -> int:
+        start = int(self.rows.indptr[pair])
+        return start + int(bad[start:].argmax())
+
+
+def check_rows(pairs: Pairs) -> None:
+    """Refuse rows that are not probability distributions."""
+    rows, grid = pairs.rows, pairs.scope.grid
+
+    def entry(i: int) -> str:
+        return f"holds {shown(float(rows.data[i]))} for {grid.describe(int(rows.indices[i]))}"
+
+    pairs.refuse_entries("transition rows must be finite", ~np.isfinite(rows.data), entry, "rows")
+    pairs.refuse_entries("transition rows must not be negative", rows.data < 0, entry, "rows")
+    sums = rows.sum(axis=1)
+    off = np.abs(sums - 1) > SUM_TOLERANCE
+    pairs.refuse(
+        "transition rows must sum to 1", off, lambda i: f"sums to {shown(float(sums[i]))}", "rows"
+    )
+
+
+def check_rewards(pairs: Pairs, reward: Any) -> NDArray[np.float64]:
+    """(L,) rewards, one finite number for each pair."""
+    shape = shape_of(reward, "reward")
+    if shape != pairs.states.shape:
+        raise ModelError(f"reward must have shape {pairs.states.shape}", "", f"has shape {shape}")
+    numbers = as_numbers(reward, "rewards", lambda place, _: pairs.describe(place[0]))
+    bad = ~np.isfinite(numbers)
+    # QuantEcon writes infeasible actions this way; here it would also hide a mistake.
+    hint = "; say feasible= for what cannot be done" if np.isneginf(numbers[bad]).any() else ""
+    pairs.refuse("rewards must be finite", bad, lambda i: f"pays {numbers[i]}{hint}")
+    return numbers
+
+
+def refuse_repeats(pairs: Pairs) -> None:
+    """Refuse a pair that is listed twice."""
+    _, first, counts = np.unique(pairs.keys, return_index=True, return_counts=True)
+    stands = np.ones(len(pairs.states), dtype=np.int64)
+    stands[first] = counts
+    pairs.refuse(
+        "state-action pairs must differ from one another",
+        stands > 1,
+        lambda i: f"stands {stands[i]} times",
+    )
+
+
+def tabular_model(
+    pairs: Pairs,
+    expected: NDArray[np.float64],
+    outcomes: Outcomes | None,
+    discount: float,
+    name: str,
+    parameters: Mapping[str, Any] | None,
+) -> MDP:
+    """The model of these pairs, which pay ``expected`` (L,)."""
+    shape = (pairs.scope.grid.size, len(pairs.scope.actions))
+    row_of = np.full(shape, -1, dtype=np.int64)
+    row_of[pairs.states, pairs.choices] = np.arange(len(pairs.states))
+    reward = np.zeros(shape)
+    reward[pairs.states, pairs.choices] = expected
+    dynamics = Tabular.build(pairs.scope, pairs.rows, row_of, reward, outcomes)
+    return assemble(pairs.scope, discount, dynamics, row_of >= 0, name, parameters)

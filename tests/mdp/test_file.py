@@ -1,0 +1,120 @@
+"""Saved models: read back here, and by a reader that knows NumPy and NetCDF only."""
+
+from __future__ import annotations
+
+import json
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+from gymnasium.envs.toy_text import TaxiEnv
+
+from tessella.errors import ModelError
+from tessella.mdp.model import MDP
+from tessella.mdp.tabular import Tabular
+from tessella.problems.benchmarks import benchmark
+
+
+def stand_alone(path):
+    """P (A, S, S), r (S, A), feasible, discount: what a checker without this package reads."""
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_mask(False)
+        assert (file.format, int(file.version)) == ("tessella model", 1)
+        indptr, indices, data = (file[name][:] for name in ("indptr", "indices", "data"))
+        shape = [len(file["grid"][axis]) for axis in json.loads(file.axes)]
+        n = int(np.prod(shape))
+        rows = np.zeros((len(indptr) - 1, n))
+        for i in range(len(rows)):
+            span = slice(indptr[i], indptr[i + 1])
+            rows[i, indices[span]] = data[span]
+        P = rows[file["row_of"][:].T]
+        return P, file["reward"][:], file["feasible"][:].astype(bool), float(file.discount)
+
+
+def test_a_stand_alone_reader_finds_the_same_expectations(world, tmp_path):
+    mdp = world.staged
+    mdp.save(tmp_path / "model.nc")
+    P, r, feasible, discount = stand_alone(tmp_path / "model.nc")
+    dense = mdp.to_arrays()
+    assert discount == mdp.discount
+    np.testing.assert_array_equal(feasible, dense.feasible)
+    np.testing.assert_array_equal(np.where(feasible.T[:, :, None], P, 0), dense.transition)
+    np.testing.assert_array_equal(np.where(feasible, r, -np.inf), dense.reward)
+
+
+def test_a_model_is_read_back_as_a_table_of_the_same_expectations(world, tmp_path):
+    mdp = world.staged.with_start(0)
+    mdp.save(tmp_path / "model.nc")
+    back = MDP.load(tmp_path / "model.nc")
+    assert isinstance(back.dynamics, Tabular)
+    assert back.grid == mdp.grid
+    assert [v.dtype for v in back.grid.values] == [v.dtype for v in mdp.grid.values]
+    assert (back.actions, back.action_name, back.name) == (mdp.actions, mdp.action_name, mdp.name)
+    np.testing.assert_array_equal(back.start, mdp.start)
+    np.testing.assert_array_equal(back.to_arrays().transition, mdp.to_arrays().transition)
+    np.testing.assert_array_equal(back.to_arrays().reward, mdp.to_arrays().reward)
+    assert back.dynamics.row_of.dtype == np.int32
+
+
+def test_a_table_keeps_its_fingerprint_and_its_outcomes(world, tmp_path):
+    for name, mdp in (
+        ("table", world.tabular),
+        ("outcomes", world.by_outcome),
+        ("taxi", MDP.from_gymnasium(TaxiEnv(), 0.99)),
+    ):
+        mdp.save(tmp_path / name)
+        back = MDP.load(tmp_path / name)
+        assert back.fingerprint == mdp.fingerprint
+        back.save(tmp_path / "again")
+        assert MDP.load(tmp_path / "again").fingerprint == mdp.fingerprint
+
+
+def test_parameters_travel_with_the_model(tmp_path):
+    mdp = benchmark("INV-Mix")
+    mdp.save(tmp_path / "model.nc")
+    assert MDP.load(tmp_path / "model.nc").parameters == mdp.parameters
+    assert MDP.load(tmp_path / "model.nc").name == "INV-Mix"
+    with netCDF4.Dataset(tmp_path / "model.nc") as file:
+        assert file.fingerprint == mdp.fingerprint
+
+
+def test_xarray_opens_the_file(tmp_path):
+    benchmark("QUE-Mix").save(tmp_path / "model.nc")
+    with xr.open_dataset(tmp_path / "model.nc", group="grid") as grid:
+        assert dict(grid.sizes) == {"queue": 31, "regime": 21}
+    with xr.open_dataset(tmp_path / "model.nc") as model:
+        assert model["reward"].shape == (651, 2)
+
+
+def test_odd_parameters_are_kept_as_far_as_json_goes(tmp_path):
+    odd = {"table": np.arange(3), "span": range(2), "scale": np.float64(0.5), "rule": MDP}
+    mdp = MDP.from_arrays([[[1.0]]], [[0.0]], 0.5, parameters=odd)
+    mdp.save(tmp_path / "model.nc")
+    kept = MDP.load(tmp_path / "model.nc").parameters
+    assert (kept["table"], kept["span"], kept["scale"]) == ([0, 1, 2], [0, 1], 0.5)
+
+
+def test_a_changed_file_is_refused(tmp_path):
+    path = tmp_path / "model.nc"
+    benchmark("QUE-Mix").save(path)
+    with netCDF4.Dataset(path, "a") as file:
+        file["reward"][3, 1] += 1e-9
+    with pytest.raises(ModelError, match=r"the arrays of model\.nc are not those that were saved"):
+        MDP.load(path)
+
+
+def test_a_file_of_another_format_or_version_is_refused(tmp_path):
+    path = tmp_path / "model.nc"
+    benchmark("QUE-Mix").save(path)
+    with netCDF4.Dataset(path, "a") as file:
+        file.version = 2
+    with pytest.raises(ModelError) as caught:
+        MDP.load(path)
+    assert str(caught.value) == (
+        "a model file has format 'tessella model', version 1; got 'tessella model', version 2"
+    )
+    with netCDF4.Dataset(tmp_path / "other.nc", "w"):
+        pass
+    with pytest.raises(ModelError, match="got None, version None"):
+        MDP.load(tmp_path / "other.nc")

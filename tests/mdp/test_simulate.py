@@ -1,0 +1,110 @@
+"""Playing a model forward."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tessella.errors import ModelError
+from tessella.mdp.model import MDP
+from tessella.mdp.operations import draw
+from tessella.mdp.policy import Policy
+from tessella.mdp.simulate import simulate, start_distribution
+from tessella.mdp.stages import Noise, Pay, Shift
+
+
+def drift() -> MDP:
+    """x climbs by one in each period and pays x."""
+    return MDP.staged(
+        {"x": range(4)}, ("wait", "go"), 0.5, [Pay(lambda x: x), Shift("x", Noise("w", [1], [1.0]))]
+    )
+
+
+def test_a_certain_path_is_played_as_it_must_be():
+    paths = simulate(drift(), [0, 1, 0, 1], 5, 0, paths=2, start=0)
+    assert paths.states.tolist() == [[0, 1, 2, 3, 3, 3]] * 2
+    assert paths.actions.tolist() == [[0, 1, 0, 1, 1]] * 2
+    assert paths.rewards.tolist() == [[0, 1, 2, 3, 3]] * 2
+    assert paths.returns.tolist() == [1 / 2 + 2 / 4 + 3 / 8 + 3 / 16] * 2
+
+
+def test_a_seed_and_its_generator_give_the_same_paths_and_seeds_differ(world):
+    policy = world.staged.feasible_mask.argmax(axis=1)
+    runs = [
+        simulate(world.staged, policy, 20, rng, paths=10).states
+        for rng in (1, np.random.default_rng(1), 2)
+    ]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert (runs[0] != runs[2]).any()
+
+
+def test_paths_start_where_they_are_told():
+    mdp = drift()
+    assert simulate(mdp, [0] * 4, 1, 0, paths=3, start=2).states[:, 0].tolist() == [2, 2, 2]
+    assert simulate(mdp, [0] * 4, 1, 0, paths=3, start=[0, 3, 1]).states[:, 0].tolist() == [0, 3, 1]
+    certain = [0.0, 0.0, 0.0, 1.0]
+    assert simulate(mdp, [0] * 4, 1, 0, paths=3, start=certain).states[:, 0].tolist() == [3] * 3
+    own = mdp.with_start(certain)
+    assert simulate(own, [0] * 4, 1, 0, paths=3).states[:, 0].tolist() == [3] * 3
+    assert simulate(own, [0] * 4, 1, 0, paths=3, start=1).states[:, 0].tolist() == [1] * 3
+    assert own.with_start(None).start is None
+    with pytest.raises(ModelError, match="start must name 1 or 3 states; got 2"):
+        simulate(mdp, [0] * 4, 1, 0, paths=3, start=[0, 1])
+
+
+def test_a_start_is_uniform_unless_the_model_says_otherwise():
+    mdp = drift()
+    assert start_distribution(mdp, None).tolist() == [0.25] * 4
+    assert start_distribution(mdp, 2).tolist() == [0, 0, 1, 0]
+    assert start_distribution(mdp.with_start(2), None).tolist() == [0, 0, 1, 0]
+    given = np.array([0.1, 0.2, 0.3, 0.4])
+    started = mdp.with_start(given)
+    given[:] = 0
+    assert start_distribution(started, None).tolist() == [0.1, 0.2, 0.3, 0.4]
+    off = start_distribution(mdp, [0.25, 0.25, 0.25, 0.25 + 1e-10])
+    assert off.sum() == pytest.approx(1, abs=1e-15)
+
+
+def test_outcomes_of_probability_zero_are_never_drawn():
+    """Even when rounding brings the sum of the row below 1 and the draw up to it."""
+
+    class Last:
+        def random(self, n):
+            return np.full(n, np.nextafter(1.0, 0))
+
+    class First:
+        def random(self, n):
+            return np.zeros(n)
+
+    row = np.array([[0.0, 0.1, 0.2, 0.4 - 1e-12, 0.3, 0.0]])
+    assert draw(row, Last()).tolist() == [4]  # type: ignore[arg-type]
+    assert draw(row, First()).tolist() == [1]  # type: ignore[arg-type]
+
+
+def test_a_reward_that_is_not_elementwise_is_refused_when_it_is_played():
+    costs = np.arange(4.0).reshape(1, 4, 1)
+    mdp = MDP.staged({"x": range(4)}, (0,), 0.5, [Pay(lambda x: costs + 0 * x)])
+    assert mdp.reward.ravel().tolist() == [0, 1, 2, 3]
+    with pytest.raises(ModelError, match="a reward must be worked out elementwise"):
+        simulate(mdp, [0] * 4, 1, 0, paths=2)
+
+
+def test_a_policy_gives_grid_points_their_action_and_others_that_of_the_nearest():
+    mdp = drift()
+    policy = mdp.policy([0, 1, 1, 0], name="mine")
+    assert policy.act([[0], [1], [1.4], [2.6], [99]]).tolist() == [0, 1, 1, 0, 0]
+    assert (policy.size, repr(policy)) == (4, "Policy(mine: 4 states, 2 actions)")
+    with pytest.raises(ValueError, match="read-only"):
+        policy.table[0] = 1
+    ruled = Policy(
+        mdp.grid, mdp.actions, policy.table, rule=lambda points: points[:, 0] > 1.5, size=1
+    )
+    assert ruled.act([[1.4], [1.6]]).tolist() == [0, 1]
+    assert ruled.size == 1
+    paths = simulate(mdp, policy, 2, 0, start=0)
+    assert paths.actions.tolist() == [[0, 1]]
+
+
+def test_a_model_says_what_it_is():
+    assert repr(drift()) == "MDP(x 4; 2 actions, discount 0.5, staged)"
+    assert drift().describe(2, 1) == "x=2, action=go"

@@ -1,0 +1,292 @@
+"""Imports point one way, and importing the package is quick.
+
+The order of the layers is the order of the data. Two rules are part of the science: learners and
+baselines never see the solver, and the judge never sees a learner.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import tessella
+
+SOURCE = Path(tessella.__file__).parent
+
+LAYERS = (
+    "errors",
+    "grid",
+    "mdp",
+    "problems",
+    "solve",
+    "tessellation",
+    "learn",
+    "baselines",
+    "certify",
+    "compress",
+    "plot",
+    "study",
+    "explore",
+    "cli",
+)
+
+# What a layer must not know, although it stands above it; directly or through another module.
+BLIND = {
+    "learn": {"solve", "baselines"},
+    "baselines": {"solve", "learn"},
+    "certify": {"learn", "baselines"},
+    "plot": {"solve", "learn", "baselines", "certify", "compress"},
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of one module of the package by another."""
+
+    importer: str  # "solve.driver"
+    imported: str  # "mdp.model"
+    line: int
+    when: str  # "loading", "calling" or "typing"
+
+    def __str__(self) -> str:
+        return f"{self.importer} (line {self.line}) imports {self.imported} when {self.when}"
+
+
+def layer(module: str) -> str:
+    return module.split(".")[0]
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def modules() -> dict[str, Path]:
+    """Name within the package to file; "" is the package's own table of contents."""
+    return {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def walk(node: ast.AST, when: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+    """All import statements below ``node``, with the moment at which they run."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, when
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from walk(child, when if when == "typing" else "calling")
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for statement in child.body:
+                yield from walk(ast.Module([statement], []), "typing")
+            for statement in child.orelse:
+                yield from walk(ast.Module([statement], []), when)
+        else:
+            yield from walk(child, when)
+
+
+def imports_of(name: str, text: str, known: set[str], package: bool = False) -> list[Import]:
+    """The imports of package modules in the source ``text`` of the module ``name``."""
+    found = []
+    for node, when in walk(ast.parse(text), "loading"):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        else:
+            targets = [f"{_base(node, name, package)}.{alias.name}" for alias in node.names]
+        for target in targets:
+            if target.split(".")[0] != "tessella":
+                continue
+            inside = target.removeprefix("tessella").lstrip(".")
+            while inside not in known:  # a name inside a module, not a module
+                inside = inside.rpartition(".")[0]
+            found.append(Import(name, inside, node.lineno, when))
+    return found
+
+
+def _base(node: ast.ImportFrom, name: str, package: bool) -> str:
+    if not node.level:
+        return node.module or ""
+    here = f"tessella.{name}".rstrip(".").split(".")
+    up = here[: len(here) - node.level + (1 if package else 0)]
+    return ".".join([*up, *([node.module] if node.module else [])])
+
+
+def all_imports() -> list[Import]:
+    known = set(modules())
+    return [
+        one
+        for name, path in modules().items()
+        if name
+        for one in imports_of(name, path.read_text(), known, path.name == "__init__.py")
+    ]
+
+
+def upward(imports: list[Import]) -> list[Import]:
+    """Imports of a later layer; even the types of a later layer are none of an earlier one's."""
+    order = {name: position for position, name in enumerate(LAYERS)}
+    return [
+        one for one in imports if order.get(layer(one.imported), 0) > order[layer(one.importer)]
+    ]
+
+
+def peeking(imports: list[Import]) -> list[str]:
+    """Chains of imports, at run time, from a layer to one that it must not know."""
+    steps: dict[str, list[str]] = {}
+    for one in imports:
+        if one.when != "typing":
+            steps.setdefault(one.importer, []).append(one.imported)
+    found = []
+    for start in sorted(steps):
+        forbidden = BLIND.get(layer(start), set())
+        queue, seen = [(start,)], {start}
+        while queue:
+            chain = queue.pop(0)
+            for target in steps.get(chain[-1], []):
+                if layer(target) in forbidden:
+                    found.append(" -> ".join([*chain, target]))
+                elif target not in seen:
+                    seen.add(target)
+                    queue.append((*chain, target))
+    return found
+
+
+def cycle(imports: list[Import]) -> list[str]:
+    """Modules that import one another while they load, as one closed chain; empty if none do."""
+    steps: dict[str, list[str]] = {}
+    for one in imports:
+        if one.when == "loading" and one.imported != one.importer:
+            steps.setdefault(one.importer, []).append(one.imported)
+    done: set[str] = set()
+
+    def visit(module: str, chain: list[str]) -> list[str]:
+        if module in chain:
+            return [*chain[chain.index(module) :], module]
+        if module in done:
+            return []
+        for target in steps.get(module, []):
+            found = visit(target, [*chain, module])
+            if found:
+                return found
+        done.add(module)
+        return []
+
+    return next((found for module in sorted(steps) if (found := visit(module, []))), [])
+
+
+def test_every_module_belongs_to_a_layer():
+    assert {layer(name) for name in modules() if name} <= set(LAYERS)
+
+
+def test_no_module_imports_from_a_later_layer():
+    assert [str(one) for one in upward(all_imports())] == []
+
+
+def test_learners_do_not_see_the_solver_and_the_judge_does_not_see_learners():
+    assert peeking(all_imports()) == []
+
+
+def test_learners_and_baselines_do_not_even_name_the_solver():
+    named = [
+        str(one)
+        for one in all_imports()
+        if layer(one.importer) in ("learn", "baselines") and layer(one.imported) == "solve"
+    ]
+    assert named == []
+
+
+def test_no_modules_import_one_another_while_they_load():
+    assert cycle(all_imports()) == []
+
+
+def test_nothing_imports_the_table_of_contents():
+    assert [str(one) for one in all_imports() if not one.imported] == []
+
+
+KNOWN = {
+    "",
+    "grid",
+    "mdp",
+    "mdp.model",
+    "mdp.file",
+    "solve",
+    "solve.driver",
+    "learn",
+    "learn.fit",
+    "plot",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("mdp.model", "from tessella.solve.driver import run", ("solve.driver", "loading")),
+        ("mdp.model", "import tessella.solve.driver as d", ("solve.driver", "loading")),
+        ("mdp.model", "from tessella import solve", ("solve", "loading")),
+        ("mdp.model", "from tessella.solve import solve", ("solve", "loading")),
+        ("mdp.model", "from ..solve.driver import run", ("solve.driver", "loading")),
+        ("mdp.model", "from .. import solve", ("solve", "loading")),
+        ("mdp.model", "def f():\n    from tessella.solve import solve", ("solve", "calling")),
+        ("mdp.model", "class C:\n  def f(self):\n    import tessella.solve", ("solve", "calling")),
+        ("mdp.model", "if TYPE_CHECKING:\n    from tessella.solve import S", ("solve", "typing")),
+        ("mdp.model", "try:\n    import tessella.solve\nexcept E: ...", ("solve", "loading")),
+    ],
+)
+def test_an_upward_import_is_seen_however_it_is_written(name, text, expected):
+    found = imports_of(name, text, KNOWN)
+    assert [(one.imported, one.when) for one in found] == [expected]
+    assert upward(found) == found
+
+
+def test_peeking_through_another_module_is_seen():
+    chain = [
+        Import("learn.fit", "mdp.model", 1, "loading"),
+        Import("mdp.model", "solve.driver", 1, "calling"),
+    ]
+    assert peeking(chain) == ["learn.fit -> mdp.model -> solve.driver"]
+    assert peeking([Import("plot", "solve", 1, "typing")]) == []
+    assert peeking([Import("plot", "solve", 1, "loading")]) == ["plot -> solve"]
+
+
+def test_a_cycle_is_seen_and_one_that_is_broken_in_a_function_is_not():
+    there, back = Import("mdp.model", "mdp.file", 1, "loading"), ("mdp.file", "mdp.model", 1)
+    assert cycle([there, Import(*back, "loading")]) == ["mdp.file", "mdp.model", "mdp.file"]
+    assert cycle([there, Import(*back, "calling")]) == []
+
+
+HEAVY = ("jax", "sklearn", "matplotlib", "xarray", "pandas", "scipy.stats", "dask", "netCDF4")
+
+
+def run(code: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return result.stdout
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    loaded = run("import sys, tessella; print(*sys.modules)").split()
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_building_and_simulating_a_model_does_not_load_the_compiled_engine():
+    code = (
+        "import sys, tessella as ts; m = ts.benchmark('INV-Mix');"
+        "ts.simulate(m, [0] * m.n_states, 3, 0); print(*sys.modules)"
+    )
+    assert "jax" not in run(code).split()
+
+
+def test_importing_the_package_takes_less_than_a_third_of_a_second():
+    def fastest(code: str) -> float:
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            run(code)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    assert fastest("import tessella") - fastest("pass") < 0.3

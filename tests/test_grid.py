@@ -1,0 +1,132 @@
+"""The grid: names, values and the two ways between indices and points."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tessella.errors import ModelError
+from tessella.grid import StateGrid
+
+numbers = st.lists(
+    st.one_of(st.integers(-50, 50), st.floats(-50, 50, allow_nan=False).map(lambda x: round(x, 3))),
+    min_size=1,
+    max_size=4,
+    unique=True,
+)
+texts = st.lists(st.sampled_from(["calm", "tense", "wild", "grim"]), min_size=1, unique=True)
+grids = st.lists(st.one_of(numbers, texts), min_size=1, max_size=4).map(
+    lambda axes: StateGrid({f"x{i}": values for i, values in enumerate(axes)})
+)
+
+
+@given(grids)
+def test_states_are_numbered_in_the_order_of_nested_loops(grid):
+    points = list(itertools.product(*(values.tolist() for values in grid.values)))
+    assert grid.size == len(points) == np.prod(grid.shape)
+    for state, point in enumerate(points):
+        named = dict(zip(grid.axes, point, strict=True))
+        assert grid.state(**named) == state
+        assert {n: v.item() for n, v in grid.coordinates(state).items()} == named
+
+
+@given(grids)
+def test_each_point_of_the_grid_is_its_own_nearest_state(grid):
+    assert grid.points.shape == (grid.size, grid.ndim)
+    np.testing.assert_array_equal(grid.nearest(grid.points), np.arange(grid.size))
+
+
+@given(numbers, st.lists(st.floats(-80, 80), min_size=1, max_size=5))
+def test_the_nearest_state_is_no_farther_than_any_other(values, wanted):
+    grid = StateGrid(x=values)
+    axis = grid.numbers[0]
+    chosen = axis[grid.nearest(np.array(wanted)[:, None])]
+    distances = np.abs(axis[None] - np.array(wanted)[:, None])
+    np.testing.assert_array_equal(np.abs(chosen - wanted), distances.min(axis=1))
+
+
+def test_of_two_states_as_near_the_lower_value_is_taken_in_either_direction():
+    for values in ([0, 1, 2], [2, 1, 0]):
+        grid = StateGrid(x=values)
+        assert grid.numbers[0][grid.nearest([[0.5], [1.5]])].tolist() == [0, 1]
+
+
+@given(grids)
+def test_a_mesh_broadcasts_to_the_points(grid):
+    mesh = np.broadcast_arrays(*grid.mesh().values())
+    for name, values in zip(grid.axes, mesh, strict=True):
+        np.testing.assert_array_equal(values.ravel(), grid.coordinates(np.arange(grid.size))[name])
+
+
+def test_values_that_miss_by_rounding_are_found_and_others_are_not():
+    grid = StateGrid(x=np.linspace(0, 1, 11), far=[1e9, 1e9 + 1, 1e9 + 2])
+    assert grid.locate(0, [0.1 + 0.2, 0.7, 1 / 3]).tolist() == [3, 7, -1]
+    assert grid.locate(1, [1e9 + 1, 1e9 + 1.5]).tolist() == [1, -1]
+    assert grid.state(x=0.3, far=1e9) == 9
+    with pytest.raises(ModelError, match=r"a state must lie on the grid; x=0\.35 does not"):
+        grid.state(x=0.35, far=1e9)
+
+
+def test_text_and_numbers_are_never_mistaken_for_one_another():
+    grid = StateGrid(x=[1, 2], mood=["1", "2"])
+    assert grid.locate(0, ["1", "2"]).tolist() == [-1, -1]
+    assert grid.locate(1, [1, 2]).tolist() == [-1, -1]
+    assert grid.locate(1, ["2", "3"]).tolist() == [1, -1]
+
+
+def test_descending_and_unordered_axes_keep_their_order():
+    grid = StateGrid(x=[3, 1, 2])
+    assert grid.points.ravel().tolist() == [3, 1, 2]
+    assert grid.locate(0, [1, 2, 3]).tolist() == [1, 2, 0]
+
+
+def test_short_and_unsigned_integers_are_widened():
+    """``stock - demand`` of unsigned integers would wrap around."""
+    grid = StateGrid(x=np.arange(3, dtype=np.uint8), y=np.array([True, False]))
+    assert [values.dtype for values in grid.values] == [np.int64, np.int64]
+    assert (grid.values[0] - 5).tolist() == [-5, -4, -3]
+
+
+def test_a_grid_of_one_state():
+    grid = StateGrid(only=["here"])
+    assert (grid.size, grid.shape, grid.describe(0)) == (1, (1,), "only=here")
+    assert grid.nearest([[17.0]]).tolist() == [0]
+
+
+def test_equal_grids_are_equal_and_differ_by_name_value_or_order():
+    grid = StateGrid(x=[0, 1], y=[5.0])
+    assert grid == StateGrid({"x": [0, 1], "y": [5.0]})
+    assert hash(grid) == hash(StateGrid({"x": [0, 1], "y": [5.0]}))
+    for other in (StateGrid(x=[0, 1], z=[5.0]), StateGrid(x=[1, 0], y=[5.0]), StateGrid(x=[0, 1])):
+        assert grid != other
+    assert grid != "grid"
+
+
+def test_a_grid_cannot_be_changed():
+    values = np.array([0, 1])
+    grid = StateGrid(x=values)
+    values[0] = 9
+    assert grid.values[0].tolist() == [0, 1]
+    with pytest.raises(ValueError, match="read-only"):
+        grid.values[0][0] = 9
+
+
+def test_points_and_names_are_checked():
+    grid = StateGrid(x=[0, 1], y=[0, 1])
+    with pytest.raises(ModelError, match=r"points must have shape \(n, 2\); got \(1, 3\)"):
+        grid.nearest([1, 2, 3])
+    with pytest.raises(ModelError, match=r"points must be finite; row 1 is \(nan, 0\) \(1 of 2"):
+        grid.nearest([[0, 0], [np.nan, 0]])
+    with pytest.raises(ModelError, match="no axis is called 'z'; the axes are x, y"):
+        grid.axis("z")
+    with pytest.raises(ModelError, match="a state needs a value for each of x, y"):
+        grid.state(x=0)
+
+
+def test_a_grid_is_shown_with_its_spans():
+    grid = StateGrid(stock=range(33), regime=["low"])
+    assert repr(grid) == "StateGrid(stock: 0..32, regime: low; 33 states)"
