@@ -52,6 +52,21 @@ _HOME = {
         "occupancy",
         "solve",
     ),
+    "tessella.learn": (
+        "ByOccupancy",
+        "LinearBoundary",
+        "LocalBoundary",
+        "MarginBoundary",
+        "NeuralBoundary",
+        "Sample",
+        "Stratified",
+        "Uniform",
+        "draw",
+        "fit",
+        "fit_batch",
+    ),
+    "tessella.baselines": ("DoubleQ", "FittedQ", "TabularQ", "train", "train_batch"),
+    "tessella.certify": ("Certificate", "Estimate", "as_policy", "certify", "estimate"),
     "tessella.tessellation": (
         "Comparison",
         "Geometry",
@@ -69,8 +84,23 @@ _WHERE = {name: home for home, names in _HOME.items() for name in names}
 __all__ = sorted([*_WHERE, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
+    from tessella.baselines import DoubleQ, FittedQ, TabularQ, train, train_batch
+    from tessella.certify import Certificate, Estimate, as_policy, certify, estimate
     from tessella.errors import ModelError, NotConverged
     from tessella.grid import StateGrid
+    from tessella.learn import (
+        ByOccupancy,
+        LinearBoundary,
+        LocalBoundary,
+        MarginBoundary,
+        NeuralBoundary,
+        Sample,
+        Stratified,
+        Uniform,
+        draw,
+        fit,
+        fit_batch,
+    )
     from tessella.mdp.model import MDP
     from tessella.mdp.policy import Policy
     from tessella.mdp.simulate import Paths, simulate

@@ -1,0 +1,22 @@
+"""Value-based baselines: they learn action values from a simulator and act greedily."""
+
+from tessella.baselines.double_q import DoubleQ
+from tessella.baselines.fitted_q import FittedQ
+from tessella.baselines.options import ConstantStep, DecayingStep, Trajectory, UniformPairs
+from tessella.baselines.tabular_q import TabularQ
+from tessella.baselines.train import train, train_batch
+from tessella.baselines.trained import Curve, Trained
+
+__all__ = [
+    "ConstantStep",
+    "Curve",
+    "DecayingStep",
+    "DoubleQ",
+    "FittedQ",
+    "TabularQ",
+    "Trained",
+    "Trajectory",
+    "UniformPairs",
+    "train",
+    "train_batch",
+]

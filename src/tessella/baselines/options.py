@@ -1,0 +1,63 @@
+"""How the tabular methods sample and step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tessella.errors import ModelError
+
+
+@dataclass(frozen=True)
+class UniformPairs:
+    """Every update starts from a uniform feasible (state, action) pair."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Updates along a path: greedy, but with probability epsilon a uniform feasible action.
+
+    The path starts as the model does, and again when the process ends or after ``horizon`` steps.
+    """
+
+    epsilon: float = 0.1
+    horizon: int = 200
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.epsilon <= 1:
+            raise ModelError("epsilon must lie in [0, 1]", "", f"got {self.epsilon}")
+        if self.horizon < 1:
+            raise ModelError("horizon must be at least 1", "", f"got {self.horizon}")
+
+
+@dataclass(frozen=True)
+class ConstantStep:
+    """The same step size for every update."""
+
+    size: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.size <= 1:
+            raise ModelError("a step size must lie in (0, 1]", "", f"got {self.size}")
+
+    def after(self, visits):
+        """Step size of a pair's update number ``visits`` (1, 2, ...)."""
+        return self.size
+
+
+@dataclass(frozen=True)
+class DecayingStep:
+    """1 / visits^power for each pair; with power in (1/2, 1] Q-learning converges."""
+
+    power: float = 0.8
+
+    def __post_init__(self) -> None:
+        if not 0.5 < self.power <= 1:
+            raise ModelError("power must lie in (1/2, 1]", "", f"got {self.power}")
+
+    def after(self, visits):
+        """Step size of a pair's update number ``visits`` (1, 2, ...)."""
+        return visits**-self.power
+
+
+Sampling = UniformPairs | Trajectory
+StepSize = ConstantStep | DecayingStep

@@ -1,0 +1,123 @@
+"""Running tabular methods: one update, and many seeds at once with snapshots at given budgets.
+
+    error = r + discount target(s') - Q_i(s, a),    Q_i(s, a) <- Q_i(s, a) + step error
+
+Transitions from uniform pairs do not depend on what was learned, so they are drawn beforehand and
+all seeds go through one compiled loop (vmap over seeds); a snapshot is that loop's state at a
+budget. The loop always has LANES lanes, whatever the number of seeds: compiled for another width it
+might round differently, and a seed's numbers shall not depend on which others run along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+
+from tessella.baselines.tabular_q import TabularQ
+from tessella.baselines.transitions import BLOCK, uniform_transitions
+from tessella.mdp.engine import in_float64
+from tessella.mdp.model import MDP
+
+LANES = 16
+
+
+class Tables(NamedTuple):
+    """What a run has learned; T tables."""
+
+    q: Any  # (T, S, A)
+    visits: Any  # (T, S, A) updates of each entry
+    errors: Any  # () sum of |error| since the last snapshot
+
+
+class Move(NamedTuple):
+    """One transition, or an array of them in each field."""
+
+    state: Any
+    action: Any
+    reward: Any
+    next: Any
+    ended: Any
+    coin: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshots:
+    """One seed's run."""
+
+    at: NDArray[np.int64]  # (m,) updates done
+    q: NDArray[np.float64]  # (m, S, A) sum over the method's tables
+    residual: NDArray[np.float64]  # (m,) mean |error| since the last snapshot
+
+
+def blank(method: TabularQ, mdp: MDP) -> Tables:
+    """Before the first update."""
+    shape = (method.tables, mdp.n_states, mdp.n_actions)
+    return Tables(np.full(shape, float(method.start)), np.zeros(shape), np.zeros(()))
+
+
+def update(method: TabularQ, tables: Tables, move: Move, discount, feasible_SA) -> Tables:
+    """One update, for compiled code."""
+    q, visits, errors = tables
+    learner, future = method.target(q, move.next, move.coin, feasible_SA)
+    entry = (learner, move.state, move.action)
+    visits = visits.at[entry].add(1.0)
+    error = move.reward + discount * jnp.where(move.ended, 0.0, future) - q[entry]
+    q = q.at[entry].add(method.step.after(visits[entry]) * error)
+    return Tables(q, visits, errors + jnp.abs(error))
+
+
+@in_float64
+def sweep(
+    method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
+) -> list[Snapshots]:
+    """Updates from uniform pairs, for each seed; ``budgets`` ascend."""
+    parts = [seeds[i : i + LANES] for i in range(0, len(seeds), LANES)]
+    return [run for part in parts for run in _sweep_part(method, mdp, budgets, part)]
+
+
+def _sweep_part(
+    method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
+) -> list[Snapshots]:
+    moves = _moves(mdp, budgets[-1], seeds)
+    tables = Tables(*(np.stack([array] * LANES) for array in blank(method, mdp)))
+    feasible = mdp.feasible_mask
+    q, residual = [], []
+    for begin, end in zip((0, *budgets), budgets, strict=False):
+        tables = tables._replace(errors=np.zeros(LANES))
+        tables = _advance(method, tables, moves, begin, end, mdp.discount, feasible)
+        q.append(np.asarray(tables.q)[: len(seeds)].sum(axis=1))
+        residual.append(np.asarray(tables.errors)[: len(seeds)] / (end - begin))
+    at = np.asarray(budgets, dtype=np.int64)
+    columns = zip(np.stack(q, axis=1), np.stack(residual, axis=1), strict=True)
+    return [Snapshots(at, *column) for column in columns]
+
+
+def _moves(mdp: MDP, n: int, seeds: Sequence[int]) -> Move:
+    """(LANES, length) arrays; the length is a power of two, so that few are compiled."""
+    drawn = [uniform_transitions(mdp, n, seed) for seed in seeds]
+    padding = (0, LANES - len(seeds)), (0, max(BLOCK, 1 << (n - 1).bit_length()) - n)
+    names = ("states", "actions", "rewards", "nexts", "ended", "coins")
+    stacked = (np.stack([getattr(one, name) for one in drawn]) for name in names)
+    return Move(*(np.pad(array, padding) for array in stacked))
+
+
+@partial(jax.jit, static_argnames="method")
+def _advance(method, tables, moves, begin, end, discount, feasible_SA):
+    """Updates ``begin`` to ``end`` of every seed."""
+
+    def one(tables, moves):
+        def body(t, tables):
+            move = jax.tree.map(lambda array: array[t], moves)
+            return update(method, tables, move, discount, feasible_SA)
+
+        return lax.fori_loop(begin, end, body, tables)
+
+    return jax.vmap(one)(tables, moves)

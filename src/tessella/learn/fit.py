@@ -1,0 +1,108 @@
+"""From a sample to a policy.
+
+    pi(s) = lowest index in argmax_{a feasible in s} score_a(point of s)
+
+Off the grid a point may take what the nearest grid state may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ModelError
+from tessella.grid import StateGrid
+from tessella.learn.learner import BoundaryLearner, Model, Task, first_best
+from tessella.learn.sample import Sample
+from tessella.mdp.policy import Policy
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryRule:
+    """A fitted model as a rule: (n, d) points -> (n,) action indices."""
+
+    model: Model
+    grid: StateGrid
+    feasible: NDArray[np.bool_] | None  # (S, A)
+
+    def __call__(self, points: NDArray) -> NDArray[np.int32]:
+        scores = self.model.proba(points)
+        if self.feasible is not None:
+            scores = np.where(self.feasible[self.grid.nearest(points)], scores, -np.inf)
+        return first_best(scores)
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignModel:
+    """A fitted scikit-learn classifier, its columns put where the actions are."""
+
+    classifier: Any
+    n_classes: int
+    size: int = 0
+
+    def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        known = self.classifier.classes_
+        result = np.zeros((len(points), self.n_classes))
+        if hasattr(self.classifier, "predict_proba"):
+            result[:, known] = self.classifier.predict_proba(points)
+        else:
+            result[np.arange(len(points)), self.classifier.predict(points)] = 1.0
+        return result
+
+
+def fit(learner: Any, sample: Sample) -> Policy:
+    """The policy that ``learner`` makes of ``sample``; the learner itself is left as it was.
+
+    ``learner`` is a boundary learner, or any scikit-learn classifier. The network learners take
+    their randomness from ``random_state``.
+    """
+    return fit_batch(learner, [sample])[0]
+
+
+def fit_batch(
+    learner: Any, samples: Sequence[Sample], seeds: Sequence | None = None
+) -> list[Policy]:
+    """One policy for each sample, trained together and the same as if trained alone.
+
+    ``seeds`` takes the place of the learner's ``random_state``, one for each sample. Samples of
+    equal length, axes and number of actions share compiled code.
+    """
+    seeds = _seeds(learner, samples, seeds)
+    if isinstance(learner, BoundaryLearner):
+        tasks = [
+            Task(s.points, s.labels, len(s.actions), s.margins, seed)
+            for s, seed in zip(samples, seeds, strict=True)
+        ]
+        models = learner.learn(tasks)
+        title = learner.title
+    else:
+        models = [_foreign(learner, s, seed) for s, seed in zip(samples, seeds, strict=True)]
+        title = type(learner).__name__
+    return [_policy(m, s, title) for m, s in zip(models, samples, strict=True)]
+
+
+def _seeds(learner: Any, samples: Sequence[Sample], seeds: Sequence | None) -> Sequence:
+    if seeds is None:
+        return [getattr(learner, "random_state", None)] * len(samples)
+    if len(seeds) != len(samples):
+        raise ModelError(f"{len(samples)} samples need as many seeds", "", f"got {len(seeds)}")
+    return seeds
+
+
+def _foreign(learner: Any, sample: Sample, seed: Any) -> Model:
+    from sklearn.base import clone
+
+    learner = clone(learner)
+    if "random_state" in learner.get_params():
+        learner.set_params(random_state=seed)
+    return ForeignModel(learner.fit(sample.points, sample.labels), len(sample.actions))
+
+
+def _policy(model: Model, sample: Sample, title: str) -> Policy:
+    rule = BoundaryRule(model, sample.grid, sample.feasible)
+    table = rule(sample.grid.points)
+    return Policy(sample.grid, sample.actions, table, rule, model.size, title)

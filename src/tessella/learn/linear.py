@@ -1,0 +1,162 @@
+"""Linear boundaries: multinomial logistic regression.
+
+    minimise  sum_i -log p(y_i | x_i) + |W|^2 / (2 C),    p(. | x) = softmax(B (W phi(x) + b))
+
+B is the identity for three classes or more, K rows; with two classes B = (0, 1)', one row. The
+problem is convex; Newton steps with backtracking reach the optimum in about ten rounds. With K
+rows the biases b are free up to a common shift, which the start (zero) and a term sum(b)^2 / 2,
+zero at the optimum, hold at sum(b) = 0.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from tessella.errors import ModelError
+from tessella.learn.features import FeatureMap, Features
+from tessella.learn.learner import BoundaryLearner, Constant, Model, Task
+
+ROUNDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """R rows of weights; classes that the sample never shows get no row and no probability."""
+
+    features: FeatureMap
+    weights: NDArray[np.float64]  # (R, m + 1), the bias last
+    shown: NDArray[np.integer]  # (C,) classes with a row
+    n_classes: int
+
+    @property
+    def size(self) -> int:
+        return self.weights.size
+
+    def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        scores = _design(self.features(points)) @ self.weights.T @ _contrasts(len(self.shown)).T
+        result = np.zeros((len(points), self.n_classes))
+        result[:, self.shown] = softmax(scores, axis=1)
+        return result
+
+
+class LinearBoundary(BoundaryLearner):
+    """Multinomial logistic regression on scaled coordinates: straight boundaries.
+
+    Args:
+        C: weight of the data against the penalty, as in scikit-learn.
+        tol: largest entry of the gradient, per observation, at which to stop.
+        features: feature map; None is ``Features("standard")``.
+    """
+
+    title = "Linear Boundary"
+
+    def __init__(self, C: float = 1.0, tol: float = 1e-10, features: Features | None = None):
+        self.C = C
+        self.tol = tol
+        self.features = features
+
+    def learn(self, tasks: Sequence[Task]) -> list[Model]:
+        if not self.C > 0:
+            raise ModelError("C must be positive", "", f"got {self.C}")
+        # These matrices are too thin to be worth a second thread.
+        with threadpool_limits(1, user_api="blas"):
+            return [self._learn(task) for task in tasks]
+
+    def _learn(self, task: Task) -> Model:
+        shown, labels = np.unique(task.labels, return_inverse=True)
+        if len(shown) == 1:
+            return Constant(int(shown[0]), task.n_classes)
+        features = (self.features or Features("standard")).fit(task.points)
+        design = _design(features(task.points))
+        problem = _Problem(design, labels, _contrasts(len(shown)), self.C)
+        weights = _newton(problem, self.tol)
+        return LinearModel(features, weights, shown, task.n_classes)
+
+
+def _design(features: NDArray) -> NDArray:
+    return np.column_stack([features, np.ones(len(features))])
+
+
+def _contrasts(n_classes: int) -> NDArray:
+    """(C, R) the matrix B."""
+    return np.eye(n_classes) if n_classes > 2 else np.array([[0.0], [1.0]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """The penalised likelihood of one sample; W are weights (R, p)."""
+
+    X: NDArray[np.float64]  # (n, p) design, ones last
+    y: NDArray[np.integer]  # (n,)
+    B: NDArray[np.float64]  # (C, R)
+    C: float
+
+    @cached_property
+    def penalty(self) -> NDArray[np.float64]:
+        """(p,) the bias goes free."""
+        return np.append(np.full(self.X.shape[1] - 1, 1.0 / self.C), 0.0)
+
+    @cached_property
+    def squares(self) -> NDArray[np.float64]:
+        """(n, p p) products of features."""
+        return (self.X[:, :, None] * self.X[:, None, :]).reshape(len(self.X), -1)
+
+    def at(self, W: NDArray) -> tuple[float, NDArray]:
+        """The objective, and (C, n) class probabilities."""
+        scores = self.B @ (W @ self.X.T)
+        scores -= scores.max(axis=0)
+        P = np.exp(scores)
+        total = P.sum(axis=0)
+        loss = np.log(total).sum() - scores[self.y, np.arange(len(self.y))].sum()
+        return loss + (self.penalty * W * W).sum() / 2, P / total
+
+    def slope(self, W: NDArray, P: NDArray) -> NDArray:
+        """(R, p) first derivatives."""
+        return (self.B.T @ P - self.B[self.y].T) @ self.X + self.penalty * W
+
+    def curvature(self, P: NDArray) -> NDArray:
+        """(R p, R p) second derivatives; no two columns of B overlap."""
+        Q = self.B.T @ P
+        R, p = len(Q), self.X.shape[1]
+        spread = (Q.T[:, :, None] * self.X[:, None, :]).reshape(-1, R * p)
+        H = (-spread.T @ spread).reshape(R, p, R, p)
+        H[np.arange(R), :, np.arange(R), :] += (Q @ self.squares).reshape(R, p, p)
+        if R > 1:
+            H[:, -1, :, -1] += 1.0
+        return H.reshape(R * p, R * p) + np.diag(np.tile(self.penalty, R))
+
+
+def _newton(problem: _Problem, tol: float) -> NDArray:
+    """(R, p) optimal weights."""
+    W = np.zeros((problem.B.shape[1], problem.X.shape[1]))
+    loss, P = problem.at(W)
+    for _ in range(ROUNDS):
+        slope = problem.slope(W, P)
+        if np.abs(slope).max() <= tol * len(problem.y):
+            return W
+        # Least squares: identical or constant features make the curvature singular.
+        step = np.linalg.lstsq(problem.curvature(P), slope.ravel())[0].reshape(W.shape)
+        W, loss, P = _backtrack(problem, W, loss, step, (step * slope).sum())
+    warnings.warn(f"no optimum within {ROUNDS} Newton steps", ConvergenceWarning, stacklevel=2)
+    return W
+
+
+def _backtrack(
+    problem: _Problem, W: NDArray, loss: float, step: NDArray, promised: float
+) -> tuple[NDArray, float, NDArray]:
+    """Halve the Newton step until it keeps a share of the decrease that the slope promises."""
+    size, rounding = 1.0, 1e-14 * abs(loss)
+    while True:
+        new, P = problem.at(W - size * step)
+        if new <= loss - 1e-4 * size * promised + rounding or size < 1e-10:
+            return W - size * step, new, P
+        size /= 2

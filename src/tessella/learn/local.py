@@ -1,0 +1,77 @@
+"""Local boundaries: k nearest neighbours with inverse-distance votes.
+
+    score_a(x) = sum_{i in N_k(x)} w_i 1{y_i = a} / sum_i w_i,     w_i = 1 / |z(x) - z(x_i)|
+
+Distances are in scaled coordinates. Observations at distance zero take the whole vote. Unless
+given, k = max(1, round(sqrt(n) / 4)): more observations, more of them can be averaged over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from tessella.errors import ModelError
+from tessella.learn.features import FeatureMap, Features
+from tessella.learn.learner import BoundaryLearner, Model, Task
+
+
+@dataclass(frozen=True, eq=False)
+class LocalModel:
+    """The stored observations."""
+
+    features: FeatureMap
+    tree: KDTree
+    labels: NDArray[np.integer]  # (n,)
+    n_classes: int
+    k: int
+
+    @property
+    def size(self) -> int:
+        return len(self.labels)
+
+    def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        distance, near = self.tree.query(self.features(points), k=np.arange(1, self.k + 1))
+        weights = _weights(distance)
+        rows = np.repeat(np.arange(len(points)), self.k)
+        votes = np.zeros((len(points), self.n_classes))
+        np.add.at(votes, (rows, self.labels[near.ravel()]), weights.ravel())
+        return votes / votes.sum(axis=1, keepdims=True)
+
+
+class LocalBoundary(BoundaryLearner):
+    """k nearest neighbours; stores its sample.
+
+    Args:
+        k: neighbours that vote, at most the sample's size; None is a quarter of the root of n.
+        features: feature map; None is ``Features("range")``.
+    """
+
+    title = "Local Boundary"
+
+    def __init__(self, k: int | None = None, features: Features | None = None):
+        self.k = k
+        self.features = features
+
+    def learn(self, tasks: Sequence[Task]) -> list[Model]:
+        if self.k is not None and self.k < 1:
+            raise ModelError("k must be at least 1", "", f"got {self.k}")
+        return [self._learn(task) for task in tasks]
+
+    def _learn(self, task: Task) -> LocalModel:
+        n = len(task.points)
+        features = (self.features or Features("range")).fit(task.points)
+        k = min(self.k or max(1, round(np.sqrt(n) / 4)), n)
+        return LocalModel(features, KDTree(features(task.points)), task.labels, task.n_classes, k)
+
+
+def _weights(distance: NDArray) -> NDArray:
+    """(n, k) inverse distances; where one is zero, ones for the zeros and nothing for the rest."""
+    zero = distance == 0
+    # Relative to the nearest, which comes first, so that a tiny distance cannot overflow.
+    inverse = distance[:, :1] / np.where(zero, 1.0, distance)
+    return np.where(zero[:, :1], zero, inverse)

@@ -1,0 +1,152 @@
+"""Training samples: states with their exact labels, as an observer sees them.
+
+    x_i = s_i + noise * step * e_i,   e_i ~ N(0, I),     y_i = pi*(s_i)
+
+``step`` is the axis's own spacing, so ``noise`` is in grid steps (the paper's sigma). The label is
+the true state's; only the observed coordinates are disturbed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.errors import ModelError
+from tessella.grid import StateGrid
+from tessella.learn.schemes import Scheme, Uniform
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
+
+
+class Solved(Protocol):
+    """What ``draw`` needs of a solution; this package never solves anything itself."""
+
+    @property
+    def mdp(self) -> MDP: ...
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def margin(self) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """n labelled observations.
+
+    Attributes:
+        points: (n, d) observed coordinates, in the axes' own values.
+        labels: (n,) action indices of the true states.
+        margins: (n,) by how much the label beats the next-best action; inf where alone.
+        states: (n,) flat index of the true state behind each point.
+        grid: the states a policy must decide.
+        actions: what the labels stand for.
+        exact_labels: how many labels of the exact solution it took to make the sample.
+        feasible: (S, A) which actions a policy may take, or None where all.
+    """
+
+    points: NDArray[np.float64]
+    labels: NDArray[np.int32]
+    margins: NDArray[np.float64]
+    states: NDArray[np.int64]
+    grid: StateGrid
+    actions: tuple
+    exact_labels: int = 0
+    feasible: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        points = np.asarray(self.points, dtype=float)
+        if points.ndim != 2 or points.shape[1] != self.grid.ndim or not len(points):
+            raise ModelError(
+                f"points must have shape (n, {self.grid.ndim})", "", f"got {points.shape}"
+            )
+        _refuse(points, ~np.isfinite(points).all(axis=1), "points must be finite")
+        labels = _column(self.labels, len(points), "labels")
+        known = np.isin(labels, np.arange(len(self.actions)))
+        _refuse(labels, ~known, f"labels must be action indices 0..{len(self.actions) - 1}")
+        margins = _column(self.margins, len(points), "margins").astype(float)
+        _refuse(margins, ~(margins >= 0), "margins must not be negative")
+        states = _column(self.states, len(points), "states")
+        known = np.isin(states, np.arange(self.grid.size))
+        _refuse(states, ~known, f"states must lie in 0..{self.grid.size - 1}")
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "labels", labels.astype(np.int32))
+        object.__setattr__(self, "margins", margins)
+        object.__setattr__(self, "states", states.astype(np.int64))
+        object.__setattr__(self, "exact_labels", self.exact_labels or len(points))
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def distinct_states(self) -> int:
+        """How many different states the labels come from."""
+        return len(np.unique(self.states))
+
+
+def draw(
+    solution: Solved,
+    n: int,
+    noise: float | ArrayLike | None = None,
+    rng: np.random.Generator | int = 0,
+    *,
+    scheme: Scheme | None = None,
+) -> Sample:
+    """n labelled observations of an exact solution.
+
+    Args:
+        noise: standard deviation of the observation noise in grid steps, one number or one for
+            each axis; None takes the model's own ``observation_noise``, or none.
+        rng: a generator or an integer seed.
+        scheme: Uniform() (with replacement, the default), Uniform(replace=False),
+            ByOccupancy(weights) or Stratified().
+    """
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise ModelError("a sample needs at least 1 state", "", f"got n={n}")
+    mdp, labels = solution.mdp, solution.policy.table.ravel()
+    rng = np.random.default_rng(rng)
+    drawn = (scheme or Uniform()).states(labels, int(n), rng)
+    sigma = _sigma(mdp, noise)
+    exact = mdp.grid.points[drawn.states]
+    return Sample(
+        points=exact + sigma * rng.standard_normal(exact.shape),
+        labels=labels[drawn.states],
+        margins=solution.margin.ravel()[drawn.states],
+        states=drawn.states,
+        grid=mdp.grid,
+        actions=mdp.actions,
+        exact_labels=drawn.exact_labels,
+        feasible=mdp.feasible,
+    )
+
+
+def _sigma(mdp: MDP, noise: float | ArrayLike | None) -> NDArray[np.float64]:
+    """(d,) standard deviations in the axes' own values."""
+    if noise is None:
+        noise = mdp.parameters.get("observation_noise", 0.0)
+    sigma = np.asarray(noise, dtype=float)
+    if sigma.shape not in ((), (mdp.grid.ndim,)) or not (np.isfinite(sigma) & (sigma >= 0)).all():
+        raise ModelError(
+            f"noise must be one number, or one for each of {mdp.grid.ndim} axes, "
+            f"finite and not negative; got {noise}"
+        )
+    steps = [np.abs(np.diff(v)).mean() if len(v) > 1 else 1.0 for v in mdp.grid.numbers]
+    return sigma * np.array(steps)
+
+
+def _column(values: ArrayLike, n: int, noun: str) -> NDArray:
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise ModelError(
+            f"{noun} must have shape ({n},), one for each point", "", f"got {array.shape}"
+        )
+    return array
+
+
+def _refuse(array: NDArray, bad: ArrayLike, rule: str) -> None:
+    rows = np.flatnonzero(bad)
+    if rows.size:
+        place, value = f"row {rows[0]}", f"is {array[rows[0]]}"
+        raise ModelError(rule, place, value, rows.size, len(array), "rows")

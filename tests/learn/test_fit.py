@@ -1,0 +1,172 @@
+"""From samples to policies, and the scikit-learn contract."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import SkipTestWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import check_estimator
+
+import tessella as ts
+from tessella.learn import (
+    LinearBoundary,
+    LocalBoundary,
+    MarginBoundary,
+    NeuralBoundary,
+    Sample,
+    draw,
+    fit,
+    fit_batch,
+)
+
+QUICK = {"hidden": (8,), "min_steps": 60, "epochs": 1}
+LEARNERS = [
+    LinearBoundary(),
+    LocalBoundary(),
+    NeuralBoundary(**QUICK),
+    MarginBoundary(**QUICK),
+]
+named = pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        LinearBoundary(),
+        LocalBoundary(),
+        NeuralBoundary(hidden=(16,), min_steps=300),
+        MarginBoundary(hidden=(16,), min_steps=300),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_scikit_learns_own_checks_pass(learner):
+    with warnings.catch_warnings():
+        # One check wants an environment variable set before the interpreter starts.
+        warnings.simplefilter("ignore", SkipTestWarning)
+        check_estimator(learner)
+
+
+@named
+def test_learners_work_in_scikit_learns_tools(learner, stock):
+    sample = draw(stock, 240, noise=0, rng=0)
+    X, y = sample.points, sample.labels > 0
+    assert cross_val_score(learner, X, y, cv=3).mean() > 0.8
+    name, values = {
+        "LinearBoundary": ("C", [0.1, 10.0]),
+        "LocalBoundary": ("k", [1, 9]),
+    }.get(type(learner).__name__, ("learning_rate", [1e-2, 3e-2]))
+    search = GridSearchCV(learner, {name: values}, cv=2).fit(X, y)
+    assert search.best_params_[name] in values
+    fitted = clone(learner).fit(X, y)
+    revived = pickle.loads(pickle.dumps(fitted))
+    assert (revived.predict_proba(X) == fitted.predict_proba(X)).all()
+
+
+@named
+def test_fitting_a_sample_is_fitting_its_points_and_labels(learner, stock):
+    sample = draw(stock, 600, rng=1)
+    assert len(np.unique(sample.labels)) == 5
+    policy = fit(learner, sample)
+    extra = [sample.margins] if isinstance(learner, MarginBoundary) else []
+    estimator = clone(learner).fit(sample.points, sample.labels, *extra)
+    assert (policy.table.ravel() == estimator.predict(stock.mdp.grid.points)).all()
+    assert policy.size == estimator.size_
+    assert policy.name == learner.title
+
+
+@named
+def test_the_rule_and_the_table_agree_on_the_grid(learner, stock):
+    policy = fit(learner, draw(stock, 300, rng=1))
+    assert (policy.act(stock.mdp.grid.points) == policy.table.ravel()).all()
+
+
+@named
+def test_fitting_leaves_the_learner_as_it_was(learner, stock):
+    before = learner.get_params()
+    fit(learner, draw(stock, 50))
+    assert not hasattr(learner, "classes_")
+    assert learner.get_params() == before
+
+
+@named
+def test_a_batch_gives_what_single_fits_give(learner, stock, queue):
+    samples = [draw(stock, 80, rng=0), draw(queue, 80, rng=0), draw(stock, 40, rng=2)]
+    together = fit_batch(learner, samples)
+    for policy, sample in zip(together, samples, strict=True):
+        alone = fit(learner, sample)
+        points = sample.grid.points
+        assert (policy.table == alone.table).all()
+        assert (policy.rule.model.proba(points) == alone.rule.model.proba(points)).all()
+
+
+@named
+def test_policies_take_feasible_actions_only(learner, gated):
+    policy = fit(learner, draw(gated, 60, rng=0))
+    gated.mdp.check_feasible(policy.table)
+    near = gated.mdp.grid.points + 0.3
+    taken = policy.act(near)
+    states = gated.mdp.grid.nearest(near)
+    assert gated.mdp.feasible_mask[states, taken].all()
+
+
+@named
+def test_one_label_only_gives_the_constant_policy(learner, stock):
+    sample = draw(stock, 40, rng=0)
+    single = Sample(
+        sample.points,
+        np.full(40, 3),
+        sample.margins,
+        sample.states,
+        sample.grid,
+        sample.actions,
+    )
+    assert (fit(learner, single).table == 3).all()
+    assert (clone(learner).fit(sample.points, ["x"] * 40).predict(sample.points) == "x").all()
+
+
+@named
+def test_missing_coordinates_are_refused(learner):
+    X = np.array([[0.0, 1.0], [np.nan, 0.0], [1.0, 1.0]])
+    with pytest.raises(ValueError, match="NaN"):
+        clone(learner).fit(X, [0, 1, 0])
+
+
+@named
+def test_policies_travel_between_processes(learner, stock):
+    policy = fit(learner, draw(stock, 60, rng=0))
+    revived = pickle.loads(pickle.dumps(policy))
+    points = np.random.default_rng(0).uniform(0, 24, (50, 2))
+    assert (revived.act(points) == policy.act(points)).all()
+
+
+@named
+def test_three_axes_are_as_good_as_two(learner):
+    grid = {"x": range(6), "y": range(5), "z": range(4)}
+    identity = np.eye(120)[None].repeat(2, axis=0)
+    points = ts.StateGrid(grid).points
+    reward = np.column_stack([points @ [1.0, 1.0, 1.0] - 5.6, np.zeros(120)])
+    solution = ts.solve(ts.MDP.from_arrays(identity, reward, 0.5, grid=grid))
+    policy = fit(clone(learner), draw(solution, 2_000, noise=0, rng=0))
+    assert (policy.table != solution.policy.table).mean() < 0.1
+
+
+def test_any_scikit_learn_classifier_can_be_fitted(stock, whole):
+    tree = fit(DecisionTreeClassifier(random_state=0), whole(stock))
+    assert (tree.table == stock.policy.table).all()
+    assert tree.name == "DecisionTreeClassifier"
+    lines = fit(LinearSVC(C=10.0, max_iter=10_000), whole(stock))
+    assert (lines.table != stock.policy.table).mean() < 0.2
+
+
+def test_every_sample_needs_its_seed(stock):
+    with pytest.raises(ts.ModelError, match="2 samples need as many seeds; got 3"):
+        fit_batch(NeuralBoundary(), [draw(stock, 5)] * 2, seeds=[1, 2, 3])
+
+
+def test_nothing_to_fit_is_no_work():
+    assert fit_batch(NeuralBoundary(), []) == []

@@ -1,0 +1,86 @@
+"""Local boundaries."""
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.learn import Features, LocalBoundary, Sample, draw, fit
+
+
+@pytest.mark.parametrize("k", [None, 1, 5, 40])
+def test_a_sample_that_covers_the_grid_gives_the_exact_tessellation(stock, queue, whole, k):
+    for solution in (stock, queue):
+        policy = fit(LocalBoundary(k=k), whole(solution))
+        assert (policy.table == solution.policy.table).all()
+
+
+def slow_probabilities(X, y, queries, k, n_classes):
+    """Distances to all, by definition."""
+    rows = []
+    for x in queries:
+        distance = np.sqrt(((X - x) ** 2).sum(axis=1))
+        near = np.argsort(distance, kind="stable")[:k]
+        if (distance[near] == 0).any():
+            weight = (distance[near] == 0).astype(float)
+        else:
+            weight = 1 / distance[near]
+        votes = [weight[y[near] == c].sum() for c in range(n_classes)]
+        rows.append(np.array(votes) / weight.sum())
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("k", [1, 4, 11])
+def test_votes_follow_the_definition(k):
+    rng = np.random.default_rng(k)
+    X, queries = rng.normal(size=(80, 3)), rng.normal(size=(30, 3))
+    y = rng.integers(0, 4, 80)
+    queries[:5] = X[:5]
+    learner = LocalBoundary(k=k, features=Features("none")).fit(X, y)
+    assert np.allclose(learner.predict_proba(queries), slow_probabilities(X, y, queries, k, 4))
+
+
+def test_ties_go_to_the_lowest_action():
+    X = np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]])
+    learner = LocalBoundary(k=4, features=Features("none"))
+    for labels, wins in [([3, 3, 1, 1], 1), ([2, 0, 2, 0], 0), ([4, 3, 2, 1], 1)]:
+        assert learner.fit(X, labels).predict([[0.0, 0.0]]).tolist() == [wins]
+
+
+def test_sums_that_differ_by_rounding_alone_are_ties():
+    # 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in the last place.
+    far = np.array([1 / 0.1, 1 / 0.2, 1 / 0.3, -1 / 0.3, -1 / 0.2, -1 / 0.1])[:, None]
+    learner = LocalBoundary(k=6, features=Features("none"))
+    for labels in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]):
+        assert learner.fit(far, labels).predict([[0.0]]).tolist() == [0]
+
+
+def test_tiny_distances_do_not_overflow():
+    X = np.array([[0.0], [1.0], [2.0]])
+    learner = LocalBoundary(k=3, features=Features("none")).fit(X, [0, 1, 1])
+    assert learner.predict_proba([[1e-310]])[0, 0] > 0.999
+
+
+def test_unless_given_k_grows_with_the_root_of_n(stock):
+    ks = [fit(LocalBoundary(), draw(stock, n)).rule.model.k for n in (2, 100, 1_600, 6_400)]
+    assert ks == [1, 2, 10, 20]
+
+
+def test_a_sample_smaller_than_k_votes_as_a_whole(stock):
+    policy = fit(LocalBoundary(k=50), draw(stock, 7, rng=0))
+    assert policy.rule.model.k == 7
+    assert policy.size == 7
+
+
+def test_its_size_is_its_sample(stock):
+    assert fit(LocalBoundary(), draw(stock, 6_400)).size == 6_400
+
+
+def test_k_must_be_positive(stock):
+    with pytest.raises(ts.ModelError, match="k must be at least 1; got 0"):
+        fit(LocalBoundary(k=0), draw(stock, 10))
+
+
+def test_one_observation_decides_everything(stock):
+    grid, actions = stock.mdp.grid, stock.mdp.actions
+    sample = Sample(np.zeros((1, 2)), np.array([3]), np.zeros(1), np.zeros(1, int), grid, actions)
+    assert (fit(LocalBoundary(), sample).table == 3).all()
