@@ -1,0 +1,164 @@
+"""certify(solution, policy) -> Certificate.
+
+The loss L = V* - V_pi is enclosed in two ways, which must agree. From the enclosures of the
+solution (e) and of the policy's value (e'), |L - (V - V_pi)| <= e + e' in every state. From the
+policy-loss decomposition, L solves ``L = l + discount P_pi L`` with the local losses l >= 0, so
+
+    l <= L <= max l / (1 - discount),     sum_s mu(s) L(s) = sum_s d(s) l(s) / (1 - discount);
+
+in particular L = 0 exactly when every choice is surely optimal, however coarse the solution.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.certify.bounds import bound
+from tessella.certify.certificate import Certificate
+from tessella.certify.decomposition import Flow, decompose
+from tessella.certify.enclosure import EPS, Band, Enclosed, down, mean, up
+from tessella.certify.local import judge
+from tessella.certify.policies import Labels, as_policy
+from tessella.errors import ModelError
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
+from tessella.solve import InexactPolicyIteration, Solution, occupancy
+from tessella.solve.driver import Engine, Run, run
+
+# The tolerance goes with the engine: in the method it would ask for a compilation of its own.
+EVALUATION = InexactPolicyIteration(forcing=1e-6)
+OCCUPANCY_TOL = 1e-9  # on the sum of its errors; it carries the decomposition, not the loss
+
+
+def certify(
+    solution: Solution,
+    policy: Any,
+    start: ArrayLike | None = None,
+    *,
+    eps: float | None = None,
+    tol: float | None = None,
+    labels: Labels | None = None,
+) -> Certificate:
+    """What ``policy`` loses against the optimum of the solution's model.
+
+    Args:
+        policy: whatever decides: see ``as_policy``.
+        start: distribution of the first state, or one state index; the model's own if None.
+        eps: margin for the localisation bound; None for the smallest at which it applies.
+        tol: an action within this of the best is no costly error; None for the tie tolerance.
+        labels: whether the policy answers in action indices or values, where that is not clear.
+    """
+    mdp = solution.mdp
+    _check_number("eps", eps)
+    _check_number("tol", tol)
+    taken = as_policy(mdp, policy, labels)
+    worth = _worth(solution, taken)
+    visits = occupancy(mdp, taken, start, tol=OCCUPANCY_TOL)
+    flow = Flow(visits.share, float(visits.error_bound))
+    decisions = judge(solution, taken.table)
+    tolerance = solution.tie_tolerance if tol is None else float(tol)
+    losses = _losses(solution, worth, decisions.loss)
+    mean_loss = mean(visits.start, losses).within(
+        _by_occupancy(decisions.loss, flow, mdp), "the mean loss"
+    )
+    optimal_mean = _mean_value(visits.start, solution.value, solution.error_bound)
+    everywhere = np.full(mdp.grid.shape, 1 / mdp.n_states)
+    return Certificate(
+        model=mdp.name,
+        fingerprint=mdp.fingerprint,
+        discount=mdp.discount,
+        action_name=mdp.action_name,
+        policy=taken,
+        optimal=solution.policy.table,
+        start=visits.start,
+        tolerance=tolerance,
+        optimal_value=solution.value,
+        optimal_value_error=solution.error_bound,
+        policy_value=worth.value,
+        policy_value_error=worth.bound,
+        margin=solution.margin,
+        margin_slack=solution.tie_tolerance,
+        local_losses=decisions.loss,
+        losses=losses,
+        occupancy=visits.share,
+        occupancy_error=flow.error,
+        policy_error=_share(decisions.differs, decisions.wrong, decisions.perhaps_wrong),
+        costly_error=_share(*(part > tolerance for part in _parts(decisions.loss))),
+        value_gap=mean(everywhere, decisions.loss).times(1 / (1 - mdp.discount)),
+        optimal_mean=optimal_mean,
+        policy_mean=_mean_value(visits.start, worth.value, worth.bound),
+        mean_loss=mean_loss,
+        relative_loss=mean_loss.over(optimal_mean),
+        worst_loss=losses.max(),
+        decomposition=decompose(
+            solution.policy.table, taken.table, mdp.n_actions, decisions.loss, flow, mdp.discount
+        ),
+        bounds=bound(decisions, flow, _reward_bound(mdp), mdp.discount, eps),
+    )
+
+
+def _check_number(name: str, number: float | None) -> None:
+    if number is not None and not (np.isfinite(number) and number >= 0):
+        raise ModelError(f"{name} must be a number that is not negative", "", f"got {number}")
+
+
+def _worth(solution: Solution, policy: Policy) -> Run:
+    """The policy's value, as accurate as the optimum's or as rounding allows."""
+    engine = Engine(solution.mdp, solution.error_bound or None)
+    worth = run(engine, EVALUATION, policy=policy.table, start=solution.value, partial=True)
+    if not np.isfinite(worth.bound):
+        raise ModelError("the policy's value must be finite", "", worth.reason)
+    return worth
+
+
+def _losses(solution: Solution, worth: Run, local: Band) -> Band:
+    """(grid) enclosures of L, from both ways."""
+    mdp = solution.mdp
+    x = solution.value - worth.value
+    size = float(np.abs(solution.value).max() + np.abs(worth.value).max())
+    error = solution.error_bound + worth.bound + 2 * EPS * size
+    contraction = mdp.discount * mdp.dynamics.mass.high
+    most = float(local.upper.max()) / (1 - contraction) * (1 + 4 * EPS)
+    lower = np.maximum(x - error, local.lower)
+    upper = np.minimum(x + error, most)
+    bad = np.flatnonzero(lower > upper)
+    if bad.size:
+        raise ArithmeticError(
+            f"two ways to the loss exclude one another in {bad.size:,} states, first in "
+            f"{mdp.grid.describe(int(bad[0]))}"
+        )
+    return Band(np.clip(x, lower, upper), lower, upper)
+
+
+def _by_occupancy(local: Band, flow: Flow, mdp: MDP) -> Enclosed:
+    """sum_s d(s) l(s) / (1 - discount)."""
+    total = mean(flow.share, local)
+    off = flow.error * float(local.upper.max())
+    total = Enclosed(total, down(max(total.lower - off, 0.0)), up(total.upper + off))
+    return total.times(1 / (1 - mdp.discount))
+
+
+def _mean_value(start: NDArray, value: NDArray, error: float) -> Enclosed:
+    return mean(start, Band(value, value - error, value + error))
+
+
+def _parts(band: Band) -> tuple[NDArray, NDArray, NDArray]:
+    return band.value, band.lower, band.upper
+
+
+def _share(guess: NDArray, surely: NDArray, perhaps: NDArray) -> Enclosed:
+    """Share of states in a set of which ``surely`` are and ``perhaps`` may be."""
+    value, lower, upper = (int(part.sum()) / part.size for part in (guess, surely, perhaps))
+    return Enclosed(value, down(lower), up(upper))
+
+
+def _reward_bound(mdp: MDP) -> float:
+    """R, the largest |r(s, a)| over feasible pairs, rounded up."""
+    reward = np.abs(mdp.reward)
+    if mdp.feasible is not None:
+        reward = reward[mdp.feasible]
+    rounding = EPS * mdp.dynamics.terms * mdp.dynamics.reward_scale
+    return up(float(reward.max()) + rounding)

@@ -1,0 +1,85 @@
+"""A policy as a CSV table: one row for each state, a column for each axis, one for the action."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ModelError
+from tessella.mdp.model import MDP
+
+Rows = list[dict[str, str]]
+
+
+def read_table(mdp: MDP, path: Path) -> NDArray:
+    """(grid) what the table says to do in each state, rows in any order.
+
+    The action stands in the column named as the model names it ("order"), or "action".
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            header, rows = list(reader.fieldnames or ()), list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ModelError(f"{path} cannot be read as a policy table", "", str(error)) from error
+    action = mdp.action_name if mdp.action_name in header else "action"
+    for name in (*mdp.grid.axes, action):
+        if name not in header:
+            rule = f"{path.name} must have a column {name!r}"
+            raise ModelError(rule, "", f"its columns are {', '.join(header)}")
+    where = _states(mdp, path, rows)
+    _check_complete(mdp, path, where)
+    numeric = not any(isinstance(a, str) for a in mdp.actions)
+    answers = _column(path, rows, action, numeric)
+    table = np.empty(mdp.n_states, dtype=answers.dtype)
+    table[where] = answers
+    return table.reshape(mdp.grid.shape)
+
+
+def _states(mdp: MDP, path: Path, rows: Rows) -> NDArray[np.int64]:
+    """(rows,) flat state index of each row."""
+    places = []
+    for axis, (name, values) in enumerate(zip(mdp.grid.axes, mdp.grid.values, strict=True)):
+        given = _column(path, rows, name, values.dtype.kind != "U")
+        at = mdp.grid.locate(axis, given)
+        bad = np.flatnonzero(at < 0)
+        if bad.size:
+            rule = f"{path.name} must hold states of the grid"
+            value = f"has {name}={given[bad[0]]}"
+            raise ModelError(rule, f"line {bad[0] + 2}", value, bad.size, len(rows), "rows")
+        places.append(at)
+    return np.asarray(np.ravel_multi_index(tuple(places), mdp.grid.shape))
+
+
+def _column(path: Path, rows: Rows, name: str, numeric: bool) -> NDArray:
+    text = [(row[name] or "").strip() for row in rows]
+    if not numeric:
+        return np.array(text, dtype=str)
+    bad = [i for i, item in enumerate(text) if not _is_number(item)]
+    if bad:
+        value = f"has {name}={text[bad[0]]!r}"
+        rule = f"column {name!r} of {path.name} must hold numbers"
+        raise ModelError(rule, f"line {bad[0] + 2}", value, len(bad), len(rows), "rows")
+    return np.array(text, dtype=float)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def _check_complete(mdp: MDP, path: Path, where: NDArray[np.int64]) -> None:
+    seen = np.bincount(where, minlength=mdp.n_states)
+    for bad, what in (
+        (np.flatnonzero(seen > 1), "stands more than once"),
+        (np.flatnonzero(seen == 0), "is missing"),
+    ):
+        if bad.size:
+            rule = f"{path.name} must hold each state once"
+            place = mdp.grid.describe(int(bad[0]))
+            raise ModelError(rule, place, what, bad.size, mdp.n_states, "states")
