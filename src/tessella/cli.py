@@ -1,0 +1,117 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+
+class Words(click.ParamType):
+    """A list written with commas."""
+
+    name = "list"
+
+    def __init__(self, kind: type = str) -> None:
+        self.kind = kind
+
+    def convert(self, value, param, ctx):
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(self.kind(part.strip()) for part in value.split(",") if part.strip())
+        except ValueError:
+            self.fail(f"{value!r} is not a list of {self.kind.__name__} with commas", param, ctx)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tessella")
+def main() -> None:
+    """From a model of repeated decisions to a small rule that you can read and trust."""
+
+
+@main.command("list")
+def list_benchmarks() -> None:
+    """The benchmarks, by label."""
+    from tessella.problems.benchmarks import BENCHMARKS
+
+    for known in BENCHMARKS.values():
+        click.echo(f"{known.label:10} {known.full_name:27} {known.family}")
+
+
+@main.command()
+@click.argument("label")
+def solve(label: str) -> None:
+    """Solve a benchmark exactly and say how good the answer is."""
+    from tessella.errors import ModelError
+    from tessella.problems.benchmarks import benchmark
+    from tessella.solve import solve as exactly
+
+    try:
+        click.echo(exactly(benchmark(label)))
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@main.command()
+@click.option("--seeds", default=15, show_default=True, help="Repetitions of every run.")
+@click.option("--methods", type=Words(), help="Names with commas; all by default.")
+@click.option("--environments", type=Words(), help="Labels with commas; all by default.")
+@click.option("--sizes", type=Words(int), help="Sample sizes with commas; the paper's by default.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Folder for the store, tables, figures and report.",
+)
+@click.option("--workers", type=click.IntRange(1), help="Worker processes; one for each core.")
+@click.option("--scheduler", help="A running dask scheduler's address, such as tcp://host:8786.")
+@click.option("--retry", is_flag=True, help="Run again what failed before.")
+@click.option("--report/--no-report", default=True, help="Write tables, figures and report.")
+def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, report) -> None:
+    """Reproduce the paper: its runs, table, figures, and one report.
+
+    May be stopped at any time; the same command goes on where it was. A finished study starts no
+    work, and a changed setting runs only what it touches.
+    """
+    from tessella.errors import ModelError
+    from tessella.study.plan import Study
+    from tessella.study.progress import progress
+    from tessella.study.reproduce import Cluster, Interrupted, StudyError, reproduce
+
+    # Being asked to end is the same as being interrupted.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    chosen = {"environments": environments, "methods": methods, "sizes": sizes, "seeds": seeds}
+    try:
+        study = Study(**{name: value for name, value in chosen.items() if value is not None})
+        with progress() as shown:
+            where = Cluster(workers, scheduler)
+            done = reproduce(study, out, shown, where, retry=retry, report=report)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+    except StudyError as error:
+        _leave(f"Error: {error}; to go on: {_command()}", 1)
+    except Interrupted as stop:
+        _leave(f"stopped; {stop}; to go on: {_command()}", 130)
+    except KeyboardInterrupt:
+        _leave(f"stopped; to go on: {_command()}", 130)
+    if done.failed:
+        again = _command() if retry else f"{_command()} --retry"
+        many = len(done.failed)
+        what = "1 run failed; to run it" if many == 1 else f"{many} runs failed; to run them"
+        _leave(f"{what} again: {again}", 1)
+    click.echo(done.folder / "report.html" if report else done.folder)
+
+
+def _command() -> str:
+    return shlex.join(["tessella", *sys.argv[1:]])
+
+
+def _leave(message: str, status: int) -> NoReturn:
+    click.echo(message, err=True)
+    raise SystemExit(status)

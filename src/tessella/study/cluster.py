@@ -1,0 +1,104 @@
+"""Where the work is done: worker processes on this machine, or an existing scheduler's.
+
+Either way the study talks to a dask.distributed client and to nothing else. Each worker is one
+process with one thread and one XLA thread: the batches are many and small, so cores are shared out
+between batches and not within one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tessella.study.folder import StudyError
+
+RETRIES = 1  # deaths of a worker that a batch survives before its runs are tried one by one
+PATIENCE = 60  # seconds to wait for a scheduler to answer
+
+THREADS = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "JAX_PLATFORMS": "cpu",
+}
+
+
+@contextmanager
+def connect(
+    workers: int | None = None, scheduler: str | None = None, cache: Path | None = None
+) -> Iterator[Any]:
+    """A client of ``scheduler``, or of ``workers`` processes on this machine (one for each core).
+
+    Args:
+        cache: folder in which workers of this machine keep compiled code.
+    """
+    with _existing(scheduler) if scheduler else _local(workers, cache) as client:
+        yield client
+
+
+@contextmanager
+def _existing(address: str) -> Iterator[Any]:
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise StudyError(f"no scheduler answers at {address}: {error}") from error
+    with client:
+        yield client
+
+
+@contextmanager
+def _local(workers: int | None, cache: Path | None) -> Iterator[Any]:
+    from dask.config import set as configured
+    from distributed import Client, LocalCluster
+
+    environment = {**THREADS, **(_compiled(cache) if cache else {})}
+    settings = {
+        "distributed.scheduler.allowed-failures": RETRIES,
+        "distributed.nanny.pre-spawn-environ": environment,
+        "distributed.worker.daemon": True,
+    }
+    with (
+        _environment(environment),
+        configured(settings),
+        LocalCluster(
+            n_workers=workers or len(os.sched_getaffinity(0)),
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,  # pyright: ignore[reportArgumentType]
+            silence_logs=logging.CRITICAL,
+            preload=["tessella.study.worker"],
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def _compiled(folder: Path) -> dict[str, str]:
+    """Settings with which JAX keeps compiled code for the next process: here, or where told."""
+    return {
+        "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", str(folder)),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+    }
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Workers inherit the environment, also those that replace a lost one later."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,74 @@
+"""Figure 3: policy error given the margin, for each family."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tessella.certify.margins import MarginError, conditional
+from tessella.plot.margin_error import margin_error
+from tessella.study.figures.looks import canvas, legend_below, look
+from tessella.study.localisation import low_margin_shares
+from tessella.study.measures import title
+from tessella.study.published import FAMILIES
+from tessella.study.results import Results
+
+BINS = 10
+SMALLEST = 1e-3  # below this share the scale is linear, so that "none" has a place
+
+
+def margin_figure(results: Results, narrow: bool) -> Figure:
+    families = results.families()
+    figure = canvas(narrow, 3.1, 0.9 + 2.4 * len(families))
+    shape = (len(families), 1) if narrow else (1, len(families))
+    places = figure.subplots(*shape, squeeze=False).ravel()
+    for axes, family in zip(places, families, strict=True):
+        for method in results.group("boundary", "value"):
+            curve = pooled(results, family, method)
+            margin_error(axes, curve, **look(method).curve(), label=title(method))
+        axes.set_yscale("symlog", linthresh=SMALLEST, linscale=0.4)
+        axes.set_yticks([0, 1e-3, 1e-2, 1e-1, 1], ["0", "0.001", "0.01", "0.1", "1"])
+        axes.set_ylim(-2e-4, 1.3)
+        axes.set_title(FAMILIES[family])
+        axes.set_ylabel("policy error in the bin")
+        axes.grid(visible=True)
+    legend_below(figure, places[0], narrow)
+    return figure
+
+
+def pooled(results: Results, family: str, method: str) -> MarginError:
+    """Errors of all seeds and environments of the family, in bins of about equally many states."""
+    labels = [s for s in results.study.environments if results.family(s) == family]
+    margins, wrong = [], []
+    for label in labels:
+        errors = results.wrong(label, method)
+        margin = results.solutions[label].margin.ravel()
+        margins.append(np.tile(margin, len(errors)))
+        wrong.append(errors.ravel())
+    margin = np.concatenate(margins)
+    return conditional(margin, np.concatenate(wrong), BINS, title(method))
+
+
+def margin_says(results: Results) -> str:
+    """Where the errors of either group are."""
+    shares = low_margin_shares(results)
+    parts = []
+    for family in results.families():
+        of = {m: s for (f, m), s in shares.items() if f == family and not np.isnan(s)}
+        ours = [of[m] for m in results.group("boundary") if m in of]
+        theirs = [of[m] for m in results.group("value") if m in of]
+        text = []
+        if ours:
+            text.append(f"boundary methods {_between(ours)}")
+        if theirs:
+            text.append(f"value-based methods {_between(theirs)}")
+        parts.append(f"{FAMILIES[family]}: {', '.join(text)}")
+    return (
+        "Share of all errors that fall on the quarter of states with the smallest margins (a "
+        f"quarter, were margins of no account). {'; '.join(parts)}."
+    )
+
+
+def _between(shares: list[float]) -> str:
+    low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
+    return low if low == high else f"{low} to {high}"

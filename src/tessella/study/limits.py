@@ -1,0 +1,183 @@
+"""Where boundary methods do not win: looked for in the results, and said."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+
+from tessella.study.measures import costs, title
+from tessella.study.published import FAMILIES
+from tessella.study.results import Results
+from tessella.study.table import Row
+
+
+def limits(results: Results, table: list[Row]) -> list[tuple[str, list[str]]]:
+    """Headings with their sentences, all computed; silent where there is nothing to say."""
+    checks = {
+        "A few sweeps of the model may do": _references,
+        "The labels show nearly every state": _coverage,
+        "The exact table is smaller": _sizes,
+        "Small samples": _small_samples,
+        "Spread over seeds": _spread,
+        "Training time": _times,
+        "More updates can mean more errors": _rising,
+    }
+    if not results.compared:
+        return []
+    found = ((heading, check(results, table)) for heading, check in checks.items())
+    return [(heading, sentences) for heading, sentences in found if sentences]
+
+
+def _of(table: list[Row], family: str, *groups: str) -> list[Row]:
+    return [row for row in table if row.family == family and row.group in groups]
+
+
+def _references(results: Results, table: list[Row]) -> list[str]:
+    """A plain use of the model that was told less and loses no more."""
+    found = []
+    spent = costs(results)
+    for family in results.families():
+        ours = _of(table, family, "boundary")
+        if not ours:
+            continue
+        best = min(ours, key=lambda row: row.mean_loss.mean)
+        cost = _cost(spent, best)
+        for row in _of(table, family, "reference"):
+            if row.mean_loss.mean <= best.mean_loss.mean and _cost(spent, row) < cost:
+                found.append(
+                    f"{FAMILIES[family]}: {row.title} loses {row.mean_loss.mean:.3g} on average, "
+                    f"{best.title} {best.mean_loss.mean:.3g}, with {_cost(spent, row):,.0f} "
+                    f"state-action evaluations against the {cost:,.0f} behind the labels. Who has "
+                    "the model and can afford a few sweeps needs no learner here."
+                )
+    return found
+
+
+def _cost(spent, row: Row) -> float:
+    of = spent[(spent["family"] == row.family) & (spent["method"] == row.method)]
+    return float(of[of["n"] == row.n]["cost"].iloc[0])
+
+
+def _coverage(results: Results, table: list[Row]) -> list[str]:
+    """How much of the table the labels have already shown."""
+    found = []
+    for family in results.families():
+        ours = _of(table, family, "boundary")
+        if not ours:
+            continue
+        n = max(row.n for row in ours)
+        states = max(
+            solution.mdp.n_states
+            for label, solution in results.solutions.items()
+            if results.family(label) == family
+        )
+        seen = 1 - (1 - 1 / states) ** n
+        found.append(
+            f"{FAMILIES[family]}: {n:,} labels drawn from {states} states show "
+            f"{seen:.2%} of all states, {n / states:.1f} times each on average. What is left "
+            "to learn at that size is the observation noise, not unseen states."
+        )
+    return found
+
+
+def _sizes(results: Results, table: list[Row]) -> list[str]:
+    """Methods that store more numbers than the table they approximate."""
+    found = []
+    for family in results.families():
+        exact = [row for row in _of(table, family, "reference") if row.method == "exact_table"]
+        larger = [
+            row for row in _of(table, family, "boundary") if exact and row.size > exact[0].size
+        ]
+        if larger:
+            listed = ", ".join(f"{row.title} {row.size:,}" for row in larger)
+            found.append(
+                f"{FAMILIES[family]}: the exact policy is a table of {exact[0].size} entries; "
+                f"more numbers than that are stored by {listed}."
+            )
+    return found
+
+
+def _small_samples(results: Results, table: list[Row]) -> list[str]:
+    """Environments and sizes at which a baseline errs no more than a boundary method."""
+    frame = results.frame
+    mean = frame.groupby(["method", "environment", "n"])["policy_error"].mean()
+    lost: Counter[tuple[str, str]] = Counter()
+    at: dict[tuple[str, str], list[int]] = {}
+    for ours in results.group("boundary"):
+        for theirs in results.group("value"):
+            both = mean[ours].to_frame("ours").join(mean[theirs].rename("theirs"), how="inner")
+            worse = both[both["ours"] >= both["theirs"]]
+            lost[ours, theirs] = len(worse)
+            at[ours, theirs] = sorted(set(worse.index.get_level_values("n")))
+    cells = len(results.study.environments) * len(results.study.sizes)
+    found = [
+        f"{title(ours)} errs at least as much as {title(theirs)} in {count} of {cells} "
+        f"combinations of environment and size (n = {', '.join(map(str, at[ours, theirs]))})."
+        for (ours, theirs), count in lost.items()
+        if count
+    ]
+    if not found and lost:
+        found = [
+            "At no size and in no environment does a baseline err less than a boundary method."
+        ]
+    return found
+
+
+def _spread(results: Results, table: list[Row]) -> list[str]:
+    """Families in which a boundary method's average varies more over seeds than a baseline's."""
+    found = []
+    for family in results.families():
+        ours, theirs = _of(table, family, "boundary"), _of(table, family, "value")
+        wide = [
+            (a, b)
+            for a in ours
+            for b in theirs
+            if not math.isnan(a.policy_error.std) and a.policy_error.std >= b.policy_error.std
+        ]
+        found += [
+            f"{FAMILIES[family]}: the family average of {a.title} varies as much or more over "
+            f"seeds ({a.policy_error.std:.4f}) as that of {b.title} ({b.policy_error.std:.4f})."
+            for a, b in wide
+        ]
+    return found
+
+
+def _times(results: Results, table: list[Row]) -> list[str]:
+    """Boundary methods that train longer than the quickest baseline."""
+    found = []
+    for family in results.families():
+        theirs = _of(table, family, "value")
+        if not theirs:
+            continue
+        quick = min(theirs, key=lambda row: row.seconds)
+        slow = [r for r in _of(table, family, "boundary") if r.seconds > quick.seconds]
+        if slow:
+            listed = ", ".join(f"{r.title} {r.seconds / quick.seconds:.1f} times" for r in slow)
+            found.append(
+                f"{FAMILIES[family]}: {quick.title} trains quickest of the baselines "
+                f"({quick.seconds:.3g} s); longer than that: {listed}. The solve behind the labels "
+                "comes on top."
+            )
+    return found
+
+
+def _rising(results: Results, table: list[Row]) -> list[str]:
+    """Baselines whose error rises with their budget, with the likely reason computed."""
+    found = []
+    for method in results.group("value"):
+        frame = results.frame
+        of = frame[(frame["method"] == method) & (frame["environment"] == results.representative)]
+        mean = of.groupby("n")["policy_error"].mean()
+        if len(mean) < 2 or mean.iloc[-1] <= mean.iloc[0]:
+            continue
+        best = results.solutions[results.representative].policy.table
+        share = float(np.mean(best == 0))
+        found.append(
+            f"{title(method)} errs more with more updates on {results.representative} "
+            f"({mean.iloc[0]:.3f} at n = {mean.index[0]}, {mean.iloc[-1]:.3f} at n = "
+            f"{mean.index[-1]:,}): before it has learned anything all values are equal and the tie "
+            f"goes to the first action, which is optimal in {share:.0%} of the states."
+        )
+    return found

@@ -1,0 +1,5 @@
+"""The methods of a study, by name: the paper's seven, and honest references apart from them."""
+
+from tessella.study.methods.registry import by_name, known
+
+__all__ = ["by_name", "known"]

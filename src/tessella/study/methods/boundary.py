@@ -1,0 +1,90 @@
+"""The paper's four boundary methods: they are told exact labels and learn the regions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+from tessella.learn.features import Features
+from tessella.learn.fit import fit_batch
+from tessella.learn.linear import LinearBoundary
+from tessella.learn.local import LocalBoundary
+from tessella.learn.margin import MarginBoundary
+from tessella.learn.neural import NeuralBoundary
+from tessella.learn.sample import draw
+from tessella.study.methods.method import Fit, Group, Method, Problem
+from tessella.study.record import Told
+from tessella.study.spec import Spec
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A boundary learner with its own defaults.
+
+    Args:
+        start, each: about the seconds of one fit: ``start + each * n``.
+    """
+
+    title: str
+    learner: type
+    start: float
+    each: float
+    group: Group = "boundary"
+    edition: int = 1
+
+    def settings(self) -> dict[str, Any]:
+        given = self.learner().get_params(deep=False)
+        # The seed of a run decides its randomness.
+        given.pop("random_state", None)
+        return {name: _plain(value) for name, value in given.items()}
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(n, seed) for n in sizes for seed in seeds]
+
+    def together(self, spec: Spec) -> Hashable:
+        return spec.n
+
+    def seconds(self, spec: Spec) -> float:
+        return self.start + self.each * spec.n
+
+    def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
+        samples = [draw(problem.solution, s.n, rng=s.generator("sample")) for s in specs]
+        seeds = [spec.entropy("training") for spec in specs]
+        began = time.perf_counter()
+        policies = fit_batch(self._learner(specs[0]), samples, seeds)
+        seconds = (time.perf_counter() - began) / len(specs)
+        return [
+            Fit(
+                policy.table.ravel(),
+                policy.size,
+                Told(labels=sample.exact_labels, backups=problem.backups),
+                seconds,
+            )
+            for policy, sample in zip(policies, samples, strict=True)
+        ]
+
+    def _learner(self, spec: Spec) -> Any:
+        settings = {name: _lively(name, value) for name, value in spec.settings.items()}
+        return self.learner(**settings)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _lively(name: str, value: Any) -> Any:
+    if name == "features" and value is not None:
+        return Features(**value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+BOUNDARY: dict[str, Method] = {
+    "linear": Boundary("Linear Boundary", LinearBoundary, 0.003, 2e-6),
+    "neural": Boundary("Neural Boundary", NeuralBoundary, 0.05, 2e-5),
+    "margin": Boundary("Margin Boundary", MarginBoundary, 0.05, 2e-5),
+    "local": Boundary("Local Boundary", LocalBoundary, 0.003, 2e-6),
+}

@@ -1,0 +1,105 @@
+"""What a study asks of a method.
+
+A method says which runs it needs, which of them train together, and trains them. It never judges
+itself: it returns policies, and ``run`` measures them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp.model import MDP
+from tessella.problems.inventory import inventory
+from tessella.problems.queue_admission import queue_admission
+from tessella.solve.solution import Solution
+from tessella.study.record import Told
+from tessella.study.spec import Spec, canonical
+
+Group = Literal["boundary", "value", "reference"]
+
+MAKERS = {"inventory": inventory, "queue": queue_admission}
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """An environment as a worker holds it."""
+
+    mdp: MDP
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The optimum: the source of labels and the measure of policies.
+
+        By value iteration: the one method whose work is counted in full Bellman backups.
+        """
+        from tessella.solve import ValueIteration, solve
+
+        return solve(self.mdp, ValueIteration())
+
+    @property
+    def backups(self) -> int:
+        """Full Bellman backups behind the optimum: one for each state and sweep."""
+        return self.solution.sweeps * self.mdp.n_states
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What a method gives back for one spec."""
+
+    actions: NDArray[np.integer]  # (S,) action indices
+    size: int
+    told: Told
+    seconds: float
+
+
+class Method(Protocol):
+    """A way to get a policy; ``title`` and ``group`` are for people, the rest decides runs."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def group(self) -> Group: ...
+
+    @property
+    def edition(self) -> int:
+        """Raise it when the code changes what a spec gives."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """Every hyper-parameter, as plain JSON."""
+        ...
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        """The (n, seed) that a study with these sizes and seeds needs of this method."""
+        ...
+
+    def together(self, spec: Spec) -> Hashable:
+        """Specs of one environment that train in one call have equal answers."""
+        ...
+
+    def seconds(self, spec: Spec) -> float:
+        """About how long one run takes; decides the order of work and the time left."""
+        ...
+
+    def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
+        """Train all ``specs``, which share environment and settings."""
+        ...
+
+
+def problem_of(spec: Spec) -> Problem:
+    """The environment of ``spec``, kept for the next batch."""
+    return _problem(spec.family, spec.environment, canonical(dict(spec.model)))
+
+
+@lru_cache(maxsize=32)
+def _problem(family: str, label: str, model: str) -> Problem:
+    import json
+
+    return Problem(MAKERS[family](**json.loads(model), name=label))

@@ -1,0 +1,107 @@
+"""Honest references: what a plain use of the model, or much more of a simulator, would give.
+
+Truncated value iteration from v = 0: after k sweeps of v <- T v, the last of which also names the
+greedy action, k * S full backups were made and no more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tessella.baselines.tabular_q import TabularQ
+from tessella.study.methods.method import Fit, Group, Method, Problem
+from tessella.study.methods.value_based import ValueBased
+from tessella.study.record import Told
+from tessella.study.spec import Spec
+
+
+@dataclass(frozen=True)
+class TruncatedValueIteration:
+    """The greedy policy of the k-th sweep of value iteration."""
+
+    sweeps: int
+    group: Group = "reference"
+    edition: int = 1
+
+    @property
+    def title(self) -> str:
+        return f"Value iteration, {self.sweeps} sweeps"
+
+    def settings(self) -> dict[str, Any]:
+        return {"sweeps": self.sweeps}
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(0, 0)]
+
+    def together(self, spec: Spec) -> Hashable:
+        return spec.n
+
+    def seconds(self, spec: Spec) -> float:
+        return 0.01
+
+    def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
+        from tessella.solve import ValueIteration, solve
+
+        began = time.perf_counter()
+        # The action values are one sweep more than the value they come from.
+        before = ValueIteration(max_sweeps=self.sweeps - 1)
+        q = solve(problem.mdp, before, partial=True).q
+        seconds = time.perf_counter() - began
+        actions = np.argmax(q, axis=-1).ravel()
+        told = Told(backups=self.sweeps * problem.mdp.n_states)
+        return [Fit(actions, problem.mdp.n_states, told, seconds) for _ in specs]
+
+
+@dataclass(frozen=True)
+class ExactTable:
+    """The optimal policy itself, as a table with an entry for each state."""
+
+    title: str = "Exact table"
+    group: Group = "reference"
+    edition: int = 1
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(0, 0)]
+
+    def together(self, spec: Spec) -> Hashable:
+        return spec.n
+
+    def seconds(self, spec: Spec) -> float:
+        return 0.01
+
+    def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
+        solution, states = problem.solution, problem.mdp.n_states
+        told = Told(labels=states, backups=problem.backups)
+        # The first solve of a process compiles; the second shows what solving takes.
+        began = time.perf_counter()
+        Problem(problem.mdp).solution  # noqa: B018
+        seconds = time.perf_counter() - began
+        return [Fit(solution.policy.table.ravel(), states, told, seconds) for _ in specs]
+
+
+@dataclass(frozen=True)
+class MoreUpdates(ValueBased):
+    """A value-based baseline with many times the largest budget of the study."""
+
+    times: int = 100
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(self.times * max(sizes), seed) for seed in seeds]
+
+
+REFERENCES: dict[str, Method] = {
+    "value_iteration_2": TruncatedValueIteration(2),
+    "value_iteration_4": TruncatedValueIteration(4),
+    "tabular_q_100": MoreUpdates(
+        "Tabular Q-learning, 100 times", TabularQ, 0.0, 1e-6, group="reference"
+    ),
+    "exact_table": ExactTable(),
+}

@@ -1,0 +1,87 @@
+"""Everything that a study leaves in its folder, written from the store.
+
+    table.md, table.csv, table.tex     ours beside the paper's
+    figures/*.svg, figures/*.png       the paper's figures, and loss against what was told
+    records.parquet                    every run, with its policy
+    report.html                        all of it in one file
+
+A file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from tessella.study.figures import PICTURES, Picture
+from tessella.study.figures.looks import STYLE
+from tessella.study.folder import StudyError
+from tessella.study.progress import Progress
+from tessella.study.report import Drawn, report
+from tessella.study.results import Results
+from tessella.study.table import as_csv, latex, markdown, rows
+
+DOTS_PER_INCH = 200
+STAGE = "Tables, figures, report"
+
+
+def write(results: Results, folder: Path, progress: Progress) -> None:
+    """Write all outputs; figures that need runs which the study has not are left out."""
+    pictures = [picture for picture in PICTURES if not picture.learned or results.compared]
+    progress.stage(STAGE, len(pictures) + 3, len(pictures) + 3.0)
+    table = rows(results)
+    for name, form in (("table.md", markdown), ("table.csv", as_csv), ("table.tex", latex)):
+        put(folder / name, form(table).encode())
+    progress.advance(STAGE, 1, 1.0)
+    put(folder / "records.parquet", parquet(results))
+    progress.advance(STAGE, 1, 1.0)
+    drawn = []
+    for picture in pictures:
+        drawn.append(_draw(results, picture, folder / "figures"))
+        progress.advance(STAGE, 1, 1.0)
+    put(folder / "report.html", report(results, table, drawn).encode())
+    progress.advance(STAGE, 1, 1.0)
+
+
+def _draw(results: Results, picture: Picture, folder: Path) -> Drawn:
+    with rc_context(STYLE):
+        wide, narrow = picture.draw(results, False), picture.draw(results, True)
+        svg = _image(wide, "svg")
+        put(folder / f"{picture.name}.svg", svg)
+        put(folder / f"{picture.name}.png", _image(wide, "png"))
+        return Drawn(picture.name, picture.title, picture.says(results), svg, _image(narrow, "svg"))
+
+
+def _image(figure: Figure, form: str) -> bytes:
+    # No dates or versions: the same results give the same bytes.
+    nothing = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
+    file = io.BytesIO()
+    figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata=nothing)
+    return file.getvalue()
+
+
+def parquet(results: Results) -> bytes:
+    """All records, failures too; ``actions`` holds one byte for each state in C order."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [{**r.row(), "actions": r.actions.tobytes()} for r in results.records]
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file, compression="zstd")
+    return file.getvalue()
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise StudyError(f"{path} cannot be written: {error.strerror}") from error

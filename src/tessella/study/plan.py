@@ -1,0 +1,113 @@
+"""The plan of a study: its runs, and the batches in which they train.
+
+The dearest batches come first, so that the workers finish together, and those that share compiled
+code follow each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from tessella.errors import ModelError
+from tessella.problems.benchmarks import BENCHMARKS
+from tessella.study.methods import by_name, known
+from tessella.study.published import SEEDS, SIZES
+from tessella.study.spec import Spec
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to run: every combination of these. The defaults are the paper's, with references.
+
+    Args:
+        environments: labels of benchmarks.
+        methods: names, or ``module:attribute``; None means all that are known.
+        sizes: labels, or updates, given to a method.
+        seeds: how many repetitions; their seeds are 0, 1, ...
+    """
+
+    environments: tuple[str, ...] = tuple(BENCHMARKS)
+    methods: tuple[str, ...] | None = None
+    sizes: tuple[int, ...] = SIZES
+    seeds: int = SEEDS
+
+    def __post_init__(self) -> None:
+        unknown = [label for label in self.environments if label not in BENCHMARKS]
+        if unknown:
+            raise ModelError(
+                f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}"
+            )
+        if self.seeds < 1:
+            raise ModelError(f"a study needs at least one seed; got {self.seeds}")
+        if not self.sizes or min(self.sizes) < 1:
+            raise ModelError(f"sample sizes must be positive; got {list(self.sizes)}")
+        if not self.environments or self.methods == ():
+            raise ModelError("a study needs at least one environment and one method")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The methods' names."""
+        return tuple(known()) if self.methods is None else tuple(dict.fromkeys(self.methods))
+
+    @cached_property
+    def specs(self) -> tuple[Spec, ...]:
+        """Every run, once."""
+        sizes, seeds = sorted(set(self.sizes)), range(self.seeds)
+        return tuple(
+            Spec(
+                label,
+                BENCHMARKS[label].family,
+                model,
+                name,
+                by_name(name).settings(),
+                by_name(name).edition,
+                n,
+                seed,
+            )
+            for label, model in self._models.items()
+            for name in self.names
+            for n, seed in by_name(name).runs(sizes, seeds)
+        )
+
+    @property
+    def _models(self) -> dict[str, dict]:
+        labels = dict.fromkeys(self.environments)
+        return {label: dict(BENCHMARKS[label].build().parameters) for label in labels}
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Specs that train together, in one task of the sweep."""
+
+    specs: tuple[Spec, ...]
+    seconds: float  # about how long it takes
+
+    @property
+    def name(self) -> str:
+        first = self.specs[0]
+        return f"{first.method}-{first.environment}-{first.n}-{first.key[:8]}"
+
+    def apart(self) -> list[Batch]:
+        """The same specs, each alone."""
+        return [Batch((spec,), self.seconds / len(self.specs)) for spec in self.specs]
+
+
+def batches(specs: Iterable[Spec]) -> list[Batch]:
+    """``specs`` grouped by what trains together, the dearest group of methods and sizes first."""
+    groups: dict[tuple, list[Spec]] = defaultdict(list)
+    for spec in specs:
+        groups[spec.method, spec.environment, by_name(spec.method).together(spec)].append(spec)
+    made = [
+        Batch(tuple(group), sum(by_name(spec.method).seconds(spec) for spec in group))
+        for group in groups.values()
+    ]
+    return sorted(made, key=_order)
+
+
+def _order(batch: Batch) -> tuple:
+    first = batch.specs[0]
+    dearest = by_name(first.method).seconds(first)
+    return -dearest, first.method, first.family, first.n, first.environment

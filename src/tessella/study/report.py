@@ -1,0 +1,149 @@
+"""The report: one HTML file that opens anywhere, without a network."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from tessella.study import published
+from tessella.study.conclusions import conclusions
+from tessella.study.differences import differences
+from tessella.study.limits import limits
+from tessella.study.measures import title
+from tessella.study.methods import by_name
+from tessella.study.results import Results
+from tessella.study.table import MAIN_HEAD, TOLD_HEAD, Row, main_cells, told_cells
+
+SHOWN = 20  # failures that are listed
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure as two SVG files, for a page and for a phone."""
+
+    name: str
+    title: str
+    says: str
+    wide: bytes
+    narrow: bytes
+
+    @property
+    def sources(self) -> dict[str, str]:
+        return {"wide": _uri(self.wide), "narrow": _uri(self.narrow)}
+
+
+def report(results: Results, table: Sequence[Row], drawn: Sequence[Drawn]) -> str:
+    """The whole page."""
+    environment = Environment(
+        loader=PackageLoader("tessella.study"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(
+        paper=published,
+        run=_run(results),
+        findings=conclusions(results),
+        families=[_family(family, list(of)) for family, of in groupby(table, lambda r: r.family)],
+        main_head=MAIN_HEAD,
+        told_head=TOLD_HEAD,
+        seeds=results.study.seeds,
+        figures=drawn,
+        geometry=_geometry(results),
+        differences=differences(results, table),
+        limits=limits(results, list(table)),
+        settings=_settings(results),
+        contexts=results.contexts,
+        failed=[(str(r.spec), r.reason) for r in results.failed[:SHOWN]],
+    )
+
+
+def _run(results: Results) -> dict[str, Any]:
+    study = results.study
+    known = [m for m in study.names if m in published.METHODS]
+    seconds = sum(session["seconds"] or 0.0 for session in results.sessions)
+    return {
+        "runs": len(results.records),
+        "paper_runs": sum(r.spec.method in known for r in results.records),
+        "failed": len(results.failed),
+        "environments": len(study.environments),
+        "methods": [title(m) for m in study.names],
+        "sizes": study.sizes,
+        "seeds": study.seeds,
+        "clock": _duration(seconds),
+        "sessions": len(results.sessions),
+        "whole": _whole(results),
+    }
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _whole(results: Results) -> bool:
+    """Whether the study has the paper's protocol."""
+    study = results.study
+    return (
+        study.seeds >= published.SEEDS
+        and set(published.SIZES) <= set(study.sizes)
+        and set(published.METHODS) <= set(study.names)
+    )
+
+
+def _family(family: str, of: list[Row]) -> dict[str, Any]:
+    paper = [row for row in of if row.group != "reference"]
+    return {
+        "title": published.FAMILIES[family],
+        "main": [{"cells": main_cells(row), "group": row.group} for row in paper],
+        "told": [{"cells": told_cells(row), "group": row.group} for row in of],
+    }
+
+
+def _geometry(results: Results) -> list[list[str]]:
+    return [
+        [
+            label,
+            f"{g.boundary_length:.4f}",
+            f"{g.boundary_fraction:.4f}",
+            str(g.boundary_components),
+            str(g.region_components),
+            f"{g.corner_index:.3f}",
+            f"{results.solutions[label].margin.min():.4f}",
+        ]
+        for label, g in results.geometry.items()
+    ]
+
+
+def _settings(results: Results) -> list[tuple[str, str]]:
+    found = {}
+    for spec in results.study.specs:
+        found.setdefault(spec.method, dict(spec.settings))
+    return [(title(m), _words(settings)) for m, settings in found.items() if by_name(m)]
+
+
+def _words(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_word(value)}" for name, value in settings.items()) or "none"
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "default"
+    if isinstance(value, dict):
+        inside = ", ".join(f"{k} {_word(v)}" for k, v in value.items() if k != "kind")
+        return f"{value.get('kind', '')} ({inside})".strip() if inside else value.get("kind", "")
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:g}"
+    return json.dumps(value) if isinstance(value, list) else str(value)
+
+
+def _uri(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"

@@ -1,0 +1,183 @@
+"""reproduce(study, folder): run what is not stored yet, then write tables, figures and report.
+
+Nothing is kept in memory that the store does not hold, so a study may be stopped at any moment and
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tessella import plot
+from tessella.study.cluster import connect
+from tessella.study.folder import StudyError
+from tessella.study.methods import by_name
+from tessella.study.plan import Batch, Study, batches
+from tessella.study.progress import Progress
+from tessella.study.record import Record
+from tessella.study.results import Results
+from tessella.study.run import Outcome
+from tessella.study.spec import Spec
+from tessella.study.store import Store
+from tessella.study.sweep import Sweep
+
+WHOLE = "All runs"
+SPACE = 48_000_000, 3_000  # bytes for compiled code, tables, figures and report; and for each run
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where to run: ``workers`` processes here, or those of ``scheduler``."""
+
+    workers: int | None = None
+    scheduler: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A study that came to its end."""
+
+    folder: Path
+    started: int  # runs that were not stored before
+    failed: tuple[Record, ...]
+
+
+class Interrupted(Exception):  # noqa: N818
+    """A study was stopped; ``stored`` of ``total`` runs are in the store."""
+
+    def __init__(self, stored: int, total: int) -> None:
+        super().__init__(f"{stored:,} of {total:,} runs are stored")
+        self.stored, self.total = stored, total
+
+
+def reproduce(
+    study: Study,
+    folder: str | Path,
+    progress: Progress,
+    cluster: Cluster = Cluster(),  # noqa: B008
+    *,
+    retry: bool = False,
+    report: bool = True,
+) -> Finished:
+    """Run ``study`` into ``folder``.
+
+    Args:
+        retry: run again what failed before.
+        report: write tables, figures and the report from the store.
+    """
+    folder = Path(folder)
+    with Store.writer(folder, space=SPACE[0] + SPACE[1] * len(study.specs)) as store:
+        missing = _missing(study, store, retry)
+        _work(study, store, missing, progress, cluster, folder)
+        records = tuple(store.records(spec.key for spec in study.specs))
+        if report:
+            _write(Results(study, records, store.sessions(), store.contexts()), folder, progress)
+    return Finished(folder, len(missing), tuple(r for r in records if r.failed))
+
+
+def _missing(study: Study, store: Store, retry: bool) -> list[Spec]:
+    states = store.states()
+    return [spec for spec in study.specs if spec.key not in states or (retry and states[spec.key])]
+
+
+def _work(
+    study: Study,
+    store: Store,
+    missing: Sequence[Spec],
+    progress: Progress,
+    cluster: Cluster,
+    folder: Path,
+) -> None:
+    if not missing:
+        progress.note(f"all {len(study.specs):,} runs are stored")
+        return
+    work = batches(missing)
+    _announce(study, work, progress)
+    began, session = time.monotonic(), store.begin(f"{len(missing)} of {len(study.specs)} runs")
+    stored = 0
+
+    def accept(outcome: Outcome) -> None:
+        nonlocal stored
+        store.add(outcome.records, outcome.context)
+        stored += len(outcome.records)
+        _advance(outcome.records, progress)
+
+    outcome = "failed"
+    try:
+        with connect(cluster.workers, cluster.scheduler, folder / "compiled") as client:
+            Sweep(client, accept, _Waiting(progress)).run(work)
+        outcome = "finished"
+    except KeyboardInterrupt:
+        outcome = "interrupted"
+        raise Interrupted(len(study.specs) - len(missing) + stored, len(study.specs)) from None
+    finally:
+        store.end(session, time.monotonic() - began, stored, outcome)
+
+
+class _Waiting:
+    """Says so, once, when there is no worker."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.said = progress, False
+
+    def __call__(self, workers: int) -> None:
+        if not workers and not self.said:
+            self.progress.note("no worker is connected; waiting for one")
+        self.said = not workers
+
+
+def _announce(study: Study, work: Sequence[Batch], progress: Progress) -> None:
+    """One stage for the whole, and one for each method."""
+    left = [spec for batch in work for spec in batch.specs]
+    seconds = dict.fromkeys(study.names, 0.0)
+    for spec in left:
+        seconds[spec.method] += by_name(spec.method).seconds(spec)
+    total, missing = Counter(s.method for s in study.specs), Counter(s.method for s in left)
+    progress.stage(WHOLE, len(study.specs), sum(seconds.values()), len(study.specs) - len(left))
+    for method in study.names:
+        if missing[method]:
+            title = by_name(method).title
+            done = total[method] - missing[method]
+            progress.stage(title, total[method], seconds[method], done)
+
+
+def _advance(records: Sequence[Record], progress: Progress) -> None:
+    method = by_name(records[0].spec.method)
+    work = sum(method.seconds(record.spec) for record in records)
+    progress.advance(method.title, len(records), work)
+    progress.advance(WHOLE, len(records), work)
+    for record in records:
+        if record.failed:
+            progress.note(f"failed: {record.spec}: {record.reason}")
+
+
+def _write(results: Results, folder: Path, progress: Progress) -> None:
+    """Write tables, figures and report, unless they are there and nothing has changed since."""
+    from tessella.study.outputs import put, write
+
+    stamp, made = folder / "report.stamp", _stamp(results)
+    there = (folder / "report.html").exists() and stamp.exists()
+    if there and stamp.read_text() == made:
+        progress.note("the report is up to date")
+        return
+    write(results, folder, progress)
+    put(stamp, made.encode())
+
+
+def _stamp(results: Results) -> str:
+    """What the outputs depend on: the records, and the code that shows them."""
+    digest = hashlib.sha256()
+    for record in results.records:
+        digest.update(f"{record.spec.key} {record.seconds} {record.reason}".encode())
+    for place in (Path(__file__).parent, Path(plot.__path__[0])):
+        for file in sorted(place.rglob("*.[pj][y2]")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+__all__ = ["Cluster", "Finished", "Interrupted", "StudyError", "reproduce"]

@@ -1,0 +1,102 @@
+"""Results: the finished runs of a study, with the exact solutions they are measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tessella.problems.benchmarks import BENCHMARKS
+from tessella.solve.solution import Solution
+from tessella.study.methods import by_name
+from tessella.study.methods.method import problem_of
+from tessella.study.plan import Study
+from tessella.study.published import REPRESENTATIVE
+from tessella.study.record import Record
+from tessella.tessellation import Geometry, Tessellation, measure, tessellate
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What tables, figures and report are made from.
+
+    Attributes:
+        records: of the study's specs, failures included.
+        sessions: the processes that worked on the store.
+        contexts: where the records were computed.
+    """
+
+    study: Study
+    records: tuple[Record, ...]
+    sessions: Sequence[dict[str, Any]] = field(default_factory=list)
+    contexts: Sequence[dict[str, Any]] = field(default_factory=list)
+
+    @cached_property
+    def done(self) -> list[Record]:
+        return [record for record in self.records if not record.failed]
+
+    @cached_property
+    def failed(self) -> list[Record]:
+        return [record for record in self.records if record.failed]
+
+    @cached_property
+    def frame(self) -> Any:
+        """pandas frame with one row for each finished run, without the policies."""
+        left_out = {"actions", "spec", "reason"}
+        rows = [
+            {name: value for name, value in record.row().items() if name not in left_out}
+            for record in self.done
+        ]
+        return pd.DataFrame(rows)
+
+    def group(self, *names: str) -> list[str]:
+        """Methods of these groups, in the study's order, that have finished runs."""
+        there = set(self.frame["method"]) if self.done else set()
+        return [m for m in self.study.names if m in there and by_name(m).group in names]
+
+    @property
+    def compared(self) -> bool:
+        """Whether there are finished runs of boundary methods or of baselines."""
+        return bool(self.group("boundary", "value"))
+
+    def family(self, environment: str) -> str:
+        return BENCHMARKS[environment].family
+
+    def families(self) -> list[str]:
+        return list(dict.fromkeys(self.family(label) for label in self.study.environments))
+
+    @cached_property
+    def representative(self) -> str:
+        """The environment of the figures that show one: the paper's, where the study has it."""
+        known = self.study.environments
+        return REPRESENTATIVE if REPRESENTATIVE in known else known[0]
+
+    @cached_property
+    def solutions(self) -> dict[str, Solution]:
+        """Exact solution of each environment."""
+        first = {spec.environment: spec for spec in reversed(self.study.specs)}
+        return {label: problem_of(first[label]).solution for label in self.study.environments}
+
+    @cached_property
+    def tessellations(self) -> dict[str, Tessellation]:
+        return {label: tessellate(solution) for label, solution in self.solutions.items()}
+
+    @cached_property
+    def geometry(self) -> dict[str, Geometry]:
+        """The paper's diagnostics of every optimal policy."""
+        return {label: measure(t) for label, t in self.tessellations.items()}
+
+    def wrong(self, environment: str, method: str) -> NDArray[np.bool_]:
+        """(runs, S) whether a state's action is wrong, at the method's largest n."""
+        runs = [
+            r for r in self.done if (r.spec.environment, r.spec.method) == (environment, method)
+        ]
+        largest = max((r.spec.n for r in runs), default=0)
+        best = self.solutions[environment].policy.table.ravel()
+        actions = [r.actions for r in runs if r.spec.n == largest]
+        return np.stack(actions) != best if actions else np.zeros((0, best.size), bool)

@@ -1,0 +1,192 @@
+"""The store: one SQLite file of records, keyed by the hash of their specs.
+
+A batch of records is one transaction of a write-ahead log, so a process may be killed at any moment
+and the file holds whole batches. There is one writer, which holds a lock on a file beside the
+store; the lock goes with the process, however it ends. A stored result is never replaced, only a
+stored failure.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tessella.study.folder import StudyError, locked, reserve
+from tessella.study.record import Record
+
+FORMAT = 1
+FILE = "study.sqlite"
+
+_RECORD = {
+    "key": "TEXT PRIMARY KEY",
+    "environment": "TEXT NOT NULL",
+    "family": "TEXT NOT NULL",
+    "method": "TEXT NOT NULL",
+    "n": "INTEGER NOT NULL",
+    "seed": "INTEGER NOT NULL",
+    "policy_error": "REAL",
+    "value_gap": "REAL",
+    "mean_loss": "REAL",
+    "worst_loss": "REAL",
+    "size": "INTEGER NOT NULL",
+    "labels": "INTEGER NOT NULL",
+    "backups": "INTEGER NOT NULL",
+    "simulator_calls": "INTEGER NOT NULL",
+    "seconds": "REAL",
+    "actions": "BLOB NOT NULL",
+    "reason": "TEXT NOT NULL",
+    "spec": "TEXT NOT NULL",
+    "context": "INTEGER NOT NULL REFERENCES context (id)",
+    "stored": "TEXT NOT NULL",
+}
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS context (id INTEGER PRIMARY KEY, content TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS session (
+    id INTEGER PRIMARY KEY, started TEXT NOT NULL, asked TEXT NOT NULL, seconds REAL,
+    stored INTEGER, outcome TEXT);
+CREATE TABLE IF NOT EXISTS record ({", ".join(f"{c} {kind}" for c, kind in _RECORD.items())});
+"""
+_INSERT = f"""
+INSERT INTO record ({", ".join(_RECORD)}) VALUES ({", ".join(f":{c}" for c in _RECORD)})
+ON CONFLICT (key) DO UPDATE SET {", ".join(f"{c} = excluded.{c}" for c in _RECORD)}
+WHERE record.reason <> ''
+"""
+
+
+class Store:
+    """The records of a study folder; open it with ``Store.writer`` or ``Store.reader``."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._db, self.path = connection, path
+        self._db.row_factory = sqlite3.Row
+
+    @classmethod
+    @contextmanager
+    def writer(cls, folder: str | Path, *, space: int = 0) -> Iterator[Store]:
+        """The store of ``folder`` for writing, when nobody else writes and ``space`` bytes fit."""
+        folder = Path(folder)
+        with locked(folder):
+            reserve(folder, space)
+            connection = _connect(folder / FILE)
+            try:
+                yield cls(connection, folder / FILE)
+            finally:
+                connection.close()
+
+    @classmethod
+    @contextmanager
+    def reader(cls, folder: str | Path) -> Iterator[Store]:
+        """The store of ``folder`` for reading, also while a study runs."""
+        path = Path(folder) / FILE
+        if not path.exists():
+            raise StudyError(f"{folder} holds no study")
+        connection = _open(path)
+        try:
+            if _format(connection) != FORMAT:
+                raise StudyError(f"{path} is not a study's store of format {FORMAT}")
+            yield cls(connection, path)
+        finally:
+            connection.close()
+
+    def add(self, records: Iterable[Record], context: dict[str, Any]) -> None:
+        """Store a batch: all of it or nothing."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._writing():
+            home = self._context(context)
+            for record in records:
+                row = {**record.row(), "context": home, "stored": now}
+                self._db.execute(_INSERT, row)
+
+    def states(self) -> dict[str, str]:
+        """Key of every stored record, and the reason of its failure (empty: it is done)."""
+        return dict(self._db.execute("SELECT key, reason FROM record").fetchall())
+
+    def records(self, keys: Iterable[str] | None = None) -> list[Record]:
+        """Stored records, in the order of environment, method, n and seed."""
+        rows = self._db.execute("SELECT * FROM record ORDER BY environment, method, n, seed, key")
+        wanted = None if keys is None else set(keys)
+        return [
+            Record.from_row(dict(row)) for row in rows if wanted is None or row["key"] in wanted
+        ]
+
+    def contexts(self) -> list[dict[str, Any]]:
+        """Where records were computed: versions and machine, most used first."""
+        rows = self._db.execute(
+            "SELECT content, count(*) AS records FROM record "
+            "JOIN context ON record.context = context.id "
+            "GROUP BY context.id ORDER BY records DESC"
+        )
+        return [{**json.loads(row["content"]), "records": row["records"]} for row in rows]
+
+    def begin(self, asked: str) -> int:
+        """Open a session: a process at work on this store."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._writing():
+            row = self._db.execute(
+                "INSERT INTO session (started, asked) VALUES (?, ?)", (now, asked)
+            )
+        return int(row.lastrowid or 0)
+
+    def end(self, session: int, seconds: float, stored: int, outcome: str) -> None:
+        with self._writing():
+            self._db.execute(
+                "UPDATE session SET seconds = ?, stored = ?, outcome = ? WHERE id = ?",
+                (seconds, stored, outcome, session),
+            )
+
+    def sessions(self) -> list[dict[str, Any]]:
+        return [dict(row) for row in self._db.execute("SELECT * FROM session ORDER BY id")]
+
+    def _context(self, context: dict[str, Any]) -> int:
+        content = json.dumps(context, sort_keys=True)
+        self._db.execute("INSERT OR IGNORE INTO context (content) VALUES (?)", (content,))
+        found = self._db.execute("SELECT id FROM context WHERE content = ?", (content,))
+        return int(found.fetchone()[0])
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
+        except sqlite3.OperationalError as error:
+            raise StudyError(f"{self.path} cannot be written: {error}") from error
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # Transactions are opened by hand: a batch is one, and reading opens none.
+    return sqlite3.connect(path, isolation_level=None, timeout=30)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        connection = _open(path)
+    except sqlite3.Error as error:
+        raise StudyError(f"{path} cannot be opened: {error}") from error
+    try:
+        _prepare(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        raise StudyError(f"{path} cannot be opened as a study's store: {error}") from error
+    except StudyError:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    if (found := _format(connection)) not in (0, FORMAT):
+        raise StudyError(f"{path} has format {found}; this version reads {FORMAT}")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
+
+
+def _format(connection: sqlite3.Connection) -> int:
+    """0 for a file without content."""
+    return connection.execute("PRAGMA user_version").fetchone()[0]

@@ -1,0 +1,113 @@
+"""The sweep: batches out to workers, outcomes in as they arrive, and nobody lost on the way.
+
+A batch whose worker dies is tried again by the scheduler; when that happens once too often, its
+specs are tried one at a time, with nothing else at work, so that there is no doubt which of them
+kills its worker. A batch that raises an error is taken apart as well. A spec that fails alone is
+recorded as failed, with its reason.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+from tessella.study.context import context
+from tessella.study.folder import StudyError
+from tessella.study.plan import Batch
+from tessella.study.record import Record
+from tessella.study.run import Outcome, run_batch
+
+AHEAD = 2  # batches in flight for each thread of the workers
+TICK = 1.0  # seconds between looks at the cluster while nothing arrives
+
+
+@dataclass
+class Sweep:
+    """One pass over batches on a cluster.
+
+    Args:
+        accept: called with each outcome, in the order of arrival.
+        idle: called when nothing arrived for a second, with the number of workers.
+    """
+
+    client: Any  # a distributed.Client
+    accept: Callable[[Outcome], None]
+    idle: Callable[[int], None] = lambda workers: None
+    _running: dict[str, tuple[Any, Batch]] = field(default_factory=dict)
+    _arrived: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
+    # A scheduler may still know the tasks of an earlier study: names are never used again.
+    _attempts: Iterator[str] = field(
+        default_factory=lambda: map(f"{uuid4().hex[:8]}-{{}}".format, count())
+    )
+
+    def run(self, batches: Iterable[Batch]) -> None:
+        """Run all batches to the end: each spec is accepted once, done or failed."""
+        suspects = self._round(deque(batches), alone=False)
+        self._round(deque(suspects), alone=True)
+
+    def _round(self, waiting: deque[Batch], alone: bool) -> list[Batch]:
+        """Work off ``waiting``; the specs of batches that killed workers come back, each alone."""
+        suspects: list[Batch] = []
+        while waiting or self._running:
+            self._feed(waiting, 1 if alone else max(1, AHEAD * sum(self._threads().values())))
+            arrived = self._next()
+            if arrived is None:
+                continue
+            future, batch = arrived
+            error = future.exception()
+            if error is None:
+                self.accept(future.result())
+            elif _killed(error) and not (alone and len(batch.specs) == 1):
+                suspects += batch.apart()
+            elif isinstance(error, ImportError):
+                raise StudyError(f"a worker cannot run this study: {error}") from error
+            elif len(batch.specs) > 1:
+                waiting.extendleft(batch.apart())
+            else:
+                self.accept(_failure(batch, error))
+            future.release()
+        return suspects
+
+    def _feed(self, waiting: deque[Batch], width: int) -> None:
+        while waiting and len(self._running) < width:
+            batch = waiting.popleft()
+            key = f"{batch.name}-{next(self._attempts)}"
+            future = self.client.submit(run_batch, batch.specs, key=key, pure=False)
+            self._running[key] = future, batch
+            future.add_done_callback(self._arrived.put)
+
+    def _next(self) -> tuple[Any, Batch] | None:
+        try:
+            done = self._arrived.get(timeout=TICK)
+        except queue.Empty:
+            self.idle(len(self._threads()))
+            return None
+        if done.cancelled() or done.status == "lost":
+            raise StudyError("the scheduler went away")
+        return self._running.pop(done.key)
+
+    def _threads(self) -> dict[str, int]:
+        try:
+            return dict(self.client.nthreads())
+        except (OSError, TimeoutError) as error:
+            raise StudyError(f"the scheduler went away: {error}") from error
+
+
+def _killed(error: BaseException) -> bool:
+    from distributed import KilledWorker
+
+    return isinstance(error, KilledWorker)
+
+
+def _failure(batch: Batch, error: BaseException) -> Outcome:
+    reason = (
+        "its worker died each time it was tried"
+        if _killed(error)
+        else f"{type(error).__name__}: {error}"
+    )
+    return Outcome(tuple(Record(spec, reason=reason) for spec in batch.specs), context())

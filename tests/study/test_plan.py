@@ -1,0 +1,93 @@
+"""What a study runs, and in which batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tessella.errors import ModelError
+from tessella.problems.benchmarks import BENCHMARKS
+from tessella.study import published
+from tessella.study.methods import by_name, known
+from tessella.study.methods.method import problem_of
+from tessella.study.plan import Study, batches
+from tessella.study.published import METHODS
+
+
+def test_the_papers_study_is_eleven_environments_seven_methods_seven_sizes_fifteen_seeds():
+    specs = Study(methods=METHODS).specs
+    assert len(specs) == 11 * 7 * 7 * 15 == 8085
+    assert len({spec.key for spec in specs}) == 8085
+
+
+def test_references_are_apart_from_the_papers_methods():
+    assert list(known())[:7] == list(published.METHODS)
+    assert {by_name(m).group for m in published.BOUNDARY} == {"boundary"}
+    assert {by_name(m).group for m in published.VALUE_BASED} == {"value"}
+    assert {m.group for name, m in known().items() if name not in METHODS} == {"reference"}
+    times = Counter(spec.method for spec in Study().specs)
+    assert times["value_iteration_2"] == times["exact_table"] == 11
+    assert times["tabular_q_100"] == 11 * 15
+    longest = {spec.n for spec in Study().specs if spec.method == "tabular_q_100"}
+    assert longest == {100 * 6400}
+
+
+def test_every_spec_holds_all_parameters_and_makes_its_environment_again():
+    for spec in Study(seeds=1, methods=("linear",), sizes=(100,)).specs:
+        expected = BENCHMARKS[spec.environment].build()
+        assert problem_of(spec).mdp.fingerprint == expected.fingerprint
+        assert problem_of(spec).mdp.parameters == expected.parameters
+
+
+def test_batches_hold_every_spec_once_and_never_mix_environments_or_methods():
+    specs = Study(seeds=3).specs
+    made = batches(specs)
+    assert Counter(s.key for b in made for s in b.specs) == Counter(s.key for s in specs)
+    for batch in made:
+        assert len({(s.environment, s.method) for s in batch.specs}) == 1
+
+
+def test_q_learning_of_all_seeds_and_budgets_is_one_batch():
+    made = batches(Study(("INV-Mix",), ("tabular_q",), seeds=4).specs)
+    assert [len(batch.specs) for batch in made] == [7 * 4]
+
+
+def test_the_dearest_batches_come_first():
+    seconds = [batch.seconds for batch in batches(Study(("INV-Mix",)).specs)]
+    assert seconds[0] == max(seconds)
+    assert sum(seconds[: len(seconds) // 4]) > sum(seconds) / 2
+
+
+def test_a_changed_setting_changes_only_the_specs_it_touches(monkeypatch):
+    def keys() -> dict[str, set[str]]:
+        specs = Study(("INV-Mix", "QUE-Mix"), ("linear", "local"), (100,), 2).specs
+        return {m: {s.key for s in specs if s.method == m} for m in ("linear", "local")}
+
+    before = keys()
+    monkeypatch.setitem(known(), "linear", replace(by_name("linear"), edition=2))
+    after = keys()
+    assert before["local"] == after["local"]
+    assert not before["linear"] & after["linear"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"environments": ("INV-Max",)}, "no benchmark is called 'INV-Max'; there are INV-Mix"),
+        ({"seeds": 0}, "at least one seed"),
+        ({"sizes": (100, 0)}, "sample sizes must be positive"),
+        ({"environments": ()}, "at least one environment"),
+        ({"methods": ()}, "at least one environment and one method"),
+    ],
+)
+def test_a_study_that_cannot_be_run_is_refused(settings, message):
+    with pytest.raises(ModelError, match=message):
+        Study(**settings)
+
+
+@pytest.mark.parametrize("name", ["lineal", "no_such_module:method", "tessella:nothing"])
+def test_an_unknown_method_is_refused(name):
+    with pytest.raises(ModelError, match=f"no method is called '{name}'"):
+        _ = Study(methods=(name,)).specs

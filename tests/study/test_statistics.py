@@ -1,0 +1,84 @@
+"""Means over families and seeds, interquartile means, and powers of decay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tessella.study.statistics import decay, interquartile_mean, runs, summarise
+
+tables = arrays(float, st.tuples(st.integers(1, 6), st.integers(2, 8)), elements=st.floats(0, 1))
+
+
+@given(tables)
+def test_mean_and_spread_are_those_of_the_family_averages(values):
+    found = summarise(values)
+    averages = [sum(column) / len(column) for column in values.T]
+    mean = sum(averages) / len(averages)
+    spread = (sum((a - mean) ** 2 for a in averages) / (len(averages) - 1)) ** 0.5
+    assert found.mean == pytest.approx(mean)
+    assert found.std == pytest.approx(spread, abs=1e-12)
+    assert found.seeds == values.shape[1]
+
+
+@given(tables)
+def test_the_interval_lies_within_the_runs_and_is_the_same_again(values):
+    found = summarise(values, 3)
+    slack = 1e-12
+    assert values.min() - slack <= found.low <= found.high <= values.max() + slack
+    assert summarise(values, 3) == found
+
+
+def test_the_interquartile_mean_leaves_out_a_quarter_at_either_end():
+    values = np.array([100.0, 1, 2, 3, 4, 5, 6, -50])
+    assert interquartile_mean(values) == pytest.approx((2 + 3 + 4 + 5) / 4)
+
+
+def test_the_bootstrap_interval_covers_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    inside = 0
+    for trial in range(200):
+        # Two environments with uniform runs around 0 and 1: half of all runs lie about each.
+        values = np.stack([rng.uniform(-0.5, 0.5, 40), 1 + rng.uniform(-0.5, 0.5, 40)])
+        found = summarise(values, trial)
+        inside += found.low <= 0.5 <= found.high
+    # Binomial(200, 0.95) leaves 170..199 with probability below 1e-6 below; percentile intervals
+    # of 40 runs fall a little short of their level.
+    assert inside >= 170
+
+
+def test_one_seed_has_no_spread():
+    found = summarise(np.array([[0.2], [0.4]]))
+    assert found.mean == pytest.approx(0.3)
+    assert np.isnan(found.std)
+
+
+def test_runs_are_those_of_the_largest_n_and_of_seeds_that_are_everywhere():
+    rows = [
+        ("inventory", "linear", e, n, seed, n + seed)
+        for e in ("A", "B")
+        for n in (10, 20)
+        for seed in (0, 1, 2)
+        if (e, seed) != ("B", 1)
+    ]
+    frame = pd.DataFrame(
+        rows, columns=["family", "method", "environment", "n", "seed", "policy_error"]
+    )
+    found = runs(frame, "inventory", "linear", "policy_error")
+    np.testing.assert_array_equal(found, [[20, 22], [20, 22]])
+
+
+@given(st.floats(-2, 2), st.floats(0.01, 10))
+def test_the_power_of_a_power_law_is_found(power, factor):
+    n = np.array([100, 200, 400, 800])
+    assert decay(n, factor * n**-power) == pytest.approx(power, abs=1e-9)
+
+
+def test_errors_of_zero_are_left_out_of_the_power():
+    n = np.array([100, 200, 400])
+    assert decay(n, np.array([0.1, 0.05, 0.0])) == pytest.approx(1.0)
+    assert np.isnan(decay(n, np.array([0.1, 0.0, 0.0])))

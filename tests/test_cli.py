@@ -1,0 +1,61 @@
+"""The command line: what it prints, and how it refuses."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from tessella.cli import main
+from tessella.problems.benchmarks import BENCHMARKS
+
+
+def run(*words: str):
+    return CliRunner().invoke(main, words)
+
+
+def test_list_names_every_benchmark():
+    result = run("list")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.output.splitlines()] == list(BENCHMARKS)
+
+
+def test_solve_says_how_good_the_answer_is():
+    result = run("solve", "QUE-Lin")
+    assert result.exit_code == 0
+    assert "651 states" in result.output
+    assert "converged" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("solve", "QUE"), "no benchmark is called 'QUE'"),
+        (("paper", "--environments", "QUE"), "no benchmark is called 'QUE'"),
+        (("paper", "--methods", "lineal"), "no method is called 'lineal'; there are linear"),
+        (("paper", "--sizes", "100,x"), "'100,x' is not a list of int with commas"),
+        (("paper", "--seeds", "0"), "at least one seed"),
+        (("paper", "--workers", "0"), "not in the range"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line(words, message, tmp_path):
+    out = ("--out", str(tmp_path)) if words[0] == "paper" else ()
+    result = run(*words, *out)
+    assert result.exit_code != 0
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("tessella.study.cluster.PATIENCE", 0.5)
+    address = "tcp://127.0.0.1:1"
+    words = ("paper", "--methods", "exact_table", "--environments", "INV-Mix")
+    result = run(*words, "--scheduler", address, "--out", str(tmp_path))
+    assert result.exit_code == 1
+    assert f"no scheduler answers at {address}" in result.output
+    assert "to go on: tessella" in result.output
+
+
+def test_help_lists_the_commands():
+    result = run("--help")
+    for command in ("list", "paper", "solve"):
+        assert command in result.output
