@@ -65,7 +65,9 @@ def run(kind: str, stock: int, regime: int) -> None:
     first = timed(solve, mdp)[1]
     solution, wall, cpu = timed(solve, mdp)
     if kind == "solve":
-        print(f"{kind:12}{first:7.2f} s first{wall:7.2f} s wall{cpu:7.2f} s processor{peak():7.2f} GB")
+        print(
+            f"{kind:12}{first:7.2f} s first{wall:7.2f} s wall{cpu:7.2f} s processor{peak():7.2f} GB"
+        )
         return
     policy = POLICIES[kind](solution)
     first = timed(certify, solution, policy)[1]

@@ -102,6 +102,14 @@ def test_the_table_of_next_states_gives_what_the_plain_loop_gives(small, n):
     assert (train(method, small, n, 3).table == rival.table).all()
 
 
+def test_keeping_the_curve_changes_nothing():
+    mdp, method = ts.benchmark("QUE-Lin"), FittedQ(trees=3, iterations=4)
+    assert len(np.unique(uniform_transitions(mdp, 60, 2).nexts)) < mdp.n_states / 2
+    quiet, watched = train_batch(method, mdp, [60], [2])[2, 60], train(method, mdp, 60, 2)
+    assert (quiet.table == watched.table).all()
+    assert quiet.curve.residual[-1] == watched.curve.residual[-1]
+
+
 def test_enough_transitions_give_the_exact_policy(small):
     rival = train(FittedQ(leaf=1, iterations=25, trees=5), small, 60_000, 0)
     assert (rival.table == ts.solve(small).policy.table).all()

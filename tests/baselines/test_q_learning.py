@@ -15,6 +15,7 @@ from tessella.baselines import (
 )
 from tessella.baselines.q_learning import sweep
 from tessella.baselines.transitions import uniform_transitions
+from tessella.baselines.walk import walk
 
 METHODS = [TabularQ, DoubleQ]
 STEPS = [ConstantStep(0.3), DecayingStep(0.7)]
@@ -64,6 +65,18 @@ def test_along_a_trajectory_too(small, kind):
     method = kind(step=DecayingStep(0.6), sampling=Trajectory(epsilon=0.5))
     rival = train(method, small, 20_000, 0)
     assert (rival.table == ts.solve(small).policy.table).all()
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("epsilon", [0.0, 0.4])
+def test_a_path_takes_what_looks_best_and_explores_as_often_as_told(kind, epsilon):
+    mdp = ts.MDP.from_arrays(np.ones((2, 1, 1)), np.array([[2.0, 1.0]]), 0.0)
+    n, method = 1_000, kind(step=ConstantStep(0.001))
+    run = walk(method, Trajectory(epsilon), mdp, [n], 0)
+    # Each update moves an entry by a thousandth of what is missing, so entries count visits.
+    other = np.log(1 - run.q[0, 0, 1] / method.tables) / np.log(0.999) * method.tables
+    spread = np.sqrt(n * epsilon / 2 * (1 - epsilon / 2))
+    assert abs(other - n * epsilon / 2) <= 5 * spread + 1
 
 
 @pytest.mark.parametrize("kind", METHODS)

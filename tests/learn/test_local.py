@@ -47,11 +47,12 @@ def test_ties_go_to_the_lowest_action():
 
 
 def test_sums_that_differ_by_rounding_alone_are_ties():
-    # 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in the last place.
-    far = np.array([1 / 0.1, 1 / 0.2, 1 / 0.3, -1 / 0.3, -1 / 0.2, -1 / 0.1])[:, None]
-    learner = LocalBoundary(k=6, features=Features("none"))
-    for labels in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]):
-        assert learner.fit(far, labels).predict([[0.0]]).tolist() == [0]
+    # 1/2 = 1/4 + 1/6 + 1/12, but not in floating point.
+    X = np.array([[2.0], [-4.0], [6.0], [-12.0]])
+    learner = LocalBoundary(k=4, features=Features("none")).fit(X, [1, 0, 0, 0])
+    votes = learner.predict_proba([[0.0]])[0]
+    assert votes[1] > votes[0]
+    assert learner.predict([[0.0]]).tolist() == [0]
 
 
 def test_tiny_distances_do_not_overflow():

@@ -104,6 +104,17 @@ def test_what_a_network_becomes_does_not_depend_on_its_company(stock, queue):
     assert all(same(a, b) for a, b in zip(together[:18], other_order[::-1], strict=True))
 
 
+def test_networks_side_by_side_train_as_they_do_one_after_another(stock, monkeypatch):
+    learner = NeuralBoundary(**QUICK)
+    samples = [draw(stock, 150, rng=i) for i in range(3)]
+    one_by_one = fit_batch(learner, samples, seeds=range(3))
+    monkeypatch.setattr("jax.default_backend", lambda: "an accelerator")
+    side_by_side = fit_batch(learner, samples, seeds=range(3))
+    for one, other in zip(one_by_one, side_by_side, strict=True):
+        for a, b in zip(layers_of(one), layers_of(other), strict=True):
+            assert np.allclose(a, b, atol=1e-4)
+
+
 def test_seeds_decide_the_start(stock):
     sample = draw(stock, 100, rng=0)
     one, again, other = fit_batch(NeuralBoundary(**QUICK), [sample] * 3, seeds=[4, 4, 5])
