@@ -8,7 +8,7 @@ from support.models import random_model
 
 import tessella as ts
 from tessella.certify import certify
-from tessella.certify.decomposition import nearest_face
+from tessella.certify.decomposition import Flow, decompose, nearest_face
 
 
 class Dense:
@@ -148,6 +148,20 @@ def test_every_decomposition_adds_up_to_the_loss(inventory):
     assert d.pair.value[best, taken] == pytest.approx(d.state.value[chosen].sum())
     assert d.region.value[best] == pytest.approx(d.state.value[c.optimal == best].sum())
     assert (np.diag(d.pair.upper) == 0).all()
+
+
+def test_a_decomposition_allows_for_what_the_occupancy_may_be_off_by(inventory):
+    c = certify(inventory, spoiled(inventory, 0.2, seed=6))
+    rng = np.random.default_rng(0)
+    off = np.zeros(c.grid.shape)
+    off.flat[rng.choice(off.size, 3, replace=False)] = [2e-3, -1e-3, 3e-3]
+    off.flat[c.decomposition.state.value.argmax()] = -4e-3
+    rough = Flow(np.maximum(c.occupancy + off, 0), float(np.abs(off).sum()))
+    found = decompose(c.optimal, c.policy.table, 5, c.local_losses, rough, c.discount)
+    for name in ("state", "region", "pair", "face"):
+        true, part = getattr(c.decomposition, name).value, getattr(found, name)
+        assert (part.lower <= true + 1e-9).all()
+        assert (true - 1e-9 <= part.upper).all()
 
 
 def test_each_state_is_charged_to_the_nearest_face():

@@ -22,15 +22,16 @@ from tessella.certify.decomposition import Flow, decompose
 from tessella.certify.enclosure import EPS, Band, Enclosed, down, mean, up
 from tessella.certify.local import judge
 from tessella.certify.policies import Labels, as_policy
+from tessella.certify.single import SinglePrecision, flow, suits
 from tessella.errors import ModelError
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.simulate import start_distribution
 from tessella.solve import InexactPolicyIteration, Solution, occupancy
 from tessella.solve.driver import Engine, Run, run
 
-# The tolerance goes with the engine: in the method it would ask for a compilation of its own.
-EVALUATION = InexactPolicyIteration(forcing=1e-6)
-OCCUPANCY_TOL = 1e-9  # on the sum of its errors; it carries the decomposition, not the loss
+# On the sum of the occupancy's errors; it carries the decomposition and the bounds, not the loss.
+OCCUPANCY_TOL, LARGE_OCCUPANCY_TOL = 1e-9, 1e-7
 
 
 def certify(
@@ -56,15 +57,15 @@ def certify(
     _check_number("tol", tol)
     taken = as_policy(mdp, policy, labels)
     worth = _worth(solution, taken)
-    visits = occupancy(mdp, taken, start, tol=OCCUPANCY_TOL)
-    flow = Flow(visits.share, float(visits.error_bound))
+    start = start_distribution(mdp, start).reshape(mdp.grid.shape)
+    visits = _visits(mdp, taken, start)
     decisions = judge(solution, taken.table)
     tolerance = solution.tie_tolerance if tol is None else float(tol)
     losses = _losses(solution, worth, decisions.loss)
-    mean_loss = mean(visits.start, losses).within(
-        _by_occupancy(decisions.loss, flow, mdp), "the mean loss"
+    mean_loss = mean(start, losses).within(
+        _by_occupancy(decisions.loss, visits, mdp), "the mean loss"
     )
-    optimal_mean = _mean_value(visits.start, solution.value, solution.error_bound)
+    optimal_mean = _mean_value(start, solution.value, solution.error_bound)
     everywhere = np.full(mdp.grid.shape, 1 / mdp.n_states)
     return Certificate(
         model=mdp.name,
@@ -73,7 +74,7 @@ def certify(
         action_name=mdp.action_name,
         policy=taken,
         optimal=solution.policy.table,
-        start=visits.start,
+        start=start,
         tolerance=tolerance,
         optimal_value=solution.value,
         optimal_value_error=solution.error_bound,
@@ -84,19 +85,19 @@ def certify(
         local_losses=decisions.loss,
         losses=losses,
         occupancy=visits.share,
-        occupancy_error=flow.error,
+        occupancy_error=visits.error,
         policy_error=_share(decisions.differs, decisions.wrong, decisions.perhaps_wrong),
         costly_error=_share(*(part > tolerance for part in _parts(decisions.loss))),
         value_gap=mean(everywhere, decisions.loss).times(1 / (1 - mdp.discount)),
         optimal_mean=optimal_mean,
-        policy_mean=_mean_value(visits.start, worth.value, worth.bound),
+        policy_mean=_mean_value(start, worth.value, worth.bound),
         mean_loss=mean_loss,
         relative_loss=mean_loss.over(optimal_mean),
         worst_loss=losses.max(),
         decomposition=decompose(
-            solution.policy.table, taken.table, mdp.n_actions, decisions.loss, flow, mdp.discount
+            solution.policy.table, taken.table, mdp.n_actions, decisions.loss, visits, mdp.discount
         ),
-        bounds=bound(decisions, flow, _reward_bound(mdp), mdp.discount, eps),
+        bounds=bound(decisions, visits, _reward_bound(mdp), mdp.discount, eps),
     )
 
 
@@ -107,11 +108,21 @@ def _check_number(name: str, number: float | None) -> None:
 
 def _worth(solution: Solution, policy: Policy) -> Run:
     """The policy's value, as accurate as the optimum's or as rounding allows."""
-    engine = Engine(solution.mdp, solution.error_bound or None)
-    worth = run(engine, EVALUATION, policy=policy.table, start=solution.value, partial=True)
+    mdp = solution.mdp
+    # The tolerance goes with the engine: in the method it would ask for a compilation of its own.
+    method = SinglePrecision() if suits(mdp) else InexactPolicyIteration(forcing=1e-6)
+    engine = Engine(mdp, solution.error_bound or None)
+    worth = run(engine, method, policy=policy.table, start=solution.value, partial=True)
     if not np.isfinite(worth.bound):
         raise ModelError("the policy's value must be finite", "", worth.reason)
     return worth
+
+
+def _visits(mdp: MDP, policy: Policy, start: NDArray[np.float64]) -> Flow:
+    if suits(mdp):
+        return Flow(*flow(mdp, policy.table, start, LARGE_OCCUPANCY_TOL))
+    found = occupancy(mdp, policy, start, tol=OCCUPANCY_TOL)
+    return Flow(found.share, float(found.error_bound))
 
 
 def _losses(solution: Solution, worth: Run, local: Band) -> Band:
@@ -133,10 +144,10 @@ def _losses(solution: Solution, worth: Run, local: Band) -> Band:
     return Band(np.clip(x, lower, upper), lower, upper)
 
 
-def _by_occupancy(local: Band, flow: Flow, mdp: MDP) -> Enclosed:
+def _by_occupancy(local: Band, visits: Flow, mdp: MDP) -> Enclosed:
     """sum_s d(s) l(s) / (1 - discount)."""
-    total = mean(flow.share, local)
-    off = flow.error * float(local.upper.max())
+    total = mean(visits.share, local)
+    off = visits.error * float(local.upper.max())
     total = Enclosed(total, down(max(total.lower - off, 0.0)), up(total.upper + off))
     return total.times(1 / (1 - mdp.discount))
 

@@ -24,6 +24,9 @@ from tessella.certify.decomposition import Flow
 from tessella.certify.enclosure import EPS, Band, Enclosed, mean, share
 from tessella.certify.local import Decisions
 
+STEEPEST = 8.0  # margins in a narrow band would otherwise suggest absurd exponents
+LARGEST_LOGARITHM = 600.0  # of a constant that a float can hold
+
 
 @dataclass(frozen=True)
 class Localisation:
@@ -163,18 +166,21 @@ def _rate(margin: Band, flow: Flow, localised: Localisation) -> MarginRate | Non
     range, not out of d(B_eps): no power of eps covers them as eps goes to 0.
     """
     order = np.argsort(margin.lower, axis=None)
-    at = margin.lower.ravel()[order]
-    d = flow.share.ravel()[order]
+    at, d = margin.lower.ravel()[order], flow.share.ravel()[order]
     reached = np.cumsum(d)
-    middle = at[min(np.searchsorted(reached, reached[-1] / 2), at.size - 1)]
-    inside = (at > 0) & np.isfinite(at) & (at <= max(localised.eps, middle))
+    half = at[min(np.searchsorted(reached, reached[-1] / 2), at.size - 1)]
+    largest = max(localised.eps, float(min(half, at[np.isfinite(at)].max(initial=0.0))))
+    inside = (at > 0) & (at <= largest)
     if not inside.any():
         return None
-    most = (reached + flow.error + (at.size + 2) * EPS)[inside]
-    exponent = _slope(np.log(at[inside]), np.log(most), d[inside])
-    constant = float(np.max(most / at[inside] ** exponent)) * (1 + 64 * EPS)
-    largest = max(localised.eps, middle)
-    return MarginRate(constant, exponent, float(at[inside][0]), float(largest), None, None)
+    x, y = np.log(at[inside]), np.log((reached + flow.error + (at.size + 2) * EPS)[inside])
+    exponent = _slope(x, y, d[inside])
+    slack = 64 * EPS * (1 + np.abs(y).max() + exponent * np.abs(x).max())
+    logarithm = float(np.max(y - exponent * x) + slack)
+    if abs(logarithm) > LARGEST_LOGARITHM:
+        return None
+    constant, smallest = float(np.exp(logarithm)), float(at[inside][0])
+    return MarginRate(constant, exponent, smallest, largest, None, None)
 
 
 def _slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
@@ -183,7 +189,7 @@ def _slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
     x, y = x - w @ x, y - w @ y
     spread = float(w @ x**2)
     slope = float(w @ (x * y)) / spread if spread > 0 else 1.0
-    return slope if slope > 0 else 1.0
+    return min(slope, STEEPEST) if slope > 0 else 1.0
 
 
 def _applied(

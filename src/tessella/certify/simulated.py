@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.certify.policies import as_policy
-from tessella.certify.summary import money, percent
+from tessella.certify.summary import money, percent, wrap
 from tessella.errors import ModelError
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import Rng, start_distribution
@@ -56,7 +56,7 @@ class Estimate:
         what = f"long-run value of {name}"
         if other:
             what = f"loss of {name} against {other[0]}"
-        return (
+        return wrap(
             f"Simulated estimate, not a certificate: the {what} is {money(self.mean)}, between "
             f"{money(self.lower)} and {money(self.upper)} with {percent(self.confidence)} "
             f"confidence ({self.paths:,} paths of {self.periods:,} periods)."

@@ -40,7 +40,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %" if abs(share) < 1 else f"{100 * share:,.0f} %"
 
 
-def _wrap(text: str) -> str:
+def _at_most(amount: float) -> str:
+    """One digit, rounded up."""
+    if amount == 0:
+        return "0"
+    size = math.floor(math.log10(amount))
+    return f"{math.ceil(amount / 10.0**size)}e{size}"
+
+
+def wrap(text: str) -> str:
     return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
@@ -62,7 +70,7 @@ def _start(c: Certificate) -> str:
 
 def _cost(c: Certificate) -> str:
     if c.worst_loss.upper == 0:
-        return _wrap(
+        return wrap(
             f"Cost: none. This policy is optimal. {_start(c)}, its long-run value is "
             f"{money(c.optimal_mean)}, and no policy does better from any state."
         )
@@ -76,7 +84,7 @@ def _cost(c: Certificate) -> str:
         text += f"It gives away {money(c.mean_loss)}{relative}, as much as {each} every period. "
     else:
         text += f"No loss can be seen; it is at most {money(c.mean_loss.upper)}. "
-    return _wrap(text + _worst(c))
+    return wrap(text + _worst(c))
 
 
 def _worst(c: Certificate) -> str:
@@ -93,7 +101,7 @@ def _worst(c: Certificate) -> str:
 def _differences(c: Certificate) -> str:
     count, costly = round(c.policy_error * c.grid.size), round(c.costly_error * c.grid.size)
     if not count:
-        return _wrap("Differences: none. It takes the optimal action in every state.")
+        return wrap("Differences: none. It takes the optimal action in every state.")
     harmless = count - costly
     text = f"Differences: it does not take the optimal action in {count:,} of {c.grid.size:,} "
     text += f"states ({percent(c.policy_error)}), in which {percent(c.bounds.error_share)} of the "
@@ -103,7 +111,7 @@ def _differences(c: Certificate) -> str:
     if costly:
         dearest = money(c.local_losses.max())
         text += f"The dearest single decision costs {dearest}."
-    return _wrap(text)
+    return wrap(text)
 
 
 def _causes(c: Certificate) -> str:
@@ -123,7 +131,7 @@ def _causes(c: Certificate) -> str:
         f"{c.actions[c.optimal.flat[place]]}): {percent(state.flat[place] / whole)}"
         for place in _largest(state)[:3]
     ]
-    return "\n".join([*lines, _wrap(f"The states that cost most: {'; '.join(dearest)}.")])
+    return "\n".join([*lines, wrap(f"The states that cost most: {'; '.join(dearest)}.")])
 
 
 def _largest(parts: np.ndarray) -> list[int]:
@@ -136,17 +144,17 @@ def _certainty(c: Certificate) -> str:
     if c.worst_loss.upper == 0:
         text = "that the loss is 0 is certain for this model, all rounding included"
     else:
-        off = max(loss.upper - loss, loss - loss.lower)
-        text = f"the average loss is {loss:.12g} and at most {off:.1g} off, all rounding "
+        off = _at_most(max(loss.upper - loss, loss - loss.lower))
+        text = f"the average loss is {loss:.12g} and at most {off} off, all rounding "
         text += "included; it is computed from the model, not estimated from runs"
-    return _wrap(f"Certainty: {text}. Whether the model fits the business is another question.")
+    return wrap(f"Certainty: {text}. Whether the model fits the business is another question.")
 
 
 def _theory(c: Certificate) -> str:
     b = c.bounds
     text = "Theory: "
     if b.error_share.upper == 0:
-        return _wrap(text + "without differences, every bound of the theory is 0 too.")
+        return wrap(text + "without differences, every bound of the theory is 0 too.")
     text += "from the time spent in differing states alone, the loss could be up to "
     text += f"{money(b.policy_error.upper)}. "
     near = b.localisation
@@ -161,4 +169,4 @@ def _theory(c: Certificate) -> str:
         text += f"{money(near.eps)} apart, first at {c.grid.describe(near.example or 0)}. "
     if b.second_best.holds:
         text += "No difference is worse than the second-best action, so each costs its margin."
-    return _wrap(text.rstrip())
+    return wrap(text.rstrip())

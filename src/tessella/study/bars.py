@@ -35,7 +35,7 @@ class _Left(ProgressColumn):
 def bars(stream: IO[str]) -> Iterator[Bars]:
     shown = RichProgress(
         TextColumn("{task.description}"),
-        BarColumn(bar_width=28),
+        BarColumn(bar_width=18),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f}", justify="right"),
         _Rate(),
         _Left(),
@@ -67,4 +67,4 @@ class Bars:
         self.shown.update(task, completed=stage.done)
 
     def note(self, text: str) -> None:
-        self.shown.console.print(text, highlight=False, soft_wrap=True)
+        self.shown.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 import numpy as np
@@ -126,22 +125,33 @@ def _small_samples(results: Results, table: list[Row]) -> list[str]:
 
 
 def _spread(results: Results, table: list[Row]) -> list[str]:
-    """Families in which a boundary method's average varies more over seeds than a baseline's."""
+    """Sizes and families at which a boundary method varies more over seeds than a baseline."""
+    frame = results.frame
+    of = frame[frame["environment"] == results.representative]
+    spread = of.groupby(["n", "method"])["policy_error"].std()
+    ours, theirs = results.group("boundary"), results.group("value")
     found = []
-    for family in results.families():
-        ours, theirs = _of(table, family, "boundary"), _of(table, family, "value")
-        wide = [
-            (a, b)
-            for a in ours
-            for b in theirs
-            if not math.isnan(a.policy_error.std) and a.policy_error.std >= b.policy_error.std
-        ]
-        found += [
-            f"{FAMILIES[family]}: the family average of {a.title} varies as much or more over "
-            f"seeds ({a.policy_error.std:.4f}) as that of {b.title} ({b.policy_error.std:.4f})."
-            for a, b in wide
-        ]
-    return found
+    for n, part in spread.groupby(level="n"):
+        there = part.droplevel("n").dropna()
+        mine, other = there[there.index.isin(ours)], there[there.index.isin(theirs)]
+        if len(mine) and len(other) and mine.max() >= other.min():
+            found.append(
+                f"n = {n:,} ({title(mine.idxmax())} {mine.max():.4f}, "
+                f"{title(other.idxmin())} {other.min():.4f})"
+            )
+    listed = [f"On {results.representative} a boundary method varies more at {'; '.join(found)}."]
+    return (listed if found else []) + _family_spread(results, table)
+
+
+def _family_spread(results: Results, table: list[Row]) -> list[str]:
+    return [
+        f"{FAMILIES[family]}: at the largest n the average of {a.title} varies as much or more "
+        f"({a.policy_error.std:.4f}) as that of {b.title} ({b.policy_error.std:.4f})."
+        for family in results.families()
+        for a in _of(table, family, "boundary")
+        for b in _of(table, family, "value")
+        if a.policy_error.std >= b.policy_error.std
+    ]
 
 
 def _times(results: Results, table: list[Row]) -> list[str]:

@@ -101,10 +101,20 @@ def _whole(results: Results) -> bool:
 
 def _family(family: str, of: list[Row]) -> dict[str, Any]:
     paper = [row for row in of if row.group != "reference"]
+    least = [
+        min((getattr(row, name).mean for row in paper), default=math.nan)
+        for name in ("policy_error", "value_gap")
+    ]
+
+    def best(row: Row) -> list[int]:
+        """Columns in which no method has less."""
+        found = (row.policy_error.mean, 1, least[0]), (row.value_gap.mean, 4, least[1])
+        return [column for mean, column, lowest in found if mean == lowest]
+
     return {
         "title": published.FAMILIES[family],
-        "main": [{"cells": main_cells(row), "group": row.group} for row in paper],
-        "told": [{"cells": told_cells(row), "group": row.group} for row in of],
+        "main": [{"cells": main_cells(r), "group": r.group, "best": best(r)} for r in paper],
+        "told": [{"cells": told_cells(r), "group": r.group, "best": []} for r in of],
     }
 
 

@@ -145,8 +145,8 @@ def told_cells(row: Row) -> list[str]:
         row.title,
         interval(row.policy_error, 4),
         interval(row.value_gap, 3),
-        f"{row.mean_loss.mean:.3f}",
-        f"{row.worst_loss:.2f}",
+        f"{row.mean_loss.mean:.3g}",
+        f"{row.worst_loss:.3g}",
         f"{row.labels:,.0f}",
         f"{row.backups:,.0f}",
         f"{row.simulator_calls:,.0f}",
@@ -154,7 +154,12 @@ def told_cells(row: Row) -> list[str]:
 
 
 def markdown(table: Sequence[Row]) -> str:
-    parts = []
+    seeds = max((row.policy_error.seeds for row in table), default=0)
+    parts = [
+        "# Ours beside the paper's",
+        "Averages over a family's environments at the largest n: mean ± standard deviation over "
+        f"{seeds} seeds. Ratios are ours over the paper's.",
+    ]
     for family in dict.fromkeys(row.family for row in table):
         of = [row for row in table if row.family == family]
         paper = [main_cells(row) for row in of if row.group != "reference"]

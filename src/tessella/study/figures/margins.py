@@ -64,8 +64,8 @@ def margin_says(results: Results) -> str:
             text.append(f"value-based methods {_between(theirs)}")
         parts.append(f"{FAMILIES[family]}: {', '.join(text)}")
     return (
-        "Share of all errors that fall on the quarter of states with the smallest margins (a "
-        f"quarter, were margins of no account). {'; '.join(parts)}."
+        "Share of all errors that fall on the quarter of states with the smallest margins (25% if "
+        f"margins did not matter). {'; '.join(parts)}."
     )
 
 

@@ -42,7 +42,7 @@ def scaling_says(results: Results) -> str:
             ((powers[m], title(m)) for m in results.group(group) if m in powers), reverse=True
         )
         if of:
-            listed = ", ".join(f"{t} {p:.2f}".replace("-", "\N{MINUS SIGN}") for p, t in of)
+            listed = ", ".join(f"{t} {p:.2f}" for p, t in of)
             parts.append(f"{name}: {listed}")
     fitted = "; ".join(parts)
     return (

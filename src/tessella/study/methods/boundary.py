@@ -83,8 +83,8 @@ def _lively(name: str, value: Any) -> Any:
 
 
 BOUNDARY: dict[str, Method] = {
-    "linear": Boundary("Linear Boundary", LinearBoundary, 0.003, 2e-6),
-    "neural": Boundary("Neural Boundary", NeuralBoundary, 0.05, 2e-5),
-    "margin": Boundary("Margin Boundary", MarginBoundary, 0.05, 2e-5),
-    "local": Boundary("Local Boundary", LocalBoundary, 0.003, 2e-6),
+    "linear": Boundary("Linear Boundary", LinearBoundary, 0.01, 2e-6),
+    "neural": Boundary("Neural Boundary", NeuralBoundary, 0.04, 1e-5),
+    "margin": Boundary("Margin Boundary", MarginBoundary, 0.04, 1e-5),
+    "local": Boundary("Local Boundary", LocalBoundary, 0.008, 1e-6),
 }

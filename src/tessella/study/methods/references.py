@@ -101,7 +101,7 @@ REFERENCES: dict[str, Method] = {
     "value_iteration_2": TruncatedValueIteration(2),
     "value_iteration_4": TruncatedValueIteration(4),
     "tabular_q_100": MoreUpdates(
-        "Tabular Q-learning, 100 times", TabularQ, 0.0, 1e-6, group="reference"
+        "Tabular Q-learning × 100", TabularQ, 0.0, 1e-6, group="reference"
     ),
     "exact_table": ExactTable(),
 }

@@ -84,7 +84,7 @@ def _lively(value: Any) -> Any:
 
 
 VALUE_BASED: dict[str, Method] = {
-    "double_q": ValueBased("Double Q-learning", DoubleQ, 1e-3, 1e-6),
-    "fitted_q": ValueBased("Fitted Q iteration", FittedQ, 0.1, 1e-4, budgets_together=False),
-    "tabular_q": ValueBased("Tabular Q-learning", TabularQ, 1e-3, 1e-6),
+    "double_q": ValueBased("Double Q-learning", DoubleQ, 0.007, 1e-6),
+    "fitted_q": ValueBased("Fitted Q iteration", FittedQ, 0.07, 1.8e-4, budgets_together=False),
+    "tabular_q": ValueBased("Tabular Q-learning", TabularQ, 0.007, 1e-6),
 }
