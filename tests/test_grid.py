@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessella.errors import ModelError
-from tessella.grid import StateGrid
+from tessella.grid import TAKEN, StateGrid
 
 numbers = st.lists(
     st.one_of(st.integers(-50, 50), st.floats(-50, 50, allow_nan=False).map(lambda x: round(x, 3))),
@@ -130,3 +130,15 @@ def test_points_and_names_are_checked():
 def test_a_grid_is_shown_with_its_spans():
     grid = StateGrid(stock=range(33), regime=["low"])
     assert repr(grid) == "StateGrid(stock: 0..32, regime: low; 33 states)"
+
+
+def test_the_number_of_states_is_exact_beyond_64_bits():
+    grid = StateGrid({f"x{i}": range(10) for i in range(20)})
+    assert grid.size == 10**20
+    assert "100,000,000,000,000,000,000 states" in repr(grid)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_an_axis_cannot_have_the_name_of_what_a_solution_holds(name):
+    with pytest.raises(ModelError, match=f"an axis cannot be called '{name}': a solution holds"):
+        StateGrid({name: [0, 1]})

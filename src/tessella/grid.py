@@ -7,6 +7,7 @@ which the axis lists its values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +17,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, shown
 
+# A solution is a dataset whose dimensions are the axes and the action, beside these variables.
+HISTORY = ("history_bound", "history_changed", "history_seconds")
+TAKEN = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY)
+
 
 @dataclass(frozen=True, init=False, eq=False)
 class StateGrid:
     """Named axes and their values: ``StateGrid(stock=range(33), regime=range(25))``.
 
     Args:
-        axes: axis name to values (numbers, or text labels); may also be given as keywords.
+        axes: axis name to values (numbers, or text labels); may also be given as keywords. An axis
+            cannot have the name of something a solution holds: value, q, policy, margin, decided,
+            sweep, or its history_bound, history_changed and history_seconds.
     """
 
     axes: tuple[str, ...]
@@ -35,6 +42,7 @@ class StateGrid:
         for name in given:
             if not isinstance(name, str) or not name.isidentifier():
                 raise ModelError("an axis name must be an identifier", "", f"got {name!r}")
+            refuse_taken(name, "an axis")
         values = tuple(_axis_values(name, values) for name, values in given.items())
         object.__setattr__(self, "axes", tuple(given))
         object.__setattr__(self, "values", values)
@@ -50,7 +58,7 @@ class StateGrid:
     @cached_property
     def size(self) -> int:
         """Number of states."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @cached_property
     def numbers(self) -> tuple[NDArray[np.float64], ...]:
@@ -151,6 +159,13 @@ class StateGrid:
     def __repr__(self) -> str:
         parts = (f"{n}: {_span(v)}" for n, v in zip(self.axes, self.values, strict=True))
         return f"StateGrid({', '.join(parts)}; {self.size:,} states)"
+
+
+def refuse_taken(name: str, what: str) -> None:
+    """Refuse a name that a solution already uses for something else."""
+    if name in TAKEN:
+        others = ", ".join(TAKEN)
+        raise ModelError(f"{what} cannot be called {name!r}: a solution holds {others}")
 
 
 def plain_values(values: Iterable, what: str) -> NDArray:

@@ -127,7 +127,9 @@ def test_the_summary_tells_cost_places_and_causes(queue):
     for head in ("Cost: ", "Differences: ", "Causes: ", "Certainty: ", "Theory: "):
         assert f"\n{head}" in text
     assert f"in {(c.policy.table != c.optimal).sum()} of 651 states" in text
-    assert c.grid.describe(c.worst_state) in " ".join(text.split())
+    flowing = " ".join(text.split())
+    assert f"start from is {c.grid.describe(c.worst_state)}" in flowing
+    assert f"dearest single decision costs {c.local_loss.max():.4g}" in flowing
     assert max(len(line) for line in text.splitlines()) <= 88
     shares = [float(line.split(" %")[0]) for line in text.splitlines() if line.startswith("  ")]
     assert sum(shares) == pytest.approx(100, abs=0.3)

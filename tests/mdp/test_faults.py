@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from tessella.errors import ModelError
-from tessella.grid import StateGrid
+from tessella.grid import TAKEN, StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
@@ -679,4 +679,64 @@ def test_an_error_keeps_its_parts_when_it_travels():
         "stands 2 times",
         1,
         1,
+    )
+
+
+def test_actions_may_come_one_at_a_time():
+    P, r = fair()
+    stages = [Pay(lambda stock, order: stock + order)]
+    step = lambda stock: ({"stock": stock}, stock)  # noqa: E731
+    rows, paid = P[CHOICES, STATES], r[STATES, CHOICES]
+    for build in (
+        lambda a: MDP.staged(GRID, a, 0.9, stages, action_name="order"),
+        lambda a: MDP.from_step(step, GRID, a, 0.9, action_name="order"),
+        lambda a: MDP.from_arrays(P, r, 0.9, grid=GRID, actions=a),
+        lambda a: MDP.from_pairs(STATES, CHOICES, rows, paid, 0.9, grid=GRID, actions=a),
+    ):
+        assert build(iter(ORDERS)).actions == ORDERS
+        assert build(iter(ORDERS)).fingerprint == build(ORDERS).fingerprint
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_the_action_cannot_have_the_name_of_what_a_solution_holds(name):
+    assert message(MDP.staged, GRID, ORDERS, 0.9, [Pay(lambda stock: stock)], action_name=name) == (
+        f"the action cannot be called {name!r}: a solution holds {', '.join(TAKEN)}"
+    )
+
+
+def test_a_function_that_fails_is_named_with_its_own_error():
+    def branches(stock):
+        return 1 if stock > 0 else 0
+
+    def everything(**names):
+        return {}["nothing"]
+
+    text = message(MDP.staged, GRID, ORDERS, 0.9, [Pay(branches)])
+    assert text.startswith("the reward of a Pay stage failed: ValueError: The truth value of")
+    assert text.endswith("; functions must work elementwise on arrays")
+    with pytest.raises(ModelError) as caught:
+        MDP.staged(GRID, ORDERS, 0.9, [Pay(everything)])
+    assert str(caught.value) == (
+        "the reward of a Pay stage failed: KeyError: 'nothing'; "
+        "functions must work elementwise on arrays"
+    )
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_an_error_of_the_model_comes_through_as_it_is():
+    def refuses(stock):
+        raise ModelError("stock must be counted in boxes")
+
+    assert (
+        message(MDP.staged, GRID, ORDERS, 0.9, [Pay(refuses)]) == "stock must be counted in boxes"
+    )
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("edge", ["clip", "reflect", "error"])
+def test_a_shift_by_no_finite_amount_is_refused(value, edge):
+    shift = Shift("stock", Noise("demand", [0.0, value], [0.5, 0.5]), edge=edge)
+    assert message(MDP.staged, GRID, ORDERS, 0.9, [shift]) == (
+        "the shift of stock by demand must be by whole grid steps; "
+        f"demand={value} moves by {value} where neighbours are 1 apart (1 of 2 amounts)"
     )

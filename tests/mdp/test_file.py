@@ -118,3 +118,12 @@ def test_a_file_of_another_format_or_version_is_refused(tmp_path):
         pass
     with pytest.raises(ModelError, match="got None, version None"):
         MDP.load(tmp_path / "other.nc")
+
+
+def test_a_file_that_is_no_model_is_refused_and_a_missing_one_is_missing(tmp_path):
+    junk = tmp_path / "junk.nc"
+    junk.write_bytes(b"not a model at all")
+    with pytest.raises(ModelError, match=r"junk\.nc cannot be read as a saved model"):
+        MDP.load(junk)
+    with pytest.raises(FileNotFoundError):
+        MDP.load(tmp_path / "nowhere.nc")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tessella.errors import ModelError
+from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.operations import draw
 from tessella.mdp.policy import Policy
@@ -108,3 +109,36 @@ def test_a_policy_gives_grid_points_their_action_and_others_that_of_the_nearest(
 def test_a_model_says_what_it_is():
     assert repr(drift()) == "MDP(x 4; 2 actions, discount 0.5, staged)"
     assert drift().describe(2, 1) == "x=2, action=go"
+
+
+def test_a_policy_is_taken_as_it_is():
+    mdp = drift()
+    ruled = Policy(mdp.grid, mdp.actions, [0, 1, 1, 0], rule=lambda p: p[:, 0] > 1, name="mine")  # type: ignore[arg-type]
+    assert mdp.policy(ruled) is ruled
+    renamed = mdp.policy(ruled, name="yours")
+    assert (renamed.name, renamed.rule) == ("yours", ruled.rule)
+    assert simulate(mdp, ruled, 2, 0, start=0).actions.tolist() == [[0, 1]]
+
+
+def test_a_policy_of_another_model_is_refused():
+    mdp = drift()
+    other = Policy(StateGrid(x=range(1, 5)), mdp.actions, np.zeros(4, dtype=np.int32))
+    swapped = Policy(mdp.grid, ("go", "wait"), np.zeros(4, dtype=np.int32))
+    for use in (mdp.policy, lambda policy: simulate(mdp, policy, 1, 0)):
+        with pytest.raises(ModelError, match=r"the policy is for StateGrid\(x: 1\.\.4; 4 states\)"):
+            use(other)
+        with pytest.raises(ModelError, match=r"the policy has actions \('go', 'wait'\), the model"):
+            use(swapped)
+
+
+def test_a_policy_of_this_grid_must_be_feasible_too():
+    mdp = MDP.staged(
+        {"x": [0, 1]}, (0, 1), 0.5, [Pay(lambda x: x)], feasible=lambda action: action < 1
+    )
+    with pytest.raises(ModelError, match="a policy must take feasible actions; x=0, action=1"):
+        mdp.policy(Policy(mdp.grid, mdp.actions, np.array([1, 0], dtype=np.int32)))
+
+
+def test_randomness_must_be_given():
+    with pytest.raises(ModelError, match="rng must be a generator or an integer seed; got None"):
+        simulate(drift(), [0] * 4, 1, None)  # type: ignore[arg-type]

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tessella.errors import ModelError
+from tessella.errors import ModelError, shown
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift, truncated_poisson
+from tessella.solve.solve import solve
 
 
 def rows(grid, stages, actions=(0,), **options):
@@ -245,3 +246,70 @@ def test_step_functions_and_stages_tell_the_same_story():
     dense, wide = stepped.to_arrays(), told.to_arrays()
     np.testing.assert_allclose(wide.transition[:, kept][:, :, kept], dense.transition, atol=1e-15)
     np.testing.assert_allclose(wide.reward[kept], dense.reward, rtol=1e-14)
+
+
+@pytest.mark.parametrize("far", [1e18, 1e19, 1e300])
+def test_a_shift_by_far_more_than_the_axis_stops_at_its_end(far):
+    noise = Noise("w", [-far, far], [0.25, 0.75])
+    P = rows({"x": range(4)}, [Shift("x", noise)])[0]
+    assert P.tolist() == [[0.25, 0, 0, 0.75]] * 4
+    mirrored = rows({"x": range(4)}, [Shift("x", Noise("w", [far], [1.0]), edge="reflect")])[0]
+    where = [abs((x + int(far) + 3) % 6 - 3) for x in range(4)]
+    assert mirrored.argmax(axis=1).tolist() == where
+    with pytest.raises(ModelError) as caught:
+        rows({"x": range(4)}, [Shift("x", noise, edge="error")])
+    assert caught.value.value == f"moves by {shown(-far)}"
+
+
+@pytest.mark.parametrize("penalty", [1e12, 1e300])
+@pytest.mark.parametrize("stage", ["pay", "decide", "shift"])
+def test_what_an_infeasible_action_would_pay_does_not_matter(penalty, stage):
+    def model(paid):
+        def pays(stock, order):
+            return np.where(stock + order <= 4, 1.0 * stock - order, paid)
+
+        def noisy(stock, order, demand):
+            return pays(stock, order) * (1 + demand)
+
+        own = {stage: noisy if stage == "shift" else pays}
+        demand = Shift(
+            "stock",
+            Noise("demand", [0, 1], [0.5, 0.5]),
+            by=lambda demand: -demand,
+            pays=own.get("shift"),
+        )
+        order = Decide(
+            "stock",
+            to=lambda stock, order: np.minimum(stock + order, 4),
+            pays=own.get("decide"),
+        )
+        pay = [Pay(own["pay"])] if stage == "pay" else []
+        stages = [demand, order] if stage == "shift" else [*pay, order, demand]
+        return MDP.staged(
+            {"stock": range(5)},
+            (0, 1, 2),
+            0.9,
+            stages,
+            feasible=lambda stock, order: stock + order <= 4,
+            action_name="order",
+        )
+
+    fined, forbidden = model(-penalty), model(-np.inf)
+    assert fined.fingerprint == forbidden.fingerprint
+    assert fined.dynamics.reward_scale <= 8
+    mine, theirs = solve(fined), solve(forbidden)
+    assert mine.error_bound == theirs.error_bound < 1e-6
+    np.testing.assert_array_equal(mine.value, theirs.value)
+    np.testing.assert_array_equal(mine.policy.table, theirs.policy.table)
+
+
+def test_a_reward_that_a_feasible_pair_shares_is_kept():
+    """The reward is by stock alone, and every stock has a feasible action."""
+    mdp = MDP.staged(
+        {"stock": range(3)},
+        (0, 1),
+        0.9,
+        [Pay(lambda stock: 10.0 * stock)],
+        feasible=lambda stock, action: (action == 0) | (stock == 0),
+    )
+    assert mdp.reward[:, 0].tolist() == [0, 10, 20]

@@ -15,6 +15,7 @@ from tessella.grid import StateGrid
 from tessella.plot import (
     boundary_lines,
     error_map,
+    margin_error,
     margin_map,
     policy_map,
     small_multiples,
@@ -162,6 +163,19 @@ def test_a_value_map_shows_the_value_with_a_bar(figure):
     rendered(figure)
 
 
+@pytest.mark.parametrize("shape", [(1, 4), (5, 1), (1, 1)])
+def test_a_value_map_one_state_wide_has_no_contours(figure, shape):
+    value = np.arange(float(np.prod(shape))).reshape(shape)
+    grid = StateGrid(x=range(shape[0]), y=range(shape[1]))
+    axes = value_map(
+        figure.subplots(), SimpleNamespace(mdp=SimpleNamespace(grid=grid), value=value)
+    )
+    np.testing.assert_array_equal(axes.images[0].get_array(), value.T)
+    assert len(axes.collections) == 0
+    assert [a.get_ylabel() for a in figure.axes] == ["y", "value"]
+    rendered(figure)
+
+
 def test_a_value_on_one_axis_is_a_curve(figure):
     solution = SimpleNamespace(mdp=SimpleNamespace(grid=StateGrid(x=[2, 4, 6])), value=np.ones(3))
     axes = value_map(figure.subplots(), solution)
@@ -187,6 +201,18 @@ def test_margins_that_are_all_ties_or_all_infinite_can_be_drawn(figure, tile, ma
 def test_a_margin_map_needs_margins(figure, tile):
     with pytest.raises(ModelError, match="margins"):
         margin_map(figure.subplots(), tile(STEPS))
+
+
+def test_margin_error_is_a_curve_over_the_margins_that_occur(figure):
+    curve = SimpleNamespace(
+        states=np.array([3, 0, 5]),
+        margins=np.array([0.1, 1.0, 10.0]),
+        rate=np.array([0.5, np.nan, 0.25]),
+        name="ours",
+    )
+    axes = margin_error(figure.subplots(), curve)
+    np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[0.1, 0.5], [10.0, 0.25]])
+    rendered(figure)
 
 
 def test_the_boundary_can_be_drawn_alone_in_any_style(figure, tile):

@@ -19,11 +19,12 @@ METHODS = [
 def test_five_methods_agree_within_their_bounds_and_on_every_decided_action(label):
     mdp = ts.benchmark(label)
     by_program = ts.solve(mdp, ts.LinearProgramming(1e-9))
+    assert by_program.sweeps == 1  # the program's own answer: looked at, not improved
     assert by_program.error_bound <= 1e-9
     for method in METHODS:
         solution = ts.solve(mdp, method)
         assert solution.converged
-        assert solution.error_bound <= 1.01e-9
+        assert solution.error_bound <= 1e-9
         apart = np.abs(solution.value - by_program.value).max()
         assert apart <= solution.error_bound + by_program.error_bound
         both = solution.decided & by_program.decided

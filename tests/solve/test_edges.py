@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from support.models import random_model
 
 import tessella as ts
@@ -39,6 +40,72 @@ def test_a_long_deterministic_cycle_near_discount_one_is_solved():
     solution = ts.solve(ts.MDP.from_arrays(cycle, reward, g))
     exact = g ** ((n - np.arange(n)) % n) / (1 - g**n)
     assert np.abs(solution.value - exact).max() <= solution.error_bound + 1e-10
+
+
+def test_a_cycle_of_3000_states_at_0_999999_ends_in_an_answer():
+    """27 million sweeps would be needed; a stalled tabular model is factorised instead."""
+    n, g = 3000, 0.999999
+    cycle = sp.csr_array((np.ones(n), (np.arange(n), (np.arange(n) + 1) % n)))
+    reward = np.zeros((n, 1))
+    reward[0] = 1.0
+    mdp = ts.MDP.from_arrays([cycle], reward, g)
+    solution = ts.solve(mdp)
+    exact = g ** ((n - np.arange(n)) % n) / -np.expm1(n * np.log(g))
+    assert np.abs(solution.value - exact).max() <= solution.error_bound + 1e-9
+    assert ts.occupancy(mdp, solution.policy).share == pytest.approx(1 / n, abs=1e-9)
+
+
+def test_a_loose_bound_still_gives_the_greedy_policy():
+    mdp = ts.benchmark("INV-Mix")
+    optimum = ts.solve(mdp)
+    early = ts.solve(mdp, ts.ValueIteration(max_sweeps=20), partial=True)
+    assert not early.decided.all()
+    assert np.array_equal(early.policy.table, early.q.argmax(axis=-1))
+    loose = ts.solve(mdp, tol=1.0)
+    lost = optimum.value - ts.evaluate(mdp, loose.policy).value
+    assert lost.max() < 1e-6
+
+
+def test_a_linear_program_that_answers_wrongly_is_found_out(monkeypatch):
+    def wrong(self, mdp):
+        return np.random.default_rng(0).normal(size=mdp.n_states)
+
+    monkeypatch.setattr(ts.LinearProgramming, "optimum", wrong)
+    with pytest.raises(ts.NotConverged, match="linear program's answer is only known within"):
+        ts.solve(ts.benchmark("QUE-Mix"), ts.LinearProgramming(1e-9))
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("vi", "method must be a method object"),
+        (ts.ValueIteration, "method must be a method object"),
+        (ts.ValueIteration(max_sweeps=0), "max_sweeps must be a whole number"),
+        (ts.ModifiedPolicyIteration(partial_sweeps=-3), "partial_sweeps must not be negative"),
+        (ts.InexactPolicyIteration(forcing=2.0), "forcing must lie in"),
+        (ts.ValueIteration(tol="x"), "tol must be a positive number"),
+    ],
+)
+def test_a_senseless_method_is_refused(method, message):
+    with pytest.raises(ts.ModelError, match=message):
+        ts.solve(ts.benchmark("QUE-Mix"), method)
+
+
+@pytest.mark.parametrize("start", [np.nan, np.inf])
+def test_a_start_that_is_not_finite_is_refused(start):
+    mdp = ts.benchmark("QUE-Mix")
+    policy = np.zeros(mdp.grid.shape, int)
+    with pytest.raises(ts.ModelError, match="a start must hold finite values"):
+        ts.evaluate(mdp, policy, start=np.full(mdp.grid.shape, start))
+
+
+def test_a_far_off_start_is_no_excuse_for_a_wide_bound():
+    mdp = ts.benchmark("QUE-Mix")
+    policy = np.zeros(mdp.grid.shape, int)
+    near = ts.evaluate(mdp, policy)
+    far = ts.evaluate(mdp, policy, start=np.full(mdp.grid.shape, 1e20))
+    assert far.error_bound <= 1e-9
+    assert np.abs(far.value - near.value).max() <= far.error_bound + near.error_bound
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.__name__)

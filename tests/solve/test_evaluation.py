@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from support.models import random_model
 
 import tessella as ts
@@ -91,3 +92,15 @@ def test_evaluating_an_infeasible_policy_names_the_place():
         ts.ModelError, match=r"state=1, action=go is not feasible \(1 of 2 states\)"
     ):
         ts.evaluate(mdp, [0, 1])
+
+
+def test_the_occupancy_bound_covers_a_state_into_which_everything_flows():
+    """10^5 states all go to state 0: the adjoint adds 10^5 numbers; exactly (1-g)/n + g there."""
+    n, g = 100_000, 0.5
+    column = sp.csr_array((np.ones(n), (np.arange(n), np.zeros(n, int))), shape=(n, n))
+    mdp = ts.MDP.from_arrays([column], np.zeros(n), g)
+    found = ts.occupancy(mdp, np.zeros(n, int))
+    exact = np.full(n, (1 - g) / n)
+    exact[0] += g
+    assert np.abs(found.share - exact).sum() <= found.error_bound
+    assert found.error_bound < 1e-9

@@ -1,5 +1,7 @@
 """Differences between two policies that can be counted on the page."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tessella.errors import ModelError
-from tessella.tessellation import compare
+from tessella.mdp import MDP
+from tessella.solve.occupancy import occupancy
+from tessella.tessellation import compare, tessellate
 
 PAIRS = hnp.array_shapes(min_dims=1, max_dims=3, max_side=5).flatmap(
     lambda shape: st.tuples(*[hnp.arrays(np.int64, shape, elements=st.integers(0, 2))] * 2)
@@ -42,6 +46,19 @@ def test_an_occupancy_weighs_states_and_faces(tile):
     assert found.displacement == pytest.approx(weights @ [1, 1, 2] / weights.sum())
     assert found.worst_displacement == 2
     assert compare(a, b, np.array([1, 1, 0, 1, 1, 0.0])).disagreement == 0
+
+
+def test_an_occupancy_may_be_the_one_that_was_computed():
+    # From x the action leads to state x + act, at most 2: every path ends in state 2 or stays.
+    transition = np.zeros((2, 3, 3))
+    for act in (0, 1):
+        transition[act, range(3), np.minimum(np.arange(3) + act, 2)] = 1
+    mdp = MDP.from_arrays(transition, np.zeros((3, 2)), 0.5)
+    visits = occupancy(mdp, np.array([1, 0, 0]))
+    a, b = tessellate(mdp, np.array([0, 0, 1])), tessellate(mdp, np.array([1, 0, 1]))
+    # Uniform start; state 0 is left at once, so only its first half counts.
+    assert compare(a, b, visits).disagreement == pytest.approx(0.5 / 3)
+    assert compare(a, b, visits).disagreement == compare(a, b, visits.share).disagreement
 
 
 def test_a_boundary_that_vanished_is_infinitely_far(tile):
@@ -99,3 +116,10 @@ def test_policies_on_different_grids_or_actions_are_refused(tile):
         compare(tile([0, 1]), tile([0, 1, 1]))
     with pytest.raises(ModelError, match="same actions"):
         compare(tile([0, 1]), tile([0, 1], ("a", "b")))
+
+
+def test_what_is_not_a_tessellation_is_refused_with_the_way_to_make_one(tile):
+    solution = SimpleNamespace(policy=None)
+    for pair in ((solution, solution), (tile([0, 1]), np.array([0, 1]))):
+        with pytest.raises(ModelError, match=r"tessellate\(\.\.\.\) makes; \w+ is a \w+"):
+            compare(*pair)

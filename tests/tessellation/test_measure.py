@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
-from tessella.tessellation import measure, trim
+from tessella.tessellation import measure, section, trim
 from tessella.tessellation.tessellate import build
 
 MAPS = hnp.arrays(
@@ -146,6 +146,31 @@ def test_a_rim_leaves_out_the_layer_made_by_truncation(tile):
 def test_a_rim_that_leaves_nothing_is_refused(tile, rim):
     with pytest.raises(ModelError, match="leave a part of each axis"):
         measure(tile(np.zeros((5, 4), int)), rim=rim)
+
+
+@pytest.mark.parametrize("rim", [1.0, "1", {"x": [1, 2]}, {"x": (1,)}, {"x": (1, 0.5)}])
+def test_a_rim_that_is_not_made_of_whole_numbers_is_refused(tile, rim):
+    with pytest.raises(ModelError, match="whole number, or a pair of them"):
+        measure(tile(np.zeros((5, 4), int)), rim=rim)
+
+
+def test_a_rim_may_count_in_integers_of_any_width(tile):
+    whole = tile(np.zeros((5, 4), int))
+    assert trim(whole, {"x": (np.int8(0), np.uint8(1))}).grid.shape == (4, 4)
+
+
+def test_a_section_finds_a_value_that_misses_the_axis_by_rounding(tile):
+    t = tile([[0, 1], [1, 1], [0, 0]], axes={"load": [0.1, 0.2, 0.3], "y": [0, 1]})
+    part = section(t, load=0.1 + 0.2)
+    np.testing.assert_array_equal(part.table, [0, 0])
+    assert part.name == "load = 0.3"
+
+
+@pytest.mark.parametrize("value", [0.25, "0.3", None, np.nan, [0.1, 0.2]])
+def test_a_section_off_the_grid_is_refused(tile, value):
+    t = tile([[0, 1], [1, 1], [0, 0]], axes={"load": [0.1, 0.2, 0.3], "y": [0, 1]})
+    with pytest.raises(ModelError, match="is not on the grid"):
+        section(t, load=value)
 
 
 def test_a_margin_profile_counts_equal_margins_and_no_state_without_an_alternative():

@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from tessella.errors import ModelError
 from tessella.tessellation import (
+    LinearIndex,
     base_stock,
     connected,
     convex,
@@ -70,6 +71,11 @@ def test_the_monotone_test_finds_a_planted_violation_and_names_it(inventory, rul
         "order falls in stock: fails in 1 place; "
         "order=4 at stock=13, regime=2 but order=12 at stock=14, regime=2"
     )
+
+
+def test_a_direction_that_does_not_exist_is_refused(rule):
+    with pytest.raises(ModelError, match="rises or falls; direction is 'up'"):
+        monotone(rule, "stock", "up")  # type: ignore[arg-type]
 
 
 def test_numbers_are_compared_by_size_and_names_by_their_place(tile):
@@ -155,6 +161,35 @@ def test_base_stock_holds_exactly_when_some_level_reproduces_each_line(inventory
     assert bool(found) == (not found.level.empty.any())
 
 
+def test_on_one_axis_the_whole_grid_is_the_only_line(tile):
+    table = order_up_to([10], range(20), ORDERS)[:, 0]
+    found = base_stock(tile(table, ORDERS), "x")
+    assert found
+    assert found.level.above.shape == found.level.at_most.shape == ()
+    assert (found.level.above, found.level.at_most) == (9, 10)
+    assert reorder_point(tile(table, ORDERS), "x").point.above == 9
+    assert "(s, S) in x" in examine(tile(table, ORDERS)).holds
+    table[0] = 1  # as above: order 4 at 0 wants S <= 4, order 12 at 1 wants S > 9
+    np.testing.assert_array_equal(base_stock(tile(table, ORDERS), "x").violations, [[1, 0]])
+    np.testing.assert_array_equal(reorder_point(tile(table, ORDERS), "x").violations, [[1, 0]])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_on_three_axes_each_line_along_the_stock_axis_has_its_own_level(tile, axis):
+    levels = np.array([[3, 10], [17, 5], [8, 12]])
+    lines = order_up_to(levels.ravel(), range(20), ORDERS).reshape(20, 3, 2)
+    found = base_stock(tile(np.moveaxis(lines, 0, axis), ORDERS), "xyz"[axis])
+    assert found
+    np.testing.assert_array_equal(found.level.at_most, levels)
+    lines[0, 2, 1] = 1  # level 12: order 12 at stock 0, where 4 clashes with order 12 at stock 3
+    t = tile(np.moveaxis(lines, 0, axis), ORDERS)
+    broken = base_stock(t, "xyz"[axis])
+    np.testing.assert_array_equal(np.argwhere(broken.level.empty), [[2, 1]])
+    spots = [np.insert([2, 1], axis, stock) for stock in (3, 0)]
+    states = [[np.ravel_multi_index(tuple(spot), t.grid.shape) for spot in spots]]
+    np.testing.assert_array_equal(broken.violations, states)
+
+
 def test_ordering_questions_need_numbers(tile):
     with pytest.raises(ModelError, match="needs numbers"):
         base_stock(tile([0, 1], ("no", "yes")), "x")
@@ -206,6 +241,21 @@ def test_a_linear_index_reproduces_the_policy_it_claims_to_order(tile):
     np.testing.assert_array_equal(found.order[steps], t.table.ravel())
     assert found.formula.startswith("1 x - 0.")
     assert found.describe().endswith(f"holds; index {found.formula}")
+
+
+@pytest.mark.parametrize(
+    ("index", "formula"),
+    [
+        ([1e-12, -1.0], "- 1 y + 1e-12 x"),
+        ([-3e-9, 2.0], "1 y - 1.5e-09 x"),
+        ([4.0, -0.0], "1 x + 0 y"),
+        ([0.0, 0.0], "0 x + 0 y"),
+    ],
+)
+def test_an_index_in_words_keeps_its_exponents(tile, index, formula):
+    t = tile([[0, 1], [0, 1]])
+    found = LinearIndex(t, np.empty((0, 2), int), np.arange(2), np.array(index), np.zeros(1))
+    assert found.formula == formula
 
 
 def test_scores_can_separate_what_one_index_cannot(tile):

@@ -44,6 +44,7 @@ class SinglePrecision:
     max_products: int = 100
 
     safeguarded = True
+    krylov = True
 
     def refine(self, program, model, state):
         residual = state.backup - state.value
@@ -63,7 +64,7 @@ def flow(
     """(grid) occupancy, and a bound on the sum of its errors."""
     engine = Engine(mdp, None)
     factor = 1 / (1 - mdp.discount * mdp.dynamics.mass.high)
-    floor = float(np.finfo(float).eps * (mdp.dynamics.terms + 8) * factor)
+    floor = float(np.finfo(float).eps * (mdp.dynamics.adjoint_terms + 8) * factor)
     policy, source = jnp.asarray(table), jnp.asarray((1 - mdp.discount) * start)
     d, last = jnp.asarray(start), np.inf
     for _ in range(1_000):

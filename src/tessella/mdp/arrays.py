@@ -19,7 +19,7 @@ from tessella.grid import StateGrid
 from tessella.mdp.checks import as_numbers, shape_of
 from tessella.mdp.model import MDP, Feasible, Layout
 from tessella.mdp.pairs import Pairs, check_rewards, check_rows, refuse_repeats, tabular_model
-from tessella.mdp.scope import Scope, feasible_mask, make_scope
+from tessella.mdp.scope import Scope, feasible_mask, listed, make_scope
 from tessella.mdp.tabular import Outcomes
 
 
@@ -81,6 +81,7 @@ def from_pairs(
             "",
             f"got {len(s)}, {len(a)} and {n_rows}",
         )
+    actions = None if actions is None else listed(actions)
     n_actions = len(actions) if actions is not None else max(int(a.max()) + 1, 1)
     scope = _scope(grid, actions, action_name, n_states, n_actions)
     _refuse_outside(s, n_states, "state")

@@ -107,7 +107,10 @@ def rewards(
         lambda p: f"pays {array[p]}",
         "rewards",
     )
-    return np.where(wrong, 0.0, array) if wrong.any() else array
+    unread = wrong
+    if scope.allowed is not None:  # a penalty that cannot occur would coarsen every error bound
+        unread = wrong | ~read_at(scope, np.ones(array.shape, dtype=bool))
+    return np.where(unread, 0.0, array) if unread.any() else array
 
 
 def probabilities(scope: Scope, result: ArrayLike, count: int, what: str) -> NDArray[np.float64]:

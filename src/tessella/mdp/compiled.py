@@ -81,13 +81,14 @@ def _shift(scope: Scope, stage: Shift) -> Compiled:
     steps = _steps(scope, stage, axis, law, what)
     if stage.edge == "error":
         _refuse_leaving(scope, axis, steps, law, what)
-    operation = op.shifts(scope.grid.shape, axis, steps, np.moveaxis(law.probs, -1, 1), stage.edge)
+    whole = _within(steps, scope.grid.shape[axis], stage.edge)
+    operation = op.shifts(scope.grid.shape, axis, whole, np.moveaxis(law.probs, -1, 1), stage.edge)
     reward = _reward(scope, stage.pays, f"the reward of {what}", law)
     return Compiled(operation, reward, stage.pays, law.named)
 
 
-def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArray[np.int64]:
-    """(A | 1, K) how many grid steps each noise value moves."""
+def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArray[np.float64]:
+    """(A | 1, K) how many grid steps each noise value moves, a whole number of any size."""
     if stage.edge not in ("clip", "reflect", "error"):
         raise ModelError(
             f"{what}: edge must be 'clip', 'reflect' or 'error'", "", f"got {stage.edge!r}"
@@ -101,16 +102,25 @@ def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArra
     amounts = scope.ranked(amounts, f"{what}: its amount", count)
     if amounts.size > len(amounts) * count:
         raise ModelError(f"{what}: its amount may depend on the action and the noise only")
-    steps = amounts / gap
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = amounts / gap
+        odd = ~(np.abs(steps - np.rint(steps)) <= 1e-9)  # not a number where infinite
     checks.refuse(
         f"{what} must be by whole grid steps",
-        ~(np.abs(steps - np.rint(steps)) <= 1e-9),
+        odd,
         lambda p: scope.describe(p, amounts.shape, law.named),
         lambda p: f"moves by {shown(amounts[p])} where neighbours are {shown(abs(gap))} apart",
         "amounts",
     )
-    whole = np.rint(steps).astype(np.int64).reshape(len(steps), -1)
+    whole = np.rint(steps).reshape(len(steps), -1)
     return np.broadcast_to(whole, (len(whole), count))
+
+
+def _within(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:
+    """Steps to the same places of an axis of length n, few enough to be integers."""
+    if edge == "reflect":  # turning back at both ends repeats after a whole round
+        return np.fmod(steps, max(2 * (n - 1), 1)).astype(np.int64)
+    return np.clip(steps, -n, n).astype(np.int64)
 
 
 def _gap(numbers: NDArray, what: str) -> float:
@@ -125,7 +135,7 @@ def _gap(numbers: NDArray, what: str) -> float:
     return float(gap)
 
 
-def _refuse_leaving(scope: Scope, axis: int, steps: NDArray[np.int64], law: Law, what: str) -> None:
+def _refuse_leaving(scope: Scope, axis: int, steps: NDArray, law: Law, what: str) -> None:
     d, n = scope.grid.ndim, scope.grid.shape[axis]
     lengths = [1] * (d + 2)
     lengths[axis + 1] = n

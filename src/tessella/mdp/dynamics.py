@@ -91,6 +91,11 @@ class Dynamics(ABC):
 
     @property
     @abstractmethod
+    def adjoint_terms(self) -> int:
+        """The same for the adjoint, where what flows into one state is added up."""
+
+    @property
+    @abstractmethod
     def reward_scale(self) -> float:
         """An upper bound on the size of any reward, and of any partial sum of stage rewards."""
 

@@ -55,7 +55,7 @@ def save(mdp: MDP, path: str | Path) -> None:
 
 def load(path: str | Path) -> MDP:
     """A model that ``save`` wrote, checked like any other."""
-    with netCDF4.Dataset(str(path), "r") as file:
+    with _opened(path) as file:
         file.set_auto_mask(False)
         about = {key: file.getncattr(key) for key in file.ncattrs()}
         if about.get("format") != FORMAT or about.get("version") != VERSION:
@@ -87,6 +87,15 @@ def load(path: str | Path) -> MDP:
     if mdp.fingerprint != about["content"]:
         raise ModelError(f"the arrays of {Path(path).name} are not those that were saved")
     return mdp
+
+
+def _opened(path: str | Path) -> netCDF4.Dataset:
+    try:
+        return netCDF4.Dataset(str(path), "r")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read as a saved model: {error}") from error
 
 
 def tabular(mdp: MDP) -> MDP:

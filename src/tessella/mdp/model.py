@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid
 from tessella.mdp.dynamics import Dynamics
-from tessella.mdp.policy import Policy, checked_actions
+from tessella.mdp.policy import Policy, refuse_other
 from tessella.mdp.scope import Scope, feasible_mask, make_scope, refuse_stuck
 from tessella.mdp.staged import Staged
 from tessella.mdp.stages import Noise, Stage
@@ -238,11 +238,19 @@ class MDP:
             return np.ones((self.n_states, self.n_actions), dtype=bool)
         return self.feasible
 
-    def policy(self, table: ArrayLike, name: str = "") -> Policy:
-        """``table`` of action indices as a policy of this model; it must be feasible."""
-        actions = checked_actions(table, self.grid, self.actions)
-        self.check_feasible(actions)
-        return Policy(self.grid, self.actions, actions, name=name)
+    def policy(self, table: Policy | ArrayLike, name: str = "") -> Policy:
+        """``table`` of action indices as a policy of this model; it must be feasible.
+
+        A policy is taken as it is, with its own name unless another is given; one of another grid
+        or of other actions is refused.
+        """
+        if isinstance(table, Policy):
+            refuse_other(table, self.grid, self.actions)
+            policy = replace(table, name=name) if name else table
+        else:
+            policy = Policy(self.grid, self.actions, table, name=name)  # type: ignore[arg-type]
+        self.check_feasible(policy.table)
+        return policy
 
     def check_feasible(self, table: NDArray) -> None:
         """Refuse a policy that takes an infeasible action."""

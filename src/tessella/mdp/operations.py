@@ -47,7 +47,13 @@ class Operation(ABC):
 
     @property
     @abstractmethod
-    def terms(self) -> int: ...
+    def terms(self) -> int:
+        """Most numbers added up in one entry of the expectation."""
+
+    @property
+    @abstractmethod
+    def adjoint_terms(self) -> int:
+        """Most numbers added up in one entry of its adjoint."""
 
     @abstractmethod
     def sample(
@@ -97,6 +103,10 @@ class Slices(Operation):
     def terms(self) -> int:
         return self.offsets.shape[1]
 
+    @property
+    def adjoint_terms(self) -> int:
+        return 2 * self.offsets.shape[1] + len(self.pad)
+
     def sample(self, states, actions, rng):
         where = np.unravel_index(states, self.shape)
         k = draw(_rows(self.probs, actions, where), rng)
@@ -134,6 +144,10 @@ class Gather(Operation):
     @property
     def terms(self) -> int:
         return 0
+
+    @property
+    def adjoint_terms(self) -> int:
+        return self.shape[self.axis]
 
     def sample(self, states, actions, rng):
         where = list(np.unravel_index(states, self.shape))
@@ -183,6 +197,10 @@ class Matrix(Operation):
     def terms(self) -> int:
         return self.matrix.shape[-1]
 
+    @property
+    def adjoint_terms(self) -> int:
+        return self.matrix.shape[-1]
+
     def sample(self, states, actions, rng):
         where = list(np.unravel_index(states, self.shape))
         matrix, own = self.matrix, where[self.axis]
@@ -229,6 +247,10 @@ class Scatter(Operation):
     def terms(self) -> int:
         return self.target.shape[1]
 
+    @property
+    def adjoint_terms(self) -> int:
+        return self.target.shape[1] + int(np.bincount(self.target.ravel()).max())
+
     def sample(self, states, actions, rng):
         where = np.unravel_index(states, self.shape)
         k = draw(_rows(self.probs, actions, where), rng)
@@ -257,6 +279,10 @@ class Stay(Operation):
 
     @property
     def terms(self) -> int:
+        return 0
+
+    @property
+    def adjoint_terms(self) -> int:
         return 0
 
     def sample(self, states, actions, rng):

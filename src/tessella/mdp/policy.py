@@ -52,6 +52,14 @@ class Policy:
         return f"Policy({name}{self.grid.size:,} states, {len(self.actions)} actions)"
 
 
+def refuse_other(policy: Policy, grid: StateGrid, actions: tuple) -> None:
+    """Refuse a policy of another grid or of other actions, which could pass for one of these."""
+    if policy.grid != grid:
+        raise ModelError(f"the policy is for {policy.grid}, the model has {grid}")
+    if tuple(policy.actions) != tuple(actions):
+        raise ModelError(f"the policy has actions {policy.actions}, the model {actions}")
+
+
 def checked_actions(table: ArrayLike, grid: StateGrid, actions: tuple) -> NDArray[np.int32]:
     """``table`` as a grid-shaped array of action indices, or an error that says why not."""
     array = np.asarray(table)

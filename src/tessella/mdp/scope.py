@@ -8,7 +8,7 @@ depends on little stays small.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, shown
-from tessella.grid import StateGrid, plain_values
+from tessella.grid import StateGrid, plain_values, refuse_taken
 
 NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
 
@@ -85,10 +85,11 @@ class Scope:
 
 
 def make_scope(
-    grid: StateGrid | Mapping[str, Sequence], actions: Sequence, action_name: str
+    grid: StateGrid | Mapping[str, Sequence], actions: Iterable, action_name: str
 ) -> Scope:
     """What a model's functions may name, checked."""
     grid = grid if isinstance(grid, StateGrid) else StateGrid(grid)
+    actions = listed(actions)
     values = plain_values(actions, "actions")
     if not values.size:
         raise ModelError("a model needs at least one action")
@@ -104,7 +105,15 @@ def make_scope(
         )
     if action_name in grid.axes:
         raise ModelError(f"the action cannot be called {action_name!r}: an axis is")
+    refuse_taken(action_name, "the action")
     return Scope(grid, named, action_name)
+
+
+def listed(actions: Iterable) -> Sequence:
+    """``actions`` as a tuple, since an iterator is empty the second time; others are left alone."""
+    if isinstance(actions, str) or not isinstance(actions, Iterable):
+        return actions
+    return tuple(actions)
 
 
 def call(function: Callable, names: Mapping[str, NDArray], what: str) -> Any:
@@ -113,13 +122,21 @@ def call(function: Callable, names: Mapping[str, NDArray], what: str) -> Any:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
         raise ModelError(f"{what} must be a function of named coordinates; {error}") from None
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return function(**names)
     wanted = [p.name for p in parameters if p.name in names or p.default is p.empty]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        wanted = list(names)
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise ModelError(f"{what} asks for {unknown[0]!r}; it may name {', '.join(names)}")
-    return function(**{name: names[name] for name in wanted})
+    try:
+        return function(**{name: names[name] for name in wanted})
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"{what} failed: {type(error).__name__}: {error}; "
+            "functions must work elementwise on arrays"
+        ) from error
 
 
 def feasible_mask(

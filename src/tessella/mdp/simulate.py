@@ -48,8 +48,10 @@ def simulate(
     """
     if periods < 1 or paths < 1:
         raise ModelError("periods and paths must be at least 1", "", f"got {periods} and {paths}")
+    if rng is None:
+        raise ModelError("rng must be a generator or an integer seed", "", "got None")
     rng = np.random.default_rng(rng)
-    table = mdp.policy(policy.table if isinstance(policy, Policy) else policy).table.ravel()
+    table = mdp.policy(policy).table.ravel()
     states = np.empty((paths, periods + 1), dtype=np.int64)
     actions = np.full((paths, periods), -1, dtype=np.int64)
     rewards = np.zeros((paths, periods))

@@ -72,6 +72,10 @@ class Staged(Dynamics):
         return sum(stage.operation.terms + 2 for stage in self.stages)
 
     @property
+    def adjoint_terms(self) -> int:
+        return sum(stage.operation.adjoint_terms + 2 for stage in self.stages)
+
+    @property
     def reward_scale(self) -> float:
         return float(sum(np.abs(s.reward).max() for s in self.stages if s.reward is not None))
 

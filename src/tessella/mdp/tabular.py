@@ -115,6 +115,12 @@ class Tabular(Dynamics):
         return int(np.diff(self.rows.indptr).max()) + 2
 
     @property
+    def adjoint_terms(self) -> int:
+        shared = max(int(np.bincount(rows).max()) for rows in self.row_of.T)
+        reached = int(np.bincount(self.rows.indices, minlength=1).max())
+        return shared + reached + 2
+
+    @property
     def reward_scale(self) -> float:
         return float(np.abs(self.reward).max())
 
@@ -127,6 +133,21 @@ class Tabular(Dynamics):
         arrays["reward"] = np.ascontiguousarray(self.reward.T)
         program = programs.TabularProgram(rows, self.n_actions, self.shape)
         return Lowered(program, on_device(arrays))
+
+    def worth(self, policy: NDArray, discount: float) -> NDArray[np.float64]:
+        """(S,) value of a policy by a sparse LU solve, where iterations get nowhere."""
+        from scipy.sparse.linalg import splu
+
+        s, a = np.arange(len(self.row_of)), policy.ravel()
+        return splu(self.system(policy, discount)).solve(self.reward[s, a])
+
+    def system(self, policy: NDArray, discount: float) -> sp.csc_array:
+        """(S, S) ``I - discount P_pi``."""
+        from scipy.sparse import csc_array, eye_array
+
+        n = len(self.row_of)
+        rows = self.rows[self.row_of[np.arange(n), policy.ravel()]]
+        return csc_array(eye_array(n, format="csr") - discount * rows)
 
     def to_sparse(self) -> list[sp.csr_array]:
         return [self.rows[self.row_of[:, a]] for a in range(self.n_actions)]

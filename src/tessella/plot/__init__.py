@@ -4,6 +4,7 @@ from tessella.plot.colours import action_colours
 from tessella.plot.errors import error_map
 from tessella.plot.frame import boundary_lines
 from tessella.plot.landscape import margin_map, value_map
+from tessella.plot.margin_error import margin_error
 from tessella.plot.multiples import legends, small_multiples
 from tessella.plot.policy import action_legend, policy_map
 
@@ -13,6 +14,7 @@ __all__ = [
     "boundary_lines",
     "error_map",
     "legends",
+    "margin_error",
     "margin_map",
     "policy_map",
     "small_multiples",

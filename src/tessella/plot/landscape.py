@@ -8,6 +8,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
+from matplotlib.contour import ContourSet
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
@@ -30,17 +31,9 @@ def value_map(axes: Axes, solution: Solution) -> Axes:
     image = field(
         axes, grid, value, matplotlib.colormaps[VALUE], Normalize(value.min(), value.max())
     )
-    x, y = frame(axes, grid)
-    lines = axes.contour(
-        x.at(np.arange(grid.shape[0])),
-        y.at(np.arange(grid.shape[1])),
-        value.T,
-        levels=8,
-        colors="white",
-        linewidths=0.6,
-        linestyles="solid",
-    )
-    axes.figure.colorbar(image, ax=axes, label="value").add_lines(lines)
+    bar = axes.figure.colorbar(image, ax=axes, label="value")
+    if min(grid.shape) > 1:
+        bar.add_lines(_contours(axes, grid, value))
     return axes
 
 
@@ -61,6 +54,19 @@ def margin_map(axes: Axes, tessellation: Tessellation) -> Axes:
     boundary_lines(axes, tessellation, colors="white", linewidths=1.0)
     axes.figure.colorbar(image, ax=axes, label="margin (log scale)", extend="min")
     return axes
+
+
+def _contours(axes: Axes, grid: StateGrid, value: NDArray) -> ContourSet:
+    x, y = frame(axes, grid)
+    return axes.contour(
+        x.at(np.arange(grid.shape[0])),
+        y.at(np.arange(grid.shape[1])),
+        value.T,
+        levels=8,
+        colors="white",
+        linewidths=0.6,
+        linestyles="solid",
+    )
 
 
 def _norm(margin: np.ma.MaskedArray) -> Normalize:

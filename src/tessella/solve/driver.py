@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.engine import in_float64, on_device
 from tessella.mdp.model import MDP
+from tessella.mdp.tabular import Tabular
 from tessella.solve import kernels
 from tessella.solve.solution import History
 
 LARGEST = 1e290  # values beyond this are refused: their sums could overflow
+SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
+STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
 STRETCH = 256  # sweeps in one compiled call when nobody watches
 
 
@@ -44,23 +47,33 @@ class Run:
     history: History
 
 
+def checked_tol(tol: object) -> float | None:
+    """``tol`` as a positive number, or None."""
+    if tol is None:
+        return None
+    if not isinstance(tol, int | float | np.number) or not (np.isfinite(tol) and tol > 0):
+        raise ModelError(f"tol must be a positive number, or None; got {tol!r}")
+    return float(tol)
+
+
 class Engine:
     """A model made ready for the kernels."""
 
     def __init__(self, mdp: MDP, tol: float | None) -> None:
-        if tol is not None and not (np.isfinite(tol) and tol > 0):
-            raise ModelError(f"tol must be a positive number, or None; got {tol}")
-        self.mdp, self.tol = mdp, tol
+        self.mdp, self.tol = mdp, checked_tol(tol)
         mass = mdp.dynamics.mass
         if mdp.discount * mass.high >= 1:
             raise ModelError(
                 f"discount {mdp.discount} is too near 1 for rows that sum to {mass.high:.17g}"
             )
-        if mdp.dynamics.reward_scale > LARGEST * (1 - mdp.discount):
+        scale = mdp.dynamics.reward_scale
+        if scale > LARGEST * (1 - mdp.discount):
             raise ModelError(
-                f"rewards up to {mdp.dynamics.reward_scale:.3g} at discount {mdp.discount} would "
-                f"overflow float64; rescale them"
+                f"rewards up to {scale:.3g} at discount {mdp.discount} would overflow float64; "
+                "rescale them"
             )
+        if 0 < scale < SMALLEST:
+            raise ModelError(f"rewards of at most {scale:.3g} vanish in float64; rescale them")
 
     @property
     def program(self):
@@ -101,22 +114,28 @@ def run(
     """
     log = _Log(time.perf_counter(), callback)
     state = _start(engine.mdp.grid.shape, start, policy)
-    chunk = STRETCH if callback is None else 1
+    chunk = 1 if callback is not None else STALLED[1] if method.krylov else STRETCH
     while True:
         limit = min(chunk, method.max_sweeps - len(log))
         stretch = kernels.advance(
             engine.program, method, policy is not None, chunk, engine.model, state, limit
         )
-        state, count = stretch.state, int(stretch.rounds)
-        log.add(np.asarray(stretch.bounds)[:count], np.asarray(stretch.changes)[:count])
+        state, rounds = stretch.state, int(stretch.rounds)
+        log.add(np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds])
         if bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps:
             return _report(method, stretch, log, partial)
+        if method.krylov and log.stalled and isinstance(engine.mdp.dynamics, Tabular):
+            actions = np.asarray(state.policy)
+            worth = engine.mdp.dynamics.worth(actions, engine.mdp.discount)
+            state = _start(engine.mdp.grid.shape, worth, actions)
 
 
 def _start(shape: tuple[int, ...], value: NDArray | None, policy: NDArray | None) -> kernels.State:
-    point = np.zeros(shape) if value is None else np.asarray(value, dtype=float).reshape(shape)
+    point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
+    if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
+        raise ModelError(f"a start must hold finite values of shape {shape}; got {point.shape}")
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
-    v, pi = on_device(point), on_device(actions.reshape(shape))
+    v, pi = on_device(point.reshape(shape)), on_device(actions.reshape(shape))
     zero, infinite = np.float64(0), np.float64(np.inf)
     return kernels.State(v, v, pi, zero, infinite, zero, np.int64(0))
 
@@ -132,6 +151,12 @@ class _Log:
 
     def __len__(self) -> int:
         return len(self.bounds)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the last rounds brought little."""
+        share, rounds = STALLED
+        return len(self) > rounds and not self.bounds[-1] < share * self.bounds[-1 - rounds]
 
     def add(self, bounds, changes) -> None:
         before = self.seconds[-1] if self.seconds else 0.0
@@ -151,6 +176,10 @@ class _Log:
 def _report(method, stretch: kernels.Stretch, log: _Log, partial: bool) -> Run:
     state, wanted = stretch.state, float(stretch.target)
     bound, floor = float(state.bound), float(state.floor)
+    if np.isnan(bound):
+        raise NotConverged(
+            f"the run broke down after {len(log)} sweeps: its numbers are not finite"
+        )
     converged = bound <= wanted
     if converged:
         reason = f"bound {bound:.3g} is within the tolerance {wanted:.3g}"
@@ -167,8 +196,6 @@ def _report(method, stretch: kernels.Stretch, log: _Log, partial: bool) -> Run:
             f"short of {wanted:.3g}"
         )
     value = np.asarray(state.backup) + float(state.middle)
-    # Adding the middle rounds once more.
-    bound += float(np.finfo(float).eps * np.abs(value).max())
     done = Run(value, bound, converged, reason, log.history())
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)

@@ -48,8 +48,7 @@ def evaluate(
         tol: bound on max|V - V_pi|; None asks for about twelve digits.
         start: (grid) a first guess, such as the optimum's value.
     """
-    table = policy.table if isinstance(policy, Policy) else policy
-    checked = mdp.policy(table, name=getattr(policy, "name", ""))
+    checked = mdp.policy(policy)
     method = InexactPolicyIteration(tol, forcing=1e-6)
     engine = Engine(mdp, tol)
     done = run(

@@ -21,7 +21,9 @@ from jax import lax
 
 from tessella.mdp.programs import over_actions
 
+EPS = np.finfo(float).eps
 RELATIVE = 1e-12  # without a tolerance, aim for this share of reward scale / (1 - discount) ...
+TIED = 1e-9  # actions further apart than this, on the same scale, never count as tied
 ABOVE_FLOOR = 2.0  # ... but for no less than this multiple of what rounding leaves
 AT_FLOOR = 1.1  # a bound this close to its floor will not get better
 
@@ -63,7 +65,8 @@ class Refine(Protocol):
 
     def refine(self, program, model: Model, state: State): ...
 
-    safeguarded: bool
+    safeguarded: bool  # a round that widens the bound is replaced by a plain sweep
+    krylov: bool  # a stalled run may be helped by a direct solve
 
 
 def q_of_action(program, model: Model, value):
@@ -124,27 +127,43 @@ def look(program, model: Model, fixed: bool, value, policy) -> State:
     residual = backup - value
     low, high = residual.min() - eta, residual.max() + eta
     lower, upper = reach(model.numbers, low, low < 0), reach(model.numbers, high, high > 0)
+    middle = (lower + upper) / 2
+    # Whoever adds the middle to the backup rounds once more.
+    last = EPS * (jnp.abs(backup).max() + jnp.abs(middle))
     return State(
         value,
         backup,
         greedy,
-        (lower + upper) / 2,
-        (upper - lower) / 2 + eta,
-        reach(model.numbers, eta, True) + eta,
+        middle,
+        (upper - lower) / 2 + eta + last,
+        reach(model.numbers, eta, True) + eta + last,
         jnp.sum(greedy != policy),
     )
+
+
+def least(numbers: Numbers, floor):
+    """What rounding leaves of the bound, however large the present point is.
+
+    No value exceeds reward scale / (1 - c), so a far-off point is no excuse for a wide bound.
+    """
+    largest = numbers.reward_scale / (1 - numbers.discount * numbers.mass_high)
+    eta = numbers.unit * (numbers.reward_scale + numbers.discount * largest)
+    return jnp.minimum(floor, reach(numbers, eta, True) + eta + 2 * EPS * largest)
 
 
 def target(numbers: Numbers, floor):
     """The bound at which a run may stop."""
     scale = numbers.reward_scale / (1 - numbers.discount)
+    floor = least(numbers, floor)
     return jnp.where(
         numbers.tol > 0, numbers.tol, jnp.maximum(RELATIVE * scale, ABOVE_FLOOR * floor)
     )
 
 
 def finished(numbers: Numbers, state: State):
-    return (state.bound <= target(numbers, state.floor)) | (state.bound <= AT_FLOOR * state.floor)
+    floor = least(numbers, state.floor)
+    done = (state.bound <= target(numbers, floor)) | (state.bound <= AT_FLOOR * floor)
+    return done | jnp.isnan(state.bound)
 
 
 class Stretch(NamedTuple):
@@ -198,7 +217,7 @@ class Decision(NamedTuple):
     """What the action values at a point say, without storing them."""
 
     margin: jax.Array  # best minus second best; inf where only one action is feasible
-    policy: jax.Array  # the lowest action index within ``tie`` of the best
+    policy: jax.Array  # the lowest action index among those that tie with the best
     tie: jax.Array  # what the error of the value and rounding could overturn
 
 
@@ -217,8 +236,12 @@ def decide(program, model: Model, value, bound) -> Decision:
     lowest = jnp.full(value.shape, -jnp.inf)
     best, second = over_actions(program, rank, (lowest, lowest))
 
+    # A loose bound leaves much undecided, yet the best guess is still the greedy action.
+    near = jnp.minimum(tie, TIED * numbers.reward_scale / (1 - numbers.discount))
+    near = jnp.maximum(near, 2 * rounding(numbers, value))
+
     def choose(action, chosen):
-        within = (chosen < 0) & (q_of(action) >= best - tie)
+        within = (chosen < 0) & (q_of(action) >= best - near)
         return jnp.where(within, jnp.asarray(action, jnp.int32), chosen)
 
     policy = over_actions(program, choose, jnp.full(value.shape, -1, jnp.int32))

@@ -48,6 +48,7 @@ class LinearProgramming:
             b_ub=-sparse.reward[state, action] / scale,
             bounds=(None, None),
             method="highs-ds",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if result.status != 0:
             raise NotConverged(f"the linear program was not solved: {result.message}")

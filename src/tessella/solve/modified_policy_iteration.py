@@ -18,6 +18,7 @@ class ModifiedPolicyIteration:
     partial_sweeps: int = 20
 
     safeguarded = False
+    krylov = False
 
     def refine(self, program, model, state):
         from jax import lax

@@ -17,14 +17,16 @@ import numpy as np
 from jax import lax
 from jax.scipy.sparse.linalg import bicgstab
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import splu
 
 from tessella.errors import NotConverged
 from tessella.mdp.engine import in_float64
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import start_distribution
+from tessella.mdp.tabular import Tabular
 from tessella.solve import kernels
-from tessella.solve.driver import Engine
+from tessella.solve.driver import Engine, checked_tol
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +45,16 @@ def occupancy(
     policy: Policy | ArrayLike,
     start: ArrayLike | None = None,
     *,
-    tol: float = 1e-11,
-    max_rounds: int = 1_000,
+    tol: float | None = None,
+    max_rounds: int = 200,
 ) -> Occupancy:
     """Normalised discounted occupancy of ``policy`` from a start distribution (uniform).
 
     Args:
-        tol: bound on the total error, raised to what rounding allows.
+        tol: bound on the total error (1e-11), raised to what rounding allows.
     """
-    table = policy.table if isinstance(policy, Policy) else policy
-    checked = mdp.policy(table, name=getattr(policy, "name", ""))
+    checked = mdp.policy(policy)
+    tol = checked_tol(tol) or 1e-11
     mu = start_distribution(mdp, start).reshape(mdp.grid.shape)
     share, bound = _flow(mdp, checked.table, mu, tol, max_rounds)
     return Occupancy(mdp, checked, mu, share, bound)
@@ -61,17 +63,22 @@ def occupancy(
 @in_float64
 def _flow(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, float]:
     engine = Engine(mdp, None)
-    terms = mdp.dynamics.terms + 8
+    # The adjoint adds up what flows into a state, which may be much.
+    terms = mdp.dynamics.adjoint_terms + 8
     factor = 1 / (1 - mdp.discount * mdp.dynamics.mass.high)
     floor = float(np.finfo(float).eps * terms * factor)
     wanted = max(tol, 2 * floor)
     policy, source = jnp.asarray(table), jnp.asarray((1 - mdp.discount) * mu)
     d, bound = source, np.inf
     for _ in range(max_rounds):
+        before = bound
         d, residual = _correct(engine.program, engine.model, policy, source, d)
         bound = float(residual) * factor + floor
         if bound <= wanted:
             return np.maximum(np.asarray(d), 0.0), bound
+        if bound > 0.5 * before and isinstance(mdp.dynamics, Tabular):
+            system = splu(mdp.dynamics.system(np.asarray(table), mdp.discount))
+            d = jnp.asarray(system.solve(np.asarray(source).ravel(), trans="T").reshape(d.shape))
     raise NotConverged(f"occupancy: bound {bound:.3g} after {max_rounds} rounds, not {wanted:.3g}")
 
 

@@ -27,6 +27,7 @@ class PolicyIteration:
     max_products: int = 500
 
     safeguarded = False
+    krylov = True
 
     def refine(self, program, model, state):
         return evaluate_greedy(program, model, state, 1e-13, self.max_products)
@@ -37,11 +38,12 @@ class InexactPolicyIteration:
     """Policy iteration with evaluations cut short; the automatic choice for discounts near 1."""
 
     tol: float | None = None
-    max_sweeps: int = 1_000_000
+    max_sweeps: int = 10_000
     forcing: float = 1e-2
     max_products: int = 200
 
     safeguarded = True
+    krylov = True
 
     def refine(self, program, model, state):
         return evaluate_greedy(program, model, state, self.forcing, self.max_products)
@@ -50,7 +52,8 @@ class InexactPolicyIteration:
 def evaluate_greedy(program, model, state, forcing: float, max_products: int):
     """v + e; or, where the linear solver gets nowhere, as far as plain sweeps of the policy go.
 
-    No Krylov method beats sweeps on a long cycle of states before it has gone round it once.
+    No Krylov method beats sweeps on a long cycle of states before it has gone round it once. A
+    tabular model that stalls so is solved by a sparse factorisation instead (see ``driver``).
     """
     import jax.numpy as jnp
     from jax import lax

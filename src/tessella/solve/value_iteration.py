@@ -22,6 +22,7 @@ class ValueIteration:
     max_sweeps: int = 1_000_000
 
     safeguarded = False
+    krylov = False
 
     def refine(self, program, model, state):
         return state.backup

@@ -7,6 +7,7 @@ between batches and not within one.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tessella.study.context import context
 from tessella.study.folder import StudyError
 
 RETRIES = 1  # deaths of a worker that a batch survives before its runs are tried one by one
@@ -82,8 +84,10 @@ def _local(workers: int | None, cache: Path | None) -> Iterator[Any]:
 
 def _compiled(folder: Path) -> dict[str, str]:
     """Settings with which JAX keeps compiled code for the next process: here, or where told."""
+    # Code for one processor may not run on another that reads the same folder.
+    here = folder / hashlib.sha256(context()["processor"].encode()).hexdigest()[:8]
     return {
-        "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", str(folder)),
+        "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", str(here)),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
     }

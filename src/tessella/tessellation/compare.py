@@ -12,6 +12,7 @@ displaced by k. The distance to a policy without faces is infinite, unless both 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -19,6 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.tessellation.tessellate import Tessellation
+
+if TYPE_CHECKING:
+    from tessella.solve.occupancy import Occupancy
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +59,21 @@ class Comparison:
         return np.divide(differing, volume, out=np.full_like(volume, np.nan), where=volume > 0)
 
 
-def compare(a: Tessellation, b: Tessellation, occupancy: ArrayLike | None = None) -> Comparison:
+def compare(
+    a: Tessellation, b: Tessellation, occupancy: Occupancy | ArrayLike | None = None
+) -> Comparison:
     """Compare policy ``b`` with the reference ``a``.
 
     Args:
         a: the reference.
         b: the other, on the same grid with the same actions.
-        occupancy: (grid shape) non-negative weights of the states, to be normalised. They weigh
-            shares directly, and each face by its two states.
+        occupancy: what `occupancy` found, or (grid shape) non-negative weights of the states, to be
+            normalised. They weigh shares directly, and each face by its two states.
     """
+    for place, given in {"a": a, "b": b}.items():
+        if not isinstance(given, Tessellation):
+            rule = "compare takes two tessellations, which tessellate(...) makes"
+            raise ModelError(rule, place, f"is a {type(given).__name__}")
     if a.grid != b.grid or a.actions != b.actions:
         raise ModelError("only policies on one grid with the same actions can be compared")
     weight = _weights(a, occupancy)
@@ -88,11 +98,11 @@ def compare(a: Tessellation, b: Tessellation, occupancy: ArrayLike | None = None
     )
 
 
-def _weights(a: Tessellation, occupancy: ArrayLike | None) -> NDArray[np.float64]:
+def _weights(a: Tessellation, occupancy: Occupancy | ArrayLike | None) -> NDArray[np.float64]:
     """(n_states,) weights that sum to one."""
     if occupancy is None:
         return np.full(a.grid.size, 1 / a.grid.size)
-    weight = np.asarray(occupancy, dtype=float)
+    weight = np.asarray(getattr(occupancy, "share", occupancy), dtype=float)
     if weight.shape not in (a.grid.shape, (a.grid.size,)):
         raise ModelError(f"an occupancy on this grid has shape {a.grid.shape}; got {weight.shape}")
     weight = weight.ravel()

@@ -72,8 +72,9 @@ class LinearIndex(Evidence):
         largest = np.abs(self.index).max(initial=0) or 1.0
         order = np.argsort(-np.abs(self.index), kind="stable")
         axes = self.tessellation.grid.axes
-        terms = [f"{self.index[k] / largest:+.3g} {axes[k]}" for k in order]
-        return " ".join(terms).replace("+", "+ ").replace("-", "- ").removeprefix("+ ")
+        signs = np.where(self.index < 0, "-", "+")
+        terms = [f"{signs[k]} {abs(self.index[k]) / largest:.3g} {axes[k]}" for k in order]
+        return " ".join(terms).removeprefix("+ ")
 
     def describe(self) -> str:
         return super().describe() + (f"; index {self.formula}" if self.holds else "")

@@ -8,8 +8,9 @@ neighbours in the wrong order between them. Only faces can violate it, so only f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+from tessella.errors import ModelError
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.tessellate import Tessellation
 
@@ -38,6 +39,8 @@ def monotone(tessellation: Tessellation, axis: str, direction: Direction | None 
 
     Numbers are compared by size, named actions by their place in ``actions``.
     """
+    if direction not in (None, *get_args(Direction)):
+        raise ModelError("an action rises or falls", "direction", f"is {direction!r}")
     pairs = tessellation.face_states(tessellation.grid.axis(axis))
     rank = tessellation.ranks[tessellation.table.ravel()[pairs]]
     rises = rank[:, 0] < rank[:, 1]

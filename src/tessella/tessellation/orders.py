@@ -37,7 +37,7 @@ class Interval:
 
     @property
     def empty(self) -> NDArray[np.bool_]:
-        return self.above >= self.at_most
+        return np.asarray(self.above >= self.at_most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +130,10 @@ def _meet(
     """What all states of each line allow, and for lines without it the two states that clash."""
     grid = tessellation.grid
     k = grid.axis(axis)
-    interval = Interval(low.max(axis=k), high.min(axis=k))
-    lines = np.nonzero(interval.empty)
-    ends = [np.argmax(low, axis=k)[lines], np.argmin(high, axis=k)[lines]]
-    spots = ([*lines[:k], end, *lines[k:]] for end in ends)
+    interval = Interval(np.asarray(low.max(axis=k)), np.asarray(high.min(axis=k)))
+    # The axis is kept, with length one: a grid of one axis would have no place for its line.
+    lines = np.nonzero(np.expand_dims(interval.empty, k))
+    ends = [np.argmax(low, axis=k, keepdims=True), np.argmin(high, axis=k, keepdims=True)]
+    spots = ([*lines[:k], end[lines], *lines[k + 1 :]] for end in ends)
     flat = [np.ravel_multi_index(tuple(spot), grid.shape) for spot in spots]
     return interval, np.stack(flat, axis=-1)

@@ -7,10 +7,11 @@ inside it, and a face counts only if both of its states are inside.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from tessella.errors import ModelError
+from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid
 from tessella.tessellation.tessellate import Tessellation, build
 
@@ -48,11 +49,10 @@ def section(tessellation: Tessellation, **fixed: object) -> Tessellation:
     left = [name for name in grid.axes if name not in fixed]
     if not left:
         raise ModelError("a section must leave at least one axis free")
-    window: list[slice | int] = [slice(None)] * grid.ndim
-    for name, value in fixed.items():
-        window[grid.axis(name)] = _place(grid, name, value)
+    places = {grid.axis(name): _place(grid, name, value) for name, value in fixed.items()}
+    window = [places.get(k, slice(None)) for k in range(grid.ndim)]
     axes = {name: grid.values[grid.axis(name)] for name in left}
-    name = ", ".join(f"{axis} = {value}" for axis, value in fixed.items())
+    name = ", ".join(f"{grid.axes[k]} = {shown(grid.values[k][i])}" for k, i in places.items())
     return _part(tessellation, StateGrid(axes), tuple(window), name)
 
 
@@ -70,15 +70,23 @@ def _part(whole: Tessellation, grid: StateGrid, window: tuple, name: str) -> Tes
 
 def _layers(grid: StateGrid, rim: Rim) -> list[tuple[int, int]]:
     if not isinstance(rim, Mapping):
-        return [(rim, rim)] * grid.ndim
+        return [_ends("the rim", rim)] * grid.ndim
     layers = [(0, 0)] * grid.ndim
     for name, layer in rim.items():
-        layers[grid.axis(name)] = layer if isinstance(layer, tuple) else (layer, layer)
+        layers[grid.axis(name)] = _ends(name, layer)
     return layers
 
 
+def _ends(place: str, layer: Any) -> tuple[int, int]:
+    pair = layer if isinstance(layer, tuple) else (layer, layer)
+    if len(pair) != 2 or not all(isinstance(n, int | np.integer) for n in pair):
+        rule = "layers of a rim are a whole number, or a pair of them (low end, high end)"
+        raise ModelError(rule, place, f"has {layer!r}")
+    return int(pair[0]), int(pair[1])
+
+
 def _place(grid: StateGrid, name: str, value: object) -> int:
-    hits = np.flatnonzero(grid.values[grid.axis(name)] == value)
-    if not len(hits):
+    place = grid.locate(grid.axis(name), np.asarray(value))
+    if place.ndim or place < 0:
         raise ModelError(f"{name}={value} is not on the grid")
-    return int(hits[0])
+    return int(place)
