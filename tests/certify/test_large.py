@@ -35,15 +35,16 @@ def test_worth_and_occupancy_are_as_accurate_as_they_say(inventory, table):
     assert c.policy_value_error <= 2 * inventory.error_bound
     visits = (1 - c.discount) * np.linalg.solve(system.T, c.start.ravel())
     assert np.abs(c.occupancy.ravel() - visits).sum() <= c.occupancy_error + 1e-11
-    assert c.occupancy_error <= 1e-7
+    assert c.occupancy_error <= 1e-6
 
 
 def test_the_two_ways_to_the_loss_agree(inventory, table):
     c = certify(inventory, table)
     assert c.mean_loss.width <= 1e-9
     for part in (c.decomposition.state, c.decomposition.pair, c.decomposition.face):
-        assert part.value.sum() == pytest.approx(c.mean_loss, rel=1e-5)
+        assert part.value.sum() == pytest.approx(c.mean_loss, rel=1e-4)
         assert part.lower.sum() <= c.mean_loss <= part.upper.sum()
+        assert part.width <= 3e-4 * c.mean_loss
 
 
 def test_the_optimum_of_a_large_model_loses_nothing(inventory, table):

@@ -124,7 +124,7 @@ REFUSED = {
     "index": (np.full((33, 25), 5), r"0\.\.4; stock=0, regime=0 gets 5 \(825 of 825"),
     "value": (lambda stock, regime: 3.5 + 0 * stock, "order must be one of 0, 4, 8, 12, 16"),
     "unknown name": (lambda stock, colour: stock, "asks for 'colour'"),
-    "scalar code": (lambda stock: 0 if stock < 3 else 1, "all states at once; it failed with"),
+    "scalar code": (lambda stock: 0 if stock < 3 else 1, "the policy function failed: ValueError"),
     "wrong length": (lambda points: np.zeros(7), r"shape \(33, 25\); got shape \(7,\)"),
     "no file": ("nowhere.csv", "cannot be read as a policy table"),
     "not an answer": (object(), "must be a Policy, a table, .* got object"),

@@ -31,7 +31,8 @@ from tessella.solve import InexactPolicyIteration, Solution, occupancy
 from tessella.solve.driver import Engine, Run, run
 
 # On the sum of the occupancy's errors; it carries the decomposition and the bounds, not the loss.
-OCCUPANCY_TOL, LARGE_OCCUPANCY_TOL = 1e-9, 1e-7
+FINEST, COARSEST = 1e-9, 1e-6
+PARTS = 1e-4  # of the mean loss
 
 
 def certify(
@@ -56,15 +57,14 @@ def certify(
     _check_number("eps", eps)
     _check_number("tol", tol)
     taken = as_policy(mdp, policy, labels)
-    worth = _worth(solution, taken)
     start = start_distribution(mdp, start).reshape(mdp.grid.shape)
-    visits = _visits(mdp, taken, start)
     decisions = judge(solution, taken.table)
-    tolerance = solution.tie_tolerance if tol is None else float(tol)
+    worth = _worth(solution, taken)
     losses = _losses(solution, worth, decisions.loss)
-    mean_loss = mean(start, losses).within(
-        _by_occupancy(decisions.loss, visits, mdp), "the mean loss"
-    )
+    mean_loss = mean(start, losses)
+    visits = _visits(mdp, taken, start, mean_loss, decisions.loss)
+    mean_loss = mean_loss.within(_by_occupancy(decisions.loss, visits, mdp), "the mean loss")
+    tolerance = solution.tie_tolerance if tol is None else float(tol)
     optimal_mean = _mean_value(start, solution.value, solution.error_bound)
     everywhere = np.full(mdp.grid.shape, 1 / mdp.n_states)
     return Certificate(
@@ -118,10 +118,13 @@ def _worth(solution: Solution, policy: Policy) -> Run:
     return worth
 
 
-def _visits(mdp: MDP, policy: Policy, start: NDArray[np.float64]) -> Flow:
+def _visits(mdp: MDP, policy: Policy, start: NDArray[np.float64], loss: float, local: Band) -> Flow:
+    """The occupancy; of a large model as accurate as puts the parts of the loss right to PARTS."""
     if suits(mdp):
-        return Flow(*flow(mdp, policy.table, start, LARGE_OCCUPANCY_TOL))
-    found = occupancy(mdp, policy, start, tol=OCCUPANCY_TOL)
+        largest = float(local.upper.max()) / (1 - mdp.discount)
+        wanted = PARTS * loss / largest if largest > 0 else COARSEST
+        return Flow(*flow(mdp, policy.table, start, min(max(wanted, FINEST), COARSEST)))
+    found = occupancy(mdp, policy, start, tol=FINEST)
     return Flow(found.share, float(found.error_bound))
 
 

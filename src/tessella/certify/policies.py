@@ -166,11 +166,7 @@ def _from_function(mdp: MDP, function: Callable) -> NDArray:
 
 
 def _asked_by_name(function: Callable, mdp: MDP) -> Any:
-    return _asked(
-        lambda names: call(function, names, "the policy function"),
-        mdp.grid.mesh(),
-        "the policy function",
-    )
+    return call(function, mdp.grid.mesh(), "the policy function")
 
 
 def _asked(function: Callable, argument: Any, what: str) -> Any:

@@ -43,10 +43,9 @@ def scaling_says(results: Results) -> str:
         )
         if of:
             listed = ", ".join(f"{t} {p:.2f}" for p, t in of)
-            parts.append(f"{name}: {listed}")
-    fitted = "; ".join(parts)
+            parts.append(f"for {name}: {listed}")
+    rises = " Where p is negative the error rises." if min(powers.values(), default=0) < 0 else ""
     return (
-        "Mean over seeds; bands hold the middle 80% of them. The power p of the fit error ~ n^-p, "
-        f"{fitted}."
-        + (" Below zero, the error rises." if min(powers.values(), default=0.0) < 0 else "")
+        "Mean over seeds; bands hold the middle 80% of them. The error goes about as n^-p, with p "
+        f"{'; '.join(parts)}.{rises}"
     )
