@@ -27,6 +27,7 @@ from tessella.mdp.engine import in_float64
 from tessella.mdp.model import MDP
 
 LANES = 16
+PIECE = 64 * BLOCK  # updates whose transitions are held in memory at a time
 
 
 class Tables(NamedTuple):
@@ -86,23 +87,32 @@ def sweep(
 def _sweep_part(
     method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> list[Snapshots]:
-    moves = _moves(mdp, budgets[-1], seeds)
     tables = Tables(*(np.stack([array] * LANES) for array in blank(method, mdp)))
     feasible = mdp.feasible_mask
-    q, residual = [], []
-    for begin, end in zip((0, *budgets), budgets, strict=False):
-        tables = tables._replace(errors=np.zeros(LANES))
-        tables = _advance(method, tables, moves, begin, end, mdp.discount, feasible)
-        q.append(np.asarray(tables.q)[: len(seeds)].sum(axis=1))
-        residual.append(np.asarray(tables.errors)[: len(seeds)] / (end - begin))
+    q, residual, done = [], [], 0
+    for first in range(0, budgets[-1], PIECE):
+        last = min(first + PIECE, budgets[-1])
+        moves = _moves(mdp, first, last, seeds)
+        stops = [budget for budget in budgets if first < budget <= last]
+        for end in dict.fromkeys([*stops, last]):
+            tables = _advance(
+                method, tables, moves, max(done, first) - first, end - first, mdp.discount, feasible
+            )
+            if end in stops:
+                before = budgets[len(q) - 1] if q else 0
+                q.append(np.asarray(tables.q)[: len(seeds)].sum(axis=1))
+                residual.append(np.asarray(tables.errors)[: len(seeds)] / (end - before))
+                tables = tables._replace(errors=np.zeros(LANES))
+            done = end
     at = np.asarray(budgets, dtype=np.int64)
     columns = zip(np.stack(q, axis=1), np.stack(residual, axis=1), strict=True)
     return [Snapshots(at, *column) for column in columns]
 
 
-def _moves(mdp: MDP, n: int, seeds: Sequence[int]) -> Move:
+def _moves(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> Move:
     """(LANES, length) arrays; the length is a power of two, so that few are compiled."""
-    drawn = [uniform_transitions(mdp, n, seed) for seed in seeds]
+    drawn = [uniform_transitions(mdp, end, seed, begin) for seed in seeds]
+    n = end - begin
     padding = (0, LANES - len(seeds)), (0, max(BLOCK, 1 << (n - 1).bit_length()) - n)
     names = ("states", "actions", "rewards", "nexts", "ended", "coins")
     stacked = (np.stack([getattr(one, name) for one in drawn]) for name in names)

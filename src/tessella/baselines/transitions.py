@@ -37,11 +37,13 @@ class Transitions:
         return Transitions(*(getattr(self, f.name)[:n] for f in fields(self)))
 
 
-def uniform_transitions(mdp: MDP, n: int, seed: int) -> Transitions:
-    """n transitions from uniform feasible (state, action) pairs."""
+def uniform_transitions(mdp: MDP, n: int, seed: int, begin: int = 0) -> Transitions:
+    """Transitions ``begin`` (a multiple of BLOCK) to n, from uniform feasible pairs."""
     pairs = np.flatnonzero(mdp.feasible_mask.ravel())
-    blocks = [_block(mdp, pairs, np.random.default_rng([seed, i])) for i in range(-(-n // BLOCK))]
-    return Transitions(*(np.concatenate(column)[:n] for column in zip(*blocks, strict=True)))
+    numbers = range(begin // BLOCK, -(-n // BLOCK))
+    blocks = [_block(mdp, pairs, np.random.default_rng([seed, i])) for i in numbers]
+    columns = zip(*blocks, strict=True)
+    return Transitions(*(np.concatenate(column)[: n - begin] for column in columns))
 
 
 def _block(mdp: MDP, pairs: NDArray, rng: np.random.Generator) -> tuple[NDArray, ...]:

@@ -38,6 +38,7 @@ class Sweep:
     client: Any  # a distributed.Client
     accept: Callable[[Outcome], None]
     idle: Callable[[int], None] = lambda workers: None
+    # A future that nobody holds is forgotten by the scheduler.
     _running: dict[str, tuple[Any, Batch]] = field(default_factory=dict)
     _arrived: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
     # A scheduler may still know the tasks of an earlier study: names are never used again.
@@ -58,19 +59,17 @@ class Sweep:
             arrived = self._next()
             if arrived is None:
                 continue
-            future, batch = arrived
-            error = future.exception()
-            if error is None:
-                self.accept(future.result())
-            elif _killed(error) and not (alone and len(batch.specs) == 1):
+            outcome, batch = arrived
+            if isinstance(outcome, Outcome):
+                self.accept(outcome)
+            elif _killed(outcome) and not (alone and len(batch.specs) == 1):
                 suspects += batch.apart()
-            elif isinstance(error, ImportError):
-                raise StudyError(f"a worker cannot run this study: {error}") from error
+            elif isinstance(outcome, ImportError):
+                raise StudyError(f"a worker cannot run this study: {outcome}") from outcome
             elif len(batch.specs) > 1:
                 waiting.extendleft(batch.apart())
             else:
-                self.accept(_failure(batch, error))
-            future.release()
+                self.accept(_failure(batch, outcome))
         return suspects
 
     def _feed(self, waiting: deque[Batch], width: int) -> None:
@@ -81,7 +80,8 @@ class Sweep:
             self._running[key] = future, batch
             future.add_done_callback(self._arrived.put)
 
-    def _next(self) -> tuple[Any, Batch] | None:
+    def _next(self) -> tuple[Outcome | Exception, Batch] | None:
+        """What came of a batch, or None when nothing arrived for a while."""
         try:
             done = self._arrived.get(timeout=TICK)
         except queue.Empty:
@@ -89,7 +89,11 @@ class Sweep:
             return None
         if done.cancelled() or done.status == "lost":
             raise StudyError("the scheduler went away")
-        return self._running.pop(done.key)
+        _, batch = self._running.pop(done.key)
+        try:
+            return done.result(), batch
+        except Exception as error:  # whatever a method may raise
+            return error, batch
 
     def _threads(self) -> dict[str, int]:
         try:
