@@ -105,6 +105,24 @@ def test_an_altered_policy_entry_is_found(altered):
     assert "does not satisfy the equation of the policy; first at" in said
 
 
+def test_a_certificate_that_states_little_is_reported_as_proving_little(altered):
+    def change(content):
+        content["optimal_value_error"] = 10.0
+
+    status, said = altered(change)
+    assert status == 0
+    low, high = said.split("proven to be between ")[1].split(" on")[0].split(" and ")
+    assert float(low) == 0
+    assert float(high) > 10
+
+
+def test_renamed_actions_are_found(altered):
+    def change(content):
+        content["policy"]["actions"] = [1, 0]
+
+    assert altered(change)[0] == 1
+
+
 def test_an_action_that_does_not_exist_is_found(altered):
     def change(content):
         content["policy"]["table"][20][10] = 7

@@ -55,9 +55,10 @@ def models(draw):
     if draw(st.booleans()):
         reward = np.round(rng.normal(size=(n, n_actions)))  # ties
     feasible = np.ones((n, n_actions), bool)
-    if draw(st.booleans()):
+    if n_actions > 2:
         feasible = rng.random((n, n_actions)) < 0.7
         feasible[np.arange(n), rng.integers(n_actions, size=n)] = True
+        feasible[0] = rng.permutation([True, True, False])
     return transition, reward, draw(st.sampled_from([0.0, 0.3, 0.9, 0.95, 0.999])), feasible
 
 
