@@ -61,7 +61,10 @@ class State(NamedTuple):
 
 
 class Refine(Protocol):
-    """The heart of a method: the next point. Hashable, so that it can steer compilation."""
+    """The heart of a method: the next point. Hashable, so that it can steer compilation.
+
+    Tolerance and limit take no part in comparing methods: they are numbers, not another program.
+    """
 
     def refine(self, program, model: Model, state: State): ...
 

@@ -6,15 +6,15 @@ policy iteration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class ModifiedPolicyIteration:
     """Modified policy iteration with ``partial_sweeps`` of evaluation for each improvement."""
 
-    tol: float | None = None
-    max_sweeps: int = 1_000_000
+    tol: float | None = field(default=None, compare=False)
+    max_sweeps: int = field(default=1_000_000, compare=False)
     partial_sweeps: int = 20
 
     safeguarded = False

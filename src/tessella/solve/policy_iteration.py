@@ -12,7 +12,7 @@ grows as the discount approaches 1, where sweeps need 1 / (1 - discount) of them
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 HELPED = 0.5  # a linear solve that leaves more of the residual than this has failed
 SWEEPS_INSTEAD = 4  # sweeps in place of each product that was allowed: most of the work, then
@@ -22,8 +22,8 @@ SWEEPS_INSTEAD = 4  # sweeps in place of each product that was allowed: most of 
 class PolicyIteration:
     """Howard's policy iteration; each policy is evaluated to nearly full accuracy."""
 
-    tol: float | None = None
-    max_sweeps: int = 10_000
+    tol: float | None = field(default=None, compare=False)
+    max_sweeps: int = field(default=10_000, compare=False)
     max_products: int = 500
 
     safeguarded = False
@@ -37,8 +37,8 @@ class PolicyIteration:
 class InexactPolicyIteration:
     """Policy iteration with evaluations cut short; the automatic choice for discounts near 1."""
 
-    tol: float | None = None
-    max_sweeps: int = 10_000
+    tol: float | None = field(default=None, compare=False)
+    max_sweeps: int = field(default=10_000, compare=False)
     forcing: float = 1e-2
     max_products: int = 200
 

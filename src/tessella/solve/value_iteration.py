@@ -6,7 +6,7 @@ faster than discount^k, so the loop stops long before the classical test would.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class ValueIteration:
         max_sweeps: the limit on Bellman sweeps.
     """
 
-    tol: float | None = None
-    max_sweeps: int = 1_000_000
+    tol: float | None = field(default=None, compare=False)
+    max_sweeps: int = field(default=1_000_000, compare=False)
 
     safeguarded = False
     krylov = False
