@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from tessella.certify import certify
 from tessella.cli import main
-from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.benchmarks import BENCHMARKS, benchmark
+from tessella.solve import solve
 
 
 def run(*words: str):
@@ -24,6 +26,19 @@ def test_solve_says_how_good_the_answer_is():
     assert result.exit_code == 0
     assert "651 states" in result.output
     assert "converged" in result.output
+
+
+def test_certify_prints_the_summary_of_the_certificate(tmp_path):
+    mdp = benchmark("QUE-Lin")
+    rows = [f"{int(q)},{int(z)},{int(q < 20)}" for q, z in mdp.grid.points]
+    (tmp_path / "rule.csv").write_text("\n".join(["queue,regime,admit", *rows]))
+    saved = tmp_path / "rule.json"
+    result = run("certify", "QUE-Lin", str(tmp_path / "rule.csv"), "--save", str(saved))
+    table = [[int(q < 20) for _ in range(21)] for q in range(31)]
+    expected = certify(solve(mdp), mdp.policy(table, name="rule")).summary()
+    assert result.exit_code == 0
+    assert result.output.strip() == expected.strip()
+    assert saved.exists()
 
 
 @pytest.mark.parametrize(

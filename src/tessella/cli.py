@@ -58,6 +58,29 @@ def solve(label: str) -> None:
 
 
 @main.command()
+@click.argument("label")
+@click.argument("policy", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--save", type=click.Path(path_type=Path), help="Also write it as JSON.")
+def certify(label: str, policy: Path, save: Path | None) -> None:
+    """Say what a policy loses on a benchmark, exactly.
+
+    POLICY is a CSV file with a row for each state: a column for each axis, and one for the action.
+    """
+    from tessella.certify import certify as judged
+    from tessella.errors import ModelError
+    from tessella.problems.benchmarks import benchmark
+    from tessella.solve import solve as exactly
+
+    try:
+        certificate = judged(exactly(benchmark(label)), policy)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+    if save is not None:
+        certificate.save(save)
+    click.echo(certificate.summary())
+
+
+@main.command()
 @click.option("--seeds", default=15, show_default=True, help="Repetitions of every run.")
 @click.option("--methods", type=Words(), help="Names with commas; all by default.")
 @click.option("--environments", type=Words(), help="Labels with commas; all by default.")

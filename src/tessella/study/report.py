@@ -12,12 +12,14 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from tessella.certify import certify
 from tessella.study import published
 from tessella.study.conclusions import conclusions
 from tessella.study.differences import differences
 from tessella.study.limits import limits
 from tessella.study.measures import title
 from tessella.study.methods import by_name
+from tessella.study.record import Record
 from tessella.study.results import Results
 from tessella.study.table import MAIN_HEAD, TOLD_HEAD, Row, main_cells, told_cells
 
@@ -58,6 +60,8 @@ def report(results: Results, table: Sequence[Row], drawn: Sequence[Drawn]) -> st
         seeds=results.study.seeds,
         figures=drawn,
         geometry=_geometry(results),
+        certificates=_certificates(results),
+        shown=results.representative,
         differences=differences(results, table),
         limits=limits(results, list(table)),
         settings=_settings(results),
@@ -116,6 +120,24 @@ def _family(family: str, of: list[Row]) -> dict[str, Any]:
         "main": [{"cells": main_cells(r), "group": r.group, "best": best(r)} for r in paper],
         "told": [{"cells": told_cells(r), "group": r.group, "best": []} for r in of],
     }
+
+
+def _certificates(results: Results) -> list[str]:
+    """In plain words: the first run of every compared method, on the representative environment."""
+    solution = results.solutions[results.representative]
+    found: dict[str, Record] = {}
+    for record in results.done:
+        spec = record.spec
+        if spec.environment == results.representative and spec.n == max(results.study.sizes):
+            found.setdefault(spec.method, record)
+    return [
+        certify(
+            solution,
+            solution.mdp.policy(found[m].actions.reshape(solution.value.shape), name=title(m)),
+        ).summary()
+        for m in results.group("boundary", "value")
+        if m in found
+    ]
 
 
 def _geometry(results: Results) -> list[list[str]]:
