@@ -41,12 +41,24 @@ def test_every_spec_holds_all_parameters_and_makes_its_environment_again():
         assert problem_of(spec).mdp.parameters == expected.parameters
 
 
-def test_batches_hold_every_spec_once_and_never_mix_environments_or_methods():
+def test_batches_hold_every_spec_once_and_never_mix_methods_or_dynamics():
     specs = Study(seeds=3).specs
     made = batches(specs)
     assert Counter(s.key for b in made for s in b.specs) == Counter(s.key for s in specs)
+    dynamics = {label: known.build().fingerprint for label, known in BENCHMARKS.items()}
     for batch in made:
-        assert len({(s.environment, s.method) for s in batch.specs}) == 1
+        assert len({(dynamics[s.environment], s.method) for s in batch.specs}) == 1
+
+
+def test_environments_that_differ_only_in_noise_are_one_to_a_baseline_and_three_to_a_learner():
+    def labels(method: str) -> list[list[str]]:
+        made = batches(Study(methods=(method,), sizes=(100,), seeds=1).specs)
+        return sorted(sorted({s.environment for s in batch.specs}) for batch in made)
+
+    assert ["INV-Mix", "INV-N0", "INV-NH"] in labels("fitted_q")
+    assert ["QUE-Mix", "QUE-N0"] in labels("tabular_q")
+    assert len(labels("fitted_q")) == 8
+    assert len(labels("linear")) == 11
 
 
 def test_q_learning_of_all_seeds_and_budgets_is_one_batch():
@@ -66,7 +78,7 @@ def test_a_changed_setting_changes_only_the_specs_it_touches(monkeypatch):
         return {m: {s.key for s in specs if s.method == m} for m in ("linear", "local")}
 
     before = keys()
-    monkeypatch.setitem(known(), "linear", replace(by_name("linear"), edition=2))
+    monkeypatch.setitem(known(), "linear", replace(by_name("linear"), edition=9))
     after = keys()
     assert before["local"] == after["local"]
     assert not before["linear"] & after["linear"]

@@ -67,8 +67,13 @@ def test_all_methods_of_one_environment_size_and_seed_see_the_same_sample():
     assert SPEC.generator("sample").random() == other.generator("sample").random()
 
 
-@pytest.mark.parametrize("change", [{"environment": "INV-Lin"}, {"n": 200}, {"seed": 1}])
-def test_environments_sizes_and_seeds_see_different_samples(change):
+def test_variants_of_an_environment_see_the_same_draws():
+    other = replace(SPEC, environment="INV-Lin", model={"max_stock": 32})
+    assert SPEC.generator("sample").random() == other.generator("sample").random()
+
+
+@pytest.mark.parametrize("change", [{"n": 200}, {"seed": 1}])
+def test_sizes_and_seeds_see_different_samples(change):
     assert SPEC.entropy("sample") != replace(SPEC, **change).entropy("sample")
     assert SPEC.entropy("sample") != SPEC.entropy("training")
 

@@ -1,147 +1,171 @@
-"""The sweep's decisions, on a cluster that does what a test tells it."""
+"""The sweep on a cluster of worker processes: what it does when work fails or workers go."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from distributed import KilledWorker
 
+from tessella.study.cluster import connect
 from tessella.study.folder import StudyError
-from tessella.study.plan import Batch
+from tessella.study.plan import Batch, Study
 from tessella.study.record import Record
 from tessella.study.run import Outcome
-from tessella.study.spec import Spec
 from tessella.study.sweep import AHEAD, Sweep
 
-
-def batch(*seeds: int, n: int = 100) -> Batch:
-    return Batch(tuple(Spec("E", "inventory", {}, "m", {}, 1, n, seed) for seed in seeds), 1.0)
-
-
-@dataclass
-class Future:
-    """A task that ended as it was told to."""
-
-    key: str
-    outcome: object
-    status: str = "finished"
-
-    def cancelled(self) -> bool:
-        return self.status == "cancelled"
-
-    def result(self):
-        if isinstance(self.outcome, Exception):
-            raise self.outcome
-        return self.outcome
-
-    def add_done_callback(self, call) -> None:
-        self.done = call
+WORKERS = 2
+PATIENCE = 60  # seconds
+UNDONE = {"waiting", "no-worker", "queued", "processing"}
 
 
-@dataclass
-class Client:
-    """Runs one task at a time, last in first out; ``deadly`` seeds kill, ``broken`` ones raise."""
-
-    deadly: set[int] = field(default_factory=set)
-    broken: set[int] = field(default_factory=set)
-    workers: int = 2
-    error: Exception = field(default_factory=lambda: ValueError("bad"))
-    status: str = "finished"
-    tried: list[tuple[int, ...]] = field(default_factory=list)
-    flying: list[Future] = field(default_factory=list)
-    most: int = 0
-
-    def nthreads(self) -> dict[str, int]:
-        # The sweep asks before it feeds: a good moment for the last task to end.
-        if self.flying:
-            future = self.flying.pop()
-            future.done(future)
-        return {f"worker-{i}": 1 for i in range(self.workers)}
-
-    def submit(self, function, specs, key, pure) -> Future:
-        seeds = tuple(spec.seed for spec in specs)
-        self.tried.append(seeds)
-        outcome: object = Outcome(tuple(Record(spec, policy_error=0.1) for spec in specs), {})
-        if self.deadly & set(seeds):
-            outcome = KilledWorker(key, None, 1)
-        elif self.broken & set(seeds):
-            outcome = self.error
-        future = Future(key, outcome, self.status)
-        self.flying.append(future)
-        self.most = max(self.most, len(self.flying))
-        return future
+@pytest.fixture(scope="module", autouse=True)
+def toys_can_be_found() -> Iterator[None]:
+    patch = pytest.MonkeyPatch()
+    patch.syspath_prepend(Path(__file__).parent)
+    yield
+    patch.undo()
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    monkeypatch.setattr("tessella.study.sweep.TICK", 0.001)
+@pytest.fixture(scope="module")
+def client(toys_can_be_found: None, compiled: Path) -> Iterator[Any]:
+    with connect(WORKERS, cache=compiled) as opened:
+        yield opened
 
 
-def swept(client: Client, *batches: Batch) -> list[Record]:
+def batch(*seeds: int, method: str = "toy:quick", n: int = 100) -> Batch:
+    specs = Study(("QUE-Mix",), (method,), (n,), max(seeds) + 1).specs
+    return Batch(tuple(spec for spec in specs if spec.seed in seeds), 1.0)
+
+
+def swept(client: Any, *batches: Batch) -> list[Record]:
     accepted: list[Record] = []
     Sweep(client, lambda outcome: accepted.extend(outcome.records)).run(batches)
     return accepted
 
 
-def test_every_spec_is_accepted_once_whatever_the_order_of_arrival():
-    records = swept(Client(), *(batch(i, i + 100) for i in range(30)))
-    assert sorted(r.spec.seed for r in records) == sorted([*range(30), *range(100, 130)])
+def reasons(records: list[Record]) -> dict[int, str]:
+    assert len({record.spec.key for record in records}) == len(records), "accepted twice"
+    return {record.spec.seed: record.reason for record in records}
 
 
-def test_the_work_in_flight_is_bounded():
-    client = Client(workers=3)
-    swept(client, *(batch(i) for i in range(50)))
-    assert 1 < client.most <= AHEAD * 3
+def states(client: Any) -> set[str]:
+    """Of all tasks that the scheduler knows."""
+    return client.run_on_scheduler(
+        lambda dask_scheduler: {task.state for task in dask_scheduler.tasks.values()}
+    )
 
 
-def test_work_is_sent_out_even_while_no_worker_is_there_yet():
-    client = Client(workers=0)
-    assert len(swept(client, batch(0), batch(1))) == 2
-    assert client.most == 1
+def until(condition: Callable[[], object]) -> None:
+    limit = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < limit, "waited too long"
+        time.sleep(0.02)
 
 
-def test_of_a_batch_that_kills_workers_only_the_culprit_fails():
-    client = Client(deadly={7})
-    records = swept(client, batch(1, 2), batch(6, 7, 8), batch(3))
-    assert {r.spec.seed for r in records if r.failed} == {7}
-    assert sorted(r.spec.seed for r in records) == [1, 2, 3, 6, 7, 8]
-    # Suspects are tried one by one, after all others.
-    assert sorted(client.tried[-3:]) == [(6,), (7,), (8,)]
+def test_every_spec_is_accepted_once(client):
+    records = swept(client, *(batch(i, i + 40) for i in range(30)))
+    assert reasons(records) == dict.fromkeys([*range(30), *range(40, 70)], "")
 
 
-def test_a_single_spec_is_tried_alone_before_it_is_blamed():
-    client = Client(deadly={7})
-    (failed,) = swept(client, batch(7))
-    assert client.tried == [(7,), (7,)]
+def test_the_work_in_flight_is_bounded(client):
+    seen = []
+
+    def accept(outcome: Outcome) -> None:
+        seen.append(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+
+    Sweep(client, accept).run(batch(i, method="toy:slow") for i in range(20))
+    assert 1 < max(seen) <= AHEAD * WORKERS
+
+
+def test_work_waits_for_the_first_worker():
+    with connect(1) as client:
+        client.cluster.scale(0)
+        client.sync(client.cluster._correct_state)
+        asked = []
+
+        def idle(workers: int) -> None:
+            if not workers and not asked:
+                client.cluster.scale(1)
+                asked.append(workers)
+
+        accepted: list[Outcome] = []
+        Sweep(client, accepted.append, idle).run([batch(0), batch(1)])
+    assert (len(accepted), asked) == (2, [0])
+
+
+def test_of_a_batch_that_kills_workers_only_the_culprit_fails(client):
+    batches = batch(0, 2, n=300), batch(0, 1, 2, method="toy:deadly", n=200), batch(1, n=400)
+    records = swept(client, *batches)
+    assert len(records) == sum(len(b.specs) for b in batches)
+    (failed,) = [record for record in records if record.failed]
+    assert (failed.spec.method, failed.spec.seed) == ("toy:deadly", 1)
     assert failed.reason == "its worker died each time it was tried"
 
 
-def test_of_a_batch_that_raises_only_the_culprit_fails():
-    records = swept(Client(broken={2}), batch(1, 2, 3))
-    assert {r.spec.seed: r.reason for r in records} == {1: "", 2: "ValueError: bad", 3: ""}
+def test_of_a_batch_that_raises_only_the_culprit_fails(client):
+    records = swept(client, batch(0, 1, 2, method="toy:broken", n=200))
+    assert reasons(records) == {0: "", 1: "ValueError: this one cannot be learned", 2: ""}
 
 
-def test_a_worker_without_the_package_ends_the_study_and_blames_no_run():
-    client = Client(broken={1}, error=ModuleNotFoundError("No module named 'tessella'"))
-    with pytest.raises(StudyError, match="a worker cannot run this study: No module named"):
-        swept(client, batch(1))
+def test_an_outcome_that_dies_with_its_worker_is_computed_again(client):
+    accepted: list[Outcome] = []
+
+    def accept(outcome: Outcome) -> None:
+        if not accepted:
+            # The other outcomes still lie on the workers when these die.
+            until(lambda: "memory" in states(client) and not states(client) & UNDONE)
+            for process in client.run(os.getpid).values():
+                os.kill(process, signal.SIGKILL)
+            until(lambda: "memory" not in states(client))
+        accepted.append(outcome)
+
+    Sweep(client, accept).run([batch(i) for i in range(AHEAD * WORKERS)])
+    records = [record for outcome in accepted for record in outcome.records]
+    assert reasons(records) == dict.fromkeys(range(AHEAD * WORKERS), "")
 
 
-@pytest.mark.parametrize("status", ["cancelled", "lost"])
-def test_a_scheduler_that_goes_away_ends_the_study(status):
-    with pytest.raises(StudyError, match="the scheduler went away"):
-        swept(Client(status=status), batch(1))
+def test_a_worker_without_the_method_ends_the_study_and_blames_no_run(
+    client, tmp_path, monkeypatch
+):
+    (tmp_path / "elsewhere.py").write_text("from toy import quick")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(StudyError, match="a worker cannot run this study: no method is called"):
+        swept(client, batch(0, 1, method="elsewhere:quick"))
 
 
-def test_names_of_tasks_are_never_used_again():
-    seen = set()
+def test_a_scheduler_that_goes_away_ends_the_study(shell, tmp_path):
+    address = tmp_path / "scheduler.json"
+    file = ("--scheduler-file", str(address))
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    scheduler = shell.start(
+        *file, "--port", "0", "--no-dashboard", main="distributed.cli.dask_scheduler", **quiet
+    )
+    shell.until(address.exists, scheduler)
+    shell.start(*file, "--no-dashboard", main="distributed.cli.dask_worker", **quiet)
+    with (
+        connect(scheduler=json.loads(address.read_text())["address"]) as client,
+        pytest.raises(StudyError, match="the scheduler went away"),
+    ):
+        Sweep(client, lambda outcome: scheduler.kill()).run(batch(i) for i in range(20))
 
-    class Watching(Client):
-        def submit(self, function, specs, key, pure):
-            seen.add(key)
-            return super().submit(function, specs, key, pure)
 
-    for _ in range(2):
-        swept(Watching(broken={1}), batch(1, 2))
-    assert len(seen) == 2 * 3
+def test_names_of_tasks_are_never_used_again(client):
+    seen: list[str] = []
+    submit = client.submit
+
+    def watched(*given: Any, key: str, **named: Any) -> Any:
+        seen.append(key)
+        return submit(*given, key=key, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "submit", watched)
+        for _ in range(2):
+            swept(client, batch(1, 2, method="toy:broken", n=200))
+    assert len(set(seen)) == len(seen) == 2 * 3

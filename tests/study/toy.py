@@ -30,8 +30,8 @@ class Toy:
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(n, seed) for n in sizes for seed in seeds]
 
-    def together(self, spec: Spec) -> int:
-        return spec.n
+    def together(self, spec: Spec) -> tuple[str, int]:
+        return spec.environment, spec.n
 
     def seconds(self, spec: Spec) -> float:
         return 0.01 + self.pause

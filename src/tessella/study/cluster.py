@@ -73,7 +73,7 @@ def _local(workers: int | None, cache: Path | None) -> Iterator[Any]:
             n_workers=workers or len(os.sched_getaffinity(0)),
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,  # pyright: ignore[reportArgumentType]
+            dashboard_address="127.0.0.1:0",  # any free port: several studies may run at once
             silence_logs=logging.CRITICAL,
             preload=["tessella.study.worker"],
         ) as cluster,

@@ -32,6 +32,9 @@ MODEL = (
 LEARNERS = (
     "A value-based baseline gets n sampled transitions where a boundary method gets n exact "
     "labels. Pairs of state and action are drawn uniformly, and values start at zero.",
+    "Variants of an environment share the random draws of a seed. The paper does not say so, but "
+    "the spread of its family averages is that of single environments, which independent draws "
+    "would more than halve.",
     "Hyper-parameters are ours; they were chosen on seeds that the study does not use. They are "
     "listed with the settings below.",
     "Training times are shares of batches that train together on one core; the paper's are single "

@@ -99,7 +99,8 @@ def batches(specs: Iterable[Spec]) -> list[Batch]:
     """``specs`` grouped by what trains together, the dearest group of methods and sizes first."""
     groups: dict[tuple, list[Spec]] = defaultdict(list)
     for spec in specs:
-        groups[spec.method, spec.environment, by_name(spec.method).together(spec)].append(spec)
+        together = by_name(spec.method).together(spec)
+        groups[spec.method, spec.dynamics, together].append(spec)
     made = [
         Batch(tuple(group), sum(by_name(spec.method).seconds(spec) for spec in group))
         for group in groups.values()

@@ -20,6 +20,8 @@ import numpy as np
 
 from tessella.errors import ModelError
 
+NOISE = "observation_noise"  # a parameter of how states are observed, not of how they move
+
 
 @dataclass(frozen=True, eq=False)
 class Spec:
@@ -54,21 +56,28 @@ class Spec:
     def key(self) -> str:
         return hashlib.sha256(self.json.encode()).hexdigest()
 
+    @property
+    def dynamics(self) -> str:
+        """What decides transitions and rewards: all of the model but the noise of observations."""
+        seen = {name: value for name, value in self.model.items() if name != NOISE}
+        return canonical([self.family, seen])
+
     @staticmethod
     def from_json(text: str) -> Spec:
         return Spec(**json.loads(text))
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """Random numbers for ``purpose``, decided by environment, n and seed alone.
+        """Random numbers for ``purpose``, decided by n and seed alone.
 
-        The method has no part in it, so all methods of one environment, n and seed see the same
-        sample, and differences between them are paired.
+        Method and environment have no part in it: all methods of one environment, n and seed see
+        the same sample, variants of an environment see the same draws, and differences between
+        either are paired.
         """
         return np.random.default_rng(self.entropy(purpose))
 
     def entropy(self, purpose: str, every_n: bool = False) -> int:
         """A 63-bit seed for ``purpose``; the same for every n if asked."""
-        name = canonical([purpose, self.environment, None if every_n else self.n, self.seed])
+        name = canonical([purpose, None if every_n else self.n, self.seed])
         return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1
 
     def __eq__(self, other: object) -> bool:

@@ -3,8 +3,8 @@
 A family's figure for one seed is the mean over the family's environments; what is reported is the
 mean and the standard deviation (n - 1) of these over the seeds, as in the paper. Beside it stands
 the interquartile mean: the mean of the middle half of all runs of the family, which a few bad runs
-do not move, with a 95 % percentile interval from a bootstrap that draws seeds anew within each
-environment (stratified).
+do not move, with a 95 % percentile interval from a bootstrap. The bootstrap draws whole seeds: a
+family's environments share the random draws of a seed, so seeds are what is independent.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _interval(values: NDArray[np.float64], rng: np.random.Generator) -> tuple[float, float]:
-    environments, seeds = values.shape
-    drawn = rng.integers(0, seeds, (DRAWS, environments, seeds))
-    again = np.take_along_axis(values[None], drawn, axis=2).reshape(DRAWS, -1)
+    seeds = values.shape[1]
+    drawn = rng.integers(0, seeds, (DRAWS, seeds))
+    again = values[:, drawn].swapaxes(0, 1).reshape(DRAWS, -1)
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(interquartile_mean(again), [tail, 1 - tail])
     return float(low), float(high)

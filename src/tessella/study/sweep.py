@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from tessella.study.context import context
 from tessella.study.folder import StudyError
+from tessella.study.methods import UnknownMethodError
 from tessella.study.plan import Batch
 from tessella.study.record import Record
 from tessella.study.run import Outcome, run_batch
@@ -64,7 +65,7 @@ class Sweep:
                 self.accept(outcome)
             elif _killed(outcome) and not (alone and len(batch.specs) == 1):
                 suspects += batch.apart()
-            elif isinstance(outcome, ImportError):
+            elif isinstance(outcome, ImportError | UnknownMethodError):
                 raise StudyError(f"a worker cannot run this study: {outcome}") from outcome
             elif len(batch.specs) > 1:
                 waiting.extendleft(batch.apart())
@@ -87,8 +88,12 @@ class Sweep:
         except queue.Empty:
             self.idle(len(self._threads()))
             return None
-        if done.cancelled() or done.status == "lost":
+        if done.cancelled():
             raise StudyError("the scheduler went away")
+        if not done.done():
+            # Its worker died with the outcome still on it; the scheduler has it computed again.
+            done.add_done_callback(self._arrived.put)
+            return None
         _, batch = self._running.pop(done.key)
         try:
             return done.result(), batch

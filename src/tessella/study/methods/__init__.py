@@ -1,5 +1,5 @@
 """The methods of a study, by name: the paper's seven, and honest references apart from them."""
 
-from tessella.study.methods.registry import by_name, known
+from tessella.study.methods.registry import UnknownMethodError, by_name, known
 
-__all__ = ["by_name", "known"]
+__all__ = ["UnknownMethodError", "by_name", "known"]

@@ -32,7 +32,7 @@ class Boundary:
     start: float
     each: float
     group: Group = "boundary"
-    edition: int = 1
+    edition: int = 2
 
     def settings(self) -> dict[str, Any]:
         given = self.learner().get_params(deep=False)
@@ -44,7 +44,7 @@ class Boundary:
         return [(n, seed) for n in sizes for seed in seeds]
 
     def together(self, spec: Spec) -> Hashable:
-        return spec.n
+        return spec.environment, spec.n
 
     def seconds(self, spec: Spec) -> float:
         return self.start + self.each * spec.n

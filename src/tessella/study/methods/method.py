@@ -81,7 +81,10 @@ class Method(Protocol):
         ...
 
     def together(self, spec: Spec) -> Hashable:
-        """Specs of one environment that train in one call have equal answers."""
+        """Specs of equal dynamics and equal answers train in one call.
+
+        A method that sees the noise of observations answers with the environment.
+        """
         ...
 
     def seconds(self, spec: Spec) -> float:
@@ -89,7 +92,7 @@ class Method(Protocol):
         ...
 
     def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
-        """Train all ``specs``, which share environment and settings."""
+        """Train all ``specs``, which share dynamics and settings."""
         ...
 
 

@@ -39,7 +39,7 @@ class TruncatedValueIteration:
         return [(0, 0)]
 
     def together(self, spec: Spec) -> Hashable:
-        return spec.n
+        return spec.environment
 
     def seconds(self, spec: Spec) -> float:
         return 0.01
@@ -72,7 +72,7 @@ class ExactTable:
         return [(0, 0)]
 
     def together(self, spec: Spec) -> Hashable:
-        return spec.n
+        return spec.environment
 
     def seconds(self, spec: Spec) -> float:
         return 0.01

@@ -13,6 +13,10 @@ from tessella.errors import ModelError
 from tessella.study.methods.method import Method
 
 
+class UnknownMethodError(ModelError):
+    """A name that leads to no method, here or on a worker."""
+
+
 @cache
 def known() -> dict[str, Method]:
     """The methods that come with the study, in the order of the paper's table."""
@@ -30,7 +34,7 @@ def by_name(name: str) -> Method:
         try:
             return getattr(import_module(module), attribute)
         except (ImportError, AttributeError) as error:
-            raise ModelError(f"no method is called {name!r}: {error}") from error
+            raise UnknownMethodError(f"no method is called {name!r}: {error}") from error
     if name not in known():
-        raise ModelError(f"no method is called {name!r}; there are {', '.join(known())}")
+        raise UnknownMethodError(f"no method is called {name!r}; there are {', '.join(known())}")
     return known()[name]
