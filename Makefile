@@ -14,7 +14,7 @@ test: .venv/ready  ## everything that must hold: style, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 format: .venv/ready
 	$(BIN)/ruff format .

@@ -51,7 +51,17 @@ CANDIDATES: dict[str, list[Any]] = {
     ],
     "FittedQ": [
         FittedQ(leaf=leaf, iterations=k)
-        for leaf, k in ((1, 10), (2, 5), (2, 10), (2, 12), (2, 20), (5, 10), (10, 10))
+        for leaf, k in (
+            (1, 10),
+            (2, 5),
+            (2, 10),
+            (2, 12),
+            (2, 20),
+            (5, 10),
+            (10, 10),
+            (10, 5),
+            (20, 5),
+        )
     ],
 }
 

@@ -29,7 +29,7 @@ def test_references_are_apart_from_the_papers_methods():
     assert {m.group for name, m in known().items() if name not in METHODS} == {"reference"}
     times = Counter(spec.method for spec in Study().specs)
     assert times["value_iteration_2"] == times["exact_table"] == 11
-    assert times["tabular_q_100"] == 11 * 15
+    assert times["tabular_q_100"] == times["fitted_q_tuned"] == 11 * 15
     longest = {spec.n for spec in Study().specs if spec.method == "tabular_q_100"}
     assert longest == {100 * 6400}
 

@@ -27,9 +27,12 @@ from tessella.study.run import run_batch
 from tessella.study.store import Store
 from tessella.study.table import as_csv, latex, markdown, rows
 
-SIZES = (100, 1600)
+# One process sets up what these tests share.
+pytestmark = pytest.mark.xdist_group("results")
+
+SIZES = (100, 6400)
 SHOWN = (*METHODS, "value_iteration_2", "value_iteration_4", "exact_table")
-STUDY = Study(("INV-Mix", "QUE-Lin"), SHOWN, SIZES, 6)
+STUDY = Study(("INV-Mix", "QUE-Lin"), SHOWN, SIZES, 8)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +134,7 @@ def test_limits_name_the_reference_that_needs_less(results):
     sentences = said["A few sweeps of the model may do"]
     first = "Inventory: Value iteration, 4 sweeps loses 0 on average"
     assert any(sentence.startswith(first) for sentence in sentences)
-    assert "1,600 labels drawn from 825 states" in said["The labels show nearly every state"][0]
+    assert "6,400 labels drawn from 825 states" in said["The labels show nearly every state"][0]
 
 
 def test_numbers_far_from_the_papers_are_named_with_their_ratio(results):

@@ -20,6 +20,9 @@ from tessella.study.record import Record
 from tessella.study.run import Outcome
 from tessella.study.sweep import AHEAD, Sweep
 
+# One process sets up what these tests share.
+pytestmark = pytest.mark.xdist_group("sweep")
+
 WORKERS = 2
 PATIENCE = 60  # seconds
 UNDONE = {"waiting", "no-worker", "queued", "processing"}

@@ -27,7 +27,7 @@ from tessella.mdp.engine import in_float64
 from tessella.mdp.model import MDP
 
 LANES = 16
-PIECE = 64 * BLOCK  # updates whose transitions are held in memory at a time
+PIECE = 16 * BLOCK  # updates whose transitions are held in memory at a time
 
 
 class Tables(NamedTuple):

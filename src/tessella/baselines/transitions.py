@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tessella.mdp.model import MDP
 
-BLOCK = 1024
+BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,9 +108,14 @@ class Slices(Operation):
     def adjoint_terms(self) -> int:
         return 2 * self.offsets.shape[1] + len(self.pad)
 
+    @cached_property
+    def cumulative(self) -> NDArray[np.float64]:
+        """``probs`` summed up over outcomes, for simulation."""
+        return np.cumsum(self.probs, axis=1)
+
     def sample(self, states, actions, rng):
         where = np.unravel_index(states, self.shape)
-        k = draw(_rows(self.probs, actions, where), rng)
+        k = invert(_rows(self.cumulative, actions, where), rng)
         start = self.offsets[actions if len(self.offsets) > 1 else 0, k]
         to = list(where)
         to[self.axis] = self.pad[start + where[self.axis]].astype(np.int64)
@@ -251,9 +257,14 @@ class Scatter(Operation):
     def adjoint_terms(self) -> int:
         return self.target.shape[1] + int(np.bincount(self.target.ravel()).max())
 
+    @cached_property
+    def cumulative(self) -> NDArray[np.float64]:
+        """``probs`` summed up over outcomes, for simulation."""
+        return np.cumsum(self.probs, axis=1)
+
     def sample(self, states, actions, rng):
         where = np.unravel_index(states, self.shape)
-        k = draw(_rows(self.probs, actions, where), rng)
+        k = invert(_rows(self.cumulative, actions, where), rng)
         a = actions if len(self.target) > 1 else 0
         return self.target[(a, k, *where)].astype(np.int64), k
 
@@ -332,13 +343,17 @@ def chain(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float64]) -> Ope
 
 def draw(rows: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
     """One index from each row of probabilities, by inversion."""
-    cumulative = np.cumsum(rows, axis=-1)
-    u = rng.random(len(rows)) * cumulative[:, -1]  # below the total even after rounding
+    return invert(np.cumsum(rows, axis=-1), rng)
+
+
+def invert(cumulative: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
+    """One index from each row of cumulated probabilities."""
+    u = rng.random(len(cumulative)) * cumulative[:, -1]  # below the total even after rounding
     return (cumulative <= u[:, None]).sum(axis=-1)
 
 
 def _rows(probs: NDArray, actions: NDArray, where: tuple) -> NDArray:
-    """(n, K) probabilities that each walker faces."""
+    """(n, K) entries of ``probs`` (A | 1, K, *broadcast) that each walker faces."""
     index = [w if n > 1 else 0 for w, n in zip(where, probs.shape[2:], strict=True)]
     a = actions if len(probs) > 1 else np.zeros_like(actions)
     return np.moveaxis(probs, 1, -1)[(a, *index)]

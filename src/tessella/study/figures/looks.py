@@ -68,6 +68,7 @@ LOOKS = {
     "value_iteration_2": Look("#969696", "<", ":"),
     "value_iteration_4": Look("#636363", ">", ":"),
     "tabular_q_100": Look("#7a4b66", "X", ":"),
+    "fitted_q_tuned": Look("#8a6d3b", "P", ":"),
     "exact_table": Look("#111111", "*", ":"),
 }
 OTHER = Look("#54278f", "h", "-.")

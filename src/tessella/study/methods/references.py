@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from tessella.baselines.fitted_q import FittedQ
 from tessella.baselines.tabular_q import TabularQ
 from tessella.study.methods.method import Fit, Group, Method, Problem
 from tessella.study.methods.value_based import ValueBased
@@ -88,10 +90,11 @@ class ExactTable:
 
 
 @dataclass(frozen=True)
-class MoreUpdates(ValueBased):
-    """A value-based baseline with many times the largest budget of the study."""
+class OtherBaseline(ValueBased):
+    """A value-based baseline as the paper does not have it, at ``times`` the largest budget."""
 
-    times: int = 100
+    group: Group = "reference"
+    times: int = 1
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(self.times * max(sizes), seed) for seed in seeds]
@@ -100,8 +103,10 @@ class MoreUpdates(ValueBased):
 REFERENCES: dict[str, Method] = {
     "value_iteration_2": TruncatedValueIteration(2),
     "value_iteration_4": TruncatedValueIteration(4),
-    "tabular_q_100": MoreUpdates(
-        "Tabular Q-learning × 100", TabularQ, 0.0, 1e-6, group="reference"
+    "tabular_q_100": OtherBaseline("Tabular Q-learning × 100", TabularQ, 0.0, 5e-7, times=100),
+    # The best on other seeds; the paper's row is kept where the paper's numbers point.
+    "fitted_q_tuned": OtherBaseline(
+        "Fitted Q iteration, tuned", partial(FittedQ, leaf=10, iterations=5), 0.0, 5e-5
     ),
     "exact_table": ExactTable(),
 }

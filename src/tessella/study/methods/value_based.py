@@ -8,7 +8,7 @@ for each.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -16,7 +16,7 @@ from tessella.baselines.double_q import DoubleQ
 from tessella.baselines.fitted_q import FittedQ
 from tessella.baselines.options import ConstantStep, DecayingStep, Trajectory, UniformPairs
 from tessella.baselines.tabular_q import TabularQ
-from tessella.baselines.train import train_batch
+from tessella.baselines.train import Baseline, train_batch
 from tessella.study.methods.method import Fit, Group, Method, Problem
 from tessella.study.record import Told
 from tessella.study.spec import Spec
@@ -34,7 +34,7 @@ class ValueBased:
     """
 
     title: str
-    baseline: type
+    baseline: Callable[..., Baseline]
     start: float
     each: float
     budgets_together: bool = True
