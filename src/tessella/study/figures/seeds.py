@@ -35,8 +35,8 @@ def _points(axes: Axes, runs: dict[str, NDArray]) -> None:
     for place, (method, values) in enumerate(runs.items()):
         style = look(method)
         # Seeds side by side in their order: no two points hide each other.
-        offsets = np.linspace(-0.3, 0.3, len(values)) if len(values) > 1 else np.zeros(1)
-        axes.plot(place + offsets, values, linestyle="", **style.points(4))
+        offsets = np.linspace(-0.36, 0.36, len(values)) if len(values) > 1 else np.zeros(1)
+        axes.plot(place + offsets, values, linestyle="", **style.points(2.6))
         axes.hlines(values.mean(), place - 0.4, place + 0.4, color=style.colour, linewidth=1.2)
     names = [title(method) for method in runs]
     axes.set_xticks(range(len(runs)), names, rotation=35, ha="right", rotation_mode="anchor")
