@@ -44,3 +44,14 @@ class NotConverged(RuntimeError):  # noqa: N818 (it says what happened)
 def shown(value: object) -> str:
     """A value as messages write it: ``3``, ``0.3``, ``nan``, ``high``."""
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def expect(verb: str, value: object, kind: type, name: str = "") -> None:
+    """Refuse what is not of ``kind``: ``solve needs an MDP; got a Solution``."""
+    if not isinstance(value, kind):
+        needed, got = _one(name or kind.__name__), _one(type(value).__name__)
+        raise ModelError(f"{verb} needs {needed}", "", f"got {got}")
+
+
+def _one(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOaeiou' or name.startswith('MDP') else 'a'} {name}"

@@ -10,7 +10,7 @@ from tessella.baselines.fitted_q import FittedQ, train_forests
 from tessella.baselines.options import Trajectory
 from tessella.baselines.tabular_q import TabularQ
 from tessella.baselines.trained import Curve, Trained, greedy
-from tessella.errors import ModelError
+from tessella.errors import ModelError, expect
 from tessella.mdp.model import MDP
 
 Baseline = TabularQ | FittedQ
@@ -24,6 +24,7 @@ def train(
     For ``FittedQ`` these are the transitions of its batch, used again in every iteration. The
     policy's ``curve`` tells how training went.
     """
+    expect("train", mdp, MDP)
     budget = _budgets([updates])[0]
     seed = int(rng) if isinstance(rng, int | np.integer) else int(rng.integers(2**63))
     if isinstance(baseline, FittedQ):
@@ -35,6 +36,7 @@ def train_batch(
     baseline: Baseline, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> dict[tuple[int, int], Trained]:
     """``{(seed, budget): policy}``: each the same as ``train`` alone gives for that seed."""
+    expect("train_batch", mdp, MDP)
     if not len(seeds):
         return {}
     ascending = _budgets(budgets)

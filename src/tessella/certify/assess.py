@@ -23,7 +23,7 @@ from tessella.certify.enclosure import EPS, Band, Enclosed, down, mean, up
 from tessella.certify.local import judge
 from tessella.certify.policies import Labels, as_policy
 from tessella.certify.single import SinglePrecision, flow, suits
-from tessella.errors import ModelError
+from tessella.errors import ModelError, expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import start_distribution
@@ -53,6 +53,7 @@ def certify(
         tol: an action within this of the best is no costly error; None for the tie tolerance.
         labels: whether the policy answers in action indices or values, where that is not clear.
     """
+    expect("certify", solution, Solution)
     mdp = solution.mdp
     _check_number("eps", eps)
     _check_number("tol", tol)

@@ -40,12 +40,13 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %" if abs(share) < 1 else f"{100 * share:,.0f} %"
 
 
-def _at_most(amount: float) -> str:
+def at_most(amount: float) -> str:
     """One digit, rounded up."""
     if amount == 0:
         return "0"
     size = math.floor(math.log10(amount))
-    return f"{math.ceil(amount / 10.0**size)}e{size}"
+    digit = math.ceil(amount / 10.0**size)
+    return f"{digit}e{size}" if digit < 10 else f"1e{size + 1}"
 
 
 def wrap(text: str) -> str:
@@ -144,7 +145,7 @@ def _certainty(c: Certificate) -> str:
     if c.worst_loss.upper == 0:
         text = "that the loss is 0 is certain for this model, all rounding included"
     else:
-        off = _at_most(max(loss.upper - loss, loss - loss.lower))
+        off = at_most(max(loss.upper - loss, loss - loss.lower))
         text = f"the average loss is {loss:.12g} and at most {off} off, all rounding "
         text += "included; it is computed from the model, not estimated from runs"
     return wrap(f"Certainty: {text}. Whether the model fits the business is another question.")

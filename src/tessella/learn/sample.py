@@ -9,18 +9,19 @@ the true state's; only the observed coordinates are disturbed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ModelError, expect
 from tessella.grid import StateGrid
 from tessella.learn.schemes import Scheme, Uniform
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
 
+@runtime_checkable
 class Solved(Protocol):
     """What ``draw`` needs of a solution; this package never solves anything itself."""
 
@@ -103,6 +104,7 @@ def draw(
         scheme: Uniform() (with replacement, the default), Uniform(replace=False),
             ByOccupancy(weights) or Stratified().
     """
+    expect("draw", solution, Solved, "Solution")
     if not isinstance(n, int | np.integer) or n < 1:
         raise ModelError("a sample needs at least 1 state", "", f"got n={n}")
     mdp, labels = solution.mdp, solution.policy.table.ravel()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ModelError, expect, shown
 from tessella.mdp.checks import SUM_TOLERANCE
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -46,6 +46,7 @@ def simulate(
         start: None for the model's own start, one state index, (paths,) state indices, or a
             distribution over all states given as floats.
     """
+    expect("simulate", mdp, MDP)
     if periods < 1 or paths < 1:
         raise ModelError("periods and paths must be at least 1", "", f"got {periods} and {paths}")
     if rng is None:

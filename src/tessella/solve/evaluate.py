@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tessella.errors import expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.solve.driver import Callback, Engine, run
@@ -48,6 +49,7 @@ def evaluate(
         tol: bound on max|V - V_pi|; None asks for about twelve digits.
         start: (grid) a first guess, such as the optimum's value.
     """
+    expect("evaluate", mdp, MDP)
     checked = mdp.policy(policy)
     method = InexactPolicyIteration(tol, forcing=1e-6)
     engine = Engine(mdp, tol)

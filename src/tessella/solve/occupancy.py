@@ -19,7 +19,7 @@ from jax.scipy.sparse.linalg import bicgstab
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import splu
 
-from tessella.errors import NotConverged
+from tessella.errors import NotConverged, expect
 from tessella.mdp.engine import in_float64
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -53,6 +53,7 @@ def occupancy(
     Args:
         tol: bound on the total error (1e-11), raised to what rounding allows.
     """
+    expect("occupancy", mdp, MDP)
     checked = mdp.policy(policy)
     tol = checked_tol(tol) or 1e-11
     mu = start_distribution(mdp, start).reshape(mdp.grid.shape)

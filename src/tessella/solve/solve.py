@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tessella.errors import ModelError, NotConverged
+from tessella.errors import ModelError, NotConverged, expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.solve.driver import Callback, Engine, Run, decide, run
@@ -48,6 +48,7 @@ def solve(
         callback: called with a ``Progress`` after each sweep; a true answer stops the run.
         partial: return what there is when a limit is reached, instead of raising NotConverged.
     """
+    expect("solve", mdp, MDP)
     if method is None:
         method = automatic(mdp, tol)
     elif tol is not None:
