@@ -80,7 +80,7 @@ def run(kind: str, stock: int, regime: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--stock", type=int, default=1000)
     parser.add_argument("--regime", type=int, default=500)
     given = parser.parse_args()

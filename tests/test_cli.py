@@ -74,3 +74,23 @@ def test_help_lists_the_commands():
     result = run("--help")
     for command in ("list", "paper", "solve"):
         assert command in result.output
+
+
+def test_workers_of_a_scheduler_are_its_own():
+    result = run("paper", "--scheduler", "tcp://127.0.0.1:1", "--workers", "2")
+    assert result.exit_code == 2
+    assert "--workers is for this machine" in result.output
+    result = run("paper", "--scheduler", "")
+    assert result.exit_code == 2
+    assert "--scheduler needs an address" in result.output
+
+
+def test_a_certificate_that_cannot_be_saved_is_an_error(tmp_path):
+    mdp = benchmark("QUE-Lin")
+    rows = [f"{q},{r},0" for q in mdp.grid.values[0] for r in mdp.grid.values[1]]
+    head = ",".join([*mdp.grid.axes, mdp.action_name])
+    (tmp_path / "never.csv").write_text("\n".join([head, *rows]))
+    words = ("certify", "QUE-Lin", str(tmp_path / "never.csv"))
+    result = run(*words, "--save", str(tmp_path / "nowhere" / "c.json"))
+    assert result.exit_code == 1
+    assert "c.json cannot be written: No such file or directory" in result.output

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -76,7 +78,10 @@ def certify(label: str, policy: Path, save: Path | None) -> None:
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     if save is not None:
-        certificate.save(save)
+        try:
+            certificate.save(save)
+        except OSError as error:
+            raise click.ClickException(f"{save} cannot be written: {error.strerror}") from None
     click.echo(certificate.summary())
 
 
@@ -107,12 +112,18 @@ def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, r
     from tessella.study.progress import progress
     from tessella.study.reproduce import Cluster, Interrupted, StudyError, reproduce
 
+    if scheduler is not None and workers is not None:
+        raise click.UsageError("--workers is for this machine; a scheduler has its own")
+    if scheduler is not None and not scheduler.strip():
+        raise click.UsageError("--scheduler needs an address")
+    # A method of one's own may lie in the current folder.
+    sys.path.append(os.getcwd())
     # Being asked to end is the same as being interrupted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = {"environments": environments, "methods": methods, "sizes": sizes, "seeds": seeds}
     try:
         study = Study(**{name: value for name, value in chosen.items() if value is not None})
-        with progress() as shown:
+        with progress(sys.stderr) as shown:
             where = Cluster(workers, scheduler)
             done = reproduce(study, out, shown, where, retry=retry, report=report)
     except ModelError as error:
@@ -132,7 +143,11 @@ def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, r
 
 
 def _command() -> str:
-    return shlex.join(["tessella", *sys.argv[1:]])
+    """This command, as it can be typed again."""
+    program = Path(sys.argv[0])
+    found = shutil.which(program.name)
+    typed = program.is_file() and not (found and Path(found).samefile(program))
+    return shlex.join([sys.argv[0] if typed else "tessella", *sys.argv[1:]])
 
 
 def _leave(message: str, status: int) -> NoReturn:

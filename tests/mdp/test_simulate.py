@@ -7,8 +7,8 @@ import pytest
 
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
+from tessella.mdp.chance import draw
 from tessella.mdp.model import MDP
-from tessella.mdp.operations import draw
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate, start_distribution
 from tessella.mdp.stages import Noise, Pay, Shift

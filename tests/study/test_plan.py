@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pytest
 from tessella.errors import ModelError
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.study import published
-from tessella.study.methods import by_name, known
+from tessella.study.methods import UnknownMethodError, by_name, known
 from tessella.study.methods.method import problem_of
 from tessella.study.plan import Study, batches
 from tessella.study.published import METHODS
@@ -67,7 +68,8 @@ def test_q_learning_of_all_seeds_and_budgets_is_one_batch():
 
 
 def test_the_dearest_batches_come_first():
-    seconds = [batch.seconds for batch in batches(Study(("INV-Mix",)).specs)]
+    made = batches(Study(("INV-Mix",)).specs)
+    seconds = [sum(by_name(s.method).seconds(s) for s in batch.specs) for batch in made]
     assert seconds[0] == max(seconds)
     assert sum(seconds[: len(seconds) // 4]) > sum(seconds) / 2
 
@@ -103,3 +105,35 @@ def test_a_study_that_cannot_be_run_is_refused(settings, message):
 def test_an_unknown_method_is_refused(name):
     with pytest.raises(ModelError, match=f"no method is called '{name}'"):
         _ = Study(methods=(name,)).specs
+
+
+def test_a_study_is_the_same_however_it_was_asked_for():
+    asked = Study(("QUE-Lin", "INV-Mix", "QUE-Lin"), ("local", "local"), (400, 100, 100), 1)
+    assert asked == Study(("INV-Mix", "QUE-Lin"), ("local",), (100, 400), 1)
+    assert len(asked.specs) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nosuch", "no method is called 'nosuch'; there are linear"),
+        ("nosuch:method", "no method is called 'nosuch:method': ModuleNotFoundError"),
+        ("math:nosuch", "no method is called 'math:nosuch': AttributeError"),
+        (":x", "no method is called ':x': ValueError"),
+        (".a:b", "no method is called '.a:b': TypeError"),
+        ("math:pi", "'math:pi' is no method: it has no title, group"),
+    ],
+)
+def test_what_is_no_method_is_refused(name, message):
+    with pytest.raises(UnknownMethodError, match=re.escape(message)):
+        Study(methods=(name,)).specs  # noqa: B018
+
+
+def test_a_method_belongs_to_a_known_group(monkeypatch):
+    monkeypatch.setattr("tessella.study.methods.boundary.odd", odd_one(), raising=False)
+    with pytest.raises(UnknownMethodError, match="must be one of boundary, value, reference"):
+        by_name("tessella.study.methods.boundary:odd")
+
+
+def odd_one():
+    return replace(by_name("linear"), group="best")

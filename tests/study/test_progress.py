@@ -55,3 +55,12 @@ def test_lines_say_when_a_stage_ends():
         assert stream.getvalue() == ""
         shown.advance("Linear", 1, 1.0)
     assert stream.getvalue().startswith("Linear: 2 of 2")
+
+
+def test_the_first_arrival_starts_the_clock_of_a_stage_and_is_not_part_of_its_pace():
+    stage = Stage(total=30, work=30.0)
+    stage.add(10, 10.0, now=100.0)
+    assert (stage.rate(100.0), stage.left(100.0)) == (None, None)
+    stage.add(10, 10.0, now=105.0)
+    assert stage.rate(105.0) == pytest.approx(2.0)
+    assert stage.left(105.0) == pytest.approx(5.0)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tessella.certify import certify
+from tessella.errors import ModelError
 from tessella.problems.benchmarks import benchmark
 from tessella.solve import solve
 from tessella.study.methods import known
@@ -60,6 +63,7 @@ def test_what_a_method_was_told_is_counted():
 
     sweeps = problem_of(Study(("INV-Mix",), ("linear",)).specs[0]).solution.sweeps
     assert told("linear") == Told(labels=100, backups=sweeps * 825)
+    assert told("margin") == Told(labels=100, margins=100, backups=sweeps * 825)
     assert told("exact_table") == Told(labels=825, backups=sweeps * 825)
     assert told("tabular_q") == told("fitted_q") == Told(simulator_calls=100)
     assert told("tabular_q_100") == Told(simulator_calls=10_000)
@@ -87,3 +91,19 @@ def test_truncated_value_iteration_is_greedy_after_that_many_sweeps(sweeps):
     record = run(Study(("QUE-Mix",), (f"value_iteration_{sweeps}",)).specs[0])
     np.testing.assert_array_equal(record.actions, q.argmax(axis=0))
     assert 0 < record.policy_error < 0.2
+
+
+def test_a_run_of_another_edition_is_refused():
+    spec = Study(("QUE-Lin",), ("linear",), (100,), 1).specs[0]
+    with pytest.raises(
+        ModelError, match=f"'linear' has edition {spec.edition} here; .* edition 99"
+    ):
+        run(replace(spec, edition=99))
+
+
+def test_settings_decide_a_run():
+    (spec,) = Study(("QUE-Lin",), ("value_iteration_2",)).specs
+    four = replace(spec, settings={"sweeps": 4})
+    (expected,) = Study(("QUE-Lin",), ("value_iteration_4",)).specs
+    assert run(four).policy_error == run(expected).policy_error < run(spec).policy_error
+    assert run(four).told == run(expected).told

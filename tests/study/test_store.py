@@ -58,7 +58,7 @@ def test_a_result_is_never_replaced_and_a_failure_is(tmp_path):
 def test_a_batch_is_stored_whole_or_not_at_all(tmp_path):
     broken = replace(done(1), reason=None)  # the schema refuses it
     with Store.writer(tmp_path) as store:
-        with pytest.raises(sqlite3.IntegrityError):
+        with pytest.raises(StudyError, match="cannot be written: NOT NULL"):
             store.add([done(0), broken], HERE)
         assert store.records() == []
         store.add([done(2)], HERE)
@@ -137,3 +137,20 @@ def test_room_is_asked_for_before_work_and_given_back(tmp_path):
         Store.writer(tmp_path, space=2**62),
     ):
         pass
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    (tmp_path / "study.sqlite").write_text("not a database, but long enough to look like one" * 9)
+    with (
+        pytest.raises(StudyError, match="cannot be read as a study's store"),
+        Store.reader(tmp_path),
+    ):
+        pass
+
+
+def test_contexts_count_the_records_that_are_asked_for(tmp_path):
+    with Store.writer(tmp_path) as store:
+        store.add([done(0), done(1)], HERE)
+        store.add([done(2)], {**HERE, "python": "4"})
+        assert [c["records"] for c in store.contexts()] == [2, 1]
+        assert store.contexts({spec(2).key}) == [{**HERE, "python": "4", "records": 1}]

@@ -44,7 +44,7 @@ def client(toys_can_be_found: None, compiled: Path) -> Iterator[Any]:
 
 def batch(*seeds: int, method: str = "toy:quick", n: int = 100) -> Batch:
     specs = Study(("QUE-Mix",), (method,), (n,), max(seeds) + 1).specs
-    return Batch(tuple(spec for spec in specs if spec.seed in seeds), 1.0)
+    return Batch(tuple(spec for spec in specs if spec.seed in seeds))
 
 
 def swept(client: Any, *batches: Batch) -> list[Record]:
@@ -132,6 +132,11 @@ def test_an_outcome_that_dies_with_its_worker_is_computed_again(client):
     Sweep(client, accept).run([batch(i) for i in range(AHEAD * WORKERS)])
     records = [record for outcome in accepted for record in outcome.records]
     assert reasons(records) == dict.fromkeys(range(AHEAD * WORKERS), "")
+
+
+def test_a_run_that_lacks_a_package_is_one_failed_run(client):
+    records = swept(client, batch(0, 1, 2, method="toy:lacking", n=200))
+    assert reasons(records) == {0: "", 1: "ModuleNotFoundError: No module named 'nosuch'", 2: ""}
 
 
 def test_a_worker_without_the_method_ends_the_study_and_blames_no_run(

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from tessella.study.methods.method import Fit, Group, Problem
@@ -66,7 +67,18 @@ class Broken(Toy):
         return super()._one(problem, spec)
 
 
+@dataclass(frozen=True)
+class Lacking(Toy):
+    """Imports what is not there on one seed of one size."""
+
+    def _one(self, problem: Problem, spec: Spec) -> Fit:
+        if spec.seed == 1 and spec.n == 200:
+            import_module("nosuch")
+        return super()._one(problem, spec)
+
+
 quick = Toy("Quick")
 slow = Toy("Slow", pause=0.15)
 deadly = Deadly("Deadly")
 broken = Broken("Broken")
+lacking = Lacking("Lacking")

@@ -15,6 +15,7 @@ from tessella.errors import ModelError, shown
 from tessella.grid import plain_values
 from tessella.mdp import checks
 from tessella.mdp import operations as op
+from tessella.mdp.moves import chain, shifts
 from tessella.mdp.scope import NamedValues, Scope, call
 from tessella.mdp.stages import Decide, Function, Jump, Move, Noise, Pay, Shift, Stage
 
@@ -82,7 +83,7 @@ def _shift(scope: Scope, stage: Shift) -> Compiled:
     if stage.edge == "error":
         _refuse_leaving(scope, axis, steps, law, what)
     whole = _within(steps, scope.grid.shape[axis], stage.edge)
-    operation = op.shifts(scope.grid.shape, axis, whole, np.moveaxis(law.probs, -1, 1), stage.edge)
+    operation = shifts(scope.grid.shape, axis, whole, np.moveaxis(law.probs, -1, 1), stage.edge)
     reward = _reward(scope, stage.pays, f"the reward of {what}", law)
     return Compiled(operation, reward, stage.pays, law.named)
 
@@ -175,7 +176,7 @@ def _move(scope: Scope, stage: Move) -> Compiled:
     if all(length == 1 for length in matrix.shape[1:-2]):
         matrix = matrix.reshape(len(matrix), n, n)
     reward = _reward(scope, stage.pays, f"the reward of {what}")
-    return Compiled(op.chain(scope.grid.shape, axis, matrix), reward, stage.pays, None)
+    return Compiled(chain(scope.grid.shape, axis, matrix), reward, stage.pays, None)
 
 
 def _jump(scope: Scope, stage: Jump) -> Compiled:

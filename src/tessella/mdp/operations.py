@@ -14,10 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.mdp.chance import draw, faced, invert
 from tessella.mdp.dynamics import Mass
-
-# A chain with at most this share of non-zero diagonals is applied by slices, not by a matrix.
-BANDED = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,12 +108,12 @@ class Slices(Operation):
 
     @cached_property
     def cumulative(self) -> NDArray[np.float64]:
-        """``probs`` summed up over outcomes, for simulation."""
-        return np.cumsum(self.probs, axis=1)
+        """(A | 1, *broadcast, K) ``probs`` summed up over outcomes, for simulation."""
+        return np.cumsum(np.moveaxis(self.probs, 1, -1), axis=-1)
 
     def sample(self, states, actions, rng):
         where = np.unravel_index(states, self.shape)
-        k = invert(_rows(self.cumulative, actions, where), rng)
+        k = invert(faced(self.cumulative, actions, where), rng)
         start = self.offsets[actions if len(self.offsets) > 1 else 0, k]
         to = list(where)
         to[self.axis] = self.pad[start + where[self.axis]].astype(np.int64)
@@ -157,7 +155,7 @@ class Gather(Operation):
 
     def sample(self, states, actions, rng):
         where = list(np.unravel_index(states, self.shape))
-        where[self.axis] = _lookup(self.target, actions, where)
+        where[self.axis] = faced(self.target, actions, where).astype(np.int64)
         return np.ravel_multi_index(tuple(where), self.shape), None
 
 
@@ -259,12 +257,12 @@ class Scatter(Operation):
 
     @cached_property
     def cumulative(self) -> NDArray[np.float64]:
-        """``probs`` summed up over outcomes, for simulation."""
-        return np.cumsum(self.probs, axis=1)
+        """(A | 1, *broadcast, K) ``probs`` summed up over outcomes, for simulation."""
+        return np.cumsum(np.moveaxis(self.probs, 1, -1), axis=-1)
 
     def sample(self, states, actions, rng):
         where = np.unravel_index(states, self.shape)
-        k = invert(_rows(self.cumulative, actions, where), rng)
+        k = invert(faced(self.cumulative, actions, where), rng)
         a = actions if len(self.target) > 1 else 0
         return self.target[(a, k, *where)].astype(np.int64), k
 
@@ -298,68 +296,3 @@ class Stay(Operation):
 
     def sample(self, states, actions, rng):
         return states, None
-
-
-def shifts(
-    shape: tuple[int, ...], axis: int, steps: NDArray[np.int64], probs: NDArray, edge: str
-) -> Slices:
-    """Moves by ``steps`` (A | 1, K) positions with ``probs`` (A | 1, K, *broadcast)."""
-    n = shape[axis]
-    if edge != "reflect":
-        steps = np.clip(steps, 1 - n, n - 1)
-    elif n > 1:  # turning back at both ends repeats after a whole round
-        steps = np.where(np.abs(steps) < n, steps, steps % (2 * (n - 1)))
-    else:
-        steps = np.zeros_like(steps)
-    low, high = min(int(steps.min()), 0), max(int(steps.max()), 0)
-    padded = np.arange(low, n + high)
-    if edge == "reflect":
-        pad = np.abs((padded + n - 1) % max(2 * (n - 1), 1) - (n - 1))
-    else:
-        pad = np.clip(padded, 0, n - 1)
-    offsets = (steps - low).astype(np.int32)
-    return Slices(shape, axis, pad.astype(np.int32), offsets, np.ascontiguousarray(probs))
-
-
-def chain(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float64]) -> Operation:
-    """A chain along an axis, by slices when its matrix is banded."""
-    n = shape[axis]
-    row, column = np.nonzero((matrix != 0).any(axis=tuple(range(matrix.ndim - 2))))
-    diagonals = np.unique(column - row)
-    if matrix.ndim > 3 or len(diagonals) > max(3, BANDED * n):
-        return Matrix(shape, axis, matrix)
-    low = int(min(diagonals.min(), 0))
-    pad = np.clip(np.arange(low, n + max(int(diagonals.max()), 0)), 0, n - 1).astype(np.int32)
-    at_x = np.arange(n)
-    probs = np.zeros((len(matrix), len(diagonals), n))
-    for k, diagonal in enumerate(diagonals):
-        inside = (at_x + diagonal >= 0) & (at_x + diagonal < n)
-        probs[:, k, inside] = matrix[:, at_x[inside], at_x[inside] + diagonal]
-    lengths = [1] * len(shape)
-    lengths[axis] = n
-    offsets = (diagonals - low).astype(np.int32)[None]
-    return Slices(shape, axis, pad, offsets, probs.reshape(len(matrix), len(diagonals), *lengths))
-
-
-def draw(rows: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
-    """One index from each row of probabilities, by inversion."""
-    return invert(np.cumsum(rows, axis=-1), rng)
-
-
-def invert(cumulative: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
-    """One index from each row of cumulated probabilities."""
-    u = rng.random(len(cumulative)) * cumulative[:, -1]  # below the total even after rounding
-    return (cumulative <= u[:, None]).sum(axis=-1)
-
-
-def _rows(probs: NDArray, actions: NDArray, where: tuple) -> NDArray:
-    """(n, K) entries of ``probs`` (A | 1, K, *broadcast) that each walker faces."""
-    index = [w if n > 1 else 0 for w, n in zip(where, probs.shape[2:], strict=True)]
-    a = actions if len(probs) > 1 else np.zeros_like(actions)
-    return np.moveaxis(probs, 1, -1)[(a, *index)]
-
-
-def _lookup(array: NDArray, actions: NDArray, where: list) -> NDArray:
-    index = [w if n > 1 else 0 for w, n in zip(where, array.shape[1:], strict=True)]
-    a = actions if len(array) > 1 else np.zeros_like(actions)
-    return array[(a, *index)].astype(np.int64)

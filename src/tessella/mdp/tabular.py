@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.mdp.chance import draw
 from tessella.mdp.dynamics import Dynamics, Lowered, Mass, Steps
-from tessella.mdp.operations import draw
 from tessella.mdp.scope import Scope
 
 if TYPE_CHECKING:

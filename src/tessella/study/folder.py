@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -33,12 +35,14 @@ def locked(folder: Path) -> Iterator[None]:
 def _acquire(file: IO[str], folder: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         file.seek(0)
         raise StudyError(
             f"another study is at work on {folder} ({file.read().strip()}); wait for it, stop it, "
             "or choose another folder"
         ) from None
+    except OSError as error:
+        raise StudyError(f"{folder} cannot be locked: {error.strerror}") from error
     with suppress(OSError):  # who holds the lock is a courtesy
         file.truncate(0)
         file.write(f"process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M}\n")
@@ -50,8 +54,10 @@ def reserve(folder: Path, space: int) -> None:
     probe = folder / PROBE
     try:
         with probe.open("wb") as file:
-            if space:
+            if space and hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, space)
+            elif shutil.disk_usage(folder).free < space:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         raise StudyError(
             f"{folder} has no room for this study (about {space / 1e6:.0f} MB): {error.strerror}"

@@ -11,6 +11,9 @@ from tessella.study.published import FAMILIES
 from tessella.study.results import Results
 from tessella.study.table import Row
 
+NEARLY = 0.95  # share of states that counts as nearly every one
+TABULAR = ("tabular_q", "double_q")  # all their values are equal where they have learned nothing
+
 
 def limits(results: Results, table: list[Row]) -> list[tuple[str, list[str]]]:
     """Headings with their sentences, all computed; silent where there is nothing to say."""
@@ -30,7 +33,7 @@ def limits(results: Results, table: list[Row]) -> list[tuple[str, list[str]]]:
 
 
 def _of(table: list[Row], family: str, *groups: str) -> list[Row]:
-    return [row for row in table if row.family == family and row.group in groups]
+    return [row for row in table if row.family == family and row.group in groups and row.there]
 
 
 def _references(results: Results, table: list[Row]) -> list[str]:
@@ -60,25 +63,35 @@ def _cost(spent, row: Row) -> float:
 
 
 def _coverage(results: Results, table: list[Row]) -> list[str]:
-    """How much of the table the labels have already shown."""
+    """Families whose labels have already shown nearly the whole table."""
     found = []
     for family in results.families():
         ours = _of(table, family, "boundary")
         if not ours:
             continue
         n = max(row.n for row in ours)
-        states = max(
-            solution.mdp.n_states
-            for label, solution in results.solutions.items()
-            if results.family(label) == family
-        )
+        states = max(results.solutions[e].mdp.n_states for e in results.members(family))
         seen = 1 - (1 - 1 / states) ** n
-        found.append(
-            f"{FAMILIES[family]}: {n:,} labels drawn from {states} states show "
-            f"{seen:.2%} of all states, {n / states:.1f} times each on average. What is left "
-            "to learn at that size is the observation noise, not unseen states."
-        )
+        if seen >= NEARLY:
+            found.append(
+                f"{FAMILIES[family]}: {n:,} labels drawn from {states} states show "
+                f"{seen:.2%} of all states, {n / states:.1f} times each on average."
+                + _noise(results, family)
+            )
     return found
+
+
+def _noise(results: Results, family: str) -> str:
+    """What is left to learn when the states have been seen, where observations are noisy."""
+    members = results.members(family)
+    clear = [e for e in members if not results.solutions[e].mdp.parameters["observation_noise"]]
+    if len(clear) == len(members):
+        return ""
+    apart = f" (except in {', '.join(clear)}, without noise)" if clear else ""
+    return (
+        " What is left to learn at that size is the observation noise rather than unseen "
+        f"states{apart}."
+    )
 
 
 def _sizes(results: Results, table: list[Row]) -> list[str]:
@@ -103,23 +116,27 @@ def _small_samples(results: Results, table: list[Row]) -> list[str]:
     frame = results.frame
     mean = frame.groupby(["method", "environment", "n"])["policy_error"].mean()
     lost: Counter[tuple[str, str]] = Counter()
+    cells: dict[tuple[str, str], int] = {}
     at: dict[tuple[str, str], list[int]] = {}
     for ours in results.group("boundary"):
         for theirs in results.group("value"):
             both = mean[ours].to_frame("ours").join(mean[theirs].rename("theirs"), how="inner")
             worse = both[both["ours"] >= both["theirs"]]
-            lost[ours, theirs] = len(worse)
+            lost[ours, theirs], cells[ours, theirs] = len(worse), len(both)
             at[ours, theirs] = sorted(set(worse.index.get_level_values("n")))
-    cells = len(results.study.environments) * len(results.study.sizes)
     found = [
-        f"{title(ours)} errs at least as much as {title(theirs)} in {count} of {cells} "
-        f"combinations of environment and size (n = {', '.join(map(str, at[ours, theirs]))})."
+        f"{title(ours)} errs at least as much as {title(theirs)} in {count} of "
+        f"{cells[ours, theirs]} combinations of environment and size "
+        f"(n = {', '.join(map(str, at[ours, theirs]))})."
         for (ours, theirs), count in lost.items()
         if count
     ]
     if not found and lost:
+        whole = len(results.study.environments) * len(results.study.sizes)
+        runs = "" if min(cells.values()) == whole else " of those with finished runs"
         found = [
-            "At no size and in no environment does a baseline err less than a boundary method."
+            f"At no size and in no environment{runs} does a baseline err less than a boundary "
+            "method."
         ]
     return found
 
@@ -174,7 +191,7 @@ def _times(results: Results, table: list[Row]) -> list[str]:
 
 
 def _rising(results: Results, table: list[Row]) -> list[str]:
-    """Baselines whose error rises with their budget, with the likely reason computed."""
+    """Baselines whose error rises with their budget; for tables, with the likely reason."""
     found = []
     for method in results.group("value"):
         frame = results.frame
@@ -182,12 +199,17 @@ def _rising(results: Results, table: list[Row]) -> list[str]:
         mean = of.groupby("n")["policy_error"].mean()
         if len(mean) < 2 or mean.iloc[-1] <= mean.iloc[0]:
             continue
-        best = results.solutions[results.representative].policy.table
-        share = float(np.mean(best == 0))
         found.append(
             f"{title(method)} errs more with more updates on {results.representative} "
             f"({mean.iloc[0]:.3f} at n = {mean.index[0]}, {mean.iloc[-1]:.3f} at n = "
-            f"{mean.index[-1]:,}): before it has learned anything all values are equal and the tie "
-            f"goes to the first action, which is optimal in {share:.0%} of the states."
+            f"{mean.index[-1]:,})" + (_first_action(results) if method in TABULAR else ".")
         )
     return found
+
+
+def _first_action(results: Results) -> str:
+    share = float(np.mean(results.solutions[results.representative].policy.table == 0))
+    return (
+        ", probably because, where it has learned nothing yet, all values are equal and the tie "
+        f"goes to the first action, which is optimal in {share:.0%} of the states."
+    )

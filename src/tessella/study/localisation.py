@@ -14,19 +14,23 @@ QUARTER = 0.25
 
 
 def low_margin_shares(results: Results) -> dict[tuple[str, str], float]:
-    """(family, method) to the share of its errors in the low-margin quarter; nan without errors."""
+    """(family, method) to the share of its errors in the low-margin quarter, at the largest n.
+
+    nan for a method that makes no errors; one without finished runs is left out.
+    """
     found = {}
     for family in results.families():
-        labels = [e for e in results.study.environments if results.family(e) == family]
         for method in results.group("boundary", "value"):
-            counts = np.sum([_counts(results, label, method) for label in labels], axis=0)
-            found[family, method] = counts[0] / counts[1] if counts[1] else float("nan")
+            counts = [_counts(results, label, method) for label in results.members(family)]
+            low, wrong, runs = np.sum(counts, axis=0)
+            if runs:
+                found[family, method] = float(low / wrong) if wrong else float("nan")
     return found
 
 
-def _counts(results: Results, environment: str, method: str) -> tuple[int, int]:
-    """Errors in the low-margin quarter, and all errors."""
+def _counts(results: Results, environment: str, method: str) -> tuple[int, int, int]:
+    """Errors in the low-margin quarter, all errors, and runs."""
     margin = results.solutions[environment].margin.ravel()
     low = margin <= np.quantile(margin, QUARTER)
     wrong = results.wrong(environment, method)
-    return int(wrong[:, low].sum()), int(wrong.sum())
+    return int(wrong[:, low].sum()), int(wrong.sum()), len(wrong)

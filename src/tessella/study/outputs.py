@@ -21,6 +21,7 @@ from tessella.study.figures import PICTURES, Picture
 from tessella.study.figures.looks import STYLE
 from tessella.study.folder import StudyError
 from tessella.study.progress import Progress
+from tessella.study.record import Record
 from tessella.study.report import Drawn, report
 from tessella.study.results import Results
 from tessella.study.table import as_csv, latex, markdown, rows
@@ -29,22 +30,32 @@ DOTS_PER_INCH = 200
 STAGE = "Tables, figures, report"
 
 
-def write(results: Results, folder: Path, progress: Progress) -> None:
-    """Write all outputs; figures that need runs which the study has not are left out."""
+def write(results: Results, folder: Path, progress: Progress) -> list[Path]:
+    """Write all outputs; figures that need runs which the study has not are left out.
+
+    Gives the files; figures of another study that this one has not are removed.
+    """
     pictures = [picture for picture in PICTURES if not picture.learned or results.compared]
     progress.stage(STAGE, len(pictures) + 3, len(pictures) + 3.0)
     table = rows(results)
+    files = []
     for name, form in (("table.md", markdown), ("table.csv", as_csv), ("table.tex", latex)):
-        put(folder / name, form(table).encode())
+        files.append(put(folder / name, form(table).encode()))
     progress.advance(STAGE, 1, 1.0)
-    put(folder / "records.parquet", parquet(results))
+    files.append(put(folder / "records.parquet", parquet(results)))
     progress.advance(STAGE, 1, 1.0)
-    drawn = []
+    drawn, figures = [], folder / "figures"
     for picture in pictures:
-        drawn.append(_draw(results, picture, folder / "figures"))
+        drawn.append(_draw(results, picture, figures))
+        files += [figures / f"{picture.name}.{form}" for form in ("svg", "png")]
         progress.advance(STAGE, 1, 1.0)
-    put(folder / "report.html", report(results, table, drawn).encode())
+    for picture in PICTURES:
+        if picture not in pictures:
+            for form in ("svg", "png"):
+                (figures / f"{picture.name}.{form}").unlink(missing_ok=True)
+    files.append(put(folder / "report.html", report(results, table, drawn).encode()))
     progress.advance(STAGE, 1, 1.0)
+    return files
 
 
 def _draw(results: Results, picture: Picture, folder: Path) -> Drawn:
@@ -65,17 +76,25 @@ def _image(figure: Figure, form: str) -> bytes:
 
 
 def parquet(results: Results) -> bytes:
-    """All records, failures too; ``actions`` holds one byte for each state in C order."""
+    """All records, failures too."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = [{**r.row(), "actions": r.actions.tobytes()} for r in results.records]
     file = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), file, compression="zstd")
+    pq.write_table(
+        pa.Table.from_pylist([r.row() for r in results.records]), file, compression="zstd"
+    )
     return file.getvalue()
 
 
-def put(path: Path, content: bytes) -> None:
+def read_parquet(path: Path) -> tuple[Record, ...]:
+    """The records of a ``records.parquet``."""
+    import pyarrow.parquet as pq
+
+    return tuple(Record.from_row(row) for row in pq.read_table(path).to_pylist())
+
+
+def put(path: Path, content: bytes) -> Path:
     """Write a file whole or not at all."""
     part = path.with_name(f".{path.name}.part")
     try:
@@ -85,3 +104,4 @@ def put(path: Path, content: bytes) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise StudyError(f"{path} cannot be written: {error.strerror}") from error
+    return path

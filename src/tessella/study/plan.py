@@ -40,6 +40,12 @@ class Study:
             raise ModelError(
                 f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}"
             )
+        # In one order, each once: the same study however it was asked for.
+        asked = set(self.environments)
+        object.__setattr__(self, "environments", tuple(e for e in BENCHMARKS if e in asked))
+        object.__setattr__(self, "sizes", tuple(sorted(set(self.sizes))))
+        if self.methods is not None:
+            object.__setattr__(self, "methods", tuple(dict.fromkeys(self.methods)))
         if self.seeds < 1:
             raise ModelError(f"a study needs at least one seed; got {self.seeds}")
         if not self.sizes or min(self.sizes) < 1:
@@ -50,12 +56,12 @@ class Study:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The methods' names."""
-        return tuple(known()) if self.methods is None else tuple(dict.fromkeys(self.methods))
+        return tuple(known()) if self.methods is None else self.methods
 
     @cached_property
     def specs(self) -> tuple[Spec, ...]:
         """Every run, once."""
-        sizes, seeds = sorted(set(self.sizes)), range(self.seeds)
+        seeds = range(self.seeds)
         return tuple(
             Spec(
                 label,
@@ -69,13 +75,12 @@ class Study:
             )
             for label, model in self._models.items()
             for name in self.names
-            for n, seed in by_name(name).runs(sizes, seeds)
+            for n, seed in by_name(name).runs(self.sizes, seeds)
         )
 
     @property
     def _models(self) -> dict[str, dict]:
-        labels = dict.fromkeys(self.environments)
-        return {label: dict(BENCHMARKS[label].build().parameters) for label in labels}
+        return {e: dict(BENCHMARKS[e].build().parameters) for e in self.environments}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +88,6 @@ class Batch:
     """Specs that train together, in one task of the sweep."""
 
     specs: tuple[Spec, ...]
-    seconds: float  # about how long it takes
 
     @property
     def name(self) -> str:
@@ -92,7 +96,7 @@ class Batch:
 
     def apart(self) -> list[Batch]:
         """The same specs, each alone."""
-        return [Batch((spec,), self.seconds / len(self.specs)) for spec in self.specs]
+        return [Batch((spec,)) for spec in self.specs]
 
 
 def batches(specs: Iterable[Spec]) -> list[Batch]:
@@ -101,14 +105,10 @@ def batches(specs: Iterable[Spec]) -> list[Batch]:
     for spec in specs:
         together = by_name(spec.method).together(spec)
         groups[spec.method, spec.dynamics, together].append(spec)
-    made = [
-        Batch(tuple(group), sum(by_name(spec.method).seconds(spec) for spec in group))
-        for group in groups.values()
-    ]
-    return sorted(made, key=_order)
+    return sorted((Batch(tuple(group)) for group in groups.values()), key=_order)
 
 
 def _order(batch: Batch) -> tuple:
     first = batch.specs[0]
-    dearest = by_name(first.method).seconds(first)
+    dearest = max(by_name(spec.method).seconds(spec) for spec in batch.specs)
     return -dearest, first.method, first.family, first.n, first.environment

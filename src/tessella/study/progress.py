@@ -5,7 +5,6 @@ The time left is what remains, in expected seconds of work, at the pace so far.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,15 +32,19 @@ class Stage:
     work: float
     done: int = 0
     spent: float = 0.0
-    new: int = 0
+    new: int = 0  # since the clock began, and the work in them
+    paced: float = 0.0
     began: float | None = None
     ended: float | None = None
 
     def add(self, count: int, work: float, now: float) -> None:
         if self.began is None:
+            # When the first ones were begun is not known; they start the clock.
             self.began = now
+        else:
+            self.new += count
+            self.paced += work
         self.done += count
-        self.new += count
         self.spent += work
         if self.done >= self.total:
             self.ended = now
@@ -52,19 +55,19 @@ class Stage:
     def rate(self, now: float) -> float | None:
         """Runs per second since the first arrived."""
         elapsed = self.elapsed(now)
-        return self.new / elapsed if elapsed > 0 else None
+        return self.new / elapsed if elapsed > 0 and self.new else None
 
     def left(self, now: float) -> float | None:
         """Seconds to go at this pace."""
         if self.done >= self.total:
             return 0.0
-        if not self.spent or not self.elapsed(now):
+        if not self.paced or not self.elapsed(now):
             return None
-        return (self.work - self.spent) * self.elapsed(now) / self.spent
+        return (self.work - self.spent) * self.elapsed(now) / self.paced
 
 
 @contextmanager
-def progress(stream: IO[str] = sys.stderr) -> Iterator[Progress]:
+def progress(stream: IO[str]) -> Iterator[Progress]:
     """Bars when ``stream`` is a terminal, lines otherwise."""
     if stream.isatty():
         from tessella.study.bars import bars

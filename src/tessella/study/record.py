@@ -1,17 +1,17 @@
 """Record: what one run gave, how long it took, and what the method was told.
 
-A method is told one or more of three things, and a comparison is fair only with all in view:
+A method is told one or more of four things, and a comparison is fair only with all in view:
 
     labels           optimal actions of states, each exact;
+    margins          best minus second-best action value of states, each exact;
     backups          full Bellman backups (a state's best action, by exact expectation) behind them;
     simulator_calls  sampled transitions.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class Told:
     """What a method was told."""
 
     labels: int = 0
+    margins: int = 0
     backups: int = 0
     simulator_calls: int = 0
 
@@ -60,7 +61,7 @@ class Record:
         return bool(self.reason)
 
     def row(self) -> dict[str, Any]:
-        """The record as one row of the store."""
+        """The record as one row of a table; ``actions`` is one byte for each state in C order."""
         return {
             "key": self.spec.key,
             "environment": self.spec.environment,
@@ -75,7 +76,7 @@ class Record:
             "size": self.size,
             **asdict(self.told),
             "seconds": self.seconds,
-            "actions": zlib.compress(np.asarray(self.actions, np.uint8).tobytes()),
+            "actions": np.asarray(self.actions, np.uint8).tobytes(),
             "reason": self.reason,
             "spec": self.spec.json,
         }
@@ -93,8 +94,8 @@ class Record:
             mean_loss=number("mean_loss"),
             worst_loss=number("worst_loss"),
             size=int(row["size"]),
-            told=Told(row["labels"], row["backups"], row["simulator_calls"]),
+            told=Told(*(row[part.name] for part in fields(Told))),
             seconds=number("seconds"),
-            actions=np.frombuffer(zlib.decompress(row["actions"]), np.uint8),
+            actions=np.frombuffer(row["actions"], np.uint8),
             reason=row["reason"],
         )

@@ -5,23 +5,34 @@ from __future__ import annotations
 import base64
 import json
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tessella.certify import certify
+from tessella.problems.benchmarks import BENCHMARKS
 from tessella.study import published
 from tessella.study.conclusions import conclusions
 from tessella.study.differences import differences
 from tessella.study.limits import limits
-from tessella.study.measures import title
-from tessella.study.methods import by_name
+from tessella.study.measures import UNIT, effort, title
+from tessella.study.plan import Study
+from tessella.study.progress import clock
 from tessella.study.record import Record
 from tessella.study.results import Results
-from tessella.study.table import MAIN_HEAD, TOLD_HEAD, Row, main_cells, told_cells
+from tessella.study.table import (
+    MAIN_HEAD,
+    TOLD_HEAD,
+    Row,
+    incomplete,
+    intervals,
+    main_cells,
+    told_cells,
+)
 
 SHOWN = 20  # failures that are listed
 
@@ -58,11 +69,17 @@ def report(results: Results, table: Sequence[Row], drawn: Sequence[Drawn]) -> st
         main_head=MAIN_HEAD,
         told_head=TOLD_HEAD,
         seeds=results.study.seeds,
+        incomplete=incomplete(table),
+        intervals=intervals(table),
+        margins=any(row.margins > 0 for row in table),
+        compared=results.compared,
+        unit=UNIT,
+        effort=effort(results),
         figures=drawn,
         geometry=_geometry(results),
         certificates=_certificates(results),
         shown=results.representative,
-        differences=differences(results, table),
+        differences=differences(table),
         limits=limits(results, list(table)),
         settings=_settings(results),
         contexts=results.contexts,
@@ -82,15 +99,28 @@ def _run(results: Results) -> dict[str, Any]:
         "methods": [title(m) for m in study.names],
         "sizes": study.sizes,
         "seeds": study.seeds,
-        "clock": _duration(seconds),
+        "clock": clock(seconds),
+        "clock_unit": "hours" if round(seconds) >= 3600 else "minutes",
         "sessions": len(results.sessions),
         "whole": _whole(results),
+        "command": command(study),
     }
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+def command(study: Study) -> str:
+    """What runs this study again; what it leaves out is the default."""
+    usual = Study()
+    lists = {
+        "methods": (study.names, usual.names),
+        "environments": (study.environments, usual.environments),
+        "sizes": (study.sizes, usual.sizes),
+    }
+    given = [
+        f" --{option} {shlex.quote(','.join(map(str, asked)))}"
+        for option, (asked, default) in lists.items()
+        if asked != default
+    ]
+    return f"tessella paper --seeds {study.seeds}{''.join(given)}"
 
 
 def _whole(results: Results) -> bool:
@@ -98,6 +128,7 @@ def _whole(results: Results) -> bool:
     study = results.study
     return (
         study.seeds >= published.SEEDS
+        and set(BENCHMARKS) <= set(study.environments)
         and set(published.SIZES) <= set(study.sizes)
         and set(published.METHODS) <= set(study.names)
     )
@@ -105,39 +136,65 @@ def _whole(results: Results) -> bool:
 
 def _family(family: str, of: list[Row]) -> dict[str, Any]:
     paper = [row for row in of if row.group != "reference"]
+    comparable = [row for row in paper if row.there and not row.gaps.without]
     least = [
-        min((getattr(row, name).mean for row in paper), default=math.nan)
+        min((getattr(row, name).mean for row in comparable), default=math.nan)
         for name in ("policy_error", "value_gap")
     ]
 
     def best(row: Row) -> list[int]:
-        """Columns in which no method has less."""
+        """Columns in which no method with runs in every environment has less."""
+        if row not in comparable:
+            return []
         found = (row.policy_error.mean, 1, least[0]), (row.value_gap.mean, 4, least[1])
         return [column for mean, column, lowest in found if mean == lowest]
 
     return {
         "title": published.FAMILIES[family],
-        "main": [{"cells": main_cells(r), "group": r.group, "best": best(r)} for r in paper],
-        "told": [{"cells": told_cells(r), "group": r.group, "best": []} for r in of],
+        "main": [_shown(r, main_cells(r), best(r)) for r in paper],
+        "told": [_shown(r, told_cells(r), []) for r in of],
     }
 
 
-def _certificates(results: Results) -> list[str]:
-    """In plain words: the first run of every compared method, on the representative environment."""
+def _shown(row: Row, cells: list[str], best: list[int]) -> dict[str, Any]:
+    """Title and note apart: a phone has no room for them side by side."""
+    cells = [row.title, *cells[1:]]
+    return {"cells": cells, "note": row.gaps.note, "group": row.group, "best": best}
+
+
+def _certificates(results: Results) -> list[tuple[str, str, list[str]]]:
+    """The first run of every compared method on the representative environment, in plain words.
+
+    Each is (title, what it gives away, paragraphs).
+    """
     solution = results.solutions[results.representative]
     found: dict[str, Record] = {}
     for record in results.done:
         spec = record.spec
-        if spec.environment == results.representative and spec.n == max(results.study.sizes):
+        if (spec.environment, spec.n) == (results.representative, results.asked[spec.method].n):
             found.setdefault(spec.method, record)
-    return [
-        certify(
-            solution,
-            solution.mdp.policy(found[m].actions.reshape(solution.value.shape), name=title(m)),
-        ).summary()
-        for m in results.group("boundary", "value")
-        if m in found
-    ]
+    told = []
+    for method in results.group("boundary", "value"):
+        if method in found:
+            table = found[method].actions.reshape(solution.value.shape)
+            given = certify(solution, solution.mdp.policy(table, name=title(method)))
+            loss = f"loses {given.mean_loss:.4g} on average, {given.worst_loss:.4g} at worst"
+            told.append((title(method), loss, paragraphs(given.summary())))
+    return told
+
+
+def paragraphs(text: str) -> list[str]:
+    """Of a text broken into lines, without its heading; indented lines stay lines."""
+    _, _, body = text.partition("\n\n")
+    return [_joined(block.splitlines()) for block in body.strip().split("\n\n")]
+
+
+def _joined(lines: list[str]) -> str:
+    joined = lines[0]
+    for before, line in pairwise(lines):
+        flows = not (line.startswith(" ") or before.startswith(" "))
+        joined += (" " if flows else "\n") + line
+    return joined
 
 
 def _geometry(results: Results) -> list[list[str]]:
@@ -159,7 +216,7 @@ def _settings(results: Results) -> list[tuple[str, str]]:
     found = {}
     for spec in results.study.specs:
         found.setdefault(spec.method, dict(spec.settings))
-    return [(title(m), _words(settings)) for m, settings in found.items() if by_name(m)]
+    return [(title(m), _words(settings)) for m, settings in found.items()]
 
 
 def _words(settings: dict[str, Any]) -> str:

@@ -7,13 +7,13 @@ goes on where it was.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tessella import plot
 from tessella.study.cluster import connect
 from tessella.study.folder import StudyError
 from tessella.study.methods import by_name
@@ -74,9 +74,11 @@ def reproduce(
     with Store.writer(folder, space=SPACE[0] + SPACE[1] * len(study.specs)) as store:
         missing = _missing(study, store, retry)
         _work(study, store, missing, progress, cluster, folder)
-        records = tuple(store.records(spec.key for spec in study.specs))
+        keys = {spec.key for spec in study.specs}
+        records = tuple(store.records(keys))
         if report:
-            _write(Results(study, records, store.sessions(), store.contexts()), folder, progress)
+            results = Results(study, records, store.sessions(), store.contexts(keys))
+            _write(results, folder, progress)
     return Finished(folder, len(missing), tuple(r for r in records if r.failed))
 
 
@@ -141,15 +143,19 @@ def _announce(study: Study, work: Sequence[Batch], progress: Progress) -> None:
     progress.stage(WHOLE, len(study.specs), sum(seconds.values()), len(study.specs) - len(left))
     for method in study.names:
         if missing[method]:
-            title = by_name(method).title
             done = total[method] - missing[method]
-            progress.stage(title, total[method], seconds[method], done)
+            progress.stage(_shown(method), total[method], seconds[method], done)
+
+
+def _shown(method: str) -> str:
+    """A method of one's own may have any title; its name is its own."""
+    return f"{by_name(method).title} ({method})" if ":" in method else by_name(method).title
 
 
 def _advance(records: Sequence[Record], progress: Progress) -> None:
-    method = by_name(records[0].spec.method)
-    work = sum(method.seconds(record.spec) for record in records)
-    progress.advance(method.title, len(records), work)
+    name = records[0].spec.method
+    work = sum(by_name(name).seconds(record.spec) for record in records)
+    progress.advance(_shown(name), len(records), work)
     progress.advance(WHOLE, len(records), work)
     for record in records:
         if record.failed:
@@ -157,26 +163,36 @@ def _advance(records: Sequence[Record], progress: Progress) -> None:
 
 
 def _write(results: Results, folder: Path, progress: Progress) -> None:
-    """Write tables, figures and report, unless they are there and nothing has changed since."""
+    """Write tables, figures and report, unless all are there and nothing has changed since."""
     from tessella.study.outputs import put, write
 
-    stamp, made = folder / "report.stamp", _stamp(results)
-    there = (folder / "report.html").exists() and stamp.exists()
-    if there and stamp.read_text() == made:
+    stamp, made = folder / "report.stamp", _digest(results)
+    if _stands(stamp, made):
         progress.note("the report is up to date")
         return
-    write(results, folder, progress)
-    put(stamp, made.encode())
+    # While files of two studies may lie side by side, there is no stamp.
+    stamp.unlink(missing_ok=True)
+    files = write(results, folder, progress)
+    put(stamp, "\n".join([made, *(str(file.relative_to(folder)) for file in files)]).encode())
 
 
-def _stamp(results: Results) -> str:
-    """What the outputs depend on: the records, and the code that shows them."""
-    digest = hashlib.sha256()
+def _stands(stamp: Path, made: str) -> bool:
+    """Whether the outputs are those that ``made`` names, and all of them are there."""
+    if not stamp.exists():
+        return False
+    digest, *files = stamp.read_text().splitlines()
+    return digest == made and all((stamp.parent / file).exists() for file in files)
+
+
+def _digest(results: Results) -> str:
+    """What the outputs depend on: the study, its records, and the code that shows them."""
+    digest = hashlib.sha256(repr(results.study).encode())
     for record in results.records:
         digest.update(f"{record.spec.key} {record.seconds} {record.reason}".encode())
-    for place in (Path(__file__).parent, Path(plot.__path__[0])):
-        for file in sorted(place.rglob("*.[pj][y2]")):
-            digest.update(file.read_bytes())
+    for told in (*results.sessions, *results.contexts):
+        digest.update(json.dumps(told, sort_keys=True).encode())
+    for file in sorted(Path(__file__).parents[1].rglob("*.[pj][y2]")):
+        digest.update(file.read_bytes())
     return digest.hexdigest()
 
 

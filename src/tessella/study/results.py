@@ -21,6 +21,14 @@ from tessella.study.record import Record
 from tessella.tessellation import Geometry, Tessellation, measure, tessellate
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a study asks of a method at its largest n, in every environment."""
+
+    n: int
+    seeds: int
+
+
 @dataclass(frozen=True, eq=False)
 class Results:
     """What tables, figures and report are made from.
@@ -48,16 +56,35 @@ class Results:
     def frame(self) -> Any:
         """pandas frame with one row for each finished run, without the policies."""
         left_out = {"actions", "spec", "reason"}
-        rows = [
-            {name: value for name, value in record.row().items() if name not in left_out}
-            for record in self.done
-        ]
-        return pd.DataFrame(rows)
+        names = [name for name in Record(self.study.specs[0]).row() if name not in left_out]
+        return pd.DataFrame([record.row() for record in self.done], columns=pd.Index(names))
+
+    @cached_property
+    def asked(self) -> dict[str, Asked]:
+        """By method. The largest n is the plan's: a failure moves no method to a smaller one."""
+        pairs: dict[str, set[tuple[int, int]]] = {name: set() for name in self.study.names}
+        for spec in self.study.specs:
+            pairs[spec.method].add((spec.n, spec.seed))
+        largest = {name: max((n for n, _ in of), default=0) for name, of in pairs.items()}
+        return {
+            name: Asked(largest[name], sum(n == largest[name] for n, _ in of))
+            for name, of in pairs.items()
+        }
+
+    @cached_property
+    def final(self) -> Any:
+        """Of ``frame``, the runs at each method's largest n."""
+        largest = self.frame["method"].map({name: asked.n for name, asked in self.asked.items()})
+        return self.frame[self.frame["n"] == largest]
+
+    def planned(self, *names: str) -> list[str]:
+        """Methods of these groups, group by group, each in the study's order."""
+        return [m for name in names for m in self.study.names if by_name(m).group == name]
 
     def group(self, *names: str) -> list[str]:
-        """Methods of these groups, in the study's order, that have finished runs."""
-        there = set(self.frame["method"]) if self.done else set()
-        return [m for m in self.study.names if m in there and by_name(m).group in names]
+        """Those of ``planned`` that have finished runs."""
+        there = set(self.frame["method"])
+        return [m for m in self.planned(*names) if m in there]
 
     @property
     def compared(self) -> bool:
@@ -69,6 +96,10 @@ class Results:
 
     def families(self) -> list[str]:
         return list(dict.fromkeys(self.family(label) for label in self.study.environments))
+
+    def members(self, family: str) -> list[str]:
+        """The study's environments of this family."""
+        return [e for e in dict.fromkeys(self.study.environments) if self.family(e) == family]
 
     @cached_property
     def representative(self) -> str:
@@ -93,10 +124,9 @@ class Results:
 
     def wrong(self, environment: str, method: str) -> NDArray[np.bool_]:
         """(runs, S) whether a state's action is wrong, at the method's largest n."""
-        runs = [
-            r for r in self.done if (r.spec.environment, r.spec.method) == (environment, method)
+        run = environment, method, self.asked[method].n
+        actions = [
+            r.actions for r in self.done if (r.spec.environment, r.spec.method, r.spec.n) == run
         ]
-        largest = max((r.spec.n for r in runs), default=0)
         best = self.solutions[environment].policy.table.ravel()
-        actions = [r.actions for r in runs if r.spec.n == largest]
         return np.stack(actions) != best if actions else np.zeros((0, best.size), bool)

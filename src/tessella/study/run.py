@@ -13,7 +13,7 @@ from typing import Any
 
 from tessella.study.context import context
 from tessella.study.judge import judge
-from tessella.study.methods import by_name
+from tessella.study.methods import UnknownMethodError, by_name
 from tessella.study.methods.method import problem_of
 from tessella.study.record import Record
 from tessella.study.spec import Spec
@@ -34,6 +34,13 @@ def run(spec: Spec) -> Record:
 
 def run_batch(specs: Sequence[Spec]) -> Outcome:
     """The records of specs that train together."""
+    method = by_name(specs[0].method)
+    for spec in specs:
+        if spec.edition != method.edition:
+            raise UnknownMethodError(
+                f"{spec.method!r} has edition {method.edition} here; "
+                f"the study asks for edition {spec.edition}"
+            )
     problem = problem_of(specs[0])
-    fits = by_name(specs[0].method).fit(problem, specs)
+    fits = method.fit(problem, specs)
     return Outcome(judge(problem.solution, specs, fits), context())

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,7 +21,7 @@ from typing import Any
 from tessella.study.folder import StudyError, locked, reserve
 from tessella.study.record import Record
 
-FORMAT = 1
+FORMAT = 2
 FILE = "study.sqlite"
 
 _RECORD = {
@@ -35,6 +37,7 @@ _RECORD = {
     "worst_loss": "REAL",
     "size": "INTEGER NOT NULL",
     "labels": "INTEGER NOT NULL",
+    "margins": "INTEGER NOT NULL",
     "backups": "INTEGER NOT NULL",
     "simulator_calls": "INTEGER NOT NULL",
     "seconds": "REAL",
@@ -90,6 +93,8 @@ class Store:
             if _format(connection) != FORMAT:
                 raise StudyError(f"{path} is not a study's store of format {FORMAT}")
             yield cls(connection, path)
+        except sqlite3.Error as error:
+            raise StudyError(f"{path} cannot be read as a study's store: {error}") from error
         finally:
             connection.close()
 
@@ -100,7 +105,7 @@ class Store:
             home = self._context(context)
             for record in records:
                 row = {**record.row(), "context": home, "stored": now}
-                self._db.execute(_INSERT, row)
+                self._db.execute(_INSERT, {**row, "actions": zlib.compress(row["actions"])})
 
     def states(self) -> dict[str, str]:
         """Key of every stored record, and the reason of its failure (empty: it is done)."""
@@ -110,18 +115,16 @@ class Store:
         """Stored records, in the order of environment, method, n and seed."""
         rows = self._db.execute("SELECT * FROM record ORDER BY environment, method, n, seed, key")
         wanted = None if keys is None else set(keys)
-        return [
-            Record.from_row(dict(row)) for row in rows if wanted is None or row["key"] in wanted
-        ]
+        return [_record(row) for row in rows if wanted is None or row["key"] in wanted]
 
-    def contexts(self) -> list[dict[str, Any]]:
+    def contexts(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """Where records were computed: versions and machine, most used first."""
+        wanted = None if keys is None else set(keys)
         rows = self._db.execute(
-            "SELECT content, count(*) AS records FROM record "
-            "JOIN context ON record.context = context.id "
-            "GROUP BY context.id ORDER BY records DESC"
+            "SELECT key, content FROM record JOIN context ON record.context = context.id"
         )
-        return [{**json.loads(row["content"]), "records": row["records"]} for row in rows]
+        used = Counter(row["content"] for row in rows if wanted is None or row["key"] in wanted)
+        return [{**json.loads(content), "records": n} for content, n in used.most_common()]
 
     def begin(self, asked: str) -> int:
         """Open a session: a process at work on this store."""
@@ -154,8 +157,12 @@ class Store:
             with self._db:
                 self._db.execute("BEGIN IMMEDIATE")
                 yield
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
             raise StudyError(f"{self.path} cannot be written: {error}") from error
+
+
+def _record(row: sqlite3.Row) -> Record:
+    return Record.from_row({**dict(row), "actions": zlib.decompress(row["actions"])})
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -65,7 +65,7 @@ class Sweep:
                 self.accept(outcome)
             elif _killed(outcome) and not (alone and len(batch.specs) == 1):
                 suspects += batch.apart()
-            elif isinstance(outcome, ImportError | UnknownMethodError):
+            elif _unfit(outcome):
                 raise StudyError(f"a worker cannot run this study: {outcome}") from outcome
             elif len(batch.specs) > 1:
                 waiting.extendleft(batch.apart())
@@ -111,6 +111,12 @@ def _killed(error: BaseException) -> bool:
     from distributed import KilledWorker
 
     return isinstance(error, KilledWorker)
+
+
+def _unfit(error: BaseException) -> bool:
+    """Whether a worker lacks this package, or the method as the study means it."""
+    lacks_us = isinstance(error, ImportError) and (error.name or "").split(".")[0] == "tessella"
+    return lacks_us or isinstance(error, UnknownMethodError)
 
 
 def _failure(batch: Batch, error: BaseException) -> Outcome:

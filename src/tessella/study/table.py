@@ -6,16 +6,18 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from tessella.problems.benchmarks import BENCHMARKS
+from tessella.study.gaps import Gaps, gaps
 from tessella.study.measures import title
 from tessella.study.methods import by_name
 from tessella.study.published import FAMILIES, MAIN_TABLE, SIZES, Printed
+from tessella.study.record import Told
 from tessella.study.results import Results
-from tessella.study.statistics import Summary, runs, summarise
+from tessella.study.statistics import Summary, caution, runs, summarise
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class Row:
     Attributes:
         seconds: median training time of a run, in this study.
         size: effective number of parameters.
-        labels, backups, simulator_calls: what it was told, on average.
+        labels, margins, backups, simulator_calls: what it was told, on average.
+        gaps: what failed runs left out of it.
         printed: the paper's row; None where the setting is not the paper's.
     """
 
@@ -40,13 +43,25 @@ class Row:
     seconds: float
     size: int
     labels: float
+    margins: float
     backups: float
     simulator_calls: float
-    printed: Printed | None
+    gaps: Gaps
+    printed: Printed | None = None
 
     @property
     def title(self) -> str:
         return title(self.method)
+
+    @property
+    def there(self) -> bool:
+        """Whether it has any finished run to show."""
+        return bool(self.policy_error.seeds)
+
+    @property
+    def marked(self) -> str:
+        """The title, with what is missing."""
+        return f"{self.title} ({self.gaps.note})" if self.gaps.note else self.title
 
     def ratio(self, column: str) -> float:
         """Ours over the paper's; nan where the paper has none, or zero."""
@@ -55,24 +70,25 @@ class Row:
 
 
 def rows(results: Results) -> list[Row]:
-    """Boundary methods, baselines and references of each family."""
+    """Boundary methods, baselines and references of each family, failed ones too."""
     return [
         _row(results, family, method)
         for family in results.families()
-        for method in results.group("boundary", "value", "reference")
-        if runs(results.frame, family, method, "policy_error").size
+        for method in results.planned("boundary", "value", "reference")
     ]
 
 
 def _row(results: Results, family: str, method: str) -> Row:
-    frame = results.frame
-    of = frame[(frame["family"] == family) & (frame["method"] == method)]
-    of = of[of["n"] == of["n"].max()]
+    final = results.final
+    of = final[(final["family"] == family) & (final["method"] == method)]
 
     def summary(column: str) -> Summary:
-        return summarise(runs(frame, family, method, column))
+        return summarise(runs(final, family, method, column))
 
-    n = int(of["n"].max())
+    def told(column: str) -> float:
+        return float(of[column].mean()) if there else math.nan
+
+    n, there = results.asked[method].n, len(of) > 0
     whole = {label for label, known in BENCHMARKS.items() if known.family == family}
     as_printed = n == max(SIZES) and whole <= set(of["environment"])
     return Row(
@@ -83,13 +99,15 @@ def _row(results: Results, family: str, method: str) -> Row:
         summary("policy_error"),
         summary("value_gap"),
         summary("mean_loss"),
-        float(of["worst_loss"].max()),
-        float(of["seconds"].median()),
-        int(of["size"].max()),
-        float(of["labels"].mean()),
-        float(of["backups"].mean()),
-        float(of["simulator_calls"].mean()),
-        MAIN_TABLE.get((family, method)) if as_printed else None,
+        float(of["worst_loss"].max()) if there else math.nan,
+        float(of["seconds"].median()) if there else math.nan,
+        int(of["size"].max()) if there else 0,
+        told("labels"),
+        told("margins"),
+        told("backups"),
+        told("simulator_calls"),
+        gaps=gaps(results, family, method),
+        printed=MAIN_TABLE.get((family, method)) if as_printed else None,
     )
 
 
@@ -98,6 +116,8 @@ def plus_minus(mean: float, std: float, digits: int) -> str:
 
 
 def interval(summary: Summary, digits: int) -> str:
+    if math.isnan(summary.low):
+        return f"{summary.iqm:.{digits}f} [–]"
     return f"{summary.iqm:.{digits}f} [{summary.low:.{digits}f}, {summary.high:.{digits}f}]"
 
 
@@ -117,9 +137,11 @@ MAIN_HEAD = (
 
 def main_cells(row: Row) -> list[str]:
     """A row of the table beside the paper's."""
+    if not row.there:
+        return [row.marked, *["–"] * (len(MAIN_HEAD) - 1)]
     p = row.printed
     return [
-        row.title,
+        row.marked,
         plus_minus(row.policy_error.mean, row.policy_error.std, 4),
         plus_minus(p.policy_error, p.policy_error_std, 4) if p else "–",
         ratio(row.ratio("policy_error")),
@@ -134,31 +156,58 @@ def main_cells(row: Row) -> list[str]:
 
 
 TOLD_HEAD = (
-    *("Method", "Policy error, IQM [95 %]", "Value gap, IQM [95 %]", "Mean loss", "Worst loss"),
-    *("Labels", "Backups behind them", "Simulator calls"),
+    *(
+        "Method",
+        "Policy error, IQM [95\u00a0%]",
+        "Value gap, IQM [95\u00a0%]",
+        "Mean loss",
+        "Worst loss",
+    ),
+    *("Labels", "Margins", "Backups behind them", "Simulator calls"),
 )
 
 
 def told_cells(row: Row) -> list[str]:
     """Robust figures, exact losses, and what the method was told."""
+    if not row.there:
+        return [row.marked, *["–"] * (len(TOLD_HEAD) - 1)]
     return [
-        row.title,
+        row.marked,
         interval(row.policy_error, 4),
         interval(row.value_gap, 3),
         f"{row.mean_loss.mean:.3g}",
         f"{row.worst_loss:.3g}",
         f"{row.labels:,.0f}",
+        f"{row.margins:,.0f}",
         f"{row.backups:,.0f}",
         f"{row.simulator_calls:,.0f}",
     ]
 
 
+def incomplete(table: Sequence[Row]) -> str:
+    """What to know of a table from which failures took something; nothing when it is whole."""
+    if not any(row.gaps.note for row in table):
+        return ""
+    return (
+        "Runs have failed: beside a method stands what its row lacks. Its averages are over the "
+        "seeds that finished in every environment left."
+    )
+
+
+def intervals(table: Sequence[Row]) -> str:
+    """What to know of intervals over few seeds; nothing when there are enough."""
+    asked = max((row.gaps.asked for row in table), default=0)
+    drawn = [row for row in table if row.there and row.gaps.asked == asked]
+    return caution(min((row.policy_error.seeds for row in drawn), default=asked))
+
+
 def markdown(table: Sequence[Row]) -> str:
-    seeds = max((row.policy_error.seeds for row in table), default=0)
+    seeds = max((row.gaps.asked for row in table), default=0)
     parts = [
         "# Ours beside the paper's",
         "Averages over a family's environments at the largest n: mean ± standard deviation over "
-        f"{seeds} seeds. Ratios are ours over the paper's.",
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's.",
+        *filter(None, [incomplete(table), intervals(table)]),
     ]
     for family in dict.fromkeys(row.family for row in table):
         of = [row for row in table if row.family == family]
@@ -173,7 +222,8 @@ def markdown(table: Sequence[Row]) -> str:
 
 def _grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *body]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    plain = ([cell.replace("|", r"\|") for cell in cells] for cells in lines)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in plain)
 
 
 def flat(row: Row) -> dict[str, str | float | int]:
@@ -185,13 +235,14 @@ def flat(row: Row) -> dict[str, str | float | int]:
         "group": row.group,
         "n": row.n,
         "seeds": row.policy_error.seeds,
+        "note": row.gaps.note,
     }
     for column in ("policy_error", "value_gap", "mean_loss"):
         summary: Summary = getattr(row, column)
         for part in ("mean", "std", "iqm", "low", "high"):
             found[f"{column}_{part}"] = getattr(summary, part)
-    for column in ("worst_loss", "seconds", "size", "labels", "backups", "simulator_calls"):
-        found[column] = getattr(row, column)
+    for column in ("worst_loss", "seconds", "size", *(part.name for part in fields(Told))):
+        found[column] = getattr(row, column) if row.there else math.nan
     for column in Printed.__dataclass_fields__:
         found[f"paper_{column}"] = getattr(row.printed, column) if row.printed else np.nan
     for column in ("policy_error", "value_gap"):
@@ -215,22 +266,37 @@ def _missing(value: object) -> bool:
 
 def latex(table: Sequence[Row]) -> str:
     """A booktabs table of the paper's methods, ours beside the paper's."""
+    column = r"ours & IQM [95\,\%] & paper & ratio"
     lines = [
-        r"\begin{tabular}{llrrrrrr}",
+        *(f"% {text}" for text in (incomplete(table), intervals(table)) if text),
+        r"\begin{tabular}{llrrrrrrrr}",
         r"\toprule",
-        r" & & \multicolumn{3}{c}{Policy error} & \multicolumn{3}{c}{Value gap} \\",
-        r"\cmidrule(lr){3-5}\cmidrule(lr){6-8}",
-        r"Family & Method & ours & paper & ratio & ours & paper & ratio \\",
+        r" & & \multicolumn{4}{c}{Policy error} & \multicolumn{4}{c}{Value gap} \\",
+        r"\cmidrule(lr){3-6}\cmidrule(lr){7-10}",
+        rf"Family & Method & {column} & {column} \\",
     ]
     for family in dict.fromkeys(row.family for row in table):
         lines.append(r"\midrule")
         of = [r for r in table if r.family == family and r.group != "reference"]
         for place, row in enumerate(of):
-            cells = main_cells(row)
             name = FAMILIES[family] if place == 0 else ""
-            lines.append(" & ".join([name, *map(_tex, cells[:7])]) + r" \\")
+            lines.append(" & ".join(map(_tex, [name, *_tex_cells(row)])) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
+def _tex_cells(row: Row) -> list[str]:
+    """Mean, interquartile mean, the paper's and the ratio, for error and gap."""
+    named, error, paper, ratio_, gap, papers, ratios = main_cells(row)[:7]
+    iqm = told_cells(row)[1:3]
+    return [named, error, iqm[0], paper, ratio_, gap, iqm[1], papers, ratios]
+
+
+_TEX = {
+    **{character: f"\\{character}" for character in "_&#%${}"},
+    **{"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"},
+    **{"±": r"$\pm$", "×": r"$\times$", "–": "--"},
+}
+
+
 def _tex(cell: str) -> str:
-    return cell.replace(" ± ", r" $\pm$ ").replace("–", "--").replace("%", r"\%")
+    return cell.translate(str.maketrans(_TEX))

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from tessella.study.figures.looks import canvas, legend_below, look
-from tessella.study.measures import costs, title
+from tessella.study.measures import UNIT, costs, effort, title
 from tessella.study.published import FAMILIES
 from tessella.study.results import Results
 
@@ -26,7 +26,7 @@ def cost_figure(results: Results, narrow: bool) -> Figure:
     for axes, family in zip(places, families, strict=True):
         _panel(axes, results, table[table["family"] == family])
         axes.set_title(FAMILIES[family])
-    legend_below(figure, places[0], narrow)
+    legend_below(figure, narrow)
     return figure
 
 
@@ -34,6 +34,8 @@ def _panel(axes: Axes, results: Results, table: Any) -> None:
     boundary = results.group("boundary")
     for method in results.group("boundary", "value", "reference"):
         of = table[table["method"] == method]
+        if of.empty:
+            continue
         # All boundary methods rest on the same solve: drawn side by side, or they would hide.
         aside = APART ** boundary.index(method) if method in boundary else 1.0
         axes.plot(of["cost"] * aside, of["mean_loss"], label=title(method), **look(method).curve())
@@ -71,4 +73,4 @@ def cost_says(results: Results) -> str:
             text += "; nothing cheaper loses as little"
         parts.append(text)
     aside = "Boundary methods rest on one and the same solve and are drawn side by side."
-    return ". ".join([*parts, aside])
+    return " ".join([UNIT, *(f"{part}." for part in parts), effort(results), aside])

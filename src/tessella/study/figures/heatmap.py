@@ -47,7 +47,7 @@ def heatmap(results: Results, narrow: bool) -> Figure:
 
 def _short(value: float) -> str:
     if np.isnan(value):
-        return ""
+        return "–"
     if value < 5e-5:
         return "0"
     return f"{value:.4f}".lstrip("0") if value < 0.01 else f"{value:.3f}".lstrip("0")
@@ -55,24 +55,28 @@ def _short(value: float) -> str:
 
 def _divide(axes, results: Results, narrow: bool) -> None:
     """White lines between the groups of methods and between the families."""
-    methods = len(results.group("boundary")) - 0.5
-    first = results.family(results.study.environments[0])
-    families = sum(results.family(e) == first for e in results.study.environments) - 0.5
+    methods = [len(results.planned("boundary"))]
+    families = np.cumsum([len(results.members(family)) for family in results.families()])[:-1]
     across, along = (families, methods) if narrow else (methods, families)
-    axes.axhline(across, color="white", linewidth=3)
-    axes.axvline(along, color="white", linewidth=3)
+    for place in across:
+        axes.axhline(place - 0.5, color="white", linewidth=3)
+    for place in along:
+        axes.axvline(place - 0.5, color="white", linewidth=3)
 
 
 def heatmap_says(results: Results) -> str:
     table = final_errors(results)
-    ours, theirs = table.loc[results.group("boundary")], table.loc[results.group("value")]
-    if ours.empty or theirs.empty:
+    ours, theirs = table.loc[results.planned("boundary")], table.loc[results.planned("value")]
+    whole = table.columns[table.notna().all()]
+    if ours.empty or theirs.empty or whole.empty:
         return "Mean policy error over seeds at the largest sample size."
-    wins = (ours.max() < theirs.min()).sum()
+    wins = (ours[whole].max() < theirs[whole].min()).sum()
+    some = " in which every method has finished runs" if len(whole) < table.shape[1] else ""
     worst = ours.stack()
     method, environment = worst.idxmax()
     return (
-        f"In {wins} of {table.shape[1]} environments the worst boundary method errs less than the "
-        f"best value-based one. The largest boundary error is {worst.max():.3f} ({title(method)} "
-        f"on {environment}), the smallest value-based one {theirs.min().min():.3f}."
+        f"In {wins} of {len(whole)} environments{some} the worst boundary method errs less than "
+        f"the best value-based one. The largest boundary error is {worst.max():.3f} "
+        f"({title(method)} on {environment}), the smallest value-based one "
+        f"{theirs.min().min():.3f}."
     )

@@ -84,12 +84,15 @@ def canvas(narrow: bool, wide_height: float, narrow_height: float) -> Figure:
     return Figure(figsize=size, layout="constrained")
 
 
-def legend_below(figure: Figure, axes: Any, narrow: bool, columns: int = 4) -> None:
-    """One legend for all axes, under them."""
-    handles, labels = axes.get_legend_handles_labels()
+def legend_below(figure: Figure, narrow: bool, columns: int = 4) -> None:
+    """One legend for all axes, under them; what only some of them show is in it too."""
+    shown: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        shown = dict(zip(labels, handles, strict=True)) | shown
     figure.legend(
-        handles,
-        labels,
+        list(shown.values()),
+        list(shown),
         loc="outside lower center",
         ncols=2 if narrow else columns,
         frameon=False,

@@ -9,7 +9,7 @@ from tessella.certify.margins import MarginError, conditional
 from tessella.plot.margin_error import margin_error
 from tessella.study.figures.looks import canvas, legend_below, look
 from tessella.study.localisation import low_margin_shares
-from tessella.study.measures import title
+from tessella.study.measures import between, title
 from tessella.study.published import FAMILIES
 from tessella.study.results import Results
 
@@ -25,6 +25,8 @@ def margin_figure(results: Results, narrow: bool) -> Figure:
     for axes, family in zip(places, families, strict=True):
         for method in results.group("boundary", "value"):
             curve = pooled(results, family, method)
+            if not curve.states.any():
+                continue
             margin_error(axes, curve, **look(method).curve(), label=title(method))
         axes.set_yscale("symlog", linthresh=SMALLEST, linscale=0.4)
         axes.set_yticks([0, 1e-3, 1e-2, 1e-1, 1], ["0", "0.001", "0.01", "0.1", "1"])
@@ -32,15 +34,14 @@ def margin_figure(results: Results, narrow: bool) -> Figure:
         axes.set_title(FAMILIES[family])
         axes.set_ylabel("policy error in the bin")
         axes.grid(visible=True)
-    legend_below(figure, places[0], narrow)
+    legend_below(figure, narrow)
     return figure
 
 
 def pooled(results: Results, family: str, method: str) -> MarginError:
     """Errors of all seeds and environments of the family, in bins of about equally many states."""
-    labels = [s for s in results.study.environments if results.family(s) == family]
     margins, wrong = [], []
-    for label in labels:
+    for label in results.members(family):
         errors = results.wrong(label, method)
         margin = results.solutions[label].margin.ravel()
         margins.append(np.tile(margin, len(errors)))
@@ -54,21 +55,19 @@ def margin_says(results: Results) -> str:
     shares = low_margin_shares(results)
     parts = []
     for family in results.families():
-        of = {m: s for (f, m), s in shares.items() if f == family and not np.isnan(s)}
-        ours = [of[m] for m in results.group("boundary") if m in of]
-        theirs = [of[m] for m in results.group("value") if m in of]
-        text = []
-        if ours:
-            text.append(f"boundary methods {_between(ours)}")
-        if theirs:
-            text.append(f"value-based methods {_between(theirs)}")
-        parts.append(f"{FAMILIES[family]}: {', '.join(text)}")
+        of = {m: s for (f, m), s in shares.items() if f == family}
+        groups = {"boundary": "boundary methods", "value": "value-based methods"}
+        said = (_share([of[m] for m in results.group(g) if m in of], groups[g]) for g in groups)
+        parts.append(f"{FAMILIES[family]}: {', '.join(filter(None, said)) or 'no finished runs'}")
     return (
         "Share of all errors that fall on the quarter of states with the smallest margins (25% if "
         f"margins did not matter). {'; '.join(parts)}."
     )
 
 
-def _between(shares: list[float]) -> str:
-    low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
-    return low if low == high else f"{low} to {high}"
+def _share(shares: list[float], name: str) -> str:
+    """``boundary methods 60% to 70%``; nothing where no method has runs."""
+    some = [share for share in shares if not np.isnan(share)]
+    if not some:
+        return f"{name} make no errors" if shares else ""
+    return f"{name} {between(some, '.0%')}"

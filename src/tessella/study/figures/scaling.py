@@ -17,6 +17,8 @@ def scaling_figure(results: Results, narrow: bool) -> Figure:
     smallest = 1.0
     for method in results.group("boundary", "value"):
         runs = curves(results, method, results.representative)
+        if runs.empty:
+            continue
         n, mean = runs.index.to_numpy(), runs.mean(axis=1).to_numpy()
         low, high = runs.quantile(0.1, axis=1), runs.quantile(0.9, axis=1)
         style = look(method)
@@ -30,7 +32,7 @@ def scaling_figure(results: Results, narrow: bool) -> Figure:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     axes.set_title(results.representative)
     axes.grid(visible=True)
-    legend_below(figure, axes, narrow)
+    legend_below(figure, narrow)
     return figure
 
 
@@ -44,8 +46,8 @@ def scaling_says(results: Results) -> str:
         if of:
             listed = ", ".join(f"{t} {p:.2f}" for p, t in of)
             parts.append(f"for {name}: {listed}")
-    rises = " Where p is negative the error rises." if min(powers.values(), default=0) < 0 else ""
-    return (
-        "Mean over seeds; bands hold the middle 80% of them. The error goes about as n^-p, with p "
-        f"{'; '.join(parts)}.{rises}"
-    )
+    seen = "Mean over seeds; bands hold the middle 80% of them."
+    if not parts:
+        return f"{seen} No method has errors at two sizes or more, so none tells how they fall."
+    rises = " Where p is negative the error rises." if min(powers.values()) < 0 else ""
+    return f"{seen} The error goes about as n^-p, with p {'; '.join(parts)}.{rises}"

@@ -13,7 +13,7 @@ from tessella.learn.linear import LinearBoundary
 from tessella.learn.local import LocalBoundary
 from tessella.learn.margin import MarginBoundary
 from tessella.learn.neural import NeuralBoundary
-from tessella.learn.sample import draw
+from tessella.learn.sample import Sample, draw
 from tessella.study.methods.method import Fit, Group, Method, Problem
 from tessella.study.record import Told
 from tessella.study.spec import Spec
@@ -25,12 +25,14 @@ class Boundary:
 
     Args:
         start, each: about the seconds of one fit: ``start + each * n``.
+        sees_margins: whether it is told the margin of each labelled state as well.
     """
 
     title: str
     learner: type
     start: float
     each: float
+    sees_margins: bool = False
     group: Group = "boundary"
     edition: int = 2
 
@@ -56,14 +58,13 @@ class Boundary:
         policies = fit_batch(self._learner(specs[0]), samples, seeds)
         seconds = (time.perf_counter() - began) / len(specs)
         return [
-            Fit(
-                policy.table.ravel(),
-                policy.size,
-                Told(labels=sample.exact_labels, backups=problem.backups),
-                seconds,
-            )
+            Fit(policy.table.ravel(), policy.size, self._told(problem, sample), seconds)
             for policy, sample in zip(policies, samples, strict=True)
         ]
+
+    def _told(self, problem: Problem, sample: Sample) -> Told:
+        labels = sample.exact_labels
+        return Told(labels, labels if self.sees_margins else 0, problem.backups)
 
     def _learner(self, spec: Spec) -> Any:
         settings = {name: _lively(name, value) for name, value in spec.settings.items()}
@@ -85,6 +86,6 @@ def _lively(name: str, value: Any) -> Any:
 BOUNDARY: dict[str, Method] = {
     "linear": Boundary("Linear Boundary", LinearBoundary, 0.01, 2e-6),
     "neural": Boundary("Neural Boundary", NeuralBoundary, 0.04, 1e-5),
-    "margin": Boundary("Margin Boundary", MarginBoundary, 0.04, 1e-5),
+    "margin": Boundary("Margin Boundary", MarginBoundary, 0.04, 1e-5, sees_margins=True),
     "local": Boundary("Local Boundary", LocalBoundary, 0.008, 1e-6),
 }

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from typing import get_args
 
 from tessella.errors import ModelError
-from tessella.study.methods.method import Method
+from tessella.study.methods.method import Group, Method
+
+PARTS = ("title", "group", "edition", "settings", "runs", "together", "seconds", "fit")
 
 
 class UnknownMethodError(ModelError):
@@ -30,11 +33,25 @@ def known() -> dict[str, Method]:
 def by_name(name: str) -> Method:
     """The method called ``name``."""
     if ":" in name:
-        module, attribute = name.split(":", 1)
-        try:
-            return getattr(import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise UnknownMethodError(f"no method is called {name!r}: {error}") from error
+        return _imported(name)
     if name not in known():
         raise UnknownMethodError(f"no method is called {name!r}; there are {', '.join(known())}")
     return known()[name]
+
+
+def _imported(name: str) -> Method:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except Exception as error:  # whatever a module may do when it is imported
+        said = f"{type(error).__name__}: {error}"
+        raise UnknownMethodError(f"no method is called {name!r}: {said}") from error
+    lacking = [part for part in PARTS if not hasattr(found, part)]
+    if lacking:
+        raise UnknownMethodError(f"{name!r} is no method: it has no {', '.join(lacking)}")
+    if found.group not in get_args(Group):
+        raise UnknownMethodError(
+            f"the group of {name!r} must be one of {', '.join(get_args(Group))}; "
+            f"it is {found.group!r}"
+        )
+    return found
