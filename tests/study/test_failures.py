@@ -291,11 +291,10 @@ def test_the_greedy_policy_is_optimal_from_the_sweep_on_that_is_named(whole, lab
 
 
 def test_the_unit_of_cost_and_what_no_label_needs_are_said(whole):
+    assert "One evaluation is one action weighed in one state" in cost_says(whole)
     page = report(whole, rows(whole), [])
-    for text in (cost_says(whole), page):
-        assert "One evaluation is one action weighed in one state" in text
-        assert "a solve to twelve digits" in text
-        assert "Inventory: after 4 of 446 to 449 sweeps; Queue admission: after 30 of 409" in text
+    assert "a solve to twelve digits" in page
+    assert "Inventory: after 4 of 446 to 449 sweeps; Queue admission: after 30 of 409" in page
 
 
 def test_margins_are_among_what_a_method_was_told(whole):

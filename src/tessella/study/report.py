@@ -19,7 +19,7 @@ from tessella.study import published
 from tessella.study.conclusions import conclusions
 from tessella.study.differences import differences
 from tessella.study.limits import limits
-from tessella.study.measures import UNIT, effort, title
+from tessella.study.measures import effort, title
 from tessella.study.plan import Study
 from tessella.study.progress import clock
 from tessella.study.record import Record
@@ -73,7 +73,6 @@ def report(results: Results, table: Sequence[Row], drawn: Sequence[Drawn]) -> st
         intervals=intervals(table),
         margins=any(row.margins > 0 for row in table),
         compared=results.compared,
-        unit=UNIT,
         effort=effort(results),
         figures=drawn,
         geometry=_geometry(results),

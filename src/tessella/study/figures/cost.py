@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from tessella.study.figures.looks import canvas, legend_below, look
-from tessella.study.measures import UNIT, costs, effort, title
+from tessella.study.measures import UNIT, costs, title
 from tessella.study.published import FAMILIES
 from tessella.study.results import Results
 
@@ -73,4 +73,4 @@ def cost_says(results: Results) -> str:
             text += "; nothing cheaper loses as little"
         parts.append(text)
     aside = "Boundary methods rest on one and the same solve and are drawn side by side."
-    return " ".join([UNIT, *(f"{part}." for part in parts), effort(results), aside])
+    return " ".join([UNIT, *(f"{part}." for part in parts), aside])
