@@ -87,7 +87,9 @@ def certify(label: str, policy: Path, save: Path | None) -> None:
 
 @main.command()
 @click.option("--seeds", default=15, show_default=True, help="Repetitions of every run.")
-@click.option("--methods", type=Words(), help="Names with commas; all by default.")
+@click.option(
+    "--methods", type=Words(), help="Names with commas, such as linear,fitted_q; all by default."
+)
 @click.option("--environments", type=Words(), help="Labels with commas; all by default.")
 @click.option("--sizes", type=Words(int), help="Sample sizes with commas; the paper's by default.")
 @click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -13,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from tessella.study.cluster import connect
+from tessella.study.cluster import RESTART, connect
 from tessella.study.folder import StudyError
 from tessella.study.plan import Batch, Study
+from tessella.study.progress import Lines
 from tessella.study.record import Record
+from tessella.study.reproduce import Cluster, _Waiting
 from tessella.study.run import Outcome
 from tessella.study.sweep import AHEAD, Sweep
 
@@ -177,3 +180,22 @@ def test_names_of_tasks_are_never_used_again(client):
         for _ in range(2):
             swept(client, batch(1, 2, method="toy:broken", n=200))
     assert len(set(seen)) == len(seen) == 2 * 3
+
+
+def test_a_lost_worker_is_not_given_up_before_a_crowded_machine_can_start_it_again(client):
+    import dask
+
+    assert dask.config.get("distributed.deploy.lost-worker-timeout") == f"{RESTART}s"
+
+
+def test_workers_of_this_machine_that_never_come_back_end_the_study():
+    said = io.StringIO()
+    here, there = (_Waiting(Lines(said), Cluster(scheduler=s)) for s in (None, "tcp://host:1"))
+    for waiting in (here, there):
+        waiting(0)
+        waiting.since -= RESTART + 1
+    with pytest.raises(StudyError, match="the workers of this machine do not start again"):
+        here(0)
+    there(0)
+    there(2)
+    assert said.getvalue().count("no worker is connected; waiting for one") == 2

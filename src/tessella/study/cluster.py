@@ -20,6 +20,7 @@ from tessella.study.folder import StudyError
 
 RETRIES = 1  # deaths of a worker that a batch survives before its runs are tried one by one
 PATIENCE = 60  # seconds to wait for a scheduler to answer
+RESTART = 600  # seconds in which a lost worker of this machine must be back
 
 THREADS = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
@@ -65,6 +66,8 @@ def _local(workers: int | None, cache: Path | None) -> Iterator[Any]:
         "distributed.scheduler.allowed-failures": RETRIES,
         "distributed.nanny.pre-spawn-environ": environment,
         "distributed.worker.daemon": True,
+        # A crowded machine takes long to start a worker anew; the cluster must not give it up.
+        "distributed.deploy.lost-worker-timeout": f"{RESTART}s",
     }
     with (
         _environment(environment),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tessella.study.cluster import connect
+from tessella.study.cluster import RESTART, connect
 from tessella.study.folder import StudyError
 from tessella.study.methods import by_name
 from tessella.study.plan import Batch, Study, batches
@@ -112,7 +112,7 @@ def _work(
     outcome = "failed"
     try:
         with connect(cluster.workers, cluster.scheduler, folder / "compiled") as client:
-            Sweep(client, accept, _Waiting(progress)).run(work)
+            Sweep(client, accept, _Waiting(progress, cluster)).run(work)
         outcome = "finished"
     except KeyboardInterrupt:
         outcome = "interrupted"
@@ -122,15 +122,20 @@ def _work(
 
 
 class _Waiting:
-    """Says so, once, when there is no worker."""
+    """Says so, once, when there is no worker; those of this machine must come back in time."""
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress, self.said = progress, False
+    def __init__(self, progress: Progress, cluster: Cluster) -> None:
+        self.progress, self.ours, self.since = progress, cluster.scheduler is None, 0.0
 
     def __call__(self, workers: int) -> None:
-        if not workers and not self.said:
+        now = time.monotonic()
+        if workers:
+            self.since = 0.0
+        elif not self.since:
+            self.since = now
             self.progress.note("no worker is connected; waiting for one")
-        self.said = not workers
+        elif self.ours and now - self.since > RESTART:
+            raise StudyError("the workers of this machine do not start again")
 
 
 def _announce(study: Study, work: Sequence[Batch], progress: Progress) -> None:

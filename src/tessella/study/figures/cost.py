@@ -70,7 +70,7 @@ def cost_says(results: Results) -> str:
                 f"{best['cost'] / cheapest['cost']:,.0f} times fewer"
             )
         else:
-            text += "; nothing cheaper loses as little"
+            text += "; nothing cheaper in this study loses as little"
         parts.append(text)
     aside = "Boundary methods rest on one and the same solve and are drawn side by side."
     return " ".join([UNIT, *(f"{part}." for part in parts), aside])
