@@ -171,6 +171,11 @@ def test_an_infeasible_action_is_refused_and_named():
             as_policy(mdp, source)
 
 
+def more(lines, name):
+    """The same with one more column, of zeros."""
+    return [f"{lines[0]},{name}", *(f"{line},0" for line in lines[1:])]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -183,15 +188,15 @@ def test_an_infeasible_action_is_refused_and_named():
         (lambda lines: [lines[0], "", "0.0,0.0,much", *lines[2:]], "line 3 has order='much'"),
         (lambda lines: ["stock,regime,what", *lines[1:]], "must have a column 'order'"),
         (
-            lambda lines: [f"{line},{end}" for line, end in zip(lines, ["order", *"0" * 825])],
+            lambda lines: more(lines, "order"),
             "must have each column once; it has 'order' 2 times",
         ),
         (
-            lambda lines: [f"{line},{end}" for line, end in zip(lines, [" stock", *"0" * 825])],
+            lambda lines: more(lines, " stock"),
             "must have each column once; it has 'stock' 2 times",
         ),
         (
-            lambda lines: [f"{line},{end}" for line, end in zip(lines, ["action", *"0" * 825])],
+            lambda lines: more(lines, "action"),
             "must have one column for the action; it has 'order' and 'action'",
         ),
         (

@@ -94,7 +94,7 @@ def _foreign(learner: Any, samples: Sequence[Sample], seeds: Sequence | None) ->
     _expect_classifier(learner)
     models: list[Model] = []
     for place, sample in enumerate(samples):
-        own = clone(learner)
+        own: Any = clone(learner)
         if seeds is not None:
             own.set_params(**dict.fromkeys(_random_states(own), _plain_seed(seeds[place])))
         models.append(ForeignModel(own.fit(sample.points, sample.labels), len(sample.actions)))

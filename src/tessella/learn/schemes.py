@@ -84,7 +84,7 @@ class Stratified:
         return Drawn(np.concatenate(drawn), labels.size)
 
 
-def as_numbers(values: ArrayLike, rule: str) -> NDArray[np.float64]:
+def as_numbers(values: ArrayLike | None, rule: str) -> NDArray[np.float64]:
     """``values`` as floats; text is refused even where it spells a number."""
     try:
         array = np.asarray(values)
