@@ -47,13 +47,13 @@ class Study:
             raise ModelError(
                 f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}"
             )
-        # In one order, each once: the same study however it was asked for.
         try:
             object.__setattr__(self, "sizes", tuple(map(index, self.sizes)))
             object.__setattr__(self, "seeds", index(self.seeds))
         except TypeError:
             given = f"got {self.seeds!r} and {self.sizes!r}"
             raise ModelError("seeds and sample sizes are whole numbers", "", given) from None
+        # In one order, each once: the same study however it was asked for.
         asked = set(self.environments)
         object.__setattr__(self, "environments", tuple(e for e in BENCHMARKS if e in asked))
         object.__setattr__(self, "sizes", tuple(sorted(set(self.sizes))))
