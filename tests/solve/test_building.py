@@ -1,8 +1,7 @@
 """What is rounded while a model is built is part of the stated bounds, against exact fractions.
 
 Every way of building is judged on random models with awkward numbers: see ``support.awkward``.
-``make soak`` runs many more of them; a seed that fails here is repeated there by
-``python -m soak --kind building --seed ...``.
+``make soak`` runs many more of them, as its kinds ``building`` and ``certificates``.
 """
 
 from __future__ import annotations

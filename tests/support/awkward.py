@@ -50,7 +50,7 @@ class Case:
         return float(self.period.scale) / left * max(1e-11, rounding)
 
     def __str__(self) -> str:
-        return f"--kind building --seed {self.seed} ({self.kind})"
+        return f"{self.kind} {self.seed}"
 
 
 def depends(names: Sequence[str], table: np.ndarray) -> Callable:
@@ -402,3 +402,9 @@ BUILDINGS: dict[str, Callable[[Draws], tuple[ts.MDP, Period]]] = {
 def case(kind: str, seed: int) -> Case:
     """The model of this kind with this seed."""
     return Case(kind, seed, *BUILDINGS[kind](Draws(np.random.default_rng(seed))))
+
+
+def numbered(number: int) -> Case:
+    """All kinds in turn, for ``make soak``: its seed ``number``."""
+    seed, kind = divmod(number, len(BUILDINGS))
+    return case(list(BUILDINGS)[kind], seed)

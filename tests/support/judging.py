@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 import tessella as ts
+from support import dense
 from support.awkward import Case
 from tessella.certify import certify
 
@@ -72,6 +73,28 @@ def certificate(case: Case) -> list[str]:
     found += _wide("losses", c.losses.width, WIDER * case.limit)
     found += _wide("mean_loss", c.mean_loss.width, WIDER * case.limit)
     return found + _wide("local_losses", c.local_losses.width, WIDER * case.limit)
+
+
+def against_dense(case: Case, method=None) -> list[str]:
+    """Faults of ``solve``, for models too large for a rational solution: see ``dense``."""
+    solution = ts.solve(case.mdp, method)
+    low, high = dense.enclosed(case.period, case.mdp.discount)
+    e = Fraction(solution.error_bound)
+    value = [Fraction(v) for v in np.ravel(solution.value).tolist()]
+    found = [
+        f"V* of state {s} is in {float(a)!r}..{float(b)!r}, stated {float(v)!r} +- {float(e):.3g}"
+        for s, (v, a, b) in enumerate(zip(value, low, high, strict=True))
+        if v + e < a or v - e > b
+    ][:1]
+    if method is None:
+        found += _wide("the bound on V*", solution.error_bound, case.limit)
+    exact = case.exact
+    for s in np.flatnonzero(np.ravel(solution.decided)).tolist():
+        chosen = int(solution.policy.table.ravel()[s])
+        others = [a for a in np.flatnonzero(case.period.feasible[s]).tolist() if a != chosen]
+        if any(exact.q(low, s, a) > exact.q(high, s, chosen) for a in others):
+            found.append(f"state {s} is decided for {chosen}, which is not the best")
+    return found
 
 
 class Truth:
