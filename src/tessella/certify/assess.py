@@ -1,16 +1,19 @@
 """certify(solution, policy) -> Certificate.
 
-The loss L = V* - V_pi is enclosed in two ways, which must agree. From the enclosures of the
-solution (e) and of the policy's value (e'), |L - (V - V_pi)| <= e + e' in every state. From the
+The errors of V and V_pi are those that their own residuals prove, whatever the solution says of
+itself: e = r / (1 - c), with r widened by all rounding, that of writing the model to a file
+included. So whoever has the file can find them again. The loss L = V* - V_pi is then enclosed in
+two ways, which must agree. From the errors, |L - (V - V_pi)| <= e + e' in every state. From the
 policy-loss decomposition, L solves ``L = l + discount P_pi L`` with the local losses l >= 0, so
 
-    l <= L <= max l / (1 - discount),     sum_s mu(s) L(s) = sum_s d(s) l(s) / (1 - discount);
+    l <= L <= max l / (1 - c),     sum_s mu(s) L(s) = sum_s d(s) l(s) / (1 - discount);
 
 in particular L = 0 exactly when every choice is surely optimal, however coarse the solution.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from tessella.certify.bounds import bound
 from tessella.certify.certificate import Certificate
 from tessella.certify.decomposition import Flow, decompose
 from tessella.certify.enclosure import EPS, Band, Enclosed, down, mean, up
-from tessella.certify.local import judge
+from tessella.certify.local import compare
 from tessella.certify.policies import Labels, as_policy
 from tessella.certify.single import SinglePrecision, flow, suits
 from tessella.errors import ModelError, expect
@@ -28,7 +31,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import start_distribution
 from tessella.solve import InexactPolicyIteration, Solution, occupancy
-from tessella.solve.driver import Engine, Run, run
+from tessella.solve.driver import Engine, prove, run
 
 # On the sum of the occupancy's errors; it carries the decomposition and the bounds, not the loss.
 FINEST, COARSEST = 1e-9, 1e-6
@@ -55,18 +58,21 @@ def certify(
     """
     expect("certify", solution, Solution)
     mdp = solution.mdp
+    if not Engine(mdp, None).written_rest > 0:
+        raise ModelError(f"discount {mdp.discount} is too near 1 for a certificate of this model")
     _check_number("eps", eps)
     _check_number("tol", tol)
     taken = as_policy(mdp, policy, labels)
     start = start_distribution(mdp, start).reshape(mdp.grid.shape)
-    decisions = judge(solution, taken.table)
+    best = _optimum(solution)
+    decisions = compare(Engine(mdp, None), solution, best.error, taken.table)
     worth = _worth(solution, taken)
-    losses = _losses(solution, worth, decisions.loss)
+    losses = _losses(mdp, best, worth, decisions.loss)
     mean_loss = mean(start, losses)
     visits = _visits(mdp, taken, start, mean_loss, decisions.loss)
     mean_loss = mean_loss.within(_by_occupancy(decisions.loss, visits, mdp), "the mean loss")
-    tolerance = solution.tie_tolerance if tol is None else float(tol)
-    optimal_mean = _mean_value(start, solution.value, solution.error_bound)
+    tolerance = decisions.tie if tol is None else float(tol)
+    optimal_mean = _mean_value(start, best)
     everywhere = np.full(mdp.grid.shape, 1 / mdp.n_states)
     return Certificate(
         model=mdp.name,
@@ -77,12 +83,12 @@ def certify(
         optimal=solution.policy.table,
         start=start,
         tolerance=tolerance,
-        optimal_value=solution.value,
-        optimal_value_error=solution.error_bound,
+        optimal_value=best.value,
+        optimal_value_error=best.error,
         policy_value=worth.value,
-        policy_value_error=worth.bound,
-        margin=solution.margin,
-        margin_slack=solution.tie_tolerance,
+        policy_value_error=worth.error,
+        margin=decisions.margin.value,
+        margin_slack=decisions.tie,
         local_losses=decisions.loss,
         losses=losses,
         occupancy=visits.share,
@@ -91,7 +97,7 @@ def certify(
         costly_error=_share(*(part > tolerance for part in _parts(decisions.loss))),
         value_gap=mean(everywhere, decisions.loss).times(1 / (1 - mdp.discount)),
         optimal_mean=optimal_mean,
-        policy_mean=_mean_value(start, worth.value, worth.bound),
+        policy_mean=_mean_value(start, worth),
         mean_loss=mean_loss,
         relative_loss=mean_loss.over(optimal_mean),
         worst_loss=losses.max(),
@@ -99,6 +105,7 @@ def certify(
             solution.policy.table, taken.table, mdp.n_actions, decisions.loss, visits, mdp.discount
         ),
         bounds=bound(decisions, visits, _reward_bound(mdp), mdp.discount, eps),
+        mdp=mdp,
     )
 
 
@@ -107,7 +114,23 @@ def _check_number(name: str, number: float | None) -> None:
         raise ModelError(f"{name} must be a number that is not negative", "", f"got {number}")
 
 
-def _worth(solution: Solution, policy: Policy) -> Run:
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A value (grid), and what its residual proves about its error in every state."""
+
+    value: NDArray[np.float64]
+    error: float
+
+
+def _optimum(solution: Solution) -> Known:
+    """The solution's value; of its own bound nothing is believed."""
+    value = np.asarray(solution.value, dtype=float)
+    if value.shape != solution.mdp.grid.shape or not np.isfinite(value).all():
+        raise ModelError(f"a solution's value must be finite, of shape {solution.mdp.grid.shape}")
+    return _known(Engine(solution.mdp, None), value)
+
+
+def _worth(solution: Solution, policy: Policy) -> Known:
     """The policy's value, as accurate as the optimum's or as rounding allows."""
     mdp = solution.mdp
     # The tolerance goes with the engine: in the method it would ask for a compilation of its own.
@@ -116,27 +139,33 @@ def _worth(solution: Solution, policy: Policy) -> Run:
     worth = run(engine, method, policy=policy.table, start=solution.value, partial=True)
     if not np.isfinite(worth.bound):
         raise ModelError("the policy's value must be finite", "", worth.reason)
-    return worth
+    return _known(engine, worth.value, policy.table)
+
+
+def _known(engine: Engine, value: NDArray, table: NDArray | None = None) -> Known:
+    error = prove(engine, value, table, engine.written(value))
+    return Known(value, error * engine.rest / engine.written_rest)
 
 
 def _visits(mdp: MDP, policy: Policy, start: NDArray[np.float64], loss: float, local: Band) -> Flow:
     """The occupancy; of a large model as accurate as puts the parts of the loss right to PARTS."""
+    wider = Engine(mdp, None)
+    wider = wider.rest / wider.written_rest
     if suits(mdp):
         largest = float(local.upper.max()) / (1 - mdp.discount)
         wanted = PARTS * loss / largest if largest > 0 else COARSEST
-        return Flow(*flow(mdp, policy.table, start, min(max(wanted, FINEST), COARSEST)))
+        share, error = flow(mdp, policy.table, start, min(max(wanted, FINEST), COARSEST))
+        return Flow(share, error * wider)
     found = occupancy(mdp, policy, start, tol=FINEST)
-    return Flow(found.share, float(found.error_bound))
+    return Flow(found.share, float(found.error_bound) * wider)
 
 
-def _losses(solution: Solution, worth: Run, local: Band) -> Band:
+def _losses(mdp: MDP, best: Known, worth: Known, local: Band) -> Band:
     """(grid) enclosures of L, from both ways."""
-    mdp = solution.mdp
-    x = solution.value - worth.value
-    size = float(np.abs(solution.value).max() + np.abs(worth.value).max())
-    error = solution.error_bound + worth.bound + 2 * EPS * size
-    contraction = mdp.discount * mdp.dynamics.mass.high
-    most = float(local.upper.max()) / (1 - contraction) * (1 + 4 * EPS)
+    x = best.value - worth.value
+    size = float(np.abs(best.value).max() + np.abs(worth.value).max())
+    error = (best.error + worth.error) * (1 + 4 * EPS) + 2 * EPS * size
+    most = float(local.upper.max()) / Engine(mdp, None).written_rest
     lower = np.maximum(x - error, local.lower)
     upper = np.minimum(x + error, most)
     bad = np.flatnonzero(lower > upper)
@@ -156,8 +185,8 @@ def _by_occupancy(local: Band, visits: Flow, mdp: MDP) -> Enclosed:
     return total.times(1 / (1 - mdp.discount))
 
 
-def _mean_value(start: NDArray, value: NDArray, error: float) -> Enclosed:
-    return mean(start, Band(value, value - error, value + error))
+def _mean_value(start: NDArray, known: Known) -> Enclosed:
+    return mean(start, Band(known.value, known.value - known.error, known.value + known.error))
 
 
 def _parts(band: Band) -> tuple[NDArray, NDArray, NDArray]:
@@ -176,4 +205,4 @@ def _reward_bound(mdp: MDP) -> float:
     if mdp.feasible is not None:
         reward = reward[mdp.feasible]
     rounding = EPS * mdp.dynamics.terms * mdp.dynamics.reward_scale
-    return up(float(reward.max()) + rounding)
+    return up((float(reward.max()) + rounding + 2 * mdp.dynamics.written.reward) * (1 + 4 * EPS))

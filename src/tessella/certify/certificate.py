@@ -14,6 +14,7 @@ from tessella.certify.decomposition import Decomposition
 from tessella.certify.enclosure import Band, Enclosed
 from tessella.certify.margins import MarginError, conditional
 from tessella.grid import StateGrid
+from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
 
@@ -43,6 +44,7 @@ class Certificate:
         worst_loss: the largest of ``losses``.
         decomposition: where the mean loss comes from.
         bounds: what the paper's bounds say about the mean loss.
+        mdp: the model itself; None for a certificate that was read from a file.
     """
 
     model: str
@@ -73,6 +75,15 @@ class Certificate:
     worst_loss: Enclosed
     decomposition: Decomposition = field(repr=False)
     bounds: Bounds = field(repr=False)
+    mdp: MDP | None = field(default=None, repr=False)
+
+    @cached_property
+    def content(self) -> str | None:
+        """Hash of the arrays of the model's file, by which the checker knows it.
+
+        None for a model that is too large to be written out.
+        """
+        return None if self.mdp is None else self.mdp.content
 
     @property
     def grid(self) -> StateGrid:

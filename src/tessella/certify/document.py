@@ -19,12 +19,13 @@ from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.policy import Policy
 
-FORMAT, VERSION = "tessella certificate", 1
+FORMAT, VERSION = "tessella certificate", 2
 
 
 def save(certificate: Certificate, path: str | Path) -> None:
     """Write ``certificate`` to ``path``."""
-    content = {"format": FORMAT, "version": VERSION} | _plain(certificate)
+    about = {"format": FORMAT, "version": VERSION, "content": certificate.content}
+    content = about | _plain(certificate)
     Path(path).write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
 
 
@@ -34,7 +35,9 @@ def load(path: str | Path) -> Certificate:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if (content["format"], content["version"]) != (FORMAT, VERSION):
             raise ValueError(f"it has format {content['format']!r}, version {content['version']}")
-        return _made(Certificate, content)
+        certificate = _made(Certificate, content | {"mdp": None})
+        certificate.__dict__["content"] = content["content"]  # what was saved, as it was
+        return certificate
     except (OSError, ValueError, KeyError, TypeError) as error:
         rule = f"{path} must be a certificate of format {FORMAT!r}, version {VERSION}"
         raise ModelError(rule, "", f"{type(error).__name__}: {error}") from error
@@ -52,7 +55,8 @@ def _plain(value: Any) -> Any:
         about = {"name": value.name, "size": value.size, "actions": list(value.actions)}
         return about | {"grid": axes, "table": value.table.tolist()}
     if is_dataclass(value):
-        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+        kept = (part.name for part in fields(value) if part.name != "mdp")
+        return {name: _plain(getattr(value, name)) for name in kept}
     return value
 
 

@@ -1,7 +1,7 @@
 """How a policy's action compares with the best one, state by state.
 
-A solution knows its action values within tie / 2: |q - Q*| <= tie / 2. With x = max_a q - q(., pi)
-the local loss ``l = V* - Q*(., pi) = max_a Q* - Q*(., pi)`` and the margin D therefore satisfy
+Action values at V are known within tie / 2: |q - Q*| <= tie / 2. With x = max_a q - q(., pi) the
+local loss ``l = V* - Q*(., pi) = max_a Q* - Q*(., pi)`` and the margin D therefore satisfy
 
     max(x - tie, 0) <= l <= x + tie,      margin - tie <= D <= margin + tie,
 
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certify.enclosure import EPS, Band
+from tessella.certify.enclosure import Band
+from tessella.solve.driver import Engine, judge
 from tessella.solve.solution import Solution
 
 
@@ -25,6 +26,7 @@ class Decisions:
     """The choices of a policy, judged. All arrays have the grid's shape.
 
     Attributes:
+        tie: what the error of the value, and rounding, could overturn.
         loss: local losses.
         margin: margins of the best action over the second best.
         differs: the action is not that of the solution's policy.
@@ -32,6 +34,7 @@ class Decisions:
         doubtful: the action may or may not be the optimal one: values too close to tell.
     """
 
+    tie: float
     loss: Band
     margin: Band
     differs: NDArray[np.bool_]
@@ -43,21 +46,21 @@ class Decisions:
         return self.wrong | self.doubtful
 
 
-def judge(solution: Solution, table: NDArray[np.int32]) -> Decisions:
-    """Compare ``table`` (grid of feasible action indices) with the optimum."""
-    best = solution.q.max(axis=-1)
-    chosen = np.take_along_axis(solution.q, table[..., None], axis=-1)[..., 0]
-    # Differences of action values round once more.
-    tie = solution.tie_tolerance + 2 * EPS * float(np.abs(best).max() + np.abs(chosen).max())
-    x = best - chosen
-    right = solution.decided & (x == 0)
+def compare(engine: Engine, solution: Solution, error: float, table: NDArray) -> Decisions:
+    """Compare ``table`` (grid of feasible action indices) with the optimum.
+
+    The solution's value is within ``error`` of the optimum.
+    """
+    found = judge(engine, solution.value, error, table, engine.written(solution.value))
+    x, margin = np.asarray(found.lost), np.asarray(found.margin)
+    # The row sums of a file may differ by rounding.
+    tie = float(found.tie) * (1 + float(engine.model.numbers.unit))
+    right = (margin > tie) & (x == 0)
     wrong = x > tie
-    lower = np.maximum(x - tie, 0.0)
-    upper = np.where(right, 0.0, x + tie)
-    margin = np.asarray(solution.margin)
     return Decisions(
-        Band(x, lower, upper),
-        Band(margin.copy(), np.maximum(margin - tie, 0.0), margin + tie),
+        tie,
+        Band(x, np.maximum(x - tie, 0.0), np.where(right, 0.0, x + tie)),
+        Band(margin, np.maximum(margin - tie, 0.0), margin + tie),
         table != solution.policy.table,
         wrong,
         ~(right | wrong),

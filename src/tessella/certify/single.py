@@ -63,8 +63,7 @@ def flow(
 ) -> tuple[NDArray[np.float64], float]:
     """(grid) occupancy, and a bound on the sum of its errors."""
     engine = Engine(mdp, None)
-    factor = 1 / (1 - mdp.discount * mdp.dynamics.mass.high)
-    floor = float(np.finfo(float).eps * (mdp.dynamics.adjoint_terms + 8) * factor)
+    factor, floor = 1 / engine.rest, engine.adjoint_floor
     policy, source = jnp.asarray(table), jnp.asarray((1 - mdp.discount) * start)
     d, last = jnp.asarray(start), np.inf
     for _ in range(1_000):
@@ -73,7 +72,7 @@ def flow(
             trial, size = _plain(engine.program, engine.model, policy, source, d)
         d, last = trial, float(size)
         if last * factor + floor <= max(tol, 2 * floor):
-            return np.maximum(np.asarray(d), 0.0), last * factor + floor
+            return np.asarray(d), last * factor + floor
     raise NotConverged(f"occupancy: bound {last * factor + floor:.3g}, not {tol:.3g}")
 
 
@@ -86,7 +85,7 @@ def _correct(program, model, policy, source, d):
     )
     scaled, scale = _scaled(source - exact(d)[0])
     e, _ = bicgstab(lambda x: rough(x)[0], scaled, tol=1e-3, maxiter=150)
-    trial = d + scale * e
+    trial = jnp.maximum(d + scale * e, 0.0)
     return trial, jnp.abs(source - exact(trial)[0]).sum()
 
 
@@ -98,7 +97,7 @@ def _plain(program, model, policy, source, d):
     def left(x):
         return source - exact(x)[0]
 
-    d = jax.lax.fori_loop(0, PLAIN, lambda _, x: x + left(x), d)
+    d = jnp.maximum(jax.lax.fori_loop(0, PLAIN, lambda _, x: x + left(x), d), 0.0)
     return d, jnp.abs(left(d)).sum()
 
 

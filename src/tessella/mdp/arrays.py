@@ -19,8 +19,9 @@ from tessella.grid import StateGrid
 from tessella.mdp.checks import as_numbers, shape_of
 from tessella.mdp.model import MDP, Feasible, Layout
 from tessella.mdp.pairs import Pairs, check_rewards, check_rows, refuse_repeats, tabular_model
+from tessella.mdp.rounding import EPS, Built, expected_error
 from tessella.mdp.scope import Scope, feasible_mask, listed, make_scope
-from tessella.mdp.tabular import Outcomes
+from tessella.mdp.tabular import Outcomes, most_merged
 
 
 def from_arrays(
@@ -49,14 +50,16 @@ def from_arrays(
     stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
     pairs = Pairs(scope, states, choices, stacked[choices * n_states + states])
     check_rows(pairs)
-    given = _rewards(scope, reward, layout)
+    given, merged = _rewards(scope, reward, layout), _most_merged(transition)
     if isinstance(given, list):
         outcomes = _outcomes(pairs, given)
         expected = outcomes.expected_reward[pairs.keys]
+        paid = outcomes.built(factors=merged).reward + _merging(reward)
     else:
-        outcomes = None
+        outcomes, paid = None, 0.0
         expected = check_rewards(pairs, given[states, choices])
-    return tabular_model(pairs, expected, outcomes, discount, name, parameters)
+    built = Built(EPS * merged if merged > 1 else 0.0, paid)
+    return tabular_model(pairs, expected, outcomes, discount, name, parameters, built)
 
 
 def from_pairs(
@@ -90,7 +93,9 @@ def from_pairs(
     refuse_repeats(pairs)
     check_rows(pairs)
     expected = check_rewards(pairs, reward)
-    return tabular_model(pairs, expected, None, discount, name, parameters)
+    merged = _most_merged([transition])
+    built = Built(EPS * merged if merged > 1 else 0.0)
+    return tabular_model(pairs, expected, None, discount, name, parameters, built)
 
 
 def _scope(
@@ -143,6 +148,27 @@ def _any_sparse(arrays: Any) -> bool:
     """Whether this is a sequence with sparse matrices in it, as a list or an object array."""
     listed = isinstance(arrays, list | tuple) or getattr(arrays, "dtype", None) == np.dtype(object)
     return listed and any(sp.issparse(m) for m in arrays)
+
+
+def _most_merged(matrices: Any) -> int:
+    """How many entries at most stand at one place of a sparse matrix, to be added up."""
+    return max((most_merged(m.row, m.col) for m in _coordinates(matrices)), default=1) or 1
+
+
+def _merging(matrices: Any) -> float:
+    """Bound on the rounding of adding up entries that stand at one place."""
+    error = 0.0
+    for m in _coordinates(matrices):
+        merged = most_merged(m.row, m.col)
+        if merged > 1:
+            sizes = sp.csr_array((np.abs(m.data), (m.row, m.col)), shape=m.shape)
+            error = max(error, expected_error(merged, sizes.data))
+    return error
+
+
+def _coordinates(matrices: Any) -> list[Any]:
+    """The sparse ones among ``matrices``, entry by entry as they were given."""
+    return [m.tocoo() for m in matrices if sp.issparse(m)] if _any_sparse(matrices) else []
 
 
 def _matrix(matrix: Any, what: str) -> sp.csr_array:

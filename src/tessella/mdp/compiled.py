@@ -16,6 +16,7 @@ from tessella.grid import plain_values
 from tessella.mdp import checks
 from tessella.mdp import operations as op
 from tessella.mdp.moves import chain, shifts
+from tessella.mdp.rounding import expected_error
 from tessella.mdp.scope import NamedValues, Scope, call
 from tessella.mdp.stages import Decide, Function, Jump, Move, Noise, Pay, Shift, Stage
 
@@ -28,6 +29,7 @@ class Compiled:
     reward: NDArray[np.float64] | None  # (A | 1, *broadcast) expected over the stage's noise
     pays: Function | None  # the stage's own reward function, for simulation
     noise: NamedValues | None  # its name and (K,) values
+    reward_error: float = 0.0  # bound on what rounding did to the expected reward
 
     @property
     def acts(self) -> bool:
@@ -84,8 +86,8 @@ def _shift(scope: Scope, stage: Shift) -> Compiled:
         _refuse_leaving(scope, axis, steps, law, what)
     whole = _within(steps, scope.grid.shape[axis], stage.edge)
     operation = shifts(scope.grid.shape, axis, whole, np.moveaxis(law.probs, -1, 1), stage.edge)
-    reward = _reward(scope, stage.pays, f"the reward of {what}", law)
-    return Compiled(operation, reward, stage.pays, law.named)
+    reward, error = _reward_on(scope, stage.pays, f"the reward of {what}", law)
+    return Compiled(operation, reward, stage.pays, law.named, error)
 
 
 def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArray[np.float64]:
@@ -189,8 +191,8 @@ def _jump(scope: Scope, stage: Jump) -> Compiled:
         np.ascontiguousarray(np.moveaxis(target, -1, 1)),
         np.ascontiguousarray(np.moveaxis(law.probs, -1, 1)),
     )
-    reward = _reward(scope, stage.pays, f"the reward of {what}", law)
-    return Compiled(operation, reward, stage.pays, law.named)
+    reward, error = _reward_on(scope, stage.pays, f"the reward of {what}", law)
+    return Compiled(operation, reward, stage.pays, law.named, error)
 
 
 def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.int32]:
@@ -219,17 +221,27 @@ def make_law(scope: Scope, noise: Noise, what: str) -> Law:
     return Law((noise.name, values), probs)
 
 
-def _reward(
-    scope: Scope, pays: Function | None, what: str, law: Law | None = None
-) -> NDArray[np.float64] | None:
-    """(A | 1, *broadcast) expected reward of a stage: sum_k p_k r_k."""
+def _reward(scope: Scope, pays: Function | None, what: str) -> NDArray[np.float64] | None:
+    """(A | 1, *broadcast) reward of a stage that pays on no noise."""
     if pays is None:
         return None
-    named, probs = (None, None) if law is None else (law.named, law.probs)
-    reward = checks.rewards(scope, call(pays, scope.mesh(named), what), what, named, probs)
-    if reward.shape[-1] == 1 or probs is None:
-        return reward[..., 0]
-    return expectation(probs, reward)
+    return checks.rewards(scope, call(pays, scope.mesh(), what), what)[..., 0]
+
+
+def _reward_on(
+    scope: Scope, pays: Function | None, what: str, law: Law
+) -> tuple[NDArray[np.float64] | None, float]:
+    """(A | 1, *broadcast) expected reward, sum_k p_k r_k, and a bound on its rounding."""
+    if pays is None:
+        return None, 0.0
+    result = call(pays, scope.mesh(law.named), what)
+    reward = checks.rewards(scope, result, what, law.named, law.probs)
+    if reward.shape[-1] == 1:  # paid whatever the noise
+        return reward[..., 0], 0.0
+    expected = expectation(law.probs, reward)
+    one_sign = (reward >= 0).all() or (reward <= 0).all()
+    sizes = np.abs(expected) if one_sign else expectation(law.probs, np.abs(reward))
+    return expected, expected_error(reward.shape[-1], sizes)
 
 
 def expectation(probs: NDArray, reward: NDArray) -> NDArray[np.float64]:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.mdp.rounding import Built, Mass
+
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
@@ -58,17 +60,6 @@ class Steps:
     ended: NDArray[np.bool_]  # (n,) whether the process stopped
 
 
-@dataclass(frozen=True)
-class Mass:
-    """Bounds on the probability of going on, over all rows: ``low <= sum_s' P(s'|s,a) <= high``.
-
-    Both are 1 up to rounding, except that a model that can end has ``low`` below 1.
-    """
-
-    low: float
-    high: float
-
-
 class Dynamics(ABC):
     """Transition law and rewards of an MDP on a grid."""
 
@@ -86,8 +77,23 @@ class Dynamics(ABC):
 
     @property
     @abstractmethod
+    def built(self) -> Built:
+        """What building cost: how far the stored numbers may be off the given ones."""
+
+    @property
+    @abstractmethod
+    def written(self) -> Built:
+        """The same for the rows and rewards that a file of this model holds."""
+
+    @property
+    @abstractmethod
     def terms(self) -> int:
         """Most floating-point additions and products behind one number of a backup."""
+
+    @property
+    @abstractmethod
+    def longest_row(self) -> int:
+        """Most next states of one state and action, or a bound on them."""
 
     @property
     @abstractmethod
@@ -97,7 +103,7 @@ class Dynamics(ABC):
     @property
     @abstractmethod
     def reward_scale(self) -> float:
-        """An upper bound on the size of any reward, and of any partial sum of stage rewards."""
+        """An upper bound on the size of any expected reward, and of partial sums over stages."""
 
     @abstractmethod
     def lower(self) -> Lowered:

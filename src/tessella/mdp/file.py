@@ -1,17 +1,24 @@
 """A model as a NetCDF file that needs no package of ours to be read.
 
 attributes   format, version, name, axes, action_name, actions and parameters (JSON), discount,
-             fingerprint (of the model saved), content (of the arrays in the file)
+             kind (of dynamics), fingerprint (of the model saved), row_error and reward_error (how
+             far rows and rewards may be off, relative and absolute), content (hash of all else)
 grid/<axis>  the values of each axis; state s has C-order position s in the grid
 indptr, indices, data    distinct rows of P in compressed sparse form, each row stored once
 row_of, reward, feasible (state, action): row of P, expected reward, 1 where feasible
 start        (state) probabilities of the first state, when the model has its own
 outcomes/    start, state, probability, reward, ended: when rewards are by outcome or it can end
+
+``content`` is the SHA-256 of every other attribute and then every variable, each by name: a line
+``name=text`` (numbers as float.hex), or a line ``path kind shape`` and the values as little-endian
+64-bit numbers (kind i or f), or as JSON (kind U).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -24,37 +31,85 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
+from tessella.mdp.rounding import Built
 from tessella.mdp.scope import make_scope
 from tessella.mdp.tabular import Outcomes, Tabular
 
-FORMAT, VERSION = "tessella model", 1
+FORMAT, VERSION = "tessella model", 2
+LARGEST = 200_000_000  # entries of rows beyond which no model is written out
 
 
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
-    table = tabular(mdp)
-    dynamics = table.dynamics
-    assert isinstance(dynamics, Tabular)
+    attributes, variables = _contents(mdp)
     with netCDF4.Dataset(str(path), "w", format="NETCDF4") as file:
-        file.setncatts(_attributes(mdp, table))
-        axes = file.createGroup("grid")
-        for name, values in zip(mdp.grid.axes, mdp.grid.values, strict=True):
-            _write(axes, name, values, (name,))
-        shape = ("state", "action")
-        _write(file, "indptr", dynamics.rows.indptr.astype(np.int64), ("row_end",))
-        _write(file, "indices", dynamics.rows.indices.astype(np.int64), ("entry",))
-        _write(file, "data", dynamics.rows.data, ("entry",))
-        _write(file, "row_of", dynamics.row_of, shape)
-        _write(file, "reward", dynamics.reward, shape)
-        _write(file, "feasible", mdp.feasible_mask.astype(np.int8), shape)
-        if mdp.start is not None:
-            _write(file, "start", mdp.start, ("state",))
-        if dynamics.outcomes is not None:
-            _write_outcomes(file.createGroup("outcomes"), dynamics.outcomes)
+        file.setncatts(attributes | {"content": digest(attributes, variables)})
+        for name, (values, dimensions) in variables.items():
+            group, _, last = name.rpartition("/")
+            _write(file.createGroup(group) if group else file, last, values, dimensions)
+
+
+def content(mdp: MDP) -> str | None:
+    """The hash that a file of ``mdp`` bears; None where the model is too large to be written."""
+    if entries(mdp) > LARGEST:
+        return None
+    return digest(*_contents(mdp))
+
+
+def entries(mdp: MDP) -> int:
+    """How many entries the rows of a file may have."""
+    if isinstance(mdp.dynamics, Tabular):
+        return int(mdp.dynamics.rows.nnz)
+    return mdp.n_states * mdp.n_actions * mdp.dynamics.longest_row
+
+
+Variables = dict[str, tuple[NDArray, tuple[str, ...]]]  # path to values and names of dimensions
+
+
+def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
+    """Attributes and variables of a file."""
+    dynamics = tabular(mdp).dynamics
+    assert isinstance(dynamics, Tabular)
+    shape, rows = ("state", "action"), dynamics.rows
+    variables: Variables = {
+        f"grid/{name}": (values, (name,))
+        for name, values in zip(mdp.grid.axes, mdp.grid.values, strict=True)
+    }
+    variables |= {
+        "indptr": (rows.indptr.astype(np.int64), ("row_end",)),
+        "indices": (rows.indices.astype(np.int64), ("entry",)),
+        "data": (rows.data, ("entry",)),
+        "row_of": (dynamics.row_of, shape),
+        "reward": (dynamics.reward, shape),
+        "feasible": (mdp.feasible_mask.astype(np.int8), shape),
+    }
+    if mdp.start is not None:
+        variables["start"] = (mdp.start, ("state",))
+    if dynamics.outcomes is not None:
+        for field in fields(dynamics.outcomes):
+            values = getattr(dynamics.outcomes, field.name)
+            values = values.astype(np.int8) if values.dtype == bool else values
+            along = "pair_end" if field.name == "start" else "outcome"
+            variables[f"outcomes/{field.name}"] = (values, (along,))
+    return _attributes(mdp), variables
+
+
+def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
+    """The hash of a file's content, as told above."""
+    found = hashlib.sha256()
+    for name, value in sorted(attributes.items()):
+        text = value if isinstance(value, str) else float(value).hex()
+        found.update(f"{name}={text}\n".encode())
+    for name, (values, _) in sorted(variables.items()):
+        kind = {"i": "<i8", "f": "<f8"}.get(values.dtype.kind)
+        found.update(f"{name} {values.dtype.kind} {list(values.shape)}\n".encode())
+        plain = json.dumps(values.tolist()).encode() if kind is None else values.astype(kind)
+        found.update(np.ascontiguousarray(plain).tobytes() if kind else plain)
+    return found.hexdigest()
 
 
 def load(path: str | Path) -> MDP:
-    """A model that ``save`` wrote, checked like any other."""
+    """A model that ``save`` wrote; its arrays must be those that were hashed then."""
     with _opened(path) as file:
         file.set_auto_mask(False)
         about = {key: file.getncattr(key) for key in file.ncattrs()}
@@ -63,30 +118,41 @@ def load(path: str | Path) -> MDP:
             raise ModelError(
                 f"a model file has format {FORMAT!r}, version {VERSION}", "", f"got {kind}"
             )
-        axes = json.loads(about["axes"])
-        grid = StateGrid({name: _read(file["grid"], name) for name in axes})
-        scope = make_scope(grid, json.loads(about["actions"]), about["action_name"])
         arrays = {name: _read(file, name) for name in file.variables}
-        outcomes = _read_outcomes(file["outcomes"]) if "outcomes" in file.groups else None
+        for group in file.groups.values():
+            arrays |= {f"{group.name}/{name}": _read(group, name) for name in group.variables}
+    said = about.pop("content", None)
+    if said != digest(about, {name: (values, ()) for name, values in arrays.items()}):
+        raise ModelError(f"the arrays of {Path(path).name} are not those that were saved")
+    mdp = _model(about, arrays)
+    if about["kind"] == "tabular" and mdp.fingerprint != about["fingerprint"]:
+        raise ModelError(f"{Path(path).name} bears the fingerprint of another model")
+    return mdp
+
+
+def _model(about: dict[str, Any], arrays: dict[str, NDArray]) -> MDP:
+    grid = StateGrid({name: arrays[f"grid/{name}"] for name in json.loads(about["axes"])})
+    scope = make_scope(grid, json.loads(about["actions"]), about["action_name"])
     rows = sp.csr_array(
         (arrays["data"], arrays["indices"], arrays["indptr"]),
         shape=(len(arrays["indptr"]) - 1, grid.size),
     )
-    dynamics = Tabular(scope, rows, arrays["row_of"], arrays["reward"], outcomes)
-    mdp = MDP(
+    outcomes = None
+    if "outcomes/state" in arrays:
+        parts = {field.name: arrays[f"outcomes/{field.name}"] for field in fields(Outcomes)}
+        outcomes = Outcomes(**parts | {"ended": parts["ended"].astype(bool)})
+    built = Built(float(about["row_error"]), float(about["reward_error"]))
+    return MDP(
         grid,
         scope.actions,
         about["discount"],
-        dynamics,
+        Tabular(scope, rows, arrays["row_of"], arrays["reward"], outcomes, built),
         arrays["feasible"].astype(bool),
         scope.action_name,
         about["name"],
         json.loads(about["parameters"]),
         arrays.get("start"),
     )
-    if mdp.fingerprint != about["content"]:
-        raise ModelError(f"the arrays of {Path(path).name} are not those that were saved")
-    return mdp
 
 
 def _opened(path: str | Path) -> netCDF4.Dataset:
@@ -117,7 +183,7 @@ def tabular(mdp: MDP) -> MDP:
     ).with_start(mdp.start)
 
 
-def _attributes(mdp: MDP, table: MDP) -> dict[str, Any]:
+def _attributes(mdp: MDP) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -127,8 +193,10 @@ def _attributes(mdp: MDP, table: MDP) -> dict[str, Any]:
         "actions": json.dumps(mdp.actions),
         "parameters": json.dumps(dict(mdp.parameters), default=_plain),
         "discount": mdp.discount,
+        "kind": type(mdp.dynamics).__name__.lower(),
         "fingerprint": mdp.fingerprint,
-        "content": table.fingerprint,
+        "row_error": mdp.dynamics.written.rows,
+        "reward_error": mdp.dynamics.written.reward,
     }
 
 
@@ -152,15 +220,3 @@ def _write(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) 
 def _read(group: Any, name: str) -> NDArray:
     values = group[name][:]
     return np.asarray(values, dtype=str) if values.dtype == object else np.asarray(values)
-
-
-def _write_outcomes(group: Any, outcomes: Outcomes) -> None:
-    for field in fields(outcomes):
-        values = getattr(outcomes, field.name)
-        values = values.astype(np.int8) if values.dtype == bool else values
-        _write(group, field.name, values, ("pair_end" if field.name == "start" else "outcome",))
-
-
-def _read_outcomes(group: Any) -> Outcomes:
-    arrays = {field.name: _read(group, field.name) for field in fields(Outcomes)}
-    return Outcomes(**arrays | {"ended": arrays["ended"].astype(bool)})

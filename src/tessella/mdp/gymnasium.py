@@ -42,6 +42,7 @@ def from_gymnasium(env: Any, discount: float, name: str) -> MDP:
         discount,
         name,
         None,
+        outcomes.built(),
     )
     start = getattr(plain, "initial_state_distrib", None)
     return mdp if start is None else mdp.with_start(np.asarray(start, dtype=float))

@@ -292,6 +292,16 @@ class MDP:
         feed(digest, self.discount, self.feasible, self.start, self.dynamics)
         return digest.hexdigest()
 
+    @cached_property
+    def content(self) -> str | None:
+        """A hash of the arrays that a file of this model holds: what a certificate names.
+
+        None for a model whose rows would be too many to write out.
+        """
+        from tessella.mdp.file import content
+
+        return content(self)
+
     def save(self, path: str | Path) -> None:
         """Write the model's arrays as NetCDF, readable without this package."""
         from tessella.mdp.file import save

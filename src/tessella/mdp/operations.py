@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.chance import draw, faced, invert
-from tessella.mdp.dynamics import Mass
+from tessella.mdp.rounding import Mass, mass_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Operation(ABC):
 
     @property
     def mass(self) -> Mass:
-        return Mass(1.0, 1.0)
+        return Mass(0.0, 0.0)
 
     @property
     @abstractmethod
@@ -95,8 +95,7 @@ class Slices(Operation):
 
     @property
     def mass(self) -> Mass:
-        sums = self.probs.sum(axis=1)
-        return Mass(float(sums.min()), float(sums.max()))
+        return mass_of(self.probs, 1)
 
     @property
     def terms(self) -> int:
@@ -194,8 +193,7 @@ class Matrix(Operation):
 
     @property
     def mass(self) -> Mass:
-        sums = self.matrix.sum(axis=-1)
-        return Mass(float(sums.min()), float(sums.max()))
+        return mass_of(self.matrix, -1)
 
     @property
     def terms(self) -> int:
@@ -244,8 +242,7 @@ class Scatter(Operation):
 
     @property
     def mass(self) -> Mass:
-        sums = self.probs.sum(axis=1)
-        return Mass(float(sums.min()), float(sums.max()))
+        return mass_of(self.probs, 1)
 
     @property
     def terms(self) -> int:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, shown
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
 from tessella.mdp.model import MDP, assemble
+from tessella.mdp.rounding import EXACT, Built
 from tessella.mdp.scope import Scope
 from tessella.mdp.tabular import Outcomes, Tabular
 
@@ -119,12 +120,13 @@ def tabular_model(
     discount: float,
     name: str,
     parameters: Mapping[str, Any] | None,
+    built: Built = EXACT,
 ) -> MDP:
-    """The model of these pairs, which pay ``expected`` (L,)."""
+    """The model of these pairs, which pay ``expected`` (L,); ``built`` says what that cost."""
     shape = (pairs.scope.grid.size, len(pairs.scope.actions))
     row_of = np.full(shape, -1, dtype=np.int64)
     row_of[pairs.states, pairs.choices] = np.arange(len(pairs.states))
     reward = np.zeros(shape)
     reward[pairs.states, pairs.choices] = expected
-    dynamics = Tabular.build(pairs.scope, pairs.rows, row_of, reward, outcomes)
+    dynamics = Tabular.build(pairs.scope, pairs.rows, row_of, reward, outcomes, built)
     return assemble(pairs.scope, discount, dynamics, row_of >= 0, name, parameters)

@@ -9,9 +9,10 @@ where r_i is the stage's expected reward given the state at its moment. Memory i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.mdp import operations as op
 from tessella.mdp.compiled import Compiled, compile_stage
-from tessella.mdp.dynamics import Dynamics, Lowered, Mass, Steps
+from tessella.mdp.dynamics import Dynamics, Lowered, Steps
+from tessella.mdp.rounding import EPS, Built, Mass
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages import Pay, Stage
 
@@ -57,14 +59,24 @@ class Staged(Dynamics):
     def n_actions(self) -> int:
         return len(self.scope.actions)
 
-    @property
+    @cached_property
     def mass(self) -> Mass:
-        masses = [stage.operation.mass for stage in self.stages]
-        # Slack for the rounding of the sums themselves.
-        slack = np.finfo(float).eps * (self.terms + 2)
-        low = float(np.prod([m.low for m in masses])) - slack
-        high = float(np.prod([m.high for m in masses])) + slack
-        return Mass(low, high)
+        return reduce(Mass.then, (stage.operation.mass for stage in self.stages))
+
+    @property
+    def built(self) -> Built:
+        return Built(0.0, sum(stage.reward_error for stage in self.stages))
+
+    @property
+    def written(self) -> Built:
+        # Each entry of a row, and each reward, is a sum over stages of so many terms.
+        rounding = EPS / 2 * (self.terms + 2)
+        return Built(rounding, self.built.reward + rounding * self.reward_scale)
+
+    @property
+    def longest_row(self) -> int:
+        outcomes = math.prod(max(stage.operation.terms, 1) for stage in self.stages)
+        return min(outcomes, self.scope.grid.size)
 
     @property
     def terms(self) -> int:
@@ -89,8 +101,9 @@ class Staged(Dynamics):
 
     def to_sparse(self) -> list:
         def period(action: int):
-            matrices = [_matrix(stage.operation, action) for stage in self.stages]
-            return reduce(lambda left, right: left @ right, matrices)
+            # From the last stage on, so that no entry adds up more terms than a stage has.
+            matrices = [_matrix(stage.operation, action) for stage in reversed(self.stages)]
+            return reduce(lambda later, stage: stage @ later, matrices)
 
         return [period(action) for action in range(self.n_actions)]
 

@@ -62,7 +62,8 @@ def from_step(
     pairs = Pairs(scope, states, choices, rows)
     outcomes = Outcomes.of(pairs.keys[pair], n * n_actions, state, p, reward)
     expected = outcomes.expected_reward[pairs.keys]
-    return tabular_model(pairs, expected, outcomes, discount, name, parameters)
+    built = outcomes.built(factors=max(len(laws), 1))
+    return tabular_model(pairs, expected, outcomes, discount, name, parameters, built)
 
 
 def _laws(scope: Scope, noises: Sequence[Noise]) -> list[Law]:

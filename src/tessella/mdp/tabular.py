@@ -10,13 +10,15 @@ A row may sum to less than 1 where the process can end: what is missing goes now
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.chance import draw
-from tessella.mdp.dynamics import Dynamics, Lowered, Mass, Steps
+from tessella.mdp.dynamics import Dynamics, Lowered, Steps
+from tessella.mdp.rounding import EPS, EXACT, Built, Mass, expected_error, mass_of_rows
 from tessella.mdp.scope import Scope
 
 if TYPE_CHECKING:
@@ -68,8 +70,20 @@ class Outcomes:
     @property
     def expected_reward(self) -> NDArray[np.float64]:
         """(S * A,) expected over the outcomes, 0 for a pair without any."""
-        paid = self.probability * self.reward
-        total = np.bincount(self.pair, paid, minlength=len(self.start) - 1)
+        return self._expected(self.reward)
+
+    def built(self, factors: int = 1) -> Built:
+        """What it costs to add up the outcomes that reach one state, and expected rewards.
+
+        Each probability is a product of so many given ``factors``.
+        """
+        most = int(np.diff(self.start).max(initial=0)) + factors - 1
+        merged = most_merged(self.pair, self.state) + factors - 1
+        sizes = self._expected(np.abs(self.reward))
+        return Built(EPS * merged if merged > 1 else 0.0, expected_error(most, sizes))
+
+    def _expected(self, paid: NDArray) -> NDArray[np.float64]:
+        total = np.bincount(self.pair, self.probability * paid, minlength=len(self.start) - 1)
         return total.astype(float)
 
 
@@ -82,6 +96,7 @@ class Tabular(Dynamics):
     row_of: NDArray[np.int32]  # (S, A); 0 where the action is infeasible
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
     outcomes: Outcomes | None = None
+    built: Built = EXACT
 
     @staticmethod
     def build(
@@ -90,11 +105,12 @@ class Tabular(Dynamics):
         row_of: NDArray,
         reward: NDArray,
         outcomes: Outcomes | None = None,
+        built: Built = EXACT,
     ) -> Tabular:
         """Store each distinct row once; ``row_of`` is -1 where the action is infeasible."""
         distinct, index = unique_rows(rows)
         shared = np.where(row_of < 0, 0, index[row_of]).astype(np.int32)
-        return Tabular(scope, distinct, shared, reward, outcomes)
+        return Tabular(scope, distinct, shared, reward, outcomes, built)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -104,15 +120,21 @@ class Tabular(Dynamics):
     def n_actions(self) -> int:
         return len(self.scope.actions)
 
-    @property
+    @cached_property
     def mass(self) -> Mass:
-        sums = self.rows.sum(axis=1)
-        slack = np.finfo(float).eps * (self.terms + 2)
-        return Mass(float(sums.min()) - slack, float(sums.max()) + slack)
+        return mass_of_rows(self.rows)
+
+    @property
+    def written(self) -> Built:
+        return self.built
+
+    @property
+    def longest_row(self) -> int:
+        return int(np.diff(self.rows.indptr).max())
 
     @property
     def terms(self) -> int:
-        return int(np.diff(self.rows.indptr).max()) + 2
+        return self.longest_row + 2
 
     @property
     def adjoint_terms(self) -> int:
@@ -165,6 +187,16 @@ class Tabular(Dynamics):
         o = self.outcomes
         entry = draw_entries(o.start, o.probability, states * self.n_actions + actions, rng)
         return Steps(o.state[entry], o.reward[entry], o.ended[entry])
+
+
+def most_merged(row: NDArray, column: NDArray) -> int:
+    """How many entries at most stand at one place of a matrix."""
+    if not len(row):
+        return 0
+    order = np.lexsort((column, row))
+    row, column = row[order], column[order]
+    new = np.concatenate([[True], (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
+    return int(np.diff(np.append(np.flatnonzero(new), len(row))).max())
 
 
 def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Generator) -> NDArray:

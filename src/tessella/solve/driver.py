@@ -61,10 +61,10 @@ class Engine:
 
     def __init__(self, mdp: MDP, tol: float | None) -> None:
         self.mdp, self.tol = mdp, checked_tol(tol)
-        mass = mdp.dynamics.mass
-        if mdp.discount * mass.high >= 1:
+        if not self.rest > 0:
+            over = mdp.dynamics.mass.over
             raise ModelError(
-                f"discount {mdp.discount} is too near 1 for rows that sum to {mass.high:.17g}"
+                f"discount {mdp.discount} is too near 1 for rows that sum to 1 + {over}"
             )
         scale = mdp.dynamics.reward_scale
         if scale > LARGEST * (1 - mdp.discount):
@@ -76,26 +76,62 @@ class Engine:
             raise ModelError(f"rewards of at most {scale:.3g} vanish in float64; rescale them")
 
     @property
+    def written_rest(self) -> float:
+        """The same for the rows of a model file, rounded down; 0 where that may not be positive."""
+        over = self.mdp.dynamics.mass.over
+        off = self.mdp.dynamics.written.rows - self.mdp.dynamics.built.rows
+        rest = self.rest - self.mdp.discount * off * (1 + abs(over))
+        return max(rest * (1 - 64 * kernels.EPS), 0.0)
+
+    def written(self, value: NDArray) -> float:
+        """How far a backup of ``value`` by the arrays of a model file may be off, and they off."""
+        built, written = self.mdp.dynamics.built, self.mdp.dynamics.written
+        largest = float(np.abs(value).max()) * self.mdp.discount * self.mdp.dynamics.mass.high
+        apart = (written.reward - built.reward) + (written.rows - built.rows) * largest
+        return 2 * apart * (1 + 8 * kernels.EPS)
+
+    @property
+    def adjoint_floor(self) -> float:
+        """What rounding leaves of the error of an occupancy, by the arrays of a file included."""
+        # The adjoint adds up what flows into a state, which may be much.
+        sums = kernels.EPS * (self.mdp.dynamics.adjoint_terms + 8)
+        built, written = self.mdp.dynamics.built.rows, self.mdp.dynamics.written.rows
+        return float(sums + 2 * written - built) / self.rest
+
+    @property
+    def rest(self) -> float:
+        """1 - c for the largest row sum: what a residual is divided by."""
+        return (1 - self.mdp.discount) - self.mdp.discount * self.mdp.dynamics.mass.over
+
+    @property
     def program(self):
         return self.mdp.dynamics.lowered.program
 
     @cached_property
     def model(self) -> kernels.Model:
         mdp, mass = self.mdp, self.mdp.dynamics.mass
-        unit = np.finfo(float).eps * (mdp.dynamics.terms + 8)
-        numbers = (
-            mdp.discount,
-            mass.low,
-            mass.high,
-            unit,
-            mdp.dynamics.reward_scale,
-            self.tol or 0,
-        )
+        unit, built = kernels.EPS * (mdp.dynamics.terms + 8), mdp.dynamics.built
+        numbers = {
+            "discount": mdp.discount,
+            "c_low": mdp.discount * mass.low,
+            "c_high": mdp.discount * mass.high,
+            "rest_low": self.rest,
+            "rest_high": (1 - mdp.discount) + mdp.discount * min(mass.short, 1.0),
+            "unit": unit,
+            "uneven": mdp.discount * mass.off,
+            "row_error": built.rows,
+            "reward_error": built.reward,
+            "reward_scale": mdp.dynamics.reward_scale,
+            "centred": mass.off <= unit / 4,
+            "tol": self.tol or 0,
+            "gain": 0,
+        }
         feasible = None
         if mdp.feasible is not None:
             feasible = on_device(mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape))
         arrays = mdp.dynamics.lowered.arrays
-        return kernels.Model(arrays, feasible, kernels.Numbers(*map(np.float64, numbers)))
+        numbers = {name: np.float64(number) for name, number in numbers.items()}
+        return kernels.Model(arrays, feasible, kernels.Numbers(**numbers))
 
 
 @in_float64
@@ -137,7 +173,7 @@ def _start(shape: tuple[int, ...], value: NDArray | None, policy: NDArray | None
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
     v, pi = on_device(point.reshape(shape)), on_device(actions.reshape(shape))
     zero, infinite = np.float64(0), np.float64(np.inf)
-    return kernels.State(v, v, pi, zero, infinite, zero, np.int64(0))
+    return kernels.State(v, v, pi, zero, zero, infinite, zero, np.int64(0))
 
 
 class _Log:
@@ -195,7 +231,7 @@ def _report(method, stretch: kernels.Stretch, log: _Log, partial: bool) -> Run:
             f"the limit of {method.max_sweeps:,} sweeps was reached at bound {bound:.3g}, "
             f"short of {wanted:.3g}"
         )
-    value = np.asarray(state.backup) + float(state.middle)
+    value = (np.asarray(state.backup) + float(state.middle)) + float(state.shift)
     done = Run(value, bound, converged, reason, log.history())
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)
@@ -210,7 +246,30 @@ def q_values(engine: Engine, value: NDArray) -> NDArray[np.float64]:
 
 
 @in_float64
+def prove(
+    engine: Engine, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
+) -> float:
+    """Bound on |value - V*|, or on |value - V_pi|, from nothing but the value's residual.
+
+    ``extra`` is a further error that a backup may have, such as that of a file's arrays.
+    """
+    table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
+    numbers = np.asarray(value, dtype=float), table, np.float64(extra)
+    return float(kernels.prove(engine.program, policy is not None, engine.model, *numbers))
+
+
+@in_float64
 def decide(engine: Engine, value: NDArray, bound: float) -> kernels.Decision:
     """Margins, policy and tie tolerance at ``value``, as NumPy arrays."""
     found = kernels.decide(engine.program, engine.model, np.asarray(value), np.float64(bound))
     return kernels.Decision(*(np.asarray(part) for part in found))  # type: ignore[arg-type]
+
+
+@in_float64
+def judge(
+    engine: Engine, value: NDArray, bound: float, policy: NDArray, extra: float = 0.0
+) -> kernels.Judgement:
+    """How the actions of ``policy`` compare with the best at ``value``, as NumPy arrays."""
+    numbers = np.asarray(value, dtype=float), np.float64(bound), np.asarray(policy, np.int32)
+    found = kernels.judge(engine.program, engine.model, *numbers, np.float64(extra))
+    return kernels.Judgement(*(np.asarray(part) for part in found))  # type: ignore[arg-type]

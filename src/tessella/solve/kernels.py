@@ -1,12 +1,16 @@
 """The compiled loop that every method shares.
 
-With T the Bellman operator (or T_pi, when a policy is evaluated), b = T v and d = b - v,
+Values are held as V = v + shift with ``shift`` a constant near their middle: what all states share
+need not go through the sweeps, where it would cost digits. With T the Bellman operator (or T_pi,
+when a policy is evaluated) less the gain (1 - discount) shift, b = T v, d = b - v, and
 
-    b + g(min d) <= V* <= b + g(max d),     g(x) = x * c / (1 - c),  c = discount * mass,
+    c = discount * row sum, between c_low and c_high, rest = 1 - c (> 0),
 
-where ``mass`` bounds the row sums: the largest when that widens the bound, else the smallest. A
-backup is off by at most ``eta = unit * (reward scale + discount max|v|)`` through rounding, which
-widens both sides. A method is no more than a way from (v, b, greedy policy) to the next v.
+the residual of w = b + m lies between c min d - rest m and c max d - rest m; the best m balances
+the two sides, and a residual of size r proves |w + shift - V*| <= r / rest. To r come ``eta``, what
+rounding does to a backup, and the rounding of w + shift itself. So a stated bound is one that
+anybody can find again from the value alone: by its residual (``prove``). A method is no more than a
+way from (v, b, greedy policy) to the next v.
 """
 
 from __future__ import annotations
@@ -26,17 +30,25 @@ RELATIVE = 1e-12  # without a tolerance, aim for this share of reward scale / (1
 TIED = 1e-9  # actions further apart than this, on the same scale, never count as tied
 ABOVE_FLOOR = 2.0  # ... but for no less than this multiple of what rounding leaves
 AT_FLOOR = 1.1  # a bound this close to its floor will not get better
+OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
 
 
 class Numbers(NamedTuple):
     """What a model contributes besides its dynamics; numbers, so that changing them is free."""
 
     discount: np.float64
-    mass_low: np.float64
-    mass_high: np.float64
-    unit: np.float64
+    c_low: np.float64  # discount times the smallest row sum ...
+    c_high: np.float64  # ... and the largest
+    rest_low: np.float64  # 1 - c_high
+    rest_high: np.float64  # 1 - c_low
+    unit: np.float64  # rounding of a backup, relative to what goes in
+    uneven: np.float64  # discount times the largest distance of a row sum from 1
+    row_error: np.float64  # relative error of the rows: what building the model cost
+    reward_error: np.float64  # absolute error of the rewards, likewise
     reward_scale: np.float64
+    centred: np.float64  # 1 where taking out a constant pays, else 0
     tol: np.float64  # 0: as good as is reasonable
+    gain: np.float64 = np.float64(0)  # taken off each period's reward: (1 - discount) shift
 
 
 class Model(NamedTuple):
@@ -54,7 +66,8 @@ class State(NamedTuple):
     value: Any  # v, (grid)
     backup: Any  # b = T v, (grid)
     policy: Any  # greedy at v, (grid)
-    middle: Any  # the optimum lies within b + middle +- bound
+    shift: Any  # values are v + shift
+    middle: Any  # the optimum lies within b + middle + shift +- bound
     bound: Any
     floor: Any  # what rounding alone contributes to the bound
     changed: Any  # states whose greedy action changed in this sweep
@@ -73,11 +86,11 @@ class Refine(Protocol):
 
 
 def q_of_action(program, model: Model, value):
-    """action -> (grid) its values at ``value``, -inf where it is infeasible."""
+    """action -> (grid) its values at ``value`` less the gain, -inf where it is infeasible."""
     w = program.tail(model.arrays, model.numbers.discount * value, True)
 
     def q_of(action):
-        q_S = program.head(model.arrays, w, action, True)
+        q_S = program.head(model.arrays, w, action, True) - model.numbers.gain
         return q_S if model.feasible is None else jnp.where(model.feasible[action], q_S, -jnp.inf)
 
     return q_of
@@ -105,43 +118,71 @@ def policy_backup(program, model: Model, policy, value, pay: bool):
     def step(action, total):
         return jnp.where(policy == action, program.head(model.arrays, w, action, pay), total)
 
-    return over_actions(program, step, jnp.zeros(value.shape))
+    total = over_actions(program, step, jnp.zeros(value.shape))
+    return total - model.numbers.gain if pay else total
 
 
-def rounding(numbers: Numbers, value):
-    """eta: how far a computed backup of ``value`` may be off."""
-    return numbers.unit * (numbers.reward_scale + numbers.discount * jnp.abs(value).max())
+def size(x):
+    """max |x|."""
+    return jnp.abs(x).max()
 
 
-def reach(numbers: Numbers, x, outward):
-    """g(x), with the row sum that makes the bound hold."""
-    mass = jnp.where(outward, numbers.mass_high, jnp.maximum(numbers.mass_low, 0.0))
-    c = numbers.discount * mass
-    return x * c / (1 - c)
+def split(numbers: Numbers, value):
+    """(value - shift, shift), with the middle of the values as the shift where that pays."""
+    shift = numbers.centred * (value.max() + value.min()) / 2
+    return value - shift, shift
 
 
-def look(program, model: Model, fixed: bool, value, policy) -> State:
+def around(model: Model, shift) -> Model:
+    """The model for values less ``shift``."""
+    gain = (1 - model.numbers.discount) * shift
+    return model._replace(numbers=model.numbers._replace(gain=gain))
+
+
+def rounding(numbers: Numbers, value, shift):
+    """eta: how far a computed backup of ``value``, and of shift + value, may be off."""
+    n, most, apart = numbers, size(value), jnp.abs(shift)
+    sums = n.unit * (n.reward_scale + jnp.abs(n.gain) + n.discount * most)
+    # Rows that do not sum to 1 do not pass on the shift as it is.
+    passed_on = n.uneven * apart + 2 * EPS * jnp.abs(n.gain)
+    return sums + passed_on + n.reward_error + n.row_error * n.c_high * (most + apart)
+
+
+def look(program, model: Model, fixed: bool, value, shift, policy) -> State:
     """Back up ``value`` and enclose the optimum (or the policy's value, when it is ``fixed``)."""
+    value, more = split(model.numbers, value)
+    shift = shift + more
+    model = around(model, shift)
+    numbers = model.numbers
     if fixed:
         backup, greedy = policy_backup(program, model, policy, value, True), policy
     else:
         backup, greedy = bellman(program, model, value)
-    eta = rounding(model.numbers, value)
+    eta = rounding(numbers, value, shift)
     residual = backup - value
-    low, high = residual.min() - eta, residual.max() + eta
-    lower, upper = reach(model.numbers, low, low < 0), reach(model.numbers, high, high > 0)
-    middle = (lower + upper) / 2
-    # Whoever adds the middle to the backup rounds once more.
-    last = EPS * (jnp.abs(backup).max() + jnp.abs(middle))
+    low, high = residual.min(), residual.max()
+    low, high = low * carried(numbers, low < 0), high * carried(numbers, high > 0)
+    middle = (low + high) / (numbers.rest_low + numbers.rest_high)
+    above = high - middle * jnp.where(middle > 0, numbers.rest_low, numbers.rest_high)
+    below = middle * jnp.where(middle > 0, numbers.rest_high, numbers.rest_low) - low
+    # Whoever adds the middle and the shift to the backup rounds twice more.
+    last = (1 + numbers.c_high) * EPS * (size(backup) + jnp.abs(middle) + jnp.abs(shift))
+    slip = EPS * size(residual)
     return State(
         value,
         backup,
         greedy,
+        shift,
         middle,
-        (upper - lower) / 2 + eta + last,
-        reach(model.numbers, eta, True) + eta + last,
+        (jnp.maximum(above, below) + eta + last + slip) / numbers.rest_low * OUTWARD,
+        (eta + last) / numbers.rest_low * OUTWARD,
         jnp.sum(greedy != policy),
     )
+
+
+def carried(numbers: Numbers, outward):
+    """c, with the row sum that makes the bound hold."""
+    return jnp.where(outward, numbers.c_high, numbers.c_low)
 
 
 def least(numbers: Numbers, floor):
@@ -149,9 +190,9 @@ def least(numbers: Numbers, floor):
 
     No value exceeds reward scale / (1 - c), so a far-off point is no excuse for a wide bound.
     """
-    largest = numbers.reward_scale / (1 - numbers.discount * numbers.mass_high)
-    eta = numbers.unit * (numbers.reward_scale + numbers.discount * largest)
-    return jnp.minimum(floor, reach(numbers, eta, True) + eta + 2 * EPS * largest)
+    largest = numbers.reward_scale / numbers.rest_low
+    eta = rounding(numbers._replace(gain=0.0), largest, 0.0)
+    return jnp.minimum(floor, (eta + 4 * EPS * largest) / numbers.rest_low * OUTWARD)
 
 
 def target(numbers: Numbers, floor):
@@ -193,13 +234,13 @@ def advance(
 
     def round_(carry):
         state, k, bounds, changes = carry
-        point = method.refine(program, model, state)
-        new = look(program, model, fixed, point, state.policy)
+        point = method.refine(program, around(model, state.shift), state)
+        new = look(program, model, fixed, point, state.shift, state.policy)
         if method.safeguarded:
             new = lax.cond(
                 new.bound < state.bound,
                 lambda: new,
-                lambda: look(program, model, fixed, state.backup, state.policy),
+                lambda: look(program, model, fixed, state.backup, state.shift, state.policy),
             )
         return new, k + 1, bounds.at[k].set(new.bound), changes.at[k].set(new.changed)
 
@@ -209,11 +250,31 @@ def advance(
     return Stretch(state, rounds, bounds, changes, *done)
 
 
+@partial(jax.jit, static_argnames=("program", "fixed"))
+def prove(program, fixed: bool, model: Model, value, policy, extra):
+    """What the residual of ``value`` proves: a bound on |value - V*|, or on |value - V_pi|.
+
+    ``extra`` is a further error that a backup may have.
+    """
+    v, shift = split(model.numbers, value)
+    model = around(model, shift)
+    if fixed:
+        backup = policy_backup(program, model, policy, v, True)
+    else:
+        backup, _ = bellman(program, model, v)
+    # v itself is off by half a unit of its last digit, and so is the difference.
+    eta = rounding(model.numbers, v, shift) + extra + EPS * size(v)
+    residual = (1 + EPS) * size(backup - v)
+    return (residual + eta) / model.numbers.rest_low * OUTWARD
+
+
 @partial(jax.jit, static_argnames=("program",))
 def all_action_values(program, model: Model, value):
     """(A, *grid) values of each action."""
+    v, shift = split(model.numbers, value)
+    q_of = q_of_action(program, around(model, shift), v)
     # One action at a time: stacking ready arrays would hold all of them twice.
-    return lax.map(q_of_action(program, model, value), jnp.arange(program.n_actions))
+    return lax.map(lambda action: q_of(action) + shift, jnp.arange(program.n_actions))
 
 
 class Decision(NamedTuple):
@@ -227,21 +288,16 @@ class Decision(NamedTuple):
 @partial(jax.jit, static_argnames=("program",))
 def decide(program, model: Model, value, bound) -> Decision:
     """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
-    q_of = q_of_action(program, model, value)
+    v, shift = split(model.numbers, value)
+    model = around(model, shift)
     numbers = model.numbers
-    tie = 2 * (numbers.discount * numbers.mass_high * bound + rounding(numbers, value))
-
-    def rank(action, carry):
-        best, second = carry
-        q_S = q_of(action)
-        return jnp.maximum(best, q_S), jnp.maximum(second, jnp.minimum(best, q_S))
-
-    lowest = jnp.full(value.shape, -jnp.inf)
-    best, second = over_actions(program, rank, (lowest, lowest))
+    q_of, eta = q_of_action(program, model, v), rounding(numbers, v, shift)
+    tie = 2 * (numbers.c_high * bound + eta)
+    best, second = best_two(program, q_of, value.shape)
 
     # A loose bound leaves much undecided, yet the best guess is still the greedy action.
     near = jnp.minimum(tie, TIED * numbers.reward_scale / (1 - numbers.discount))
-    near = jnp.maximum(near, 2 * rounding(numbers, value))
+    near = jnp.maximum(near, 2 * eta)
 
     def choose(action, chosen):
         within = (chosen < 0) & (q_of(action) >= best - near)
@@ -249,3 +305,38 @@ def decide(program, model: Model, value, bound) -> Decision:
 
     policy = over_actions(program, choose, jnp.full(value.shape, -1, jnp.int32))
     return Decision(best - second, policy, tie)
+
+
+def best_two(program, q_of, shape):
+    """(grid) values of the best action and of the second best."""
+
+    def rank(action, carry):
+        best, second = carry
+        q_S = q_of(action)
+        return jnp.maximum(best, q_S), jnp.maximum(second, jnp.minimum(best, q_S))
+
+    lowest = jnp.full(shape, -jnp.inf)
+    return over_actions(program, rank, (lowest, lowest))
+
+
+class Judgement(NamedTuple):
+    """How a policy's actions compare with the best ones at a point."""
+
+    margin: jax.Array  # best minus second best
+    lost: jax.Array  # best minus the policy's
+    tie: jax.Array  # what the error of the value, rounding and ``extra`` could overturn
+
+
+@partial(jax.jit, static_argnames=("program",))
+def judge(program, model: Model, value, bound, policy, extra) -> Judgement:
+    """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*."""
+    v, shift = split(model.numbers, value)
+    model = around(model, shift)
+    q_of, eta = q_of_action(program, model, v), rounding(model.numbers, v, shift)
+    best, second = best_two(program, q_of, value.shape)
+
+    def pick(action, total):
+        return jnp.where(policy == action, q_of(action), total)
+
+    chosen = over_actions(program, pick, jnp.zeros(value.shape))
+    return Judgement(best - second, best - chosen, 2 * (model.numbers.c_high * bound + eta + extra))

@@ -64,10 +64,7 @@ def occupancy(
 @in_float64
 def _flow(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, float]:
     engine = Engine(mdp, None)
-    # The adjoint adds up what flows into a state, which may be much.
-    terms = mdp.dynamics.adjoint_terms + 8
-    factor = 1 / (1 - mdp.discount * mdp.dynamics.mass.high)
-    floor = float(np.finfo(float).eps * terms * factor)
+    factor, floor = 1 / engine.rest, engine.adjoint_floor
     wanted = max(tol, 2 * floor)
     policy, source = jnp.asarray(table), jnp.asarray((1 - mdp.discount) * mu)
     d, bound = source, np.inf
@@ -76,7 +73,7 @@ def _flow(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, fl
         d, residual = _correct(engine.program, engine.model, policy, source, d)
         bound = float(residual) * factor + floor
         if bound <= wanted:
-            return np.maximum(np.asarray(d), 0.0), bound
+            return np.asarray(d), bound
         if bound > 0.5 * before and isinstance(mdp.dynamics, Tabular):
             system = splu(mdp.dynamics.system(np.asarray(table), mdp.discount))
             d = jnp.asarray(system.solve(np.asarray(source).ravel(), trans="T").reshape(d.shape))
@@ -108,4 +105,5 @@ def _correct(program, model: kernels.Model, policy, source, d):
         lambda: candidate,
         lambda: lax.fori_loop(0, 800, lambda _, x: source + flow(x), d),
     )
+    plain = jnp.maximum(plain, 0.0)
     return plain, jnp.abs(residual(plain)).sum()

@@ -1,0 +1,149 @@
+"""Certificates that lie, and are consistent in all else.
+
+A lie changes one thing that ``certify`` relies on, by a factor; everything after it is computed as
+usual, so that no two statements of the forged certificate contradict one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+
+import tessella as ts
+from tessella.certify import assess, local
+from tessella.certify.decomposition import Flow
+from tessella.certify.enclosure import Band, Enclosed
+
+
+def _errors(which: Callable[[object], bool]):
+    """Stated errors of V, of V_pi, or of both, are ``factor`` times what is proven."""
+
+    def lie(factor: float):
+        def prove(engine, value, policy=None, extra=0.0):
+            true = assess_prove(engine, value, policy, extra)
+            return true * factor if which(policy) else true
+
+        return {(assess, "prove"): prove}
+
+    return lie
+
+
+assess_prove, true_judge, true_losses = assess.prove, local.judge, assess._losses
+true_visits, true_mean, true_share = assess._visits, assess.mean, assess._share
+
+
+def _tie(factor: float):
+    """Actions are told apart by less than can be known."""
+
+    def judge(*args):
+        found = true_judge(*args)
+        return found._replace(tie=factor * found.tie)
+
+    return {(local, "judge"): judge}
+
+
+def _losses(factor: float):
+    """The enclosures of the losses are narrower than what is known."""
+
+    def losses(*args):
+        band = true_losses(*args)
+        lower = band.value - factor * (band.value - band.lower)
+        return Band(band.value, lower, band.value + factor * (band.upper - band.value))
+
+    return {(assess, "_losses"): losses}
+
+
+def _visits(factor: float):
+    """The occupancy is said to be better than it is."""
+
+    def visits(*args):
+        found = true_visits(*args)
+        return Flow(found.share, factor * found.error)
+
+    return {(assess, "_visits"): visits}
+
+
+def _moved(factor: float):
+    """Some of the occupancy is moved to where nothing is lost, as far as the error hides it."""
+
+    def visits(mdp, policy, start, loss, local_loss):
+        found = true_visits(mdp, policy, start, loss, local_loss)
+        share, at = (
+            found.share.copy(),
+            np.unravel_index(local_loss.value.argmax(), found.share.shape),
+        )
+        to = np.unravel_index(local_loss.value.argmin(), share.shape)
+        moved = min(share[at], 1e-3)
+        share[at] -= moved
+        share[to] += moved
+        return Flow(share, found.error + factor * 2 * moved)
+
+    return {(assess, "_visits"): visits}
+
+
+def _means(factor: float):
+    """Means are said to be known better than they are."""
+
+    def mean(weights, band):
+        found = true_mean(weights, band)
+        value = float(found)
+        lower, upper = (value + factor * (end - value) for end in (found.lower, found.upper))
+        return Enclosed(value, min(lower, value), max(upper, value))
+
+    return {(assess, "mean"): mean}
+
+
+def _shares(factor: float):
+    """Shares of states are stated as if nothing were in doubt."""
+
+    def share(guess, surely, perhaps):
+        found = true_share(guess, surely, perhaps)
+        value = float(found)
+        lower, upper = (value + factor * (end - value) for end in (found.lower, found.upper))
+        return Enclosed(value, min(lower, value), max(upper, value))
+
+    return {(assess, "_share"): share}
+
+
+LIES = {
+    "both errors": _errors(lambda policy: True),
+    "the error of the optimum": _errors(lambda policy: policy is None),
+    "the error of the policy's value": _errors(lambda policy: policy is not None),
+    "the tie tolerance": _tie,
+    "the losses": _losses,
+    "the error of the occupancy": _visits,
+    "the occupancy": _moved,
+    "the means": _means,
+    "the shares": _shares,
+}
+
+
+@contextmanager
+def told(lie: str, factor: float) -> Iterator[None]:
+    """``certify`` tells this lie."""
+    patches = [mock.patch.object(*at, new) for at, new in LIES[lie](factor).items()]
+    for patch in patches:
+        patch.start()
+    try:
+        yield
+    finally:
+        for patch in patches:
+            patch.stop()
+
+
+def forge(solution: ts.Solution, policy, start, lie: str, factor: float):
+    """A certificate with this lie; None where the lie contradicts itself."""
+    with told(lie, factor):
+        try:
+            return ts.certify(solution, policy, start)
+        except ArithmeticError:
+            return None
+
+
+def shifted(solution: ts.Solution, off: np.ndarray) -> ts.Solution:
+    """A solution whose value is off by ``off`` (grid), and says nothing of it."""
+    return replace(solution, value=solution.value + off)
