@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 from support import judging
+from support.alterations import FORGERIES
 from support.awkward import Case, Draws, numbered
 from support.exact import World, read_stages
-from support.alterations import FORGERIES
 from support.stories import NUMBERS, story
 
 import tessella as ts

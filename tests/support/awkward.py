@@ -90,9 +90,11 @@ class Draws:
             parts = rng.multinomial(10, np.full(count, 1 / count)) / 10
             return parts if abs(parts.sum() - 1) < OFF else np.full(count, 1 / count)
         if chances == "thirds":
-            return np.full(count, 1 / count)
+            return rng.permutation(np.where(np.arange(count) % 2, 1.0, 2.0)) / (
+                count + -(-count // 2)
+            )
         row = rng.dirichlet(np.ones(count))
-        if chances == "sparse":
+        if chances == "sparse" and count > 2:
             row[rng.integers(count)] = 0.0
             row /= row.sum()
         return row * (1 + rng.uniform(-OFF, OFF)) if chances == "off" else row
@@ -166,6 +168,7 @@ def from_step(d: Draws, noises: Sequence[tuple[int, tuple[str, ...]]], merge: bo
     for _, first in laws:
         joint = np.multiply.outer(joint, first).ravel()
     to = d.rng.integers(STATES, size=(STATES, ACTIONS, *counts))
+    to[:, :, 1] = (to[:, :, 0] + 1) % STATES  # never all in one place
     if merge:
         to = np.broadcast_to(to[..., :1], to.shape)
     names = ["x", "action", *(noise.name for noise, _ in laws)]
