@@ -11,9 +11,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from support import judging
 from support.awkward import BUILDINGS, Case, case
-from support.exact import Outcome, Period, World, period, read_stages, read_step
+from support.exact import Outcome, Period, World, paying, period, read_stages, read_step
 
 import tessella as ts
 from tessella.mdp.stages import Jump, Noise, Shift
@@ -101,29 +102,44 @@ def many(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.dirichlet(np.ones(count)), rng.normal(1.0, 1.0, count)
 
 
-def merged_step(rng: np.random.Generator, count: int) -> tuple[ts.MDP, Period]:
+def merged_step(rng: np.random.Generator, count: int, discount: float) -> tuple[ts.MDP, Period]:
     chances, pays = many(rng, count)
 
     def step(x, w):
         return {"x": x + 0 * w}, pays[w]
 
     noise = Noise("w", range(count), chances)
-    mdp = ts.MDP.from_step(step, {"x": [0]}, [0], 0.9, noise)
+    mdp = ts.MDP.from_step(step, {"x": [0]}, [0], discount, noise)
     return mdp, read_step(WORLD, step, [noise])
 
 
-def merged_table(rng: np.random.Generator, count: int) -> tuple[ts.MDP, Period]:
+def merged_table(rng: np.random.Generator, count: int, discount: float) -> tuple[ts.MDP, Period]:
     law = [(float(p), 0, float(r), False) for p, r in zip(*many(rng, count), strict=True)]
     outcomes = [Outcome(Fraction(p), to, Fraction(r)) for p, to, r, _ in law]
-    mdp = ts.MDP.from_gymnasium(SimpleNamespace(P={0: {0: law}}), 0.9)
+    mdp = ts.MDP.from_gymnasium(SimpleNamespace(P={0: {0: law}}), discount)
     return mdp, period(1, 1, {(0, 0): outcomes})
 
 
-@pytest.mark.parametrize("build", [merged_step, merged_table], ids=lambda b: b.__name__)
-def test_ten_thousand_outcomes_merged_into_one_state_leave_their_rounding_in_the_bound(build):
+def merged_pairs(rng: np.random.Generator, count: int, discount: float) -> tuple[ts.MDP, Period]:
+    """Entries of one place, which add up; the reward is one number, so only the row is rounded."""
+    chances = many(rng, count)[0]
+    matrix = sp.coo_array((chances, np.zeros((2, count), dtype=int)), shape=(1, 1))
+    mdp = ts.MDP.from_pairs([0], [0], matrix, [1.0], discount)
+    outcomes = [Outcome(Fraction(p), 0, Fraction(1)) for p in chances]
+    return mdp, paying(period(1, 1, {(0, 0): outcomes}), {(0, 0): 1.0})
+
+
+# Near 1 the rounding of the row outweighs that of the reward, even as that is bounded.
+@pytest.mark.parametrize("discount", [0.9, 0.9999])
+@pytest.mark.parametrize(
+    "build", [merged_step, merged_table, merged_pairs], ids=lambda b: b.__name__
+)
+def test_ten_thousand_outcomes_merged_into_one_state_leave_their_rounding_in_the_bound(
+    build, discount
+):
     found = []
     for seed in range(8):
-        one = Case("merged", seed, *build(np.random.default_rng(seed), 10_000))
+        one = Case("merged", seed, *build(np.random.default_rng(seed), 10_000, discount))
         found += [f"{seed}: {fault}" for fault in judging.optimum(one)]
     assert found == []
 
