@@ -198,6 +198,66 @@ def test_every_leaf_of_an_honest_certificate_counts(tmp_path):
     assert said_of(content, model).startswith("HOLDS")
 
 
+@pytest.mark.parametrize(
+    ("lower", "upper", "fine"),
+    [
+        (0.5 - 1e-13, 1.5 + 1e-13, True),
+        (0.5, 1.5 + 1e-13, False),
+        (0.5 + 1e-13, 1.5 + 1e-13, False),
+        (0.5 - 1e-13, 1.5, False),
+        (0.5 - 1e-13, 1.5 - 1e-13, False),
+        (0.5 - 1e-11, 1.5 + 1e-13, False),
+        (0.5 - 1e-13, 1.5 + 1e-11, False),
+    ],
+)
+def test_an_enclosure_reaches_outward_and_by_no_more_than_rounding(lower, upper, fine):
+    """Closeness to what is derived is not enough: no end may fall short of it."""
+    stated = {"mean_loss": np.array([1.0, lower, upper])}
+    try:
+        check.agree(stated, {}, "mean_loss", [1.0, 0.5, 1.5], 1e-12)
+    except check.Rejected:
+        assert not fine
+    else:
+        assert fine
+
+
+def enclosures(content, path=()):
+    """Owners and keys of (value, lower, upper), as lists of three and as parts of bands."""
+    for name, part in content.items():
+        if isinstance(part, dict) and set(part) == set(check.PARTS):
+            flat = {end: np.array(part[end], dtype=float) for end in check.PARTS}
+            yield (*path, name), part, flat
+        elif isinstance(part, dict) and name != "policy":
+            yield from enclosures(part, (*path, name))
+        elif isinstance(part, list) and len(part) == 3 and np.ndim(part) == 1:
+            yield (*path, name), None, part
+
+
+def test_an_end_that_is_pulled_in_to_the_value_is_rejected(tmp_path):
+    """Even where only rounding stands between them; a share of states may be an exact fraction."""
+    content, model = small(tmp_path)
+    tried = 0
+    for path, owner, parts in list(enclosures(content)):
+        if path in (("policy_error",), ("costly_error",)):
+            continue
+        for k, end in enumerate(check.PARTS[1:], 1):
+            forged = copy.deepcopy(content)
+            part = forged
+            for name in path[:-1]:
+                part = part[name]
+            if owner is None:
+                if parts[k] == parts[0]:
+                    continue
+                part[path[-1]][k] = parts[0]
+            else:
+                if (parts[end] == parts["value"]).all():
+                    continue
+                part[path[-1]][end] = parts["value"].tolist()
+            tried += 1
+            assert said_of(forged, model).startswith("REJECTED"), (path, end)
+    assert tried > 20
+
+
 @pytest.mark.parametrize("name", ["mean_loss", "policy", "format"])
 def test_a_field_that_is_stated_twice_is_rejected(tmp_path, capsys, name):
     content, _ = small(tmp_path)
