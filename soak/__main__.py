@@ -16,7 +16,8 @@ import time
 from soak.turns import Tally, judged, serve, take
 
 NAMES = ("staged", "building", "certificates", "checker", "studies", "shapes")
-TURNS = 4  # for each kind, in the whole time
+TURNS = 4  # for each kind, in the whole time ...
+SHORTEST = 30.0  # ... unless they were shorter than this, most of which goes into starting
 SHOWN = 300  # characters of a fault
 
 
@@ -50,11 +51,12 @@ def sweep(kinds: tuple[str, ...], seconds: float) -> int:
     end = time.monotonic() + seconds
     first = int(time.time()) % 10**6 * 10**6  # new ground each time
     totals = {kind: Tally() for kind in kinds}
+    each = seconds / len(kinds)
+    share = min(each, max(each / TURNS, SHORTEST))
     try:
         while (left := end - time.monotonic()) > 0:
             kind = min(kinds, key=lambda name: totals[name].seconds)
-            share = min(left, seconds / len(kinds) / TURNS)
-            turn = take(kind, first + totals[kind].cases, share)
+            turn = take(kind, first + totals[kind].cases, min(left, share))
             report(kind, turn)
             totals[kind] = together(totals[kind], turn)
     except KeyboardInterrupt:
