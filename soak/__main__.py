@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 
 from soak.turns import Tally, judged, serve, take
@@ -53,14 +54,17 @@ def sweep(kinds: tuple[str, ...], seconds: float) -> int:
     totals = {kind: Tally() for kind in kinds}
     each = seconds / len(kinds)
     share = min(each, max(each / TURNS, SHORTEST))
+    compiled = tempfile.TemporaryDirectory(prefix="soak-")
     try:
         while (left := end - time.monotonic()) > 0:
             kind = min(kinds, key=lambda name: totals[name].seconds)
-            turn = take(kind, first + totals[kind].cases, min(left, share))
+            turn = take(kind, first + totals[kind].cases, min(left, share), compiled.name)
             report(kind, turn)
             totals[kind] = together(totals[kind], turn)
     except KeyboardInterrupt:
         print("interrupted")
+    finally:
+        compiled.cleanup()
     print(table(totals))
     return 1 if any(total.faults for total in totals.values()) else 0
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 GRACE = 300  # seconds that a case may take beyond its turn
+FEW_SHAPES = ("building", "certificates", "checker")  # whose turns share compiled code
 
 
 @dataclass
@@ -55,13 +56,14 @@ def say(seed: int, faults: list[str] | None = None) -> None:
     print(json.dumps([seed, faults]), flush=True)
 
 
-def take(name: str, first: int, seconds: float) -> Tally:
-    """Start a turn, wait for its end, and count."""
+def take(name: str, first: int, seconds: float, compiled: str) -> Tally:
+    """Start a turn, wait for its end, and count; ``compiled`` is a folder for compiled code."""
     began = time.monotonic()
     words = ["--kind", name, "--seed", str(first), "--turn", str(seconds)]
     process = subprocess.Popen(
         [sys.executable, "-m", "soak", *words],
         cwd=Path(__file__).parents[1],
+        env={**os.environ, **(caching(compiled) if name in FEW_SHAPES else {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -78,6 +80,15 @@ def take(name: str, first: int, seconds: float) -> Tally:
     finally:
         end(process)
     return counted(output, time.monotonic() - began, ended if process.returncode else "")
+
+
+def caching(folder: str) -> dict[str, str]:
+    """The environment in which compiled code, however quickly compiled, is kept in ``folder``."""
+    return {
+        "JAX_COMPILATION_CACHE_DIR": folder,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
 
 
 def end(process: subprocess.Popen) -> None:
