@@ -71,6 +71,67 @@ def test_values_that_miss_by_rounding_are_found_and_others_are_not():
         grid.state(x=0.35, far=1e9)
 
 
+longs = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.builds(
+        lambda base, off: max(-(2**63), min(base + off, 2**63 - 1)),
+        st.sampled_from([0, 2**53, -(2**53), 2**60, 2**63]),
+        st.integers(-3, 3),
+    ),
+)
+
+
+@given(st.lists(longs, min_size=1, max_size=5, unique=True), st.lists(longs, max_size=5))
+def test_integers_of_any_length_are_located_exactly(values, others):
+    grid = StateGrid(x=values)
+    wanted = values + others
+    expected = [values.index(x) if x in values else -1 for x in wanted]
+    assert grid.locate(0, np.array(wanted, dtype=np.int64)).tolist() == expected
+    floats = [float(x) for x in wanted]
+    expected = [values.index(int(x)) if int(x) in values else -1 for x in floats]
+    assert grid.locate(0, floats).tolist() == expected
+    positive = [x for x in wanted if x >= 0] + [2**63, 2**64 - 1]
+    expected = [values.index(x) if x in values else -1 for x in positive]
+    assert grid.locate(0, np.array(positive, dtype=np.uint64)).tolist() == expected
+
+
+magnitudes = st.builds(
+    lambda digits, power: round(digits, 6) * 10.0**power, st.floats(-9, 9), st.integers(-6, 17)
+)
+
+
+@given(st.lists(magnitudes, min_size=2, max_size=5, unique=True), magnitudes)
+def test_a_value_is_found_only_where_it_is_near_beside_the_distance_to_the_neighbours(
+    values, other
+):
+    grid = StateGrid(x=values)
+    axis = np.array(values)
+    ulp = np.spacing(np.abs(axis))
+    gap = np.array([np.abs(np.delete(axis, i) - v).min() for i, v in enumerate(axis)])
+    far = gap > 64 * ulp
+    for miss in (0, 4 * ulp, -4 * ulp):  # a few roundings
+        assert (grid.locate(0, axis + miss) == np.arange(len(axis)))[far].all()
+    for miss in (1e-5, -1e-5, 1e-6 * gap, -1e-6 * gap, 0.4 * gap):
+        x = axis + miss
+        other_number = np.abs(x - axis) > np.maximum(64 * ulp, 1e-5 * np.minimum(gap, 1) / 2)
+        assert (grid.locate(0, x) != np.arange(len(axis)))[other_number & far].all()
+    at = int(grid.locate(0, other))
+    if at >= 0:
+        assert abs(other - axis[at]) <= 1e-8 * gap[at] + min(16 * ulp[at], gap[at] / 4)
+        assert abs(other - axis[at]) <= 1e-5 + 16 * ulp[at]
+
+
+def test_a_value_is_not_taken_for_another_because_the_axis_reaches_far():
+    """The slack of one value knows nothing of the size of the others."""
+    for values in ([1e17, 1, 2], [1e17, 0.5, 2], [0, 1e17], [0.5, 1e17], [-1e300, 1, 2]):
+        grid = StateGrid(x=values)
+        for x in (3.0, 50.0, 1.5, 2.001, 1e9, 1e17 + 1e6):
+            assert grid.locate(0, x) == -1
+        assert grid.locate(0, values).tolist() == list(range(len(values)))
+    close = StateGrid(x=[1e17, 1e17 + 64])  # four roundings apart
+    assert close.locate(0, [1e17, 1e17 + 32, 1e17 + 64]).tolist() == [0, -1, 1]
+
+
 def test_text_and_numbers_are_never_mistaken_for_one_another():
     grid = StateGrid(x=[1, 2], mood=["1", "2"])
     assert grid.locate(0, ["1", "2"]).tolist() == [-1, -1]

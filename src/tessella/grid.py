@@ -8,9 +8,11 @@ which the axis lists its values.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +22,8 @@ from tessella.errors import ModelError, shown
 # A solution is a dataset whose dimensions are the axes and the action, beside these variables.
 HISTORY = ("history_bound", "history_changed", "history_seconds")
 TAKEN = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY)
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1  # the integers that an axis can hold
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -88,7 +92,7 @@ class StateGrid:
 
     def coordinates(self, states: ArrayLike) -> dict[str, NDArray]:
         """Axis values of the states with these flat indices."""
-        where = np.unravel_index(np.asarray(states), self.shape)
+        where = np.unravel_index(np.asarray(unmasked(states, "states")), self.shape)
         return {n: v[i] for n, v, i in zip(self.axes, self.values, where, strict=True)}
 
     def state(self, **coordinates: object) -> int:
@@ -106,30 +110,33 @@ class StateGrid:
     def locate(self, axis: int, values: ArrayLike) -> NDArray[np.int64]:
         """Position of each value along an axis, -1 where it is not on it.
 
-        Numbers may miss a grid value by rounding, so that 0.1 + 0.2 is found at 0.3.
+        Numbers may miss a grid value by rounding, so that 0.1 + 0.2 is found at 0.3: by little
+        beside the distance to the value's own neighbours. Integers are compared exactly.
         """
-        on_axis, wanted = self.values[axis], np.asarray(values)
+        on_axis, wanted = self.values[axis], np.asarray(unmasked(values, "values to look up"))
         if on_axis.dtype.kind == wanted.dtype.kind == "U":
             at = _nearest_text(on_axis, wanted)
             return np.where(on_axis[at] == wanted, at, -1)
         if on_axis.dtype.kind == "U" or wanted.dtype.kind not in "biuf":
             return np.full(wanted.shape, -1)
+        if on_axis.dtype.kind == "i" and wanted.dtype.kind in "biu":
+            return _exactly(on_axis, wanted)
         wanted = wanted.astype(float)
         at = _nearest(self.numbers[axis], wanted)
-        return np.where(np.abs(on_axis[at] - wanted) <= self._slack[axis], at, -1)
+        near = np.abs(self.numbers[axis][at] - wanted) <= self._slack[axis][at]
+        found = np.where(near, at, -1)
+        if on_axis.dtype.kind == "f":
+            return found
+        return np.where(np.rint(wanted) == wanted, _exactly(on_axis, wanted), found)
 
     @cached_property
-    def _slack(self) -> tuple[float, ...]:
-        """How far a value may be off each axis and still be on it."""
-        return tuple(
-            1e-9 * float(np.diff(np.sort(v)).min(initial=1.0))
-            + 8 * float(np.spacing(np.abs(v).max()))
-            for v in self.numbers
-        )
+    def _slack(self) -> tuple[NDArray[np.float64], ...]:
+        """How far a number may be off each value of each axis and still mean it."""
+        return tuple(_slack(v) for v in self.numbers)
 
     def nearest(self, points: ArrayLike) -> NDArray[np.int64]:
         """Flat index of the grid state nearest to each of (n, d) points, axis by axis."""
-        points = np.atleast_2d(np.asarray(points, dtype=float))
+        points = np.atleast_2d(np.asarray(unmasked(points, "points"), dtype=float))
         if points.ndim != 2 or points.shape[1] != self.ndim:
             raise ModelError(f"points must have shape (n, {self.ndim}); got {points.shape}")
         bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
@@ -168,18 +175,52 @@ def refuse_taken(name: str, what: str) -> None:
         raise ModelError(f"{what} cannot be called {name!r}: a solution holds {others}")
 
 
+def refuse_unordered(values: object, what: str) -> None:
+    """Refuse a set: the order of its elements may differ from one process to the next."""
+    if isinstance(values, set | frozenset):
+        raise ModelError(f"{what} must stand in an order, which a set does not keep; give a list")
+
+
+def unmasked(values: Any, what: str, describe: Callable[[tuple, tuple], str] | None = None) -> Any:
+    """``values`` as they are, refused where a mask hides some: NumPy would read what is under it.
+
+    ``describe`` names a place, given its index and the array's shape.
+    """
+    hidden = list(_masked(values))
+    if hidden:
+        place, objects = hidden[0], np.asarray(values, dtype=object)
+        where = f"entry {place[0] if len(place) == 1 else place}"
+        named = where if describe is None else describe(place, objects.shape)
+        rule = f"{what} must not be masked"
+        raise ModelError(rule, named, "is masked", len(hidden), objects.size, "entries")
+    return values
+
+
+def _masked(values: Any) -> Iterator[tuple[int, ...]]:
+    """Where an array, or one within nested lists, is masked."""
+    if isinstance(values, np.ma.MaskedArray):
+        yield from map(tuple, np.argwhere(np.ma.getmaskarray(values)).tolist())
+    elif isinstance(values, list | tuple):
+        kinds = set(map(type, values))  # long lists of plain numbers are passed over quickly
+        if any(issubclass(kind, list | tuple | np.ma.MaskedArray) for kind in kinds):
+            for i, value in enumerate(values):
+                yield from ((i, *place) for place in _masked(value))
+
+
 def plain_values(values: Iterable, what: str) -> NDArray:
     """Numbers as int64 or float64, or text: other types would surprise in arithmetic.
 
-    Unsigned and short integers wrap around, so they are widened.
+    Unsigned and short integers wrap around, so they are widened; longer ones are refused.
     """
+    refuse_unordered(values, what)
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ModelError(f"{what} must be a list of values", "", f"got {values!r}")
-    items = values if isinstance(values, np.ndarray) else list(values)
+    items = unmasked(values if isinstance(values, np.ndarray) else list(values), what)
     try:
         array = np.asarray(items)
     except ValueError:
         array = np.asarray(items, dtype=object)
+    _refuse_long(items, array, what)
     mixed = array.dtype.kind == "U" and not all(isinstance(item, str) for item in items)
     if mixed or array.dtype.kind not in "biufU":
         raise ModelError(f"{what} must be all numbers or all text", "", f"got {list(items)[:3]}")
@@ -188,6 +229,15 @@ def plain_values(values: Iterable, what: str) -> NDArray:
     if array.dtype.kind == "U":
         return array.copy()
     return array.astype(float if array.dtype.kind == "f" else np.int64)
+
+
+def _refuse_long(items: Iterable, array: NDArray, what: str) -> None:
+    """Refuse integers beyond int64, which NumPy would wrap around or round."""
+    if array.ndim == 1 and array.dtype.kind in ("uO" if isinstance(items, np.ndarray) else "ufO"):
+        whole = (int(item) for item in items if isinstance(item, Integral))
+        long = next((item for item in whole if not LOWEST <= item <= HIGHEST), None)
+        if long is not None:
+            raise ModelError(f"integers in {what} must lie in -2^63..2^63 - 1", "", f"got {long}")
 
 
 def _axis_values(name: str, values: Iterable) -> NDArray:
@@ -226,6 +276,27 @@ def _nearest(values: NDArray, x: NDArray) -> NDArray[np.int64]:
     right = np.minimum(np.searchsorted(ordered, x), len(values) - 1)
     left = np.maximum(right - 1, 0)
     return order[np.where(x - ordered[left] <= ordered[right] - x, left, right)]
+
+
+def _exactly(values: NDArray[np.int64], x: NDArray) -> NDArray[np.int64]:
+    """Position of the integer that each whole x is, -1 where it is none of them."""
+    fits = (x >= LOWEST) & (x < -float(LOWEST)) if x.dtype.kind == "f" else x <= HIGHEST
+    whole = np.where(fits, x, x.dtype.type(0)).astype(np.int64)
+    order = np.argsort(values, kind="stable")
+    at = order[np.minimum(np.searchsorted(values[order], whole), len(values) - 1)]
+    return np.where(fits & (values[at] == whole), at, -1)
+
+
+def _slack(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far off each value a number still means it, by the distance to its neighbours."""
+    order = np.argsort(values, kind="stable")
+    with np.errstate(over="ignore"):
+        steps = np.diff(values[order])
+    gap = np.ones(len(values))
+    if steps.size:
+        gap[order] = np.minimum(np.append(steps, np.inf), np.insert(steps, 0, np.inf))
+    # However far the neighbours are, a slack must not reach from one whole number to the next.
+    return np.minimum(1e-9 * gap, 1e-6) + np.minimum(8 * np.spacing(np.abs(values)), gap / 4)
 
 
 def _nearest_text(values: NDArray, x: NDArray) -> NDArray[np.int64]:

@@ -1,5 +1,6 @@
 """Tabular and double Q-learning."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -149,6 +150,21 @@ def test_a_generator_is_as_good_as_a_seed(small):
     one = train(TabularQ(), small, 100, np.random.default_rng(3))
     again = train(TabularQ(), small, 100, np.random.default_rng(3))
     assert (one.table == again.table).all()
+
+
+@pytest.mark.parametrize("sampling", [{}, {"sampling": Trajectory()}])
+def test_rewards_are_worked_out_in_the_callers_own_precision(sampling):
+    seen = []
+
+    def pays(x):
+        seen.append(str(jnp.asarray(0.5).dtype))
+        return x
+
+    mdp = ts.MDP.staged({"x": range(3)}, (0, 1), 0.9, [ts.Pay(pays)])
+    rival = train(TabularQ(**sampling), mdp, 8, 0)
+    assert set(seen) == {"float32"}
+    assert len(seen) > 1
+    assert rival.curve.residual.dtype == np.float64
 
 
 @pytest.mark.parametrize("updates", [0, -1, 2.5])

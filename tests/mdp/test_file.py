@@ -12,6 +12,7 @@ from gymnasium.envs.toy_text import TaxiEnv
 
 from tessella.errors import ModelError
 from tessella.mdp.model import MDP
+from tessella.mdp.stages import Noise, Shift
 from tessella.mdp.tabular import Tabular
 from tessella.problems.benchmarks import benchmark
 
@@ -77,6 +78,18 @@ def test_parameters_travel_with_the_model(tmp_path):
     assert MDP.load(tmp_path / "model.nc").name == "INV-Mix"
     with netCDF4.Dataset(tmp_path / "model.nc") as file:
         assert file.fingerprint == mdp.fingerprint
+
+
+def test_a_model_whose_stages_are_each_off_by_rounding_is_saved_as_it_is(tmp_path):
+    """Each of three rows misses 1 by 9e-10, and their product by more than one row may."""
+    off = 0.5 + 4.5e-10
+    shift = Shift("x", Noise("w", [0, 1], [off, off]))
+    mdp = MDP.staged({"x": range(3)}, (0,), 0.9, [shift] * 3).with_start([0.5, 0.5, 0.0])
+    assert mdp.to_pairs().transition.sum(axis=1).max() > 1 + 2.6e-9
+    mdp.save(tmp_path / "model.nc")
+    back = MDP.load(tmp_path / "model.nc")
+    np.testing.assert_array_equal(back.to_arrays().transition, mdp.to_arrays().transition)
+    np.testing.assert_array_equal(back.start, mdp.start)
 
 
 def test_xarray_opens_the_file(tmp_path):

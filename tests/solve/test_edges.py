@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -197,6 +199,43 @@ def test_a_callback_sees_every_sweep_and_can_stop_the_run():
     assert "callback" in solution.reason
     assert [p.bound for p in seen] == solution.history.bound.tolist()
     assert (np.diff(solution.history.seconds) > 0).all()
+
+
+def test_a_callback_runs_in_the_precision_of_its_caller():
+    mdp, seen, inner = random_model(np.random.default_rng(1)), [], []
+
+    def watch(progress):
+        seen.append(str(jnp.asarray(0.5).dtype))
+        if progress.sweep == 1:  # the engine works within a callback, and leaves it as it was
+            with jax.enable_x64(seen[0] == "float32"):
+                ts.solve(mdp, callback=lambda _: inner.append(str(jnp.asarray(0.5).dtype)))
+            seen.append(str(jnp.asarray(0.5).dtype))
+        return progress.sweep == 2
+
+    for x64, own, other in ((False, "float32", "float64"), (True, "float64", "float32")):
+        for work in (
+            lambda: ts.solve(mdp, ts.ValueIteration(), callback=watch),
+            lambda: ts.solve(mdp, ts.LinearProgramming(), callback=watch),
+            lambda: ts.evaluate(mdp, [0] * mdp.n_states, callback=watch),
+        ):
+            with jax.enable_x64(x64):
+                work()
+                assert jnp.asarray(0.5).dtype == own
+            assert (set(seen), set(inner)) == ({own}, {other})
+            seen.clear()
+            inner.clear()
+
+
+def test_a_callback_that_fails_leaves_the_precision_as_it_was():
+    def fail(progress):
+        raise KeyError("mine")
+
+    mdp = random_model(np.random.default_rng(1))
+    with jax.enable_x64(False):
+        with pytest.raises(KeyError, match="mine"):
+            ts.solve(mdp, callback=fail)
+        assert jnp.asarray(0.5).dtype == "float32"
+    assert ts.solve(mdp).value.dtype == "float64"
 
 
 def test_overflowing_rewards_end_in_a_clear_error():

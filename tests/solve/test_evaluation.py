@@ -72,6 +72,27 @@ def test_simulated_visits_agree_with_the_occupancy():
         assert abs(visits.mean() - share[state]) <= 6 * error + mdp.discount**horizon
 
 
+def test_a_start_means_the_same_to_simulation_occupancy_and_certificate():
+    """Integers are states, each entry as likely; floats are a distribution."""
+    mdp = random_model(np.random.default_rng(9), n=12)
+    solution, table = ts.solve(mdp), np.zeros(12, int)
+    for states in (3, [3], [3, 3, 7, 0], [5, 2, 2]):
+        weights = np.bincount(np.atleast_1d(states), minlength=12) / np.size(states)
+        for start in (states, weights):
+            np.testing.assert_array_equal(ts.occupancy(mdp, table, start).start, weights)
+            np.testing.assert_array_equal(ts.certify(solution, table, start=start).start, weights)
+            np.testing.assert_array_equal(mdp.with_start(start).start, weights)
+        first = ts.simulate(mdp, table, 1, 0, paths=np.size(states), start=states).states[:, 0]
+        np.testing.assert_array_equal(first, np.atleast_1d(states))
+    for use in (
+        lambda start: ts.occupancy(mdp, table, start),
+        lambda start: ts.certify(solution, table, start=start),
+        lambda start: ts.simulate(mdp, table, 1, 0, paths=12, start=start),
+    ):
+        with pytest.raises(ts.ModelError, match="0 and 1 for each of 12 states could mean either"):
+            use(np.eye(12, dtype=int)[3])
+
+
 def test_a_model_that_ends_has_less_than_full_occupancy():
     gymnasium = pytest.importorskip("gymnasium")
     mdp = ts.MDP.from_gymnasium(gymnasium.make("CliffWalking-v1"), 0.9)

@@ -75,7 +75,6 @@ def update(method: TabularQ, tables: Tables, move: Move, discount, feasible_SA) 
     return Tables(q, visits, errors + jnp.abs(error))
 
 
-@in_float64
 def sweep(
     method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> list[Snapshots]:
@@ -119,6 +118,7 @@ def _moves(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> Move:
     return Move(*(np.pad(array, padding) for array in stacked))
 
 
+@in_float64  # here and not around ``sweep``: rewards are the user's functions, in their setting
 @partial(jax.jit, static_argnames="method")
 def _advance(method, tables, moves, begin, end, discount, feasible_SA):
     """Updates ``begin`` to ``end`` of every seed."""

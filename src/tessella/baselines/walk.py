@@ -31,7 +31,6 @@ class Place(NamedTuple):
     greedy: int  # what the tables would do here
 
 
-@in_float64
 def walk(
     method: TabularQ, path: Trajectory, mdp: MDP, budgets: Sequence[int], seed: int
 ) -> Snapshots:
@@ -74,6 +73,7 @@ def _begin(mdp: MDP, rng: np.random.Generator) -> int:
     return int(rng.choice(mdp.n_states, p=start_distribution(mdp, None)))
 
 
+@in_float64  # here and not around ``walk``: rewards are the user's functions, in their setting
 @partial(jax.jit, static_argnames="method")
 def _learn(method, tables, move, state, discount, feasible_SA):
     """The tables after ``move``, and their greedy action in ``state``."""

@@ -3,6 +3,8 @@
 ASS     transition[a, s, s'], or a list of A sparse matrices     reward (S,), (S, A), (A, S, S)
 SAS     transition[s, a, s']                                     reward (S,), (S, A), (S, A, S)
 pairs   transition[i, s'] for the i-th feasible (state, action)  reward (L,)
+
+A reward of -inf says that the action is infeasible, where ``feasible`` does not say what is.
 """
 
 from __future__ import annotations
@@ -15,13 +17,22 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, shown
-from tessella.grid import StateGrid
+from tessella.grid import StateGrid, unmasked
 from tessella.mdp.checks import as_numbers, shape_of
 from tessella.mdp.model import MDP, Feasible, Layout
-from tessella.mdp.pairs import Pairs, check_rewards, check_rows, refuse_repeats, tabular_model
+from tessella.mdp.pairs import (
+    Pairs,
+    check_rewards,
+    check_rows,
+    read_rewards,
+    refuse_repeats,
+    tabular_model,
+)
 from tessella.mdp.rounding import EPS, Built, expected_error
-from tessella.mdp.scope import Scope, feasible_mask, listed, make_scope
+from tessella.mdp.scope import Scope, feasible_mask, listed, make_scope, refuse_stuck
 from tessella.mdp.tabular import Outcomes, most_merged
+
+UNNAMED = 2**20  # actions that pairs may imply without naming them; beyond, an index is a mistake
 
 
 def from_arrays(
@@ -42,15 +53,17 @@ def from_arrays(
     matrices = _matrices(transition, layout)
     n_actions, n_states = len(matrices), len(matrices[0].indptr) - 1
     scope = _scope(grid, actions, action_name, n_states, n_actions)
+    given = _rewards(scope, reward, layout)
     if feasible is None:
-        mask = np.ones((n_states, n_actions), bool)
+        mask = _possible(matrices, given)
+        refuse_stuck(scope.grid, mask)
     else:
         mask = feasible_mask(scope, feasible)
     states, choices = np.nonzero(mask)
     stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
     pairs = Pairs(scope, states, choices, stacked[choices * n_states + states])
     check_rows(pairs)
-    given, merged = _rewards(scope, reward, layout), _most_merged(transition)
+    merged = _most_merged(transition)
     if isinstance(given, list):
         outcomes = _outcomes(pairs, given)
         expected = outcomes.expected_reward[pairs.keys]
@@ -85,14 +98,18 @@ def from_pairs(
             f"got {len(s)}, {len(a)} and {n_rows}",
         )
     actions = None if actions is None else listed(actions)
-    n_actions = len(actions) if actions is not None else max(int(a.max()) + 1, 1)
+    n_actions = min(max(int(a.max()) + 1, 1), UNNAMED) if actions is None else len(actions)
     scope = _scope(grid, actions, action_name, n_states, n_actions)
-    _refuse_outside(s, n_states, "state")
-    _refuse_outside(a, n_actions, "action")
+    s, a = _inside(s, n_states, "state"), _inside(a, n_actions, "action")
     pairs = Pairs(scope, s, a, rows)
     refuse_repeats(pairs)
+    expected = read_rewards(pairs, reward)
+    kept = np.flatnonzero(~np.isneginf(expected))
+    if len(kept) < len(expected):
+        pairs, expected = pairs.part(kept), expected[kept]
+    refuse_stuck(scope.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
     check_rows(pairs)
-    expected = check_rewards(pairs, reward)
+    check_rewards(pairs, expected)
     merged = _most_merged([transition])
     built = Built(EPS * merged if merged > 1 else 0.0)
     return tabular_model(pairs, expected, None, discount, name, parameters, built)
@@ -146,8 +163,8 @@ def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
 
 def _any_sparse(arrays: Any) -> bool:
     """Whether this is a sequence with sparse matrices in it, as a list or an object array."""
-    listed = isinstance(arrays, list | tuple) or getattr(arrays, "dtype", None) == np.dtype(object)
-    return listed and any(sp.issparse(m) for m in arrays)
+    objects = isinstance(arrays, np.ndarray) and arrays.ndim == 1 and arrays.dtype == object
+    return (objects or isinstance(arrays, list | tuple)) and any(sp.issparse(m) for m in arrays)
 
 
 def _most_merged(matrices: Any) -> int:
@@ -172,13 +189,21 @@ def _coordinates(matrices: Any) -> list[Any]:
 
 
 def _matrix(matrix: Any, what: str) -> sp.csr_array:
-    if sp.issparse(matrix):
-        as_numbers(matrix.data[:1], what)
+    """A dense matrix, or a sparse one of any format, as compressed rows of its own."""
+    given = matrix.tocsr() if sp.issparse(matrix) else as_numbers(matrix, what)
+    if given.ndim != 2:
+        raise ModelError(f"{what} must be a matrix", "", f"has shape {given.shape}")
+    if isinstance(given, np.ndarray):
+        csr = sp.csr_array(given)
     else:
-        matrix = as_numbers(matrix, what)
-        if matrix.ndim != 2:
-            raise ModelError(f"{what} must be a matrix", "", f"has shape {matrix.shape}")
-    csr = sp.csr_array(matrix, dtype=float, copy=True)
+
+        def entry(k: tuple, _: tuple) -> str:
+            return (
+                f"entry ({np.searchsorted(given.indptr, k[0], 'right') - 1}, {given.indices[k[0]]})"
+            )
+
+        data = as_numbers(given.data, what, entry)
+        csr = sp.csr_array((data, given.indices.copy(), given.indptr.copy()), shape=given.shape)
     csr.sum_duplicates()
     csr.eliminate_zeros()
     return csr
@@ -214,6 +239,28 @@ def _rewards(
     return list(numbers if layout == "ASS" else np.moveaxis(numbers, 1, 0))
 
 
+def _possible(
+    matrices: list[sp.csr_array], given: NDArray[np.float64] | list[NDArray | sp.csr_array]
+) -> NDArray[np.bool_]:
+    """(S, A) the pairs that the rewards do not call infeasible."""
+    if not isinstance(given, list):
+        return ~np.isneginf(given)
+    both = zip(matrices, given, strict=True)
+    return np.stack([~_never(rows, paid) for rows, paid in both], axis=1)
+
+
+def _never(rows: sp.csr_array, paid: NDArray | sp.csr_array) -> NDArray[np.bool_]:
+    """(S,) whether all that a row can lead to pays -inf; in an empty row, whether all states do."""
+    n = len(rows.indptr) - 1
+    stated = sp.csr_array(np.isneginf(paid) if isinstance(paid, np.ndarray) else paid == -np.inf)
+    if not stated.nnz:
+        return np.zeros(n, dtype=bool)
+    where, to = rows.nonzero()
+    ways = np.bincount(where, minlength=n)
+    out = np.bincount(where, np.isneginf(_entries(paid, where, to)), minlength=n)
+    return np.where(ways > 0, out == ways, stated.sum(axis=1) == n)
+
+
 def _outcomes(pairs: Pairs, by_action: list[NDArray | sp.csr_array]) -> Outcomes:
     """One outcome for each stored transition; a reward of a transition that cannot be is unread."""
     rows, owner = pairs.rows, pairs.owner
@@ -221,11 +268,12 @@ def _outcomes(pairs: Pairs, by_action: list[NDArray | sp.csr_array]) -> Outcomes
     for action, reward in enumerate(by_action):
         mine = np.flatnonzero(pairs.choices[owner] == action)
         paid[mine] = _entries(reward, pairs.states[owner[mine]], rows.indices[mine])
-    pairs.refuse_entries(
-        "rewards must be finite",
-        ~np.isfinite(paid),
-        lambda i: f"pays {paid[i]} on the way to {pairs.scope.grid.describe(int(rows.indices[i]))}",
-    )
+
+    def entry(i: int) -> str:
+        way = f"pays {paid[i]} on the way to {pairs.scope.grid.describe(int(rows.indices[i]))}"
+        return f"{way}; what cannot be done pays -inf on every way" if paid[i] == -np.inf else way
+
+    pairs.refuse_entries("rewards must be finite", ~np.isfinite(paid), entry)
     return Outcomes.of(
         pairs.keys[owner],
         pairs.scope.grid.size * len(pairs.scope.actions),
@@ -247,16 +295,17 @@ def _entries(matrix: NDArray | sp.csr_array, row: NDArray, column: NDArray) -> N
     return np.where(found, np.append(matrix.data, 0.0)[at], 0.0)
 
 
-def _indices(array: ArrayLike, what: str) -> NDArray[np.int64]:
-    indices = np.asarray(array)
+def _indices(array: ArrayLike, what: str) -> NDArray:
+    indices = np.asarray(unmasked(array, what))
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or not indices.size:
         raise ModelError(
             f"{what} must be a list of indices", "", f"got {indices.dtype} of shape {indices.shape}"
         )
-    return indices.astype(np.int64)
+    return indices
 
 
-def _refuse_outside(index: NDArray[np.int64], count: int, what: str) -> None:
+def _inside(index: NDArray, count: int, what: str) -> NDArray[np.int64]:
+    """``index``, all of it in 0..count - 1."""
     bad = np.flatnonzero((index < 0) | (index >= count))
     if bad.size:
         raise ModelError(
@@ -267,3 +316,4 @@ def _refuse_outside(index: NDArray[np.int64], count: int, what: str) -> None:
             len(index),
             "pairs",
         )
+    return index.astype(np.int64)

@@ -1,6 +1,6 @@
 """Checks at the door: what a model's functions and arrays must be.
 
-A function may say anything where nothing reads it: for pairs (state, action) that are infeasible,
+A function may say any number where nothing reads it: for pairs (state, action) that are infeasible,
 and for outcomes of probability 0. What is wrong there is replaced, what is wrong elsewhere refused.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, shown
+from tessella.grid import unmasked
 from tessella.mdp.scope import NamedValues, Scope
 
 SUM_TOLERANCE = 1e-9  # a row of probabilities may miss 1 by this much; error bounds account for it
@@ -23,6 +24,8 @@ def as_numbers(
     result: Any, what: str, describe: Callable[[tuple, tuple], str] | None = None
 ) -> NDArray[np.float64]:
     """``result`` as float64; ``describe`` names a place, given its index and the array's shape."""
+    result = result.toarray() if hasattr(result, "toarray") else result  # a sparse matrix
+    unmasked(result, what, describe)
     try:
         array = np.asarray(result)
     except ValueError:
@@ -45,6 +48,8 @@ def as_numbers(
 
 def shape_of(values: Any, what: str) -> tuple[int, ...]:
     """The shape of an array or of nested lists."""
+    if not hasattr(values, "shape"):
+        unmasked(values, what)
     try:
         return np.shape(values)
     except ValueError:
@@ -80,12 +85,7 @@ def _numbers(
     scope: Scope, result: Any, what: str, noise: NamedValues | None = None
 ) -> NDArray[np.float64]:
     """An open mesh of numbers, whose places have names."""
-
-    def describe(place: tuple, shape: tuple) -> str:
-        short = scope.rank - len(shape)
-        return scope.describe((0,) * short + place, (1,) * short + shape, noise)
-
-    return as_numbers(result, what, describe)
+    return as_numbers(result, what, lambda place, shape: scope.describe(place, shape, noise))
 
 
 def rewards(
@@ -141,7 +141,7 @@ def probabilities(scope: Scope, result: ArrayLike, count: int, what: str) -> NDA
 def positions(
     scope: Scope,
     axis: int,
-    values: NDArray,
+    values: ArrayLike,
     what: str,
     noise: NamedValues | None = None,
     probs: NDArray | None = None,
@@ -149,7 +149,9 @@ def positions(
     """Index along ``axis`` of each value of an open mesh, which must be one of the axis."""
     name = scope.grid.axes[axis]
     last = 1 if noise is None else len(noise[1])
-    array = scope.ranked(values, f"{what}: {name}", last)
+    said = f"{what}: {name}"
+    unmasked(values, said, lambda place, shape: scope.describe(place, shape, noise))
+    array = scope.ranked(np.asarray(values), said, last)
     index = scope.grid.locate(axis, array)
     off = index < 0
     bad = read_at(scope, off, probs)

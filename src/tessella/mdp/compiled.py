@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError, shown
-from tessella.grid import plain_values
+from tessella.grid import StateGrid, plain_values
 from tessella.mdp import checks
 from tessella.mdp import operations as op
 from tessella.mdp.moves import chain, shifts
@@ -68,8 +68,7 @@ def compile_stage(scope: Scope, stage: Stage) -> Compiled:
 def _decide(scope: Scope, stage: Decide) -> Compiled:
     axis = scope.grid.axis(stage.axis)
     what = f"deciding {stage.axis}"
-    to = np.asarray(call(stage.to, scope.mesh(), what))
-    target = checks.positions(scope, axis, to, what)[..., 0]
+    target = checks.positions(scope, axis, call(stage.to, scope.mesh(), what), what)[..., 0]
     lengths = list(target.shape)
     lengths[axis + 1] = scope.grid.shape[axis]
     operation = op.Gather(scope.grid.shape, axis, np.broadcast_to(target, lengths).copy())
@@ -96,7 +95,7 @@ def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArra
         raise ModelError(
             f"{what}: edge must be 'clip', 'reflect' or 'error'", "", f"got {stage.edge!r}"
         )
-    gap = _gap(scope.grid.numbers[axis], what)
+    gap = _gap(scope.grid, axis, what)
     count = len(law.named[1])
     mesh = scope.mesh(law.named)
     allowed = {n: mesh[n] for n in (law.named[0], scope.action_name)}
@@ -126,13 +125,17 @@ def _within(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:
     return np.clip(steps, -n, n).astype(np.int64)
 
 
-def _gap(numbers: NDArray, what: str) -> float:
+def _gap(grid: StateGrid, axis: int, what: str) -> float:
     """The distance between neighbours of an evenly spaced axis, negative when it descends."""
+    numbers = grid.numbers[axis]
     if len(numbers) == 1:
         return 1.0
-    gaps = np.diff(numbers)
+    gaps, rounding = np.diff(numbers), 8 * np.spacing(np.abs(numbers).max())
     gap = (numbers[-1] - numbers[0]) / len(gaps)
-    if np.abs(gaps - gap).max() > 1e-9 * abs(gap) + 8 * np.spacing(np.abs(numbers).max()):
+    if grid.values[axis].dtype.kind == "i":  # exact, where float64 would round beyond 2^53
+        gaps, rounding = np.diff(grid.values[axis].astype(object)).astype(float), 0.0
+        gap = gaps.mean()
+    if np.abs(gaps - gap).max() > 1e-9 * abs(gap) + min(rounding, abs(gap) / 4):
         low, high = shown(np.abs(gaps).min()), shown(np.abs(gaps).max())
         raise ModelError(f"{what}: the axis must be evenly spaced", "", f"gaps are {low} to {high}")
     return float(gap)
@@ -147,7 +150,7 @@ def _refuse_leaving(scope: Scope, axis: int, steps: NDArray, law: Law, what: str
     # Whether an outcome can happen may depend on more than the axis and the noise.
     shape = np.broadcast_shapes(to.shape, law.probs.shape)
     outside = np.broadcast_to((to < 0) | (to >= n), shape)
-    amounts = np.broadcast_to(by * _gap(scope.grid.numbers[axis], what), shape)
+    amounts = np.broadcast_to(by * _gap(scope.grid, axis, what), shape)
     checks.refuse(
         f"{what} leaves the grid",
         checks.read_at(scope, outside, law.probs),
@@ -199,7 +202,7 @@ def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.int32]:
     """Flat next states, (A | 1, *grid, K | 1), from a mapping of axis names to new values."""
     if not hasattr(result, "items"):
         raise ModelError(f"{what} must return a mapping of axis names to values; got {result!r}")
-    moved = {scope.grid.axis(name): np.asarray(value) for name, value in result.items()}
+    moved = {scope.grid.axis(name): value for name, value in result.items()}
     where = []
     for axis, name in enumerate(scope.grid.axes):
         value = moved.get(axis, scope.mesh()[name])

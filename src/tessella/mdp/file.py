@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
+from tessella.mdp.pairs import Pairs, tabular_model
 from tessella.mdp.rounding import Built
 from tessella.mdp.scope import make_scope
 from tessella.mdp.tabular import Outcomes, Tabular
@@ -168,19 +169,14 @@ def tabular(mdp: MDP) -> MDP:
     """The same model with tabular dynamics."""
     if isinstance(mdp.dynamics, Tabular):
         return mdp
-    pairs = mdp.to_pairs()
-    return MDP.from_pairs(
-        pairs.states,
-        pairs.choices,
-        pairs.transition,
-        pairs.reward,
-        mdp.discount,
-        grid=mdp.grid,
-        actions=mdp.actions,
-        action_name=mdp.action_name,
-        name=mdp.name,
-        parameters=mdp.parameters,
-    ).with_start(mdp.start)
+    listed = mdp.to_pairs()
+    scope = make_scope(mdp.grid, mdp.actions, mdp.action_name)
+    # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
+    pairs = Pairs(scope, listed.states, listed.choices, listed.transition)
+    pairs.rows.eliminate_zeros()
+    about = mdp.discount, mdp.name, mdp.parameters, mdp.dynamics.written
+    table = tabular_model(pairs, listed.reward, None, *about)
+    return replace(table, start=mdp.start)
 
 
 def _attributes(mdp: MDP) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def from_gymnasium(env: Any, discount: float, name: str) -> MDP:
         outcomes.built(),
     )
     start = getattr(plain, "initial_state_distrib", None)
-    return mdp if start is None else mdp.with_start(np.asarray(start, dtype=float))
+    if start is None:
+        return mdp
+    return mdp.with_start(as_numbers(start, "initial_state_distrib"))
 
 
 def _read(scope: Scope, table: Any) -> Outcomes:

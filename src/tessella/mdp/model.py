@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, shown
-from tessella.grid import StateGrid
+from tessella.grid import StateGrid, refuse_unordered
 from tessella.mdp.dynamics import Dynamics
 from tessella.mdp.policy import Policy, refuse_other
 from tessella.mdp.scope import Scope, feasible_mask, make_scope, refuse_stuck
@@ -79,6 +79,7 @@ class MDP:
         ``feasible`` is a mask (grid shape + actions) or a function of axes and action. Where an
         action is infeasible, the functions of the first stages may return anything.
         """
+        refuse_unordered(stages, "stages")
         scope = make_scope(grid, actions, action_name)
         mask = None if feasible is None else feasible_mask(scope, feasible)
         dynamics = Staged.build(scope, stages, mask)
@@ -102,8 +103,10 @@ class MDP:
 
         Args:
             transition: (A, S, S) with ``layout="ASS"`` (pymdptoolbox), (S, A, S) with ``"SAS"``
-                (QuantEcon), or, with ``"ASS"``, a list of A sparse (S, S) matrices.
+                (QuantEcon), or, with ``"ASS"``, a list of A sparse (S, S) matrices of any format.
             reward: (S,), (S, A), or by transition in the layout of ``transition``.
+            feasible: (S, A) mask, or a function of axes and action. Without it, what pays -inf (by
+                transition: on every way that it can go) is infeasible.
         """
         from tessella.mdp.arrays import from_arrays
 
@@ -140,7 +143,7 @@ class MDP:
             states: (L,) state index of each pair.
             choices: (L,) action index of each pair; pairs that are not listed are infeasible.
             transition: (L, S), dense or sparse.
-            reward: (L,).
+            reward: (L,); a pair that pays -inf is infeasible too.
         """
         from tessella.mdp.arrays import from_pairs
 
@@ -195,7 +198,10 @@ class MDP:
         return from_gymnasium(env, discount, name)
 
     def to_gymnasium(self, *, start: ArrayLike | None = None) -> Any:
-        """A Gymnasium environment with this model's states and actions (extra ``gym``)."""
+        """A Gymnasium environment with this model's states and actions (extra ``gym``).
+
+        ``start`` reads as in ``with_start``; None for the model's own.
+        """
         from tessella.mdp.gymnasium import to_gymnasium
 
         return to_gymnasium(self, start)
@@ -277,7 +283,8 @@ class MDP:
         return replace(self, discount=discount)
 
     def with_start(self, start: ArrayLike | None) -> MDP:
-        """The same model with another distribution of the first state."""
+        """The same model with another start: a state index, a list of them (each entry as likely)
+        or, as floats, a distribution over all states; None for all states as likely."""
         from tessella.mdp.simulate import start_distribution
 
         return replace(self, start=None if start is None else start_distribution(self, start))

@@ -43,6 +43,10 @@ class Pairs:
         """The pair that each stored entry of ``rows`` belongs to."""
         return np.repeat(np.arange(len(self.states)), np.diff(self.rows.indptr))
 
+    def part(self, kept: NDArray[np.int64]) -> Pairs:
+        """The pairs at these positions."""
+        return Pairs(self.scope, self.states[kept], self.choices[kept], self.rows[kept])
+
     def describe(self, pair: int) -> str:
         """``stock=3, regime=0, order=8``."""
         s, a = int(self.states[pair]), int(self.choices[pair])
@@ -88,17 +92,23 @@ def check_rows(pairs: Pairs) -> None:
     )
 
 
-def check_rewards(pairs: Pairs, reward: Any) -> NDArray[np.float64]:
-    """(L,) rewards, one finite number for each pair."""
+def read_rewards(pairs: Pairs, reward: Any) -> NDArray[np.float64]:
+    """(L,) rewards, one number for each pair."""
     shape = shape_of(reward, "reward")
     if shape != pairs.states.shape:
         raise ModelError(f"reward must have shape {pairs.states.shape}", "", f"has shape {shape}")
-    numbers = as_numbers(reward, "rewards", lambda place, _: pairs.describe(place[0]))
-    bad = ~np.isfinite(numbers)
-    # QuantEcon writes infeasible actions this way; here it would also hide a mistake.
-    hint = "; say feasible= for what cannot be done" if np.isneginf(numbers[bad]).any() else ""
-    pairs.refuse("rewards must be finite", bad, lambda i: f"pays {numbers[i]}{hint}")
-    return numbers
+    return as_numbers(reward, "rewards", lambda place, _: pairs.describe(place[0]))
+
+
+def check_rewards(pairs: Pairs, paid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``paid`` (L,), all of it finite."""
+
+    def value(i: int) -> str:
+        called = ", though feasible= says that it can be done" if paid[i] == -np.inf else ""
+        return f"pays {paid[i]}{called}"
+
+    pairs.refuse("rewards must be finite", ~np.isfinite(paid), value)
+    return paid
 
 
 def refuse_repeats(pairs: Pairs) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
-from tessella.grid import StateGrid
+from tessella.grid import StateGrid, unmasked
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +41,11 @@ class Policy:
 
     def act(self, points: ArrayLike) -> NDArray[np.int32]:
         """(n, d) points in the axes' own values -> (n,) action indices."""
-        points = np.atleast_2d(np.asarray(points, dtype=float))
+        points = np.atleast_2d(np.asarray(unmasked(points, "points"), dtype=float))
         nearest = self.grid.nearest(points)
         if self.rule is None:
             return self.table.ravel()[nearest]
-        return np.asarray(self.rule(points), dtype=np.int32)
+        return np.asarray(unmasked(self.rule(points), "what a rule says"), dtype=np.int32)
 
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
@@ -62,7 +62,7 @@ def refuse_other(policy: Policy, grid: StateGrid, actions: tuple) -> None:
 
 def checked_actions(table: ArrayLike, grid: StateGrid, actions: tuple) -> NDArray[np.int32]:
     """``table`` as a grid-shaped array of action indices, or an error that says why not."""
-    array = np.asarray(table)
+    array = np.asarray(unmasked(table, "a policy"))
     if array.size != grid.size or array.shape not in (grid.shape, (grid.size,)):
         raise ModelError(f"a policy on this grid has shape {grid.shape}; got {array.shape}")
     array = array.reshape(grid.shape)

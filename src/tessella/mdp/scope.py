@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, shown
-from tessella.grid import StateGrid, plain_values, refuse_taken
+from tessella.grid import StateGrid, plain_values, refuse_taken, refuse_unordered, unmasked
 
 NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
 
@@ -70,16 +70,21 @@ class Scope:
     def describe(
         self, place: Sequence[int], lengths: Sequence[int], noise: NamedValues | None = None
     ) -> str:
-        """Name the position ``place`` in an open mesh of these lengths: what it depends on."""
+        """Name the position ``place`` in an open mesh of these lengths: what it depends on.
+
+        A mesh of lower rank lacks its first axes, as in broadcasting.
+        """
+        short = max(self.rank - len(lengths), 0)
+        place, lengths = [*[0] * short, *place], [*[1] * short, *lengths]
         names = [*self.grid.axes, self.action_name]
         values = [*self.grid.values, self.actions]
         order = [*range(1, self.grid.ndim + 1), 0]
         parts = [
             f"{name}={shown(of[place[axis]])}"
             for name, of, axis in zip(names, values, order, strict=True)
-            if lengths[axis] > 1 or len(of) == 1
+            if (lengths[axis] > 1 or len(of) == 1) and place[axis] < len(of)
         ]
-        if noise is not None and lengths[-1] > 1:
+        if noise is not None and lengths[-1] > 1 and place[-1] < len(noise[1]):
             parts.append(f"{noise[0]}={shown(noise[1][place[-1]])}")
         return ", ".join(parts)
 
@@ -111,6 +116,7 @@ def make_scope(
 
 def listed(actions: Iterable) -> Sequence:
     """``actions`` as a tuple, since an iterator is empty the second time; others are left alone."""
+    refuse_unordered(actions, "actions")
     if isinstance(actions, str) or not isinstance(actions, Iterable):
         return actions
     return tuple(actions)
@@ -145,10 +151,11 @@ def feasible_mask(
     """(S, A) mask from an array of the grid's shape + actions, or a function of axes and action."""
     full = (*scope.grid.shape, len(scope.actions))
     if callable(feasible):
-        result = scope.ranked(np.asarray(call(feasible, scope.mesh(), "feasible")), "feasible")
+        said = unmasked(call(feasible, scope.mesh(), "feasible"), "feasible", scope.describe)
+        result = scope.ranked(np.asarray(said), "feasible")
         result = np.moveaxis(np.broadcast_to(result[..., 0], (full[-1], *full[:-1])), 0, -1)
     else:
-        result = np.asarray(feasible)
+        result = np.asarray(unmasked(feasible, "feasible"))
     if result.dtype.kind != "b":
         raise ModelError("feasible must be true or false", "", f"got {result.dtype}")
     if result.shape not in (full, (scope.grid.size, full[-1])):

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, expect, shown
-from tessella.mdp.checks import SUM_TOLERANCE
+from tessella.grid import unmasked
+from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
@@ -43,8 +44,8 @@ def simulate(
 
     Args:
         rng: a generator or an integer seed.
-        start: None for the model's own start, one state index, (paths,) state indices, or a
-            distribution over all states given as floats.
+        start: None for the model's own start, one state index for all paths, (paths,) state
+            indices, or a distribution over all states given as floats.
     """
     expect("simulate", mdp, MDP)
     if periods < 1 or paths < 1:
@@ -72,15 +73,19 @@ def simulate(
 
 
 def start_distribution(mdp: MDP, start: ArrayLike | None) -> NDArray[np.float64]:
-    """(S,) probabilities: the model's own (uniform if it says nothing), one state, or as given."""
+    """(S,) probabilities of the first state, from whatever is called a start:
+
+    None            the model's own, or all states as likely
+    an integer      that state
+    integers        a list of states, each entry as likely
+    floats          the probabilities of all states, flat or in the grid's shape
+    """
     if start is None:
         return np.full(mdp.n_states, 1.0 / mdp.n_states) if mdp.start is None else mdp.start
-    array = np.asarray(start)
-    if array.ndim == 0 and array.dtype.kind in "iu":
-        weights = np.zeros(mdp.n_states)
-        weights[_checked_states(mdp, array[None])[0]] = 1.0
-        return weights
-    weights = np.array(array, dtype=float).ravel()
+    states = _listed_states(mdp, start)
+    if states is not None:
+        return np.bincount(states, minlength=mdp.n_states) / len(states)
+    weights = as_numbers(start, "start probabilities").ravel()
     if weights.size != mdp.n_states:
         raise ModelError(
             f"a start distribution has {mdp.n_states} entries", "", f"got {weights.size}"
@@ -98,15 +103,26 @@ def start_distribution(mdp: MDP, start: ArrayLike | None) -> NDArray[np.float64]
 
 
 def _starts(mdp: MDP, start: ArrayLike | None, paths: int, rng: np.random.Generator) -> NDArray:
-    if start is not None and np.asarray(start).dtype.kind in "iu":
-        states = _checked_states(mdp, np.atleast_1d(np.asarray(start)))
-        if len(states) not in (1, paths):
-            raise ModelError(f"start must name 1 or {paths} states", "", f"got {len(states)}")
-        return np.broadcast_to(states, (paths,)).copy()
-    return rng.choice(mdp.n_states, size=paths, p=start_distribution(mdp, start))
+    states = None if start is None else _listed_states(mdp, start)
+    if states is None:
+        return rng.choice(mdp.n_states, size=paths, p=start_distribution(mdp, start))
+    if len(states) not in (1, paths):
+        raise ModelError(f"start must name 1 or {paths} states", "", f"got {len(states)}")
+    return np.broadcast_to(states, (paths,)).copy()
 
 
-def _checked_states(mdp: MDP, states: NDArray) -> NDArray[np.int64]:
+def _listed_states(mdp: MDP, start: ArrayLike) -> NDArray[np.int64] | None:
+    """The states that a start of integers names; None if it is a distribution."""
+    shape_of(start, "start")
+    array = np.asarray(unmasked(start, "start"))
+    rule = "a start is a state index, a list of them, or a distribution written as floats"
+    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and (array.ndim > 1 or not array.size)):
+        raise ModelError(rule, "", f"got {array.dtype} of shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        return None
+    states = np.atleast_1d(array)
+    if array.shape == (mdp.n_states,) and states.max() == 1 and states.min() >= 0:
+        raise ModelError(rule, "", f"0 and 1 for each of {len(states)} states could mean either")
     bad = states[(states < 0) | (states >= mdp.n_states)]
     if bad.size:
         raise ModelError(f"states must lie in 0..{mdp.n_states - 1}", "", f"got {bad[0]}")

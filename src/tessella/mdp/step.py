@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
+from tessella.grid import refuse_unordered
 from tessella.mdp import checks
 from tessella.mdp.compiled import Law, make_law, targets
 from tessella.mdp.model import MDP, Feasible
@@ -67,6 +68,7 @@ def from_step(
 
 
 def _laws(scope: Scope, noises: Sequence[Noise]) -> list[Law]:
+    refuse_unordered(noises, "noises")
     names = [noise.name for noise in noises]
     for name in names:
         if names.count(name) > 1:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError, NotConverged
-from tessella.mdp.engine import in_float64, on_device
+from tessella.mdp.engine import in_callers_setting, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.tabular import Tabular
 from tessella.solve import kernels
@@ -203,7 +203,8 @@ class _Log:
         self.changes += [int(c) for c in changes]
         if self.callback is not None:
             last = Progress(len(self), self.bounds[-1], self.changes[-1], self.seconds[-1])
-            self.stopped = bool(self.callback(last))
+            with in_callers_setting():
+                self.stopped = bool(self.callback(last))
 
     def history(self) -> History:
         return History(np.array(self.bounds), np.array(self.changes), np.array(self.seconds))

@@ -51,6 +51,8 @@ def occupancy(
     """Normalised discounted occupancy of ``policy`` from a start distribution (uniform).
 
     Args:
+        start: a state index, a list of them (each entry as likely), or a distribution over all
+            states given as floats; None for the model's own.
         tol: bound on the total error (1e-11), raised to what rounding allows.
     """
     expect("occupancy", mdp, MDP)
