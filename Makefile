@@ -4,8 +4,9 @@ BIN := .venv/bin
 SEEDS ?= 15
 OUT ?= results
 PAPER_ARGS ?=
+MINUTES ?= 30
 
-.PHONY: paper test format lock clean
+.PHONY: paper test soak format lock clean
 
 paper: .venv/ready  ## reproduce the paper: tables, figures, report
 	$(BIN)/tessella paper --seeds $(SEEDS) --out $(OUT) $(PAPER_ARGS)
@@ -15,6 +16,9 @@ test: .venv/ready  ## everything that must hold: style, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+soak: .venv/ready  ## random sweeps against exact oracles, for MINUTES
+	$(BIN)/python -m soak --minutes $(MINUTES)
 
 format: .venv/ready
 	$(BIN)/ruff format .
