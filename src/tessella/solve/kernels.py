@@ -11,7 +11,6 @@ widens both sides. A method is no more than a way from (v, b, greedy policy) to 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -19,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from tessella.mdp.engine import compiled
 from tessella.mdp.programs import over_actions
 
 EPS = np.finfo(float).eps
@@ -180,7 +180,7 @@ class Stretch(NamedTuple):
     finished: jax.Array
 
 
-@partial(jax.jit, static_argnames=("program", "method", "fixed", "chunk"))
+@compiled("program", "method", "fixed", "chunk")
 def advance(
     program, method: Refine, fixed: bool, chunk: int, model: Model, state: State, limit
 ) -> Stretch:
@@ -209,7 +209,7 @@ def advance(
     return Stretch(state, rounds, bounds, changes, *done)
 
 
-@partial(jax.jit, static_argnames=("program",))
+@compiled("program")
 def all_action_values(program, model: Model, value):
     """(A, *grid) values of each action."""
     # One action at a time: stacking ready arrays would hold all of them twice.
@@ -224,7 +224,7 @@ class Decision(NamedTuple):
     tie: jax.Array  # what the error of the value and rounding could overturn
 
 
-@partial(jax.jit, static_argnames=("program",))
+@compiled("program")
 def decide(program, model: Model, value, bound) -> Decision:
     """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
     q_of = q_of_action(program, model, value)
