@@ -1,12 +1,12 @@
-"""Solves and certifies a thousand models of different shapes in one process, and watches what is kept.
+"""A thousand models of different shapes solved and certified in one process: what it keeps.
 
     python benchmarks/shapes.py [--shapes 1000] [--threads 2] [--as-users-compile]
 
-Six in ten are random tables, two are walks on a line, one is an inventory, one a queue; no two have
+Of ten, eight are random tables, one is a walk on a line, one an inventory or a queue; no two have
 the same shape, so each is compiled anew (five pieces). Compiling for speed takes several seconds a
 shape; unless told otherwise the script asks its own process for quick compilation, which leaves as
-many memory maps. Ends with a verdict, and with status 1 where it is not met: maps below a quarter of
-what Linux allows, and memory that no longer grows once the engine's table is full.
+many memory maps. Ends with a verdict, and with status 1 where it is not met: maps below a quarter
+of what Linux allows, and memory that no longer grows once the engine's table is full.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def queue(i: int):
 def model(k: int):
     """The k-th shape."""
     turn, place = divmod(k, 10)
-    if place < 6:
-        return table(6 * turn + place)
-    return line(2 * turn + place - 6) if place < 8 else (inventory, queue)[place - 8](turn)
+    if place < 8:
+        return table(8 * turn + place)
+    return line(turn) if place == 8 else (inventory, queue)[turn % 2](turn // 2)
 
 
 def certified(k: int) -> float:
@@ -125,8 +125,8 @@ def main() -> int:
     growth = max(memory) / memory[min(1, len(memory) - 1)]
     held = most < ALLOWED / 4 and growth < GROWTH
     print(
-        f"\n{options.shapes:,} shapes solved and certified in one process: at most {most:,} maps of "
-        f"{ALLOWED:,}, {max(memory):.0f} MB, {growth:.2f} times that of {2 * step:,} shapes: "
+        f"\n{options.shapes:,} shapes solved and certified in one process: at most {most:,} maps "
+        f"of {ALLOWED:,} and {max(memory):.0f} MB, {growth:.2f} times that of {2 * step:,} shapes: "
         f"{'HELD' if held else 'NOT HELD'}"
     )
     return 0 if held else 1

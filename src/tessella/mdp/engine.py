@@ -1,9 +1,11 @@
 """The one compiled engine: JAX in float64, set locally and never for the user's whole process.
 
-A compiled piece belongs to one function, one structure and one set of shapes; it holds some hundred
-memory maps, of which a process may have 65,530. So all pieces live in one table of at most ``KEPT``:
-the one unused for longest makes room for a new one, and JAX, whose caches know it by weak references
-only, gives its memory back. Nothing here touches what the user compiled.
+A compiled piece belongs to one function, one structure and one set of shapes. It holds some two
+hundred memory maps, and a process may have 65,530. So all pieces live in one table of at most
+``KEPT``: the one unused for longest makes room for a new one. JAX knows it by weak references only,
+so its maps and memory are free at once. What JAX remembers of its own functions (how
+``where`` was traced for this shape and that) has no bound, and only clearing all caches frees it;
+that happens once in ``RENEWED`` pieces, after more than ten minutes of compiling.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import wraps
 from inspect import signature
-from threading import Lock
+from threading import RLock
 from typing import Any, ParamSpec, TypeVar
 
 import jax
+import numpy as np
 
-KEPT = 64  # compiled pieces: a dozen shapes solved and certified
+KEPT = 64  # compiled pieces at most: a dozen shapes solved and certified
+RENEWED = 1000  # after so many new pieces JAX's caches are cleared, the user's with them
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -36,17 +40,22 @@ def in_float64(function: Callable[Params, Result]) -> Callable[Params, Result]:
 
 @in_float64
 def on_device(tree):
-    """NumPy arrays as the engine's arrays, float64 and int32 kept; copied, without compiling."""
-    return jax.device_put(tree, may_alias=False)
+    """NumPy arrays as the engine's arrays, float64 and int32 kept.
+
+    ``jnp.asarray`` would compile something for each shape; ``device_put`` may share memory with
+    what it is given, so it is given a copy.
+    """
+    return jax.device_put(jax.tree.map(np.array, tree))
 
 
 class Pieces:
     """Compiled pieces by function, structure and shapes, the last used last."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, renewed: int) -> None:
+        self.most, self.renewed = most, renewed
+        self.made = 0
         self._kept: OrderedDict[Hashable, Callable] = OrderedDict()
-        self._lock = Lock()
+        self._lock = RLock()  # of the re-entrant kind: what is dropped may run finalisers
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -58,11 +67,18 @@ class Pieces:
         with self._lock:
             piece = self._kept.get(key)
             if piece is None:
+                self._make_room()
                 piece = self._kept[key] = _jitted(function, static)
             self._kept.move_to_end(key)
-            while len(self._kept) > self.most:
-                self._kept.popitem(last=False)
         return piece
+
+    def _make_room(self) -> None:
+        self.made += 1
+        if self.made % self.renewed == 0:
+            self._kept.clear()
+            jax.clear_caches()
+        while len(self._kept) >= self.most:
+            self._kept.popitem(last=False)
 
 
 def _form(leaf: Any) -> Hashable:
@@ -79,7 +95,7 @@ def _jitted(function: Callable, static: tuple) -> Callable:
     return jax.jit(piece)
 
 
-PIECES = Pieces(KEPT)
+PIECES = Pieces(KEPT, RENEWED)
 
 
 def compiled(*static: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
