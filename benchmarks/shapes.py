@@ -89,11 +89,6 @@ def certified(k: int) -> float:
     return loss
 
 
-def maps() -> int:
-    with open("/proc/self/maps") as file:
-        return sum(1 for _ in file)
-
-
 def resident_mb() -> float:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize() / 2**20
@@ -107,7 +102,7 @@ def main() -> int:
     options = parser.parse_args()
     if not options.as_users_compile:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}"
-    from tessella.mdp.engine import PIECES
+    from tessella.mdp.engine import PIECES, maps
 
     step = max(1, options.shapes // 10)
     print("| shapes | pieces kept | maps | resident MB | minutes |")

@@ -25,15 +25,15 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="memory maps are coun
 
 def maps() -> int:
     gc.collect()
-    return len(Path("/proc/self/maps").read_text().splitlines())
+    return engine.maps()
 
 
 @pytest.fixture
 def table(monkeypatch):
     """A function that gives the engine a small table of its own."""
 
-    def made(most: int, renewed: int = 10**9) -> engine.Pieces:
-        pieces = engine.Pieces(most, renewed)
+    def made(**limits: int) -> engine.Pieces:
+        pieces = engine.Pieces(**limits)
         monkeypatch.setattr(engine, "PIECES", pieces)
         return pieces
 
@@ -89,6 +89,14 @@ def test_forty_shapes_leave_no_more_maps_than_the_table_holds(table):
         ask(n)
     assert len(pieces) == 4
     assert maps() - before <= 6 * each
+
+
+@linux
+def test_where_maps_run_short_fewer_pieces_are_kept_but_enough_to_work_with(table):
+    pieces = table(maps=1)
+    for n in range(80, 82 + engine.LEAST):
+        ask(n)
+    assert len(pieces) == engine.LEAST
 
 
 @linux

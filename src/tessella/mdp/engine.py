@@ -1,11 +1,11 @@
 """The one compiled engine: JAX in float64, set locally and never for the user's whole process.
 
-A compiled piece belongs to one function, one structure and one set of shapes. It holds some two
-hundred memory maps, and a process may have 65,530. So all pieces live in one table of at most
-``KEPT``: the one unused for longest makes room for a new one. JAX knows it by weak references only,
-so its maps and memory are free at once. What JAX remembers of its own functions (how
-``where`` was traced for this shape and that) has no bound, and only clearing all caches frees it;
-that happens once in ``RENEWED`` pieces, after more than ten minutes of compiling.
+A compiled piece belongs to one function, one structure and one set of shapes. It holds from fifty
+to a thousand memory maps, and a process may have 65,530. So all pieces live in one table: past
+``KEPT`` of them, or past ``MAPS`` maps, the one unused for longest makes room for a new one. JAX
+knows it by weak references only, so its maps and memory are free at once. What JAX remembers of its
+own functions (how ``where`` was traced for this shape and that) has no bound, and only clearing all
+caches frees it; that happens once in ``RENEWED`` pieces, after more than ten minutes of compiling.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import jax
 import numpy as np
 
 KEPT = 64  # compiled pieces at most: a dozen shapes solved and certified
+MAPS = 16_000  # of the whole process; past this the table shrinks ...
+LEAST = 12  # ... but not below so many pieces: others may hold the maps
 RENEWED = 1000  # after so many new pieces JAX's caches are cleared, the user's with them
 
 Params = ParamSpec("Params")
@@ -51,8 +53,8 @@ def on_device(tree):
 class Pieces:
     """Compiled pieces by function, structure and shapes, the last used last."""
 
-    def __init__(self, most: int, renewed: int) -> None:
-        self.most, self.renewed = most, renewed
+    def __init__(self, most: int = KEPT, maps: int = MAPS, renewed: int = RENEWED) -> None:
+        self.most, self.maps, self.renewed = most, maps, renewed
         self.made = 0
         self._kept: OrderedDict[Hashable, Callable] = OrderedDict()
         self._lock = RLock()  # of the re-entrant kind: what is dropped may run finalisers
@@ -77,8 +79,21 @@ class Pieces:
         if self.made % self.renewed == 0:
             self._kept.clear()
             jax.clear_caches()
-        while len(self._kept) >= self.most:
+        while self._full():
             self._kept.popitem(last=False)
+
+    def _full(self) -> bool:
+        kept = len(self._kept)
+        return kept >= self.most or (kept >= LEAST and maps() > self.maps)
+
+
+def maps() -> int:
+    """Memory maps of this process; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/maps", "rb") as file:
+            return file.read().count(b"\n")
+    except OSError:
+        return 0
 
 
 def _form(leaf: Any) -> Hashable:
@@ -95,7 +110,7 @@ def _jitted(function: Callable, static: tuple) -> Callable:
     return jax.jit(piece)
 
 
-PIECES = Pieces(KEPT, RENEWED)
+PIECES = Pieces()
 
 
 def compiled(*static: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
