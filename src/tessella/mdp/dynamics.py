@@ -71,9 +71,9 @@ class Dynamics(ABC):
     @abstractmethod
     def n_actions(self) -> int: ...
 
-    @property
     @abstractmethod
-    def mass(self) -> Mass: ...
+    def row_mass(self) -> Mass:
+        """Bounds on the row sums."""
 
     @property
     @abstractmethod
@@ -122,6 +122,10 @@ class Dynamics(ABC):
         self, states: NDArray[np.int64], actions: NDArray[np.int64], rng: np.random.Generator
     ) -> Steps:
         """Sample one period from each (state, action)."""
+
+    @cached_property
+    def mass(self) -> Mass:
+        return self.row_mass()
 
     @cached_property
     def lowered(self) -> Lowered:

@@ -104,8 +104,8 @@ def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, An
     for name, (values, _) in sorted(variables.items()):
         kind = {"i": "<i8", "f": "<f8"}.get(values.dtype.kind)
         found.update(f"{name} {values.dtype.kind} {list(values.shape)}\n".encode())
-        plain = json.dumps(values.tolist()).encode() if kind is None else values.astype(kind)
-        found.update(np.ascontiguousarray(plain).tobytes() if kind else plain)
+        text = json.dumps(values.tolist()).encode() if kind is None else b""
+        found.update(text if kind is None else values.astype(kind).tobytes())
     return found.hexdigest()
 
 

@@ -9,7 +9,7 @@ pass with ``pay=False`` is the forward (occupancy) pass.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -184,7 +184,7 @@ class TabularProgram:
         return q_S.reshape(self.shape)
 
 
-def over_actions(program, step, start):
+def over_actions(program, step, start) -> Any:
     """Fold ``step(action, carry)`` over all actions: unrolled when they are few."""
     if program.n_actions <= UNROLLED_ACTIONS:
         carry = start

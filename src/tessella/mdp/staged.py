@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +59,7 @@ class Staged(Dynamics):
     def n_actions(self) -> int:
         return len(self.scope.actions)
 
-    @cached_property
-    def mass(self) -> Mass:
+    def row_mass(self) -> Mass:
         return reduce(Mass.then, (stage.operation.mass for stage in self.stages))
 
     @property

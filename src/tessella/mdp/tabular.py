@@ -10,7 +10,6 @@ A row may sum to less than 1 where the process can end: what is missing goes now
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -96,7 +95,7 @@ class Tabular(Dynamics):
     row_of: NDArray[np.int32]  # (S, A); 0 where the action is infeasible
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
     outcomes: Outcomes | None = None
-    built: Built = EXACT
+    rounding: Built = EXACT
 
     @staticmethod
     def build(
@@ -120,13 +119,16 @@ class Tabular(Dynamics):
     def n_actions(self) -> int:
         return len(self.scope.actions)
 
-    @cached_property
-    def mass(self) -> Mass:
+    def row_mass(self) -> Mass:
         return mass_of_rows(self.rows)
 
     @property
+    def built(self) -> Built:
+        return self.rounding
+
+    @property
     def written(self) -> Built:
-        return self.built
+        return self.rounding
 
     @property
     def longest_row(self) -> int:
