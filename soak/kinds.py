@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from support import judging
+from support.alterations import FORGERIES
 from support.awkward import Case, numbered
 from support.draws import Draws
 from support.exact import World, read_stages
+from support.forgeries import LIES, forge, shifted
 from support.stories import NUMBERS, story
+from support.truth import case, contradictions
 
 import tessella as ts
-from soak.checker import checker
 from soak.studies import killed_study
+from tessella.certify import check
 
 
 @dataclass(frozen=True)
@@ -32,25 +40,116 @@ class Kind:
 
 def staged(seed: int) -> list[str]:
     """Random stages, against dense arrays and fractions; at times by another method."""
-    case = story(seed)
-    found = judging.against_dense(case)
+    told = story(seed)
+    found = judging.against_dense(told)
     methods = [None, ts.PolicyIteration(), ts.ModifiedPolicyIteration(), ts.ValueIteration()]
     method = methods[seed // NUMBERS % len(methods)]
-    if method is not None and case.mdp.discount <= 0.99:
-        found += [f"{type(method).__name__}: {f}" for f in judging.against_dense(case, method)]
+    if method is not None and told.mdp.discount <= 0.99:
+        found += [f"{type(method).__name__}: {f}" for f in judging.against_dense(told, method)]
     return found
 
 
 def building(seed: int) -> list[str]:
     """Every way of building: optimum and policy value in rational arithmetic."""
-    case = numbered(seed)
-    return [f"{case}: {fault}" for fault in judging.optimum(case) + judging.worth(case)]
+    made = numbered(seed)
+    return [f"{made}: {fault}" for fault in judging.optimum(made) + judging.worth(made)]
 
 
 def certificates(seed: int) -> list[str]:
     """Every way of building: the enclosures of a certificate in rational arithmetic."""
-    case = numbered(seed)
-    return [f"{case}: {fault}" for fault in judging.certificate(case)]
+    made = numbered(seed)
+    return [f"{made}: {fault}" for fault in judging.certificate(made)]
+
+
+def checker(seed: int) -> list[str]:
+    """Honest certificates hold, of any model; false ones of a plain model do not."""
+    rng = np.random.default_rng(seed)
+    made = numbered(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(Path(folder))
+        found = files.honest(ts.solve(made.mdp), judging.some_policy(made, rng))
+        solution = ts.solve(plain_model(rng))
+        worst = np.where(np.isfinite(solution.q), solution.q, np.inf).argmin(axis=-1)
+        found += files.honest(solution, np.where(rng.random(len(worst)) < 0.7, worst, 0))
+        return found + [
+            fault for forge in FORGERIES for fault in files.forged(forge, solution, rng)
+        ]
+
+
+def lies(seed: int) -> list[str]:
+    """Consistent certificates with one lie: what holds of them is true in rational arithmetic."""
+    rng = np.random.default_rng(seed)
+    solution, policy, start, truth = case(seed)
+    off = float(rng.choice([0.0, 1e-12, 1e-9, 1e-3, 0.5])) * np.abs(solution.value).max()
+    wrong = shifted(solution, off * rng.uniform(-1, 1, solution.value.shape))
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(Path(folder))
+        found += files.honest(wrong, policy, start)
+        for lie in LIES:
+            factor = 1 - 10.0 ** rng.uniform(-14, 0)
+            forged = forge(wrong, policy, start, lie, factor)
+            if forged is None:
+                continue
+            forged.save(files.folder / "certificate.json")
+            contradicted = contradictions(forged, truth)
+            if files.checked()[0] == 0 and contradicted:
+                found.append(f"{lie} by {factor!r} holds and is false: {contradicted}")
+    return found
+
+
+@dataclass(frozen=True)
+class Files:
+    """A certificate and its model in a folder, handed to the checker."""
+
+    folder: Path
+
+    def honest(self, solution: ts.Solution, policy: np.ndarray, start=None) -> list[str]:
+        solution.mdp.save(self.folder / "model.nc")
+        table = policy.reshape(solution.mdp.grid.shape)
+        ts.certify(solution, table, start).save(self.folder / "certificate.json")
+        status, said = self.checked()
+        return [] if status == 0 else [f"an honest certificate is refused: {said}"]
+
+    def forged(self, forge, solution: ts.Solution, rng: np.random.Generator) -> list[str]:
+        file = self.folder / "certificate.json"
+        honest, found = file.read_text(), []
+        for _ in range(10):
+            content = forge(json.loads(honest), solution, rng)
+            file.write_text(json.dumps(content))
+            if self.checked()[0] != 1:
+                found.append(f"{forge.__name__} passes: {changed(json.loads(honest), content)}")
+        file.write_text(honest)
+        return found
+
+    def checked(self) -> tuple[int, str]:
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            status = check.main([str(self.folder / n) for n in ("certificate.json", "model.nc")])
+        return status, said.getvalue().strip()
+
+
+def changed(old, new, path: str = "") -> str:
+    """Where two documents first differ."""
+    if isinstance(old, dict | list) and type(old) is type(new) and len(old) == len(new):
+        for name in old if isinstance(old, dict) else range(len(old)):
+            if name in new or isinstance(new, list):
+                found = changed(old[name], new[name], f"{path}.{name}".lstrip("."))
+                if found:
+                    return found
+    return "" if old == new else f"{path}: {old!r} became {new!r}"
+
+
+def plain_model(rng: np.random.Generator) -> ts.MDP:
+    """Without ties, with a few infeasible actions."""
+    n, n_actions = 6, 3
+    feasible = rng.random((n, n_actions)) < 0.8
+    feasible[:, 0], feasible[0] = True, True
+    return ts.MDP.from_arrays(
+        rng.dirichlet(np.ones(n), (n_actions, n)),
+        rng.normal(size=(n, n_actions)),
+        float(rng.choice([0.5, 0.9, 0.99])),
+        feasible=feasible,
+    )
 
 
 def shapes(seed: int) -> list[str]:
@@ -86,6 +185,7 @@ KINDS = {
     "building": Kind(building, 1000),
     "certificates": Kind(certificates, 1000),
     "checker": Kind(checker, 1000),
+    "lies": Kind(lies, 1000),
     "studies": Kind(killed_study, 20),
     "shapes": Kind(shapes, 300),
 }

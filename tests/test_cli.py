@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 
@@ -49,6 +52,8 @@ def test_certify_prints_the_summary_of_the_certificate(tmp_path):
         (("paper", "--methods", "lineal"), "no method is called 'lineal'; there are linear"),
         (("paper", "--sizes", "100,x"), "'100,x' is not a list of int with commas"),
         (("paper", "--seeds", "0"), "at least one seed"),
+        (("paper", "--seeds", "99999999999999999999"), "a study has at most 1,000,000 runs"),
+        (("paper", "--sizes", "99999999999999999999"), "sample sizes end at 1,000,000,000"),
         (("paper", "--workers", "0"), "not in the range"),
     ],
 )
@@ -68,6 +73,20 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
     assert result.exit_code == 1
     assert f"no scheduler answers at {address}" in result.output
     assert "to go on: tessella" in result.output
+
+
+@pytest.mark.parametrize("address", ["nonsense", "foo://host:1", "tls://host:1"])
+def test_a_scheduler_that_cannot_be_is_named_and_nothing_is_left_of_it(address, tmp_path):
+    """What is left of a client at the end of a process waits two minutes for its loop."""
+    code = "from tessella.cli import main; main()"
+    words = ("paper", "--methods", "exact_table", "--environments", "INV-Mix")
+    rest = ("--scheduler", address, "--out", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words, *rest], capture_output=True, text=True, timeout=110
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: no scheduler answers at {address}: ")
+    assert "Traceback" not in done.stderr
 
 
 def test_help_lists_the_commands():

@@ -171,6 +171,11 @@ def test_an_infeasible_action_is_refused_and_named():
             as_policy(mdp, source)
 
 
+def more(lines, name):
+    """The same with one more column, of zeros."""
+    return [f"{lines[0]},{name}", *(f"{line},0" for line in lines[1:])]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -180,6 +185,28 @@ def test_an_infeasible_action_is_refused_and_named():
         (lambda lines: [lines[0], "0.5,0.0,8", *lines[2:]], "line 2 has stock=0.5"),
         (lambda lines: [lines[0], "0.0,0.0,9", *lines[2:]], "stock=0, regime=0 gets 9"),
         (lambda lines: [lines[0], "0.0,0.0,much", *lines[2:]], "line 2 has order='much'"),
+        (lambda lines: [lines[0], "", "0.0,0.0,much", *lines[2:]], "line 3 has order='much'"),
+        (lambda lines: ["stock,regime,what", *lines[1:]], "must have a column 'order'"),
+        (
+            lambda lines: more(lines, "order"),
+            "must have each column once; it has 'order' 2 times",
+        ),
+        (
+            lambda lines: more(lines, " stock"),
+            "must have each column once; it has 'stock' 2 times",
+        ),
+        (
+            lambda lines: more(lines, "action"),
+            "must have one column for the action; it has 'order' and 'action'",
+        ),
+        (
+            lambda lines: [*lines[:3], lines[3] + ",4", *lines[4:-1], lines[-1] + ","],
+            r"must have 3 cells in each row, as its header has; line 4 has 4 \(2 of 825 rows\)",
+        ),
+        (
+            lambda lines: [lines[0] + ",note", *(line + "," for line in lines[1:-1]), lines[-1]],
+            r"must have 4 cells .*; line 826 has 3 \(1 of 825 rows\)",
+        ),
     ],
 )
 def test_a_faulty_table_is_refused_with_its_place(mdp, table, tmp_path, change, reason):
@@ -188,3 +215,10 @@ def test_a_faulty_table_is_refused_with_its_place(mdp, table, tmp_path, change, 
     path.write_text("\n".join(change(lines)) + "\n")
     with pytest.raises(ts.ModelError, match=reason):
         as_policy(mdp, path)
+
+
+def test_columns_that_are_none_of_the_models_are_passed_over(mdp, table, tmp_path):
+    path = write(tmp_path / "policy.csv", mdp, table)
+    head, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([f"{head},note,,", *(f"{line},x,," for line in rest)]))
+    np.testing.assert_array_equal(as_policy(mdp, path).table, table)

@@ -50,6 +50,21 @@ def test_units_do_not_matter_to_scaled_features(scale, shift):
         assert np.allclose(Features(scaling, degree=2).fit(other)(other), plain, atol=1e-8)
 
 
+@pytest.mark.parametrize("scaling", ["standard", "range"])
+@pytest.mark.parametrize("power", [-1000, -300, 300, 1000])
+def test_units_do_not_matter_however_small_or_large(scaling, power):
+    plain = Features(scaling, degree=2).fit(POINTS)(POINTS)
+    other = np.ldexp(POINTS, power)
+    assert (Features(scaling, degree=2).fit(other)(other) == plain).all()
+
+
+def test_the_numbers_are_those_of_the_definition_to_the_last_bit():
+    z = Features("standard").fit(POINTS)(POINTS)
+    assert (z == (POINTS - POINTS.mean(axis=0)) / POINTS.std(axis=0)).all()
+    z = Features("range").fit(POINTS)(POINTS)
+    assert (z == (POINTS - POINTS.min(axis=0)) / np.ptp(POINTS, axis=0)).all()
+
+
 def test_unknown_scalings_and_degrees_are_refused():
     with pytest.raises(ModelError, match="standard, range or none; got 'log'"):
         Features("log").fit(POINTS)  # type: ignore[arg-type]

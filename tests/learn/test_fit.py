@@ -6,10 +6,14 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import SkipTestWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR, LinearSVC
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 import tessella as ts
@@ -161,6 +165,82 @@ def test_any_scikit_learn_classifier_can_be_fitted(stock, whole):
     assert tree.name == "DecisionTreeClassifier"
     lines = fit(LinearSVC(C=10.0, max_iter=10_000), whole(stock))
     assert (lines.table != stock.policy.table).mean() < 0.2
+
+
+FOREIGN = {
+    "alone": (ExtraTreeClassifier(), ExtraTreeClassifier),
+    "step of a pipeline": (
+        make_pipeline(StandardScaler(), ExtraTreeClassifier()),
+        lambda random_state: make_pipeline(
+            StandardScaler(), ExtraTreeClassifier(random_state=random_state)
+        ),
+    ),
+    "inside a step": (
+        make_pipeline(BaggingClassifier(ExtraTreeClassifier(), n_estimators=2)),
+        lambda random_state: make_pipeline(
+            BaggingClassifier(
+                ExtraTreeClassifier(random_state=random_state), 2, random_state=random_state
+            )
+        ),
+    ),
+    "our own in a pipeline": (
+        make_pipeline(StandardScaler(), NeuralBoundary(**QUICK)),
+        lambda random_state: make_pipeline(
+            StandardScaler(), NeuralBoundary(**QUICK, random_state=random_state)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_seeds_reach_every_step_of_a_scikit_learn_classifier(stock, case):
+    learner, seeded = FOREIGN[case]
+    sample = draw(stock, 100, rng=0)
+    one, two, again = fit_batch(learner, [sample] * 3, seeds=[1, 2, 1])
+    assert (one.table == again.table).all()
+    assert (one.table != two.table).any()
+    assert (one.table == fit(seeded(random_state=1), sample).table).all()
+
+
+def test_without_seeds_the_steps_of_a_pipeline_keep_their_own(stock):
+    sample = draw(stock, 100, rng=0)
+    learner = make_pipeline(StandardScaler(), ExtraTreeClassifier(random_state=5))
+    first, second = fit_batch(learner, [sample, sample])
+    (told,) = fit_batch(learner, [sample], seeds=[5])
+    assert (first.table == second.table).all()
+    assert (first.table == told.table).all()
+
+
+@pytest.mark.parametrize("seed", [2**63 - 1, np.random.SeedSequence(3), [1, 2]])
+def test_seeds_too_long_for_scikit_learn_decide_all_the_same(stock, seed):
+    sample = draw(stock, 100, rng=0)
+    one, again, other = fit_batch(ExtraTreeClassifier(), [sample] * 3, seeds=[seed, seed, 0])
+    assert (one.table == again.table).all()
+    assert (one.table != other.table).any()
+
+
+@pytest.mark.parametrize(
+    ("learner", "got"),
+    [
+        (SVR(), "got SVR"),
+        (make_pipeline(StandardScaler(), SVR()), "got Pipeline"),
+        (KMeans(2), "got KMeans"),
+        (StandardScaler(), "got StandardScaler"),
+        (DecisionTreeClassifier, "got the class DecisionTreeClassifier, not one of its objects"),
+        (LinearBoundary, "got the class LinearBoundary, not one of its objects"),
+        ("linear", "got str"),
+        (None, "got NoneType"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_classifier_is_refused(stock, learner, got):
+    with pytest.raises(ts.ModelError, match=f"or a scikit-learn classifier; {got}"):
+        fit(learner, draw(stock, 20))
+
+
+def test_what_is_no_seed_is_refused(stock):
+    with pytest.raises(ts.ModelError, match=r"a seed must be what np.random takes; got 'a'"):
+        fit_batch(ExtraTreeClassifier(), [draw(stock, 20)], seeds=["a"])
 
 
 def test_every_sample_needs_its_seed(stock):

@@ -61,6 +61,33 @@ def test_tiny_distances_do_not_overflow():
     assert learner.predict_proba([[1e-310]])[0, 0] > 0.999
 
 
+# Coordinates taken as they are must stay below 2^500, the features' own limit.
+UNITS = {
+    "none": (-1000, -700, 400),
+    "range": (-1000, -700, 400, 1000),
+    "standard": (-1000, -700, 400, 1000),
+}
+
+
+@pytest.mark.parametrize(("scaling", "unit"), [(s, u) for s, of in UNITS.items() for u in of])
+def test_votes_know_no_unit(scaling, unit):
+    rng = np.random.default_rng(0)
+    X, queries, y = rng.uniform(-1, 1, (40, 2)), rng.uniform(-2, 2, (30, 2)), rng.integers(0, 3, 40)
+    learner = LocalBoundary(k=3, features=Features(scaling))
+    plain = learner.fit(X, y).predict_proba(queries)
+    far = np.ldexp(1.0, unit)
+    assert (learner.fit(X * far, y).predict_proba(queries * far) == plain).all()
+
+
+@pytest.mark.parametrize("scaling", ["none", "range", "standard"])
+@pytest.mark.parametrize("unit", [1e-310, 1e-300, 1e-170, 1e170, 1e308])
+def test_a_point_however_far_from_the_sample_gets_a_vote(scaling, unit):
+    X = np.array([[0.0, 0.0], [1.0, 0.5], [0.5, -1.0]]) * unit
+    learner = LocalBoundary(k=2, features=Features(scaling)).fit(X, [0, 1, 2])
+    votes = learner.predict_proba([[1.0, -1.0], [-1e308, 1e308], [0.0, 1e-320]])
+    assert np.allclose(votes.sum(axis=1), 1)
+
+
 def test_unless_given_k_grows_with_the_root_of_n(stock):
     ks = [fit(LocalBoundary(), draw(stock, n)).rule.model.k for n in (2, 100, 1_600, 6_400)]
     assert ks == [1, 2, 10, 20]

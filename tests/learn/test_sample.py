@@ -104,10 +104,17 @@ def test_a_sample_has_at_least_one_observation(stock, n):
         draw(stock, n)
 
 
-@pytest.mark.parametrize("noise", [-0.1, np.nan, [0.1, 0.2, 0.3]])
+@pytest.mark.parametrize(
+    "noise", [-0.1, np.nan, [0.1, 0.2, 0.3], "a", "0.5", ["a", "b"], [[1], [1, 2]], object(), 1j]
+)
 def test_noise_is_a_spread(stock, noise):
-    with pytest.raises(ts.ModelError, match="noise must be"):
+    with pytest.raises(ts.ModelError, match=r"noise must be one number, .* not negative; got"):
         draw(stock, 5, noise=noise)
+
+
+def test_weights_are_numbers(stock):
+    with pytest.raises(ts.ModelError, match="occupancy weights must be numbers; got 'a'"):
+        draw(stock, 5, scheme=ByOccupancy("a"))
 
 
 GOOD = {
@@ -125,6 +132,8 @@ GOOD = {
             {"points": [[0.0, 1.0], [2.0, np.nan]]},
             r"points must be finite; row 1 .*\(1 of 2 rows\)",
         ),
+        ({"points": [["a", "b"], ["c", "d"]]}, "points must be numbers; got"),
+        ({"margins": ["a", "b"]}, "margins must be numbers; got"),
         ({"points": [[0.0], [2.0]]}, r"points must have shape \(n, 2\)"),
         ({"labels": [0, 5]}, r"labels must be action indices 0\.\.4; row 1 is 5 \(1 of 2 rows\)"),
         ({"labels": [-1, 0]}, "labels must be action indices"),

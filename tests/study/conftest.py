@@ -34,10 +34,11 @@ class Shell:
         """Start ``main`` with these words, after the code ``first``."""
         code = f"{first}; import sys; from {main} import main; sys.exit(main())".lstrip("; ")
         cache = {"JAX_COMPILATION_CACHE_DIR": str(self.compiled)}
+        ours = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         process = subprocess.Popen(
             [sys.executable, "-c", code, *words],
-            env={**os.environ, **cache, "PYTHONPATH": str(HERE)},
+            env={**os.environ, **cache, "PYTHONPATH": os.pathsep.join([str(HERE), *ours])},
             text=True,
             **{**pipes, **options},
         )

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tessella.study import outputs
+from tessella.study.folder import StudyError
+from tessella.study.outputs import read_parquet
 from tessella.study.plan import Study, batches
 from tessella.study.progress import Lines
 from tessella.study.reproduce import reproduce
+from tessella.study.results import Results
 from tessella.study.run import run_batch
 from tessella.study.store import Store
 
@@ -71,3 +76,58 @@ def test_figures_that_a_study_has_not_are_removed(folder):
         "figure-2.png",
         "figure-2.svg",
     ]
+
+
+def written(folder) -> list[dict]:
+    with Store.reader(folder) as store:
+        records = tuple(store.records())
+    (folder / "records.parquet").write_bytes(outputs.parquet(Results(TWO, records)))
+    return pq.read_table(folder / "records.parquet").to_pylist()
+
+
+def rewrite(folder, rows: list[dict]) -> None:
+    pq.write_table(pa.Table.from_pylist(rows), folder / "records.parquet")
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("mean_loss", 0.5), ("spec", "{}"), ("actions", b"\0" * 651), ("n", 1)]
+)
+def test_an_altered_record_of_the_parquet_file_is_named_and_refused(folder, column, value):
+    first, second = written(folder)
+    assert len(read_parquet(folder / "records.parquet")) == 2
+    rewrite(folder, [first, {**second, column: value}])
+    message = rf"records.parquet cannot be read .* the record {second['key'][:12]} .* was altered"
+    with pytest.raises(StudyError, match=message):
+        read_parquet(folder / "records.parquet")
+
+
+def test_a_parquet_file_from_before_checksums_is_read_as_bytes(folder):
+    rows = written(folder)
+    expected = [record.row() for record in read_parquet(folder / "records.parquet")]
+    newer = {"checksum", "dtype"}
+    rewrite(folder, [{k: v for k, v in row.items() if k not in newer} for row in rows])
+    assert [record.row() for record in read_parquet(folder / "records.parquet")] == expected
+
+
+@pytest.mark.parametrize("lacking", ["seconds", "dtype"])
+def test_a_parquet_file_that_lacks_a_column_is_refused(folder, lacking):
+    rewrite(folder, [{k: v for k, v in row.items() if k != lacking} for row in written(folder)])
+    with pytest.raises(StudyError, match=f"has no {lacking}"):
+        read_parquet(folder / "records.parquet")
+
+
+def test_what_is_no_parquet_file_is_refused(tmp_path):
+    (tmp_path / "records.parquet").write_text("something else")
+    for name in ("records.parquet", "nowhere.parquet"):
+        with pytest.raises(StudyError, match=f"{name} cannot be read as a study's records"):
+            read_parquet(tmp_path / name)
+
+
+def test_an_altered_record_stops_a_study_before_its_work(folder):
+    with Store.writer(folder) as store:
+        store._db.execute("UPDATE record SET mean_loss = 1 WHERE environment = 'QUE-Lin'")
+    more = Study(("QUE-Lin",), ("exact_table", "value_iteration_2"))
+    with pytest.raises(StudyError, match=r"the record .* \(QUE-Lin, exact_table, n=0, seed=0\)"):
+        reproduce(more, folder, Lines(io.StringIO()))
+    with Store.reader(folder) as store:
+        assert store.sessions() == []

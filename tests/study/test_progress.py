@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from tessella.study.bars import bars
 from tessella.study.progress import Lines, Stage, clock, line, progress
 
 
@@ -64,3 +65,11 @@ def test_the_first_arrival_starts_the_clock_of_a_stage_and_is_not_part_of_its_pa
     stage.add(10, 10.0, now=105.0)
     assert stage.rate(105.0) == pytest.approx(2.0)
     assert stage.left(105.0) == pytest.approx(5.0)
+
+
+def test_a_title_is_shown_as_it_is_whatever_it_looks_like():
+    stream = io.StringIO()
+    with bars(stream) as shown:
+        shown.stage("Odd [/b] [red]one", 1, 1.0)
+        shown.advance("Odd [/b] [red]one", 1, 1.0)
+    assert "Odd [/b] [red]one" in stream.getvalue()

@@ -13,9 +13,12 @@ from tessella.problems.benchmarks import benchmark
 from tessella.solve import solve
 from tessella.study.methods import known
 from tessella.study.methods.method import problem_of
+from tessella.study.outputs import parquet, read_parquet
 from tessella.study.plan import Study, batches
 from tessella.study.record import Told
+from tessella.study.results import Results
 from tessella.study.run import run, run_batch
+from tessella.study.store import Store
 
 
 def numbers(record) -> dict:
@@ -107,3 +110,24 @@ def test_settings_decide_a_run():
     (expected,) = Study(("QUE-Lin",), ("value_iteration_4",)).specs
     assert run(four).policy_error == run(expected).policy_error < run(spec).policy_error
     assert run(four).told == run(expected).told
+
+
+def test_a_policy_of_many_actions_is_stored_as_it_was_judged(tmp_path):
+    """Indices above 255 need more than a byte; here all orders worth giving are among them."""
+    (plain,) = Study(("INV-Lin",), ("exact_table",)).specs
+    model = {**plain.model, "max_stock": 12, "max_regime": 2, "orders": list(range(299, -1, -1))}
+    spec = replace(plain, environment="INV-Many", model=model)
+    record = run(spec)
+    assert (record.mean_loss, record.actions.min() > 255) == (0, True)
+    with Store.writer(tmp_path) as store:
+        store.add([record], {})
+        (stored,) = store.records()
+    path = tmp_path / "records.parquet"
+    path.write_bytes(parquet(Results(Study(("INV-Lin",), ("exact_table",)), (record,))))
+    (written,) = read_parquet(path)
+    solution = problem_of(spec).solution
+    for back in (stored, written):
+        np.testing.assert_array_equal(back.actions, solution.policy.table.ravel())
+        loss = certify(solution, back.actions.reshape(solution.value.shape)).mean_loss
+        assert float(loss) == pytest.approx(0, abs=1e-9)
+        assert back.row() == record.row()

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 import sqlite3
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tessella.errors import ModelError
 from tessella.study.folder import StudyError
-from tessella.study.record import Record, Told
+from tessella.study.record import COLUMNS, Record, Told, seal, unseal
 from tessella.study.spec import Spec
 from tessella.study.store import Store
 
@@ -154,3 +164,212 @@ def test_contexts_count_the_records_that_are_asked_for(tmp_path):
         store.add([done(2)], {**HERE, "python": "4"})
         assert [c["records"] for c in store.contexts()] == [2, 1]
         assert store.contexts({spec(2).key}) == [{**HERE, "python": "4", "records": 1}]
+
+
+@pytest.mark.parametrize(
+    ("highest", "dtype", "width"),
+    [
+        (0, "uint8", 1),
+        (255, "uint8", 1),
+        (256, "uint16", 2),
+        (65_535, "uint16", 2),
+        (65_536, "uint32", 4),
+    ],
+)
+def test_actions_take_the_narrowest_type_that_holds_them(tmp_path, highest, dtype, width):
+    actions = np.array([0, highest, highest // 2])
+    record = replace(done(), actions=actions)
+    assert (record.row()["dtype"], len(record.row()["actions"])) == (dtype, 3 * width)
+    with Store.writer(tmp_path) as store:
+        store.add([record], HERE)
+        (back,) = store.records()
+    np.testing.assert_array_equal(back.actions, actions)
+    assert back.row() == record.row()
+
+
+@pytest.mark.parametrize("actions", [np.array([0, -1]), np.array([0.5, 1.0])])
+def test_a_record_holds_indices_only(actions):
+    with pytest.raises(ModelError, match="actions must be indices"):
+        replace(done(), actions=actions)
+
+
+def test_minus_zero_and_whole_numbers_come_back_as_the_figures_they_were(tmp_path):
+    record = replace(
+        done(), policy_error=0, mean_loss=-0.0, worst_loss=np.float64(3), size=np.int8(7)
+    )
+    with Store.writer(tmp_path) as store:
+        store.add([record], HERE)
+        (back,) = store.records()
+    assert back.row() == record.row()
+
+
+def alter(folder: Path, column: str, value: Any) -> None:
+    """Change one thing in a stored record, as an accident might."""
+    with closing(sqlite3.connect(folder / "study.sqlite")) as connection, connection:
+        connection.execute(f"UPDATE record SET {column} = ?", (value,))
+
+
+ALTERED = {
+    "environment": "INV-Lin",
+    "family": "queue",
+    "method": "local",
+    "n": 200,
+    "seed": 7,
+    "policy_error": 0.0,
+    "value_gap": None,
+    "mean_loss": 2.5000000000000004,
+    "worst_loss": "much",
+    "size": 16,
+    "labels": 101,
+    "margins": 1,
+    "backups": 0,
+    "simulator_calls": 1,
+    "seconds": 0.02,
+    "dtype": "uint16",
+    "actions": zlib.compress(b"\0\4\2"),
+    "reason": "it failed",
+    "spec": spec(1).json,
+    "checksum": "0" * 64,
+}
+
+
+def test_every_column_of_a_record_is_under_its_checksum():
+    assert {*ALTERED, "key"} == {*COLUMNS, "checksum"}
+
+
+@pytest.mark.parametrize("column", ALTERED)
+def test_an_altered_record_is_named_and_refused(tmp_path, column):
+    with Store.writer(tmp_path) as store:
+        store.add([done()], HERE)
+    alter(tmp_path, column, ALTERED[column])
+    message = rf"study.sqlite: the record {spec().key[:12]} \(.*\) was altered .* run again"
+    for opened in (Store.reader, Store.writer):
+        with opened(tmp_path) as store, pytest.raises(StudyError, match=message):
+            store.records()
+
+
+def test_a_record_under_the_key_of_another_is_refused(tmp_path):
+    with Store.writer(tmp_path) as store:
+        store.add([done()], HERE)
+    alter(tmp_path, "key", spec(1).key)
+    with Store.reader(tmp_path) as store, pytest.raises(StudyError, match="was altered"):
+        store.records([spec(1).key])
+
+
+@pytest.mark.parametrize("policy", [b"", b"not compressed", zlib.compress(b"\0\4\1")[:-3], "text"])
+def test_a_policy_that_cannot_be_decoded_is_named_and_refused(tmp_path, policy):
+    with Store.writer(tmp_path) as store:
+        store.add([done()], HERE)
+    alter(tmp_path, "actions", policy)
+    message = r"the policy of the record .* \(INV-Mix, linear, n=100, seed=0\) cannot be read"
+    with Store.reader(tmp_path) as store, pytest.raises(StudyError, match=message):
+        store.records()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", '{"environment": "x"}', "{}", "null", "\ud800"])
+def test_a_spec_that_makes_no_sense_is_refused_even_under_its_own_checksum(text):
+    key = hashlib.sha256(text.encode(errors="replace")).hexdigest()
+    with pytest.raises(StudyError, match=f"the record {key[:12]} .* cannot be read"):
+        unseal(seal({**done().row(), "spec": text, "key": key}))
+
+
+@pytest.mark.parametrize("table", ["record", "context", "session"])
+def test_a_store_that_lacks_a_column_is_refused(tmp_path, table):
+    with Store.writer(tmp_path) as store:
+        store.add([done()], HERE)
+    column = {"record": "mean_loss", "context": "content", "session": "asked"}[table]
+    with closing(sqlite3.connect(tmp_path / "study.sqlite")) as connection, connection:
+        connection.execute(f"ALTER TABLE {table} RENAME COLUMN {column} TO other")
+    message = f"study.sqlite is no whole store: its table {table} has no {column}"
+    for opened in (Store.reader, Store.writer):
+        with pytest.raises(StudyError, match=message), opened(tmp_path):
+            pass
+
+
+def test_a_context_that_makes_no_sense_is_refused(tmp_path):
+    with Store.writer(tmp_path) as store:
+        store.add([done()], HERE)
+    with closing(sqlite3.connect(tmp_path / "study.sqlite")) as connection, connection:
+        connection.execute("UPDATE context SET content = '{'")
+    with Store.reader(tmp_path) as store, pytest.raises(StudyError, match="cannot be read"):
+        store.contexts()
+
+
+def test_text_that_is_none_is_refused_by_reader_and_writer(tmp_path):
+    with Store.writer(tmp_path) as store:
+        store.add([done()], HERE)
+    with closing(sqlite3.connect(tmp_path / "study.sqlite")) as connection, connection:
+        connection.execute("UPDATE record SET method = CAST(x'ff' AS TEXT)")
+    for opened in (Store.reader, Store.writer):
+        with opened(tmp_path) as store, pytest.raises(StudyError, match="cannot be read as"):
+            store.records()
+
+
+@contextmanager
+def nothing_can_be_written(folder: Path) -> Iterator[None]:
+    """In ``folder`` nothing can be created or changed, by this process either."""
+    for path in (*folder.iterdir(), folder):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    root = os.geteuid() == 0
+    if root:  # to whom permissions mean nothing
+        os.seteuid(65534)
+    try:
+        with pytest.raises(PermissionError):
+            (folder / "probe").touch()
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that every user may look into; those of pytest are the owner's alone."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_a_store_can_be_read_where_nothing_can_be_written(shared):
+    with Store.writer(shared) as store:
+        store.add([done()], HERE)
+    (shared / "study.lock").unlink()
+    before = {path.name: path.read_bytes() for path in shared.iterdir()}
+    assert set(before) == {"study.sqlite"}
+    with nothing_can_be_written(shared), Store.reader(shared) as store:
+        (record,) = store.records()
+        assert store.contexts() == [{**HERE, "records": 1}]
+    assert record.row() == done().row()
+    assert {path.name: path.read_bytes() for path in shared.iterdir()} == before
+
+
+def test_a_store_with_an_unread_log_is_read_with_it_or_not_at_all(shared, tmp_path):
+    """Without its log a store is older than it looks."""
+    with Store.writer(tmp_path) as store:
+        store.add([done()], HERE)
+        for name in ("study.sqlite", "study.sqlite-wal"):
+            shutil.copy(tmp_path / name, shared)
+    assert (shared / "study.sqlite-wal").stat().st_size
+    with (
+        nothing_can_be_written(shared),
+        pytest.raises(StudyError, match="cannot be read as a study's store"),
+        Store.reader(shared) as store,
+    ):
+        store.records()
+    with Store.reader(shared) as store:
+        assert len(store.records()) == 1
+
+
+def test_reading_changes_no_store(tmp_path):
+    with Store.writer(tmp_path) as store:
+        store.add([done()], HERE)
+    before = (tmp_path / "study.sqlite").read_bytes()
+    with Store.reader(tmp_path) as store, pytest.raises(StudyError, match="readonly"):
+        store.add([done(1)], HERE)
+    assert (tmp_path / "study.sqlite").read_bytes() == before
+
+
+def test_a_spec_under_the_key_of_another_is_refused_even_under_its_own_checksum():
+    with pytest.raises(StudyError, match="cannot be read: its key is that of another spec"):
+        unseal(seal({**done().row(), "key": spec(1).key}))

@@ -41,40 +41,41 @@ class Truth:
         return shares
 
 
-@st.composite
-def models(draw):
+def model(rng: np.random.Generator):
     """(transition, reward, discount, feasible), all rows different: few shapes to compile."""
-    n, n_actions = draw(st.sampled_from([(3, 2), (4, 3)]))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, n_actions = [(3, 2), (4, 3)][rng.integers(2)]
     weights = rng.random((n_actions, n, n)) * (rng.random((n_actions, n, n)) < 0.6)
     weights[..., 0] += 0.01 * rng.random((n_actions, n))
     transition = weights / weights.sum(axis=-1, keepdims=True)
-    reward = rng.normal(size=(n, n_actions)) * 10.0 ** draw(st.integers(-12, 12))
-    if draw(st.booleans()):
+    reward = rng.normal(size=(n, n_actions)) * 10.0 ** rng.integers(-12, 13)
+    if rng.random() < 0.5:
         reward = np.round(rng.normal(size=(n, n_actions)))  # ties
     feasible = np.ones((n, n_actions), bool)
     if n_actions > 2:
         feasible = rng.random((n, n_actions)) < 0.7
         feasible[np.arange(n), rng.integers(n_actions, size=n)] = True
         feasible[0] = rng.permutation([True, True, False])
-    return transition, reward, draw(st.sampled_from([0.0, 0.3, 0.9, 0.95, 0.999])), feasible
+    return transition, reward, float(rng.choice([0.0, 0.3, 0.9, 0.95, 0.999])), feasible
 
 
-@st.composite
-def cases(draw):
-    """A model, a feasible policy (often nearly optimal) and a start distribution."""
-    transition, reward, discount, feasible = draw(models())
+def case(seed: int):
+    """A solved model, a feasible policy (often nearly optimal), a start distribution, the truth."""
+    rng = np.random.default_rng(seed)
+    transition, reward, discount, feasible = model(rng)
     mdp = ts.MDP.from_arrays(transition, reward, discount, feasible=feasible)
     solution = ts.solve(mdp)
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     other = np.array([rng.choice(np.flatnonzero(row)) for row in feasible])
-    changed = rng.random(len(other)) < draw(st.sampled_from([0.0, 0.4, 1.0]))
+    changed = rng.random(len(other)) < rng.choice([0.0, 0.4, 1.0])
     policy = np.where(changed, other, solution.policy.table)
     start = rng.random(len(other)) * (rng.random(len(other)) < 0.7)
     start[0] += 0.1
     start /= start.sum()
     truth = Truth(transition, reward, discount, feasible, policy.tolist(), start)
     return solution, policy, start, truth
+
+
+def cases():
+    return st.integers(0, 2**32 - 1).map(case)
 
 
 def holds(enclosed, exact) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,25 +13,34 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.mdp.model import MDP
 
-Rows = list[dict[str, str]]
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the file: its line, and its cells by the names of their columns."""
+
+    line: int
+    cells: dict[str, str]
+
+
+Rows = list[Row]
 
 
 def read_table(mdp: MDP, path: Path) -> NDArray:
     """(grid) what the table says to do in each state, rows in any order.
 
-    The action stands in the column named as the model names it ("order"), or "action".
+    The action stands in the column named as the model names it ("order"), or "action". Other
+    columns are passed over; a name that stands twice, or a row with cells that have no column, is
+    refused.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            header, rows = list(reader.fieldnames or ()), list(reader)
+            reader = csv.reader(file)
+            header = [name.strip() for name in next(reader, [])]
+            lines = [(reader.line_num, cells) for cells in reader if cells]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ModelError(f"{path} cannot be read as a policy table", "", str(error)) from error
-    action = mdp.action_name if mdp.action_name in header else "action"
-    for name in (*mdp.grid.axes, action):
-        if name not in header:
-            rule = f"{path.name} must have a column {name!r}"
-            raise ModelError(rule, "", f"its columns are {', '.join(header)}")
+    action = _action_column(mdp, path, header)
+    rows = _rows(path, header, lines)
     where = _states(mdp, path, rows)
     _check_complete(mdp, path, where)
     numeric = not any(isinstance(a, str) for a in mdp.actions)
@@ -37,6 +48,33 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
     table = np.empty(mdp.n_states, dtype=answers.dtype)
     table[where] = answers
     return table.reshape(mdp.grid.shape)
+
+
+def _action_column(mdp: MDP, path: Path, header: list[str]) -> str:
+    """Its name; every axis has a column as well, and no name stands twice."""
+    twice = [name for name, times in Counter(filter(None, header)).items() if times > 1]
+    if twice:
+        rule = f"{path.name} must have each column once"
+        raise ModelError(rule, "", f"it has {twice[0]!r} {header.count(twice[0])} times")
+    named = dict.fromkeys((mdp.action_name, "action"))
+    actions = [name for name in named if name in header and name not in mdp.grid.axes]
+    if len(actions) > 1:
+        rule = f"{path.name} must have one column for the action"
+        raise ModelError(rule, "", f"it has {' and '.join(map(repr, actions))}")
+    for name in (*mdp.grid.axes, *(actions or [mdp.action_name])):
+        if name not in header:
+            rule = f"{path.name} must have a column {name!r}"
+            raise ModelError(rule, "", f"its columns are {', '.join(header)}")
+    return actions[0]
+
+
+def _rows(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> Rows:
+    bad = [(line, cells) for line, cells in lines if len(cells) != len(header)]
+    if bad:
+        rule = f"{path.name} must have {len(header)} cells in each row, as its header has"
+        line, cells = bad[0]
+        raise ModelError(rule, f"line {line}", f"has {len(cells)}", len(bad), len(lines), "rows")
+    return [Row(line, dict(zip(header, cells, strict=True))) for line, cells in lines]
 
 
 def _states(mdp: MDP, path: Path, rows: Rows) -> NDArray[np.int64]:
@@ -49,20 +87,20 @@ def _states(mdp: MDP, path: Path, rows: Rows) -> NDArray[np.int64]:
         if bad.size:
             rule = f"{path.name} must hold states of the grid"
             value = f"has {name}={given[bad[0]]}"
-            raise ModelError(rule, f"line {bad[0] + 2}", value, bad.size, len(rows), "rows")
+            raise ModelError(rule, f"line {rows[bad[0]].line}", value, bad.size, len(rows), "rows")
         places.append(at)
     return np.asarray(np.ravel_multi_index(tuple(places), mdp.grid.shape))
 
 
 def _column(path: Path, rows: Rows, name: str, numeric: bool) -> NDArray:
-    text = [(row[name] or "").strip() for row in rows]
+    text = [row.cells[name].strip() for row in rows]
     if not numeric:
         return np.array(text, dtype=str)
     bad = [i for i, item in enumerate(text) if not _is_number(item)]
     if bad:
         value = f"has {name}={text[bad[0]]!r}"
         rule = f"column {name!r} of {path.name} must hold numbers"
-        raise ModelError(rule, f"line {bad[0] + 2}", value, len(bad), len(rows), "rows")
+        raise ModelError(rule, f"line {rows[bad[0]].line}", value, len(bad), len(rows), "rows")
     return np.array(text, dtype=float)
 
 

@@ -5,6 +5,10 @@
 Centre and scale come from the sample: mean and standard deviation ("standard"), lowest value and
 range ("range"), or 0 and 1 ("none"). Works for any number of axes; degree 1 gives one feature for
 each axis, as in the paper.
+
+Centre and scale are kept in units of the axis's largest coordinate, rounded up to a power of two,
+so that no coordinate is too small or too large for its square. A point too far from the sample for
+floating point counts as LIMIT away.
 """
 
 from __future__ import annotations
@@ -18,13 +22,16 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 
+LIMIT = 2.0**500  # its square is a number
+
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
     """A fitted map, called with (n, d) points."""
 
-    centre: NDArray[np.float64]  # (d,)
-    scale: NDArray[np.float64]  # (d,)
+    unit: NDArray[np.float64]  # (d,) powers of two
+    centre: NDArray[np.float64]  # (d,) in units
+    scale: NDArray[np.float64]  # (d,) in units
     monomials: tuple[tuple[int, ...], ...]  # (m,) which coordinates each feature multiplies
 
     @property
@@ -34,10 +41,12 @@ class FeatureMap:
 
     def __call__(self, points: NDArray) -> NDArray[np.float64]:
         """(n, d) -> (n, m)."""
-        z = (points - self.centre) / self.scale
-        if self.size == z.shape[1]:
-            return z
-        return np.stack([z[:, list(axes)].prod(axis=1) for axes in self.monomials], axis=1)
+        with np.errstate(over="ignore"):
+            z = bounded((points / self.unit - self.centre) / self.scale)
+            if self.size == z.shape[1]:
+                return z
+            products = [z[:, list(axes)].prod(axis=1) for axes in self.monomials]
+            return bounded(np.stack(products, axis=1))
 
 
 @dataclass(frozen=True)
@@ -54,14 +63,27 @@ class Features:
 
     def fit(self, points: NDArray) -> FeatureMap:
         """The map for a sample of (n, d) points; a coordinate that never varies keeps its scale."""
-        centre, scale = _scaling(self.scaling, points)
         if self.degree < 1:
             raise ModelError("degree must be at least 1", "", f"got {self.degree}")
+        varies = (points != points[:1]).any(axis=0) & (self.scaling != "none")
+        unit = np.where(varies, power_of_two(points), 1.0)
+        centre, scale = _scaling(self.scaling, points / unit)
         axes = range(points.shape[1])
         monomials = [
             m for k in range(1, self.degree + 1) for m in combinations_with_replacement(axes, k)
         ]
-        return FeatureMap(centre, np.where(scale > 0, scale, 1.0), tuple(monomials))
+        return FeatureMap(unit, centre, np.where(scale > 0, scale, 1.0), tuple(monomials))
+
+
+def power_of_two(points: NDArray) -> NDArray:
+    """(d,) the least power of two that no coordinate exceeds, as far as floating point has it."""
+    _, exponent = np.frexp(np.abs(points).max(axis=0))
+    return np.ldexp(1.0, np.clip(exponent, -1022, 1023))
+
+
+def bounded(features: NDArray) -> NDArray:
+    """No feature beyond LIMIT."""
+    return np.clip(features, -LIMIT, LIMIT)
 
 
 def _scaling(scaling: str, points: NDArray) -> tuple[NDArray, NDArray]:

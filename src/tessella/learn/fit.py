@@ -57,8 +57,8 @@ class ForeignModel:
 def fit(learner: Any, sample: Sample) -> Policy:
     """The policy that ``learner`` makes of ``sample``; the learner itself is left as it was.
 
-    ``learner`` is a boundary learner, or any scikit-learn classifier. The network learners take
-    their randomness from ``random_state``.
+    ``learner`` is a boundary learner, or any scikit-learn classifier, a pipeline for example. The
+    network learners take their randomness from ``random_state``.
     """
     return fit_batch(learner, [sample])[0]
 
@@ -68,38 +68,63 @@ def fit_batch(
 ) -> list[Policy]:
     """One policy for each sample, trained together and the same as if trained alone.
 
-    ``seeds`` takes the place of the learner's ``random_state``, one for each sample. Samples of
-    equal length, axes and number of actions share compiled code.
+    ``seeds`` takes the place of every ``random_state`` in the learner, those of a pipeline's steps
+    included, one for each sample. Samples of equal length, axes and number of actions share
+    compiled code.
     """
-    seeds = _seeds(learner, samples, seeds)
+    if seeds is not None and len(seeds) != len(samples):
+        raise ModelError(f"{len(samples)} samples need as many seeds", "", f"got {len(seeds)}")
     if isinstance(learner, BoundaryLearner):
+        own = [learner.random_state] * len(samples) if seeds is None else seeds
         tasks = [
             Task(s.points, s.labels, len(s.actions), s.margins, seed)
-            for s, seed in zip(samples, seeds, strict=True)
+            for s, seed in zip(samples, own, strict=True)
         ]
         models = learner.learn(tasks)
         title = learner.title
     else:
-        models = [_foreign(learner, s, seed) for s, seed in zip(samples, seeds, strict=True)]
+        models = _foreign(learner, samples, seeds)
         title = type(learner).__name__
     return [_policy(m, s, title) for m, s in zip(models, samples, strict=True)]
 
 
-def _seeds(learner: Any, samples: Sequence[Sample], seeds: Sequence | None) -> Sequence:
-    if seeds is None:
-        return [getattr(learner, "random_state", None)] * len(samples)
-    if len(seeds) != len(samples):
-        raise ModelError(f"{len(samples)} samples need as many seeds", "", f"got {len(seeds)}")
-    return seeds
-
-
-def _foreign(learner: Any, sample: Sample, seed: Any) -> Model:
+def _foreign(learner: Any, samples: Sequence[Sample], seeds: Sequence | None) -> list[Model]:
     from sklearn.base import clone
 
-    learner = clone(learner)
-    if "random_state" in learner.get_params():
-        learner.set_params(random_state=seed)
-    return ForeignModel(learner.fit(sample.points, sample.labels), len(sample.actions))
+    _expect_classifier(learner)
+    models: list[Model] = []
+    for place, sample in enumerate(samples):
+        own: Any = clone(learner)
+        if seeds is not None:
+            own.set_params(**dict.fromkeys(_random_states(own), _plain_seed(seeds[place])))
+        models.append(ForeignModel(own.fit(sample.points, sample.labels), len(sample.actions)))
+    return models
+
+
+def _expect_classifier(learner: Any) -> None:
+    from sklearn.base import is_classifier
+
+    rule = "fit needs a boundary learner or a scikit-learn classifier"
+    if isinstance(learner, type):
+        raise ModelError(rule, "", f"got the class {learner.__name__}, not one of its objects")
+    if not hasattr(learner, "__sklearn_tags__") or not is_classifier(learner):
+        raise ModelError(rule, "", f"got {type(learner).__name__}")
+
+
+def _random_states(learner: Any) -> list[str]:
+    """Names of the parameters that seed a learner, its steps, and whatever they hold."""
+    return [name for name in learner.get_params() if name.split("__")[-1] == "random_state"]
+
+
+def _plain_seed(seed: Any) -> Any:
+    """``seed`` as scikit-learn takes it: 32 bits, where NumPy takes more."""
+    known = seed is None or isinstance(seed, np.random.RandomState)
+    if known or (isinstance(seed, int | np.integer) and 0 <= seed < 2**32):
+        return seed
+    try:
+        return int(np.random.default_rng(seed).integers(2**32))
+    except (TypeError, ValueError):
+        raise ModelError("a seed must be what np.random takes", "", f"got {seed!r}") from None
 
 
 def _policy(model: Model, sample: Sample, title: str) -> Policy:

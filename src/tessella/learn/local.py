@@ -2,8 +2,10 @@
 
     score_a(x) = sum_{i in N_k(x)} w_i 1{y_i = a} / sum_i w_i,     w_i = 1 / |z(x) - z(x_i)|
 
-Distances are in scaled coordinates. Observations at distance zero take the whole vote. Unless
-given, k = max(1, round(sqrt(n) / 4)): more observations, more of them can be averaged over.
+Distances are in scaled coordinates, and in a unit of their own, a power of two, in which their
+squares neither vanish nor overflow; votes know no unit. Observations at distance zero take the
+whole vote. Unless given, k = max(1, round(sqrt(n) / 4)): more observations, more of them can be
+averaged over.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from tessella.errors import ModelError
-from tessella.learn.features import FeatureMap, Features
+from tessella.learn.features import FeatureMap, Features, bounded, power_of_two
 from tessella.learn.learner import BoundaryLearner, Model, Task
 
 
@@ -25,7 +27,8 @@ class LocalModel:
     """The stored observations."""
 
     features: FeatureMap
-    tree: KDTree
+    unit: float  # of distances
+    tree: KDTree  # of features in units
     labels: NDArray[np.integer]  # (n,)
     n_classes: int
     k: int
@@ -35,7 +38,9 @@ class LocalModel:
         return len(self.labels)
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        distance, near = self.tree.query(self.features(points), k=np.arange(1, self.k + 1))
+        with np.errstate(over="ignore"):
+            z = bounded(self.features(points) / self.unit)
+        distance, near = self.tree.query(z, k=np.arange(1, self.k + 1))
         weights = _weights(distance)
         rows = np.repeat(np.arange(len(points)), self.k)
         votes = np.zeros((len(points), self.n_classes))
@@ -66,7 +71,9 @@ class LocalBoundary(BoundaryLearner):
         n = len(task.points)
         features = (self.features or Features("range")).fit(task.points)
         k = min(self.k or max(1, round(np.sqrt(n) / 4)), n)
-        return LocalModel(features, KDTree(features(task.points)), task.labels, task.n_classes, k)
+        z = features(task.points)
+        unit = float(power_of_two(z).max())
+        return LocalModel(features, unit, KDTree(z / unit), task.labels, task.n_classes, k)
 
 
 def _weights(distance: NDArray) -> NDArray:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, expect
 from tessella.grid import StateGrid
-from tessella.learn.schemes import Scheme, Uniform
+from tessella.learn.schemes import Scheme, Uniform, as_numbers
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
@@ -58,7 +58,7 @@ class Sample:
     feasible: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        points = np.asarray(self.points, dtype=float)
+        points = as_numbers(self.points, "points must be numbers")
         if points.ndim != 2 or points.shape[1] != self.grid.ndim or not len(points):
             raise ModelError(
                 f"points must have shape (n, {self.grid.ndim})", "", f"got {points.shape}"
@@ -67,7 +67,8 @@ class Sample:
         labels = _column(self.labels, len(points), "labels")
         known = np.isin(labels, np.arange(len(self.actions)))
         _refuse(labels, ~known, f"labels must be action indices 0..{len(self.actions) - 1}")
-        margins = _column(self.margins, len(points), "margins").astype(float)
+        margins = as_numbers(self.margins, "margins must be numbers")
+        margins = _column(margins, len(points), "margins")
         _refuse(margins, ~(margins >= 0), "margins must not be negative")
         states = _column(self.states, len(points), "states")
         known = np.isin(states, np.arange(self.grid.size))
@@ -128,12 +129,13 @@ def _sigma(mdp: MDP, noise: float | ArrayLike | None) -> NDArray[np.float64]:
     """(d,) standard deviations in the axes' own values."""
     if noise is None:
         noise = mdp.parameters.get("observation_noise", 0.0)
-    sigma = np.asarray(noise, dtype=float)
+    rule = (
+        f"noise must be one number, or one for each of {mdp.grid.ndim} axes, "
+        "finite and not negative"
+    )
+    sigma = as_numbers(noise, rule)
     if sigma.shape not in ((), (mdp.grid.ndim,)) or not (np.isfinite(sigma) & (sigma >= 0)).all():
-        raise ModelError(
-            f"noise must be one number, or one for each of {mdp.grid.ndim} axes, "
-            f"finite and not negative; got {noise}"
-        )
+        raise ModelError(rule, "", f"got {noise}")
     steps = [np.abs(np.diff(v)).mean() if len(v) > 1 else 1.0 for v in mdp.grid.numbers]
     return sigma * np.array(steps)
 

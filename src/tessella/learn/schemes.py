@@ -54,7 +54,7 @@ class ByOccupancy:
     weights: ArrayLike
 
     def states(self, labels: NDArray, n: int, rng: np.random.Generator) -> Drawn:
-        weights = np.asarray(self.weights, dtype=float).ravel()
+        weights = as_numbers(self.weights, "occupancy weights must be numbers").ravel()
         if weights.size != labels.size:
             raise ModelError(
                 f"occupancy weights need {labels.size} entries", "", f"got {weights.size}"
@@ -82,3 +82,14 @@ class Stratified:
         counts = [share + (i < rest) for i in range(len(regions))]
         drawn = [rng.choice(region, k) for region, k in zip(regions, counts, strict=True)]
         return Drawn(np.concatenate(drawn), labels.size)
+
+
+def as_numbers(values: ArrayLike | None, rule: str) -> NDArray[np.float64]:
+    """``values`` as floats; text is refused even where it spells a number."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "USc":
+            raise TypeError
+        return array.astype(float)
+    except (TypeError, ValueError):
+        raise ModelError(rule, "", f"got {values!r}") from None

@@ -34,7 +34,7 @@ class _Left(ProgressColumn):
 @contextmanager
 def bars(stream: IO[str]) -> Iterator[Bars]:
     shown = RichProgress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=18),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f}", justify="right"),
         _Rate(),

@@ -48,9 +48,19 @@ def connect(
 def _existing(address: str) -> Iterator[Any]:
     from distributed import Client
 
+    class Closing(Client):
+        """Closes at once when it cannot begin: at the end of a process its loop is gone."""
+
+        def start(self, **settings: Any) -> None:
+            try:
+                super().start(**settings)
+            except BaseException:
+                self.close()
+                raise
+
     try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError) as error:
+        client = Closing(address, timeout=PATIENCE, set_as_default=False)
+    except Exception as error:  # each transport has errors of its own
         raise StudyError(f"no scheduler answers at {address}: {error}") from error
     with client:
         yield client

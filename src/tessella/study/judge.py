@@ -1,43 +1,92 @@
-"""judge(solution, specs, fits) -> Records: every policy against the optimum, none by its method."""
+"""judge(solution, specs, fits) -> Records: every policy against the optimum, none by its method.
+
+A method may be anybody's, so what it gives back is checked first: a policy of the model, counts
+that are whole, not negative and below 2^63 (what the store holds), a time that is a number. A fit
+that fails here is a failed record with the reason, and the others of its batch go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import cache, partial
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import ModelError, expect
+from tessella.mdp.model import MDP
 from tessella.solve.evaluate import evaluate
 from tessella.solve.solution import Solution
 from tessella.study.methods.method import Fit
-from tessella.study.record import Record
+from tessella.study.record import FIGURES, Record, Told, said
 from tessella.study.spec import Spec
+
+COUNT = 2**63  # beyond the largest count
 
 
 def judge(solution: Solution, specs: Sequence[Spec], fits: Sequence[Fit]) -> tuple[Record, ...]:
     """One record for each spec and its fit; policies that are equal are evaluated once."""
-    mdp, best = solution.mdp, solution.policy.table.ravel()
-    q = solution.q.reshape(mdp.n_states, mdp.n_actions)
     loss_of = cache(partial(_loss, solution))
 
     def record(spec: Spec, fit: Fit) -> Record:
-        actions = np.asarray(fit.actions).ravel()
-        local = q.max(axis=1) - q[np.arange(mdp.n_states), actions]
-        loss = loss_of(tuple(actions.tolist()))
-        return Record(
-            spec,
-            policy_error=float((actions != best).mean()),
-            value_gap=float(local.mean() / (1 - mdp.discount)),
-            mean_loss=float(loss.mean()),
-            worst_loss=float(loss.max()),
-            size=int(fit.size),
-            told=fit.told,
-            seconds=float(fit.seconds),
-            actions=actions.astype(np.uint8),
-        )
+        try:
+            return _measured(solution, loss_of, spec, checked(fit, solution.mdp))
+        except ModelError as error:
+            return Record(spec, reason=str(error))
+        except Exception as error:  # whatever the parts of a fit may do when they are looked at
+            return Record(spec, reason=said(error))
 
     return tuple(record(spec, fit) for spec, fit in zip(specs, fits, strict=True))
+
+
+def checked(fit: Fit, mdp: MDP) -> Fit:
+    """The same as plain numbers, or an error that says what of it makes no sense."""
+    expect("a run", fit, Fit)
+    expect("a fit", fit.told, Told)
+    told = {part.name: _count(getattr(fit.told, part.name), part.name) for part in fields(Told)}
+    seconds = fit.seconds
+    if not isinstance(seconds, Real) or not 0 <= seconds < math.inf:
+        rule = "the seconds of a fit must be a number, finite and not negative"
+        raise ModelError(rule, "", f"got {_brief(seconds)}")
+    actions = mdp.policy(fit.actions).table.ravel()
+    return Fit(actions, _count(fit.size, "size"), Told(**told), float(seconds))
+
+
+def _count(value: object, name: str) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < COUNT:
+        return int(value)
+    rule = f"the {name.replace('_', ' ')} of a fit must be a whole number from 0 to 2^63 - 1"
+    raise ModelError(rule, "", f"got {_brief(value)}")
+
+
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _measured(
+    solution: Solution, loss_of: Callable[..., NDArray[np.float64]], spec: Spec, fit: Fit
+) -> Record:
+    mdp, actions = solution.mdp, fit.actions
+    q = solution.q.reshape(mdp.n_states, mdp.n_actions)
+    local = q.max(axis=1) - q[np.arange(mdp.n_states), actions]
+    loss = loss_of(tuple(actions.tolist()))
+    found = (
+        (actions != solution.policy.table.ravel()).mean(),
+        local.mean() / (1 - mdp.discount),
+        loss.mean(),
+        loss.max(),
+    )
+    figures = dict(zip(FIGURES, map(float, found), strict=True))
+    for name, figure in figures.items():
+        if not math.isfinite(figure):
+            raise ModelError("the figures of a run must be finite", name, f"is {figure}")
+    return Record(
+        spec, **figures, size=fit.size, told=fit.told, seconds=fit.seconds, actions=actions
+    )
 
 
 def _loss(solution: Solution, actions: tuple[int, ...]) -> NDArray[np.float64]:

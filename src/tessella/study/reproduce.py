@@ -17,7 +17,7 @@ from pathlib import Path
 from tessella.study.cluster import RESTART, connect
 from tessella.study.folder import StudyError
 from tessella.study.methods import by_name
-from tessella.study.plan import Batch, Study, batches
+from tessella.study.plan import Batch, Study, batches, seconds
 from tessella.study.progress import Progress
 from tessella.study.record import Record
 from tessella.study.results import Results
@@ -72,9 +72,10 @@ def reproduce(
     """
     folder = Path(folder)
     with Store.writer(folder, space=SPACE[0] + SPACE[1] * len(study.specs)) as store:
+        keys = {spec.key for spec in study.specs}
+        store.records(keys)  # an altered one is refused before the work, not after it
         missing = _missing(study, store, retry)
         _work(study, store, missing, progress, cluster, folder)
-        keys = {spec.key for spec in study.specs}
         records = tuple(store.records(keys))
         if report:
             results = Results(study, records, store.sessions(), store.contexts(keys))
@@ -141,15 +142,15 @@ class _Waiting:
 def _announce(study: Study, work: Sequence[Batch], progress: Progress) -> None:
     """One stage for the whole, and one for each method."""
     left = [spec for batch in work for spec in batch.specs]
-    seconds = dict.fromkeys(study.names, 0.0)
+    taken = dict.fromkeys(study.names, 0.0)
     for spec in left:
-        seconds[spec.method] += by_name(spec.method).seconds(spec)
+        taken[spec.method] += seconds(spec)
     total, missing = Counter(s.method for s in study.specs), Counter(s.method for s in left)
-    progress.stage(WHOLE, len(study.specs), sum(seconds.values()), len(study.specs) - len(left))
+    progress.stage(WHOLE, len(study.specs), sum(taken.values()), len(study.specs) - len(left))
     for method in study.names:
         if missing[method]:
             done = total[method] - missing[method]
-            progress.stage(_shown(method), total[method], seconds[method], done)
+            progress.stage(_shown(method), total[method], taken[method], done)
 
 
 def _shown(method: str) -> str:
@@ -159,7 +160,7 @@ def _shown(method: str) -> str:
 
 def _advance(records: Sequence[Record], progress: Progress) -> None:
     name = records[0].spec.method
-    work = sum(by_name(name).seconds(record.spec) for record in records)
+    work = sum(seconds(record.spec) for record in records)
     progress.advance(_shown(name), len(records), work)
     progress.advance(WHOLE, len(records), work)
     for record in records:

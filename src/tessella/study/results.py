@@ -55,7 +55,7 @@ class Results:
     @cached_property
     def frame(self) -> Any:
         """pandas frame with one row for each finished run, without the policies."""
-        left_out = {"actions", "spec", "reason"}
+        left_out = {"actions", "dtype", "spec", "reason"}
         names = [name for name in Record(self.study.specs[0]).row() if name not in left_out]
         return pd.DataFrame([record.row() for record in self.done], columns=pd.Index(names))
 

@@ -7,15 +7,17 @@ loss         = V* - V_pi, by evaluating the policy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from tessella.errors import ModelError
 from tessella.study.context import context
 from tessella.study.judge import judge
 from tessella.study.methods import UnknownMethodError, by_name
-from tessella.study.methods.method import problem_of
-from tessella.study.record import Record
+from tessella.study.methods.method import Fit, Method, problem_of
+from tessella.study.record import Record, said
 from tessella.study.spec import Spec
 
 
@@ -27,13 +29,36 @@ class Outcome:
     context: dict[str, Any]
 
 
+class FailedTogether(Exception):  # noqa: N818
+    """A batch failed as a whole, for a reason in words; which run is at fault is not known."""
+
+
 def run(spec: Spec) -> Record:
     """The record of one spec; always the same numbers on the same machine."""
     return run_batch([spec]).records[0]
 
 
 def run_batch(specs: Sequence[Spec]) -> Outcome:
-    """The records of specs that train together."""
+    """The records of specs that train together; a fit that cannot be judged is a failed one."""
+    return _trained(_method(specs), specs)
+
+
+def attempt(specs: Sequence[Spec]) -> Outcome:
+    """``run_batch`` as workers do it: what a method does wrong harms nobody else.
+
+    Whatever it raises is put in words here, where it can be: of one run as a failed record, of
+    several as ``FailedTogether``, so that they are tried one by one.
+    """
+    method = _method(specs)
+    try:
+        return _trained(method, specs)
+    except BaseException as error:  # an exit, too, is the method's and not the worker's
+        if len(specs) > 1:
+            raise FailedTogether(said(error)) from None
+        return Outcome((Record(specs[0], reason=said(error)),), context())
+
+
+def _method(specs: Sequence[Spec]) -> Method:
     method = by_name(specs[0].method)
     for spec in specs:
         if spec.edition != method.edition:
@@ -41,6 +66,21 @@ def run_batch(specs: Sequence[Spec]) -> Outcome:
                 f"{spec.method!r} has edition {method.edition} here; "
                 f"the study asks for edition {spec.edition}"
             )
+    return method
+
+
+def _trained(method: Method, specs: Sequence[Spec]) -> Outcome:
     problem = problem_of(specs[0])
-    fits = method.fit(problem, specs)
+    fits = _fits(method.fit(problem, specs), len(specs))
     return Outcome(judge(problem.solution, specs, fits), context())
+
+
+def _fits(given: Any, runs: int) -> list[Fit]:
+    rule = "a method must give back one Fit for each run, in a list"
+    if not isinstance(given, Iterable):
+        raise ModelError(rule, "", f"got {type(given).__name__}")
+    fits = list(islice(given, runs + 1))
+    if len(fits) != runs:
+        many = f"{len(fits)}" if len(fits) < runs else f"more than {runs}"
+        raise ModelError(rule, "", f"got {many} for {runs} runs")
+    return fits

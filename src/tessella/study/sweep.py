@@ -2,7 +2,7 @@
 
 A batch whose worker dies is tried again by the scheduler; when that happens once too often, its
 specs are tried one at a time, with nothing else at work, so that there is no doubt which of them
-kills its worker. A batch that raises an error is taken apart as well. A spec that fails alone is
+kills its worker. A batch that fails as a whole is taken apart as well. A spec that fails alone is
 recorded as failed, with its reason.
 """
 
@@ -20,8 +20,8 @@ from tessella.study.context import context
 from tessella.study.folder import StudyError
 from tessella.study.methods import UnknownMethodError
 from tessella.study.plan import Batch
-from tessella.study.record import Record
-from tessella.study.run import Outcome, run_batch
+from tessella.study.record import Record, said
+from tessella.study.run import Outcome, attempt
 
 AHEAD = 2  # batches in flight for each thread of the workers
 TICK = 1.0  # seconds between looks at the cluster while nothing arrives
@@ -77,7 +77,7 @@ class Sweep:
         while waiting and len(self._running) < width:
             batch = waiting.popleft()
             key = f"{batch.name}-{next(self._attempts)}"
-            future = self.client.submit(run_batch, batch.specs, key=key, pure=False)
+            future = self.client.submit(attempt, batch.specs, key=key, pure=False)
             self._running[key] = future, batch
             future.add_done_callback(self._arrived.put)
 
@@ -120,9 +120,5 @@ def _unfit(error: BaseException) -> bool:
 
 
 def _failure(batch: Batch, error: BaseException) -> Outcome:
-    reason = (
-        "its worker died each time it was tried"
-        if _killed(error)
-        else f"{type(error).__name__}: {error}"
-    )
+    reason = "its worker died each time it was tried" if _killed(error) else said(error)
     return Outcome(tuple(Record(spec, reason=reason) for spec in batch.specs), context())

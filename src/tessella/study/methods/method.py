@@ -40,7 +40,11 @@ class Problem:
         """
         from tessella.solve import ValueIteration, solve
 
-        return solve(self.mdp, ValueIteration())
+        solution = solve(self.mdp, ValueIteration())
+        # Methods are shown it; none may change what all are measured against.
+        for array in (solution.value, solution.decided):
+            array.setflags(write=False)
+        return solution
 
     @property
     def backups(self) -> int:
@@ -92,7 +96,11 @@ class Method(Protocol):
         ...
 
     def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
-        """Train all ``specs``, which share dynamics and settings."""
+        """One fit for each of ``specs``, which share dynamics and settings.
+
+        What cannot be judged (a policy of another shape, counts that are none) is recorded as
+        failed, with the reason.
+        """
         ...
 
 
