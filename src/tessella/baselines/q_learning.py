@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from tessella.baselines.tabular_q import TabularQ
 from tessella.baselines.transitions import BLOCK, uniform_transitions
-from tessella.mdp.engine import in_float64
+from tessella.mdp.engine import compiled, in_float64
 from tessella.mdp.model import MDP
 
 LANES = 16
@@ -119,7 +118,7 @@ def _moves(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> Move:
 
 
 @in_float64  # here and not around ``sweep``: rewards are the user's functions, in their setting
-@partial(jax.jit, static_argnames="method")
+@compiled("method")
 def _advance(method, tables, moves, begin, end, discount, feasible_SA):
     """Updates ``begin`` to ``end`` of every seed."""
 

@@ -8,17 +8,15 @@ The next pair depends on the table, so nothing can be drawn beforehand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tessella.baselines.options import Trajectory
 from tessella.baselines.q_learning import Move, Snapshots, Tables, blank, update
 from tessella.baselines.tabular_q import TabularQ
-from tessella.mdp.engine import in_float64
+from tessella.mdp.engine import compiled, in_float64
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import start_distribution
 
@@ -74,7 +72,7 @@ def _begin(mdp: MDP, rng: np.random.Generator) -> int:
 
 
 @in_float64  # here and not around ``walk``: rewards are the user's functions, in their setting
-@partial(jax.jit, static_argnames="method")
+@compiled("method")
 def _learn(method, tables, move, state, discount, feasible_SA):
     """The tables after ``move``, and their greedy action in ``state``."""
     tables = update(method, tables, move, discount, feasible_SA)

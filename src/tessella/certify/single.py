@@ -12,7 +12,6 @@ costs a little time and no accuracy: |V - V_pi| as in ``solve.kernels``, ||d - d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,7 @@ from jax.scipy.sparse.linalg import bicgstab
 from numpy.typing import NDArray
 
 from tessella.errors import NotConverged
-from tessella.mdp.engine import in_float64
+from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.programs import over_actions
 from tessella.solve.driver import Engine
@@ -64,8 +63,8 @@ def flow(
     """(grid) occupancy, and a bound on the sum of its errors."""
     engine = Engine(mdp, None)
     factor, floor = 1 / engine.rest, engine.adjoint_floor
-    policy, source = jnp.asarray(table), jnp.asarray((1 - mdp.discount) * start)
-    d, last = jnp.asarray(start), np.inf
+    policy, source = on_device((table, (1 - mdp.discount) * start))
+    d, last = on_device(start), np.inf
     for _ in range(1_000):
         trial, size = _correct(engine.program, engine.model, policy, source, d)
         if not size < 0.9 * last:
@@ -76,7 +75,7 @@ def flow(
     raise NotConverged(f"occupancy: bound {last * factor + floor:.3g}, not {tol:.3g}")
 
 
-@partial(jax.jit, static_argnames=("program",))
+@compiled("program")
 def _correct(program, model, policy, source, d):
     """One correction of d, and the sum of what it leaves."""
     exact = jax.linear_transpose(_product(program, model, policy), source)
@@ -89,7 +88,7 @@ def _correct(program, model, policy, source, d):
     return trial, jnp.abs(source - exact(trial)[0]).sum()
 
 
-@partial(jax.jit, static_argnames=("program",))
+@compiled("program")
 def _plain(program, model, policy, source, d):
     """Steps of the process itself, and the sum of what they leave."""
     exact = jax.linear_transpose(_product(program, model, policy), source)

@@ -26,6 +26,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.learn.plan import Plan
+from tessella.mdp.engine import compiled
 
 CAPACITY = 16  # networks in one compiled call
 Layers = list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # (weights (in, out), bias (out,))
@@ -69,6 +70,7 @@ def _train_part(jobs: Sequence[Job], plan: Plan) -> list[Layers]:
     lanes = 1 if jax.default_backend() == "cpu" else CAPACITY
     with jax.enable_x64(False):
         nets = _train(
+            lanes,
             jax.tree.map(lambda *a: _stack(a), *starts),
             _stack([job.features for job in jobs], length, np.float32),
             _stack([job.labels for job in jobs], length, np.int32),
@@ -77,7 +79,6 @@ def _train_part(jobs: Sequence[Job], plan: Plan) -> list[Layers]:
             _pad(rate.astype(np.float32), times),
             steps,
             len(jobs),
-            lanes,
         )
         nets = jax.tree.map(np.asarray, nets)
     return [jax.tree.map(lambda a, i=i: a[i], nets) for i in range(len(jobs))]
@@ -115,8 +116,8 @@ def _stack(arrays: Sequence[NDArray], length: int = 0, dtype: type = np.float32)
     return _pad(np.stack([_pad(a.astype(dtype), length or len(a)) for a in arrays]), CAPACITY)
 
 
-@partial(jax.jit, static_argnames="lanes")
-def _train(nets, X, y, w, order, rate, steps, count, lanes):
+@compiled("lanes")
+def _train(lanes, nets, X, y, w, order, rate, steps, count):
     """``count`` of CAPACITY networks, ``lanes`` at a time; each array has one entry for each."""
     several = jax.vmap(_train_one, in_axes=(0, 0, None, None))
 

@@ -2,19 +2,34 @@
 
 JAX works with threads of its own, and ``os.fork`` copies memory without threads: in a child forked
 after JAX has been used, the next call waits for ever. Such a child is known by its number.
+
+A compiled piece belongs to one function, one structure and one set of shapes. It holds from fifty
+to a thousand memory maps, and a process may have 65,530. So all pieces live in one table: past
+``KEPT`` of them, or past ``MAPS`` maps, the one unused for longest makes room for a new one. JAX
+knows it by weak references only, so its maps and memory are free at once. What JAX remembers of its
+own functions (how ``where`` was traced for this shape and that) has no bound, and only clearing all
+caches frees it; that happens once in ``RENEWED`` pieces, after more than ten minutes of compiling.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from inspect import signature
+from threading import RLock
+from typing import Any, ParamSpec, TypeVar
 
 import jax
-import jax.numpy as jnp
+import numpy as np
+
+KEPT = 64  # compiled pieces at most: a dozen shapes solved and certified
+MAPS = 16_000  # of the whole process; past this the table shrinks ...
+LEAST = 12  # ... but not below so many pieces: others may hold the maps
+RENEWED = 1000  # after so many new pieces JAX's caches are cleared, the user's with them
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -72,5 +87,93 @@ def refuse_forked() -> None:
 
 @in_float64
 def on_device(tree):
-    """NumPy arrays as the engine's arrays, float64 and int32 kept."""
-    return jax.tree.map(jnp.asarray, tree)
+    """NumPy arrays as the engine's arrays, float64 and int32 kept.
+
+    ``jnp.asarray`` would compile something for each shape; ``device_put`` may share memory with
+    what it is given, so it is given a copy.
+    """
+    return jax.device_put(jax.tree.map(np.array, tree))
+
+
+class Pieces:
+    """Compiled pieces by function, structure and shapes, the last used last."""
+
+    def __init__(self, most: int = KEPT, maps: int = MAPS, renewed: int = RENEWED) -> None:
+        self.most, self.maps, self.renewed = most, maps, renewed
+        self.made = 0
+        self._kept: OrderedDict[Hashable, Callable] = OrderedDict()
+        self._lock = RLock()  # of the re-entrant kind: what is dropped may run finalisers
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def piece(self, function: Callable, static: tuple, arrays: tuple) -> Callable:
+        """``function`` with its ``static`` arguments, compiled for the shapes of ``arrays``."""
+        leaves, tree = jax.tree.flatten(arrays)
+        key = (function, static, tree, *map(_form, leaves))
+        with self._lock:
+            piece = self._kept.get(key)
+            if piece is None:
+                self._make_room()
+                piece = self._kept[key] = _jitted(function, static)
+            self._kept.move_to_end(key)
+        return piece
+
+    def _make_room(self) -> None:
+        self.made += 1
+        if self.made % self.renewed == 0:
+            self._kept.clear()
+            jax.clear_caches()
+        while self._full():
+            self._kept.popitem(last=False)
+
+    def _full(self) -> bool:
+        kept = len(self._kept)
+        return kept >= self.most or (kept >= LEAST and maps() > self.maps)
+
+
+def maps() -> int:
+    """Memory maps of this process; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/maps", "rb") as file:
+            return file.read().count(b"\n")
+    except OSError:
+        return 0
+
+
+def _form(leaf: Any) -> Hashable:
+    return (leaf.shape, leaf.dtype) if hasattr(leaf, "shape") else type(leaf)
+
+
+def _jitted(function: Callable, static: tuple) -> Callable:
+    """A jitted function of its own, so that all it compiles goes when it goes."""
+
+    def piece(*arrays):
+        return function(*static, *arrays)
+
+    piece.__name__ = function.__name__
+    return jax.jit(piece)
+
+
+PIECES = Pieces()
+
+
+def compiled(*static: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Compile a function for each new shape; its first arguments, named ``static``, are structure.
+
+    What is compiled is kept in ``PIECES``. Arguments are given by position.
+    """
+
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
+        n = len(static)
+        if tuple(signature(function).parameters)[:n] != static:
+            raise TypeError(f"{function.__name__} must begin with its static arguments {static}")
+
+        @wraps(function)
+        def call(*args: Any) -> Result:
+            refuse_forked()
+            return PIECES.piece(function, args[:n], args[n:])(*args[n:])
+
+        return call
+
+    return decorate

@@ -15,7 +15,6 @@ way from (v, b, greedy policy) to the next v.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -23,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from tessella.mdp.engine import compiled
 from tessella.mdp.programs import over_actions
 
 EPS = np.finfo(float).eps
@@ -221,7 +221,7 @@ class Stretch(NamedTuple):
     finished: jax.Array
 
 
-@partial(jax.jit, static_argnames=("program", "method", "fixed", "chunk"))
+@compiled("program", "method", "fixed", "chunk")
 def advance(
     program, method: Refine, fixed: bool, chunk: int, model: Model, state: State, limit
 ) -> Stretch:
@@ -250,7 +250,7 @@ def advance(
     return Stretch(state, rounds, bounds, changes, *done)
 
 
-@partial(jax.jit, static_argnames=("program", "fixed"))
+@compiled("program", "fixed")
 def prove(program, fixed: bool, model: Model, value, policy, extra):
     """What the residual of ``value`` proves: a bound on |value - V*|, or on |value - V_pi|.
 
@@ -268,7 +268,7 @@ def prove(program, fixed: bool, model: Model, value, policy, extra):
     return (residual + eta) / model.numbers.rest_low * OUTWARD
 
 
-@partial(jax.jit, static_argnames=("program",))
+@compiled("program")
 def all_action_values(program, model: Model, value):
     """(A, *grid) values of each action."""
     v, shift = split(model.numbers, value)
@@ -285,7 +285,7 @@ class Decision(NamedTuple):
     tie: jax.Array  # what the error of the value and rounding could overturn
 
 
-@partial(jax.jit, static_argnames=("program",))
+@compiled("program")
 def decide(program, model: Model, value, bound) -> Decision:
     """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
     v, shift = split(model.numbers, value)
@@ -327,7 +327,7 @@ class Judgement(NamedTuple):
     tie: jax.Array  # what the error of the value, rounding and ``extra`` could overturn
 
 
-@partial(jax.jit, static_argnames=("program",))
+@compiled("program")
 def judge(program, model: Model, value, bound, policy, extra) -> Judgement:
     """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*."""
     v, shift = split(model.numbers, value)

@@ -9,7 +9,6 @@ with the adjoint of the policy's expectation. For a trial d with residual rho, t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial as bind
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import splu
 
 from tessella.errors import NotConverged, expect
-from tessella.mdp.engine import in_float64
+from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import start_distribution
@@ -68,7 +67,7 @@ def _flow(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, fl
     engine = Engine(mdp, None)
     factor, floor = 1 / engine.rest, engine.adjoint_floor
     wanted = max(tol, 2 * floor)
-    policy, source = jnp.asarray(table), jnp.asarray((1 - mdp.discount) * mu)
+    policy, source = on_device((table, (1 - mdp.discount) * mu))
     d, bound = source, np.inf
     for _ in range(max_rounds):
         before = bound
@@ -78,11 +77,11 @@ def _flow(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, fl
             return np.asarray(d), bound
         if bound > 0.5 * before and isinstance(mdp.dynamics, Tabular):
             system = splu(mdp.dynamics.system(np.asarray(table), mdp.discount))
-            d = jnp.asarray(system.solve(np.asarray(source).ravel(), trans="T").reshape(d.shape))
+            d = on_device(system.solve(np.asarray(source).ravel(), trans="T").reshape(d.shape))
     raise NotConverged(f"occupancy: bound {bound:.3g} after {max_rounds} rounds, not {wanted:.3g}")
 
 
-@bind(jax.jit, static_argnames=("program",))
+@compiled("program")
 def _correct(program, model: kernels.Model, policy, source, d):
     """One Krylov correction, with plain steps where it does not help; and the residual's sum."""
 

@@ -1,0 +1,131 @@
+"""A thousand models of different shapes solved and certified in one process: what it keeps.
+
+    python benchmarks/shapes.py [--shapes 1000] [--threads 2] [--as-users-compile]
+
+Of ten, eight are random tables, one is a walk on a line, one an inventory or a queue; no two have
+the same shape, so each is compiled anew (five pieces). Compiling for speed takes several seconds a
+shape; unless told otherwise the script asks its own process for quick compilation, which leaves as
+many memory maps. Ends with a verdict, and with status 1 where it is not met: maps below a quarter
+of what Linux allows, and memory that no longer grows once the engine's table is full.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+ALLOWED = 65_530  # memory maps of a process, by default
+GROWTH = 1.15  # memory at the end, as a multiple of what it was at a fifth of the way
+
+
+def table(i: int):
+    """Random dense rows; one in three with few successors each."""
+    import tessella as ts
+
+    rng = np.random.default_rng(i)
+    n_states, n_actions = 3 + i // 2, 2 + i % 2
+    rows = rng.random((n_actions, n_states, n_states)) + 0.01
+    if i % 3 == 0:
+        rows *= rows >= np.partition(rows, -3, axis=-1)[..., [-3]]
+    rows /= rows.sum(axis=-1, keepdims=True)
+    return ts.MDP.from_arrays(rows, rng.normal(size=(n_states, n_actions)), 0.9, layout="ASS")
+
+
+def line(i: int):
+    """A walk that can be pushed along."""
+    import tessella as ts
+
+    last = 3 + i
+    return ts.MDP.staged(
+        {"x": range(last + 1)},
+        actions=(0, 1),
+        action_name="push",
+        discount=0.9,
+        stages=[
+            ts.Decide(
+                "x", to=lambda x, push: np.minimum(x + push, last), pays=lambda push: -0.5 * push
+            ),
+            ts.Shift("x", ts.Noise("wind", [-1, 0, 1], [0.4, 0.3, 0.3]), pays=lambda x: 0.1 * x),
+        ],
+    )
+
+
+def inventory(i: int):
+    import tessella as ts
+
+    return ts.inventory(max_stock=10 + i, max_regime=3, orders=(0, 4))
+
+
+def queue(i: int):
+    import tessella as ts
+
+    return ts.queue_admission(max_queue=5 + i, max_regime=2)
+
+
+def model(k: int):
+    """The k-th shape."""
+    turn, place = divmod(k, 10)
+    if place < 8:
+        return table(8 * turn + place)
+    return line(turn) if place == 8 else (inventory, queue)[turn % 2](turn // 2)
+
+
+def certified(k: int) -> float:
+    """What the first action everywhere loses in the k-th shape, from a uniform start."""
+    import tessella as ts
+
+    mdp = model(k)
+    certificate = ts.certify(ts.solve(mdp), np.zeros(mdp.grid.shape, dtype=int))
+    loss = certificate.mean_loss
+    if not (loss.upper >= 0 and loss.upper - loss.lower < 1e-6 * (1 + abs(loss))):
+        raise AssertionError(f"shape {k}: a loss of {loss}")
+    return loss
+
+
+def resident_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shapes", type=int, default=1000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--as-users-compile", action="store_true")
+    options = parser.parse_args()
+    if not options.as_users_compile:
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}"
+    from tessella.mdp.engine import PIECES, maps
+
+    step = max(1, options.shapes // 10)
+    print("| shapes | pieces kept | maps | resident MB | minutes |")
+    print("| ---: | ---: | ---: | ---: | ---: |")
+    began, most, memory = time.perf_counter(), 0, []
+    with ThreadPoolExecutor(options.threads) as pool:
+        for first in range(0, options.shapes, step):
+            shapes = range(first, min(first + step, options.shapes))
+            for _ in pool.map(certified, shapes):
+                most = max(most, maps())
+            memory.append(resident_mb())
+            minutes = (time.perf_counter() - began) / 60
+            row = f"| {shapes[-1] + 1:,} | {len(PIECES)} | {maps():,} | {memory[-1]:.0f} "
+            print(f"{row}| {minutes:.1f} |", flush=True)
+    growth = max(memory) / memory[min(1, len(memory) - 1)]
+    held = most < ALLOWED / 4 and growth < GROWTH
+    print(
+        f"\n{options.shapes:,} shapes solved and certified in one process: at most {most:,} maps "
+        f"of {ALLOWED:,} and {max(memory):.0f} MB, {growth:.2f} times that of {2 * step:,} shapes: "
+        f"{'HELD' if held else 'NOT HELD'}"
+    )
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
