@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from support import judging
 from support.alterations import FORGERIES
-from support.awkward import Case, Draws, numbered
+from support.awkward import Case, numbered
+from support.draws import Draws
 from support.exact import World, read_stages
 from support.forgeries import LIES, forge, shifted
 from support.stories import NUMBERS, story

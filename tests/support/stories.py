@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from support.awkward import Case, Draws, depends, signed, staged
+from support.awkward import Case, staged
+from support.draws import Draws, depends, signed
 from support.exact import World
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
 
