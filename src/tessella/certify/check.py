@@ -133,10 +133,10 @@ def read_model(path: str) -> dict:
     m["row"] = np.repeat(np.arange(len(m["indptr"]) - 1), np.diff(m["indptr"]))
     ones = np.ones(len(m["data"]))
     over = np.array(sums(m["row"], len(m["indptr"]) - 1, m["data"], ones)) - [[1], [0]]
-    over = over.sum(axis=0)  # how far each row sum is above 1, right to its last digits
-    m["contraction"] = m["discount"] * float(1 + over.max()) * (1 + 2 * EPS)
-    m["ends"] = -over
-    m["rest"] = ((1 - m["discount"]) - m["discount"] * float(over.max())) * (1 - 8 * EPS)
+    over = float(over.sum(axis=0).max())  # how far row sums are above 1, right to the last digits
+    over += m["row_error"] * (1 + max(over, 0.0))
+    m["contraction"] = m["discount"] * (1 + over) * (1 + 2 * EPS)
+    m["rest"] = ((1 - m["discount"]) - m["discount"] * over) * (1 - 8 * EPS)
     m["unit"] = (4 * int(np.diff(m["indptr"]).max()) + 64) * EPS + 8 * m["row_error"]
     m["round"] = 4 * (m["n"] + 16) * EPS
     refuse_model(m)
@@ -431,7 +431,7 @@ def check_values(c: dict, m: dict) -> Sweep:
 def built(m: dict, value: np.ndarray) -> float:
     """What the errors of rows and rewards can do to an action value."""
     rows = m["row_error"] * m["contraction"] * largest_size(value)
-    return (m["reward_error"] + rows) * (1 + 8 * EPS)
+    return (m["reward_error"] + rows) * (1 + 4 * EPS)
 
 
 def check_flow(c: dict, m: dict) -> None:
@@ -490,7 +490,7 @@ def check_decisions(c: dict, m: dict, sweep: Sweep) -> Decisions:
     """
     rho, every, slack = np.sort(sweep.rho, axis=1), np.arange(m["n"]), float(c["margin_slack"])
     best, chosen = rho[:, -1], sweep.rho[every, c["policy.table"]]
-    least = 2 * (m["contraction"] * float(c["optimal_value_error"]) + sweep.built) * (1 + 8 * EPS)
+    least = 2 * (m["contraction"] * float(c["optimal_value_error"]) + sweep.built) * (1 + 4 * EPS)
     if not least <= slack <= least * (1 + 1e-9) + 64 * sweep.eta:
         raise Rejected(f"margin_slack is {least:.6g} and rounding, not {slack:.6g} as stated")
     lost = best - sweep.rho[every, c["optimal"]]
@@ -510,7 +510,7 @@ def check_decisions(c: dict, m: dict, sweep: Sweep) -> Decisions:
 
 def close(stated: np.ndarray, derived: np.ndarray, room: float) -> np.ndarray:
     """Whether they are equal, or apart by no more than ``room``, rounding included."""
-    rounding = 8 * EPS * (np.abs(stated) + np.abs(derived))
+    rounding = 4 * EPS * (np.abs(stated) + np.abs(derived))
     return (stated == derived) | (np.abs(stated - derived) + rounding <= room)
 
 

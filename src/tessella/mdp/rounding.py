@@ -43,6 +43,10 @@ class Mass:
         """The largest distance of a sum from 1."""
         return max(abs(self.short), abs(self.over))
 
+    def widened(self, error: float) -> Mass:
+        """Bounds where each probability may be off by this share of itself."""
+        return Mass(self.short + error, self.over + error * (1 + max(self.over, 0.0)))
+
     def then(self, other: Mass) -> Mass:
         """Bounds on the product: one stage after another."""
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.engine import in_callers_setting, in_float64, on_device
 from tessella.mdp.model import MDP
+from tessella.mdp.rounding import Mass
 from tessella.mdp.tabular import Tabular
 from tessella.solve import kernels
 from tessella.solve.solution import History
@@ -62,7 +63,7 @@ class Engine:
     def __init__(self, mdp: MDP, tol: float | None) -> None:
         self.mdp, self.tol = mdp, checked_tol(tol)
         if not self.rest > 0:
-            over = mdp.dynamics.mass.over
+            over = self.mass.over
             raise ModelError(
                 f"discount {mdp.discount} is too near 1 for rows that sum to 1 + {over}"
             )
@@ -78,17 +79,21 @@ class Engine:
     @property
     def written_rest(self) -> float:
         """The same for the rows of a model file, rounded down; 0 where that may not be positive."""
-        over = self.mdp.dynamics.mass.over
         off = self.mdp.dynamics.written.rows - self.mdp.dynamics.built.rows
-        rest = self.rest - self.mdp.discount * off * (1 + abs(over))
+        rest = self.rest - 2 * self.mdp.discount * off * (1 + abs(self.mass.over))
         return max(rest * (1 - 64 * kernels.EPS), 0.0)
 
     def written(self, value: NDArray) -> float:
         """How far a backup of ``value`` by the arrays of a model file may be off, and they off."""
         built, written = self.mdp.dynamics.built, self.mdp.dynamics.written
-        largest = float(np.abs(value).max()) * self.mdp.discount * self.mdp.dynamics.mass.high
+        largest = float(np.abs(value).max()) * self.mdp.discount * self.mass.high
         apart = (written.reward - built.reward) + (written.rows - built.rows) * largest
         return 2 * apart * (1 + 8 * kernels.EPS)
+
+    @property
+    def mass(self) -> Mass:
+        """Bounds on the row sums of the model that was meant, not only of its stored rows."""
+        return self.mdp.dynamics.mass.widened(self.mdp.dynamics.built.rows)
 
     @property
     def adjoint_floor(self) -> float:
@@ -101,7 +106,7 @@ class Engine:
     @property
     def rest(self) -> float:
         """1 - c for the largest row sum: what a residual is divided by."""
-        return (1 - self.mdp.discount) - self.mdp.discount * self.mdp.dynamics.mass.over
+        return (1 - self.mdp.discount) - self.mdp.discount * self.mass.over
 
     @property
     def program(self):
@@ -109,7 +114,7 @@ class Engine:
 
     @cached_property
     def model(self) -> kernels.Model:
-        mdp, mass = self.mdp, self.mdp.dynamics.mass
+        mdp, mass = self.mdp, self.mass
         unit, built = kernels.EPS * (mdp.dynamics.terms + 8), mdp.dynamics.built
         numbers = {
             "discount": mdp.discount,

@@ -145,7 +145,7 @@ def rounding(numbers: Numbers, value, shift):
     sums = n.unit * (n.reward_scale + jnp.abs(n.gain) + n.discount * most)
     # Rows that do not sum to 1 do not pass on the shift as it is.
     passed_on = n.uneven * apart + 2 * EPS * jnp.abs(n.gain)
-    return sums + passed_on + n.reward_error + n.row_error * n.c_high * (most + apart)
+    return sums + passed_on + n.reward_error + n.row_error * n.c_high * most
 
 
 def look(program, model: Model, fixed: bool, value, shift, policy) -> State:
