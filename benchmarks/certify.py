@@ -17,9 +17,9 @@ import time
 
 import numpy as np
 
-from tessella.certify import certify
+from tessella.certificates.certify import certify
 from tessella.problems.inventory import inventory
-from tessella.solve import solve
+from tessella.solvers import solve
 
 
 def base_stock(stock, regime):

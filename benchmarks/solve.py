@@ -34,7 +34,7 @@ def measure(states: int, method_name: str, discount: float, repeats: int) -> dic
     import jax
 
     import tessella as ts
-    from tessella.solve.solve import automatic, solve
+    from tessella.solvers.solve import automatic, solve
 
     jax.devices()
     build(825, discount)  # building imports what a model needs; nothing is compiled yet

@@ -22,7 +22,7 @@ from support.truth import case, contradictions
 
 import tessella as ts
 from soak.studies import killed_study
-from tessella.certify import check
+from tessella.certificates import check
 
 
 @dataclass(frozen=True)

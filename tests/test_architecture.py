@@ -24,12 +24,12 @@ LAYERS = (
     "grid",
     "mdp",
     "problems",
-    "solve",
+    "solvers",
     "tessellation",
     "learn",
     "baselines",
-    "certify",
-    "compress",
+    "certificates",
+    "rules",
     "plot",
     "study",
     "explore",
@@ -38,10 +38,10 @@ LAYERS = (
 
 # What a layer must not know, although it stands above it; directly or through another module.
 BLIND = {
-    "learn": {"solve", "baselines"},
-    "baselines": {"solve", "learn"},
-    "certify": {"learn", "baselines"},
-    "plot": {"solve", "learn", "baselines", "certify", "compress"},
+    "learn": {"solvers", "baselines"},
+    "baselines": {"solvers", "learn"},
+    "certificates": {"learn", "baselines"},
+    "plot": {"solvers", "learn", "baselines", "certificates", "rules"},
 }
 
 
@@ -49,7 +49,7 @@ BLIND = {
 class Import:
     """One import of one module of the package by another."""
 
-    importer: str  # "solve.driver"
+    importer: str  # "solvers.driver"
     imported: str  # "mdp.model"
     line: int
     when: str  # "loading", "calling" or "typing"
@@ -192,7 +192,7 @@ def test_learners_and_baselines_do_not_even_name_the_solver():
     named = [
         str(one)
         for one in all_imports()
-        if layer(one.importer) in ("learn", "baselines") and layer(one.imported) == "solve"
+        if layer(one.importer) in ("learn", "baselines") and layer(one.imported) == "solvers"
     ]
     assert named == []
 
@@ -211,8 +211,8 @@ KNOWN = {
     "mdp",
     "mdp.model",
     "mdp.file",
-    "solve",
-    "solve.driver",
+    "solvers",
+    "solvers.driver",
     "learn",
     "learn.fit",
     "plot",
@@ -222,16 +222,24 @@ KNOWN = {
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("mdp.model", "from tessella.solve.driver import run", ("solve.driver", "loading")),
-        ("mdp.model", "import tessella.solve.driver as d", ("solve.driver", "loading")),
-        ("mdp.model", "from tessella import solve", ("solve", "loading")),
-        ("mdp.model", "from tessella.solve import solve", ("solve", "loading")),
-        ("mdp.model", "from ..solve.driver import run", ("solve.driver", "loading")),
-        ("mdp.model", "from .. import solve", ("solve", "loading")),
-        ("mdp.model", "def f():\n    from tessella.solve import solve", ("solve", "calling")),
-        ("mdp.model", "class C:\n  def f(self):\n    import tessella.solve", ("solve", "calling")),
-        ("mdp.model", "if TYPE_CHECKING:\n    from tessella.solve import S", ("solve", "typing")),
-        ("mdp.model", "try:\n    import tessella.solve\nexcept E: ...", ("solve", "loading")),
+        ("mdp.model", "from tessella.solvers.driver import run", ("solvers.driver", "loading")),
+        ("mdp.model", "import tessella.solvers.driver as d", ("solvers.driver", "loading")),
+        ("mdp.model", "from tessella import solvers", ("solvers", "loading")),
+        ("mdp.model", "from tessella.solvers import solve", ("solvers", "loading")),
+        ("mdp.model", "from ..solvers.driver import run", ("solvers.driver", "loading")),
+        ("mdp.model", "from .. import solvers", ("solvers", "loading")),
+        ("mdp.model", "def f():\n    from tessella.solvers import solve", ("solvers", "calling")),
+        (
+            "mdp.model",
+            "class C:\n  def f(self):\n    import tessella.solvers",
+            ("solvers", "calling"),
+        ),
+        (
+            "mdp.model",
+            "if TYPE_CHECKING:\n    from tessella.solvers import S",
+            ("solvers", "typing"),
+        ),
+        ("mdp.model", "try:\n    import tessella.solvers\nexcept E: ...", ("solvers", "loading")),
     ],
 )
 def test_an_upward_import_is_seen_however_it_is_written(name, text, expected):
@@ -243,11 +251,11 @@ def test_an_upward_import_is_seen_however_it_is_written(name, text, expected):
 def test_peeking_through_another_module_is_seen():
     chain = [
         Import("learn.fit", "mdp.model", 1, "loading"),
-        Import("mdp.model", "solve.driver", 1, "calling"),
+        Import("mdp.model", "solvers.driver", 1, "calling"),
     ]
-    assert peeking(chain) == ["learn.fit -> mdp.model -> solve.driver"]
-    assert peeking([Import("plot", "solve", 1, "typing")]) == []
-    assert peeking([Import("plot", "solve", 1, "loading")]) == ["plot -> solve"]
+    assert peeking(chain) == ["learn.fit -> mdp.model -> solvers.driver"]
+    assert peeking([Import("plot", "solvers", 1, "typing")]) == []
+    assert peeking([Import("plot", "solvers", 1, "loading")]) == ["plot -> solvers"]
 
 
 def test_a_cycle_is_seen_and_one_that_is_broken_in_a_function_is_not():

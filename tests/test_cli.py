@@ -8,10 +8,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from tessella.certify import certify
+from tessella.certificates.certify import certify
 from tessella.cli import main
 from tessella.problems.benchmarks import BENCHMARKS, benchmark
-from tessella.solve import solve
+from tessella.solvers import solve
 
 
 def run(*words: str):

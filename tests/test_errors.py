@@ -9,7 +9,7 @@ from tessella.baselines import TabularQ, train, train_batch
 from tessella.errors import ModelError
 from tessella.learn import draw
 from tessella.mdp.simulate import simulate
-from tessella.solve import evaluate, occupancy
+from tessella.solvers import evaluate, occupancy
 
 MODEL = ts.benchmark("QUE-Lin")
 SOLUTION = ts.solve(MODEL)

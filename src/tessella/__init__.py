@@ -14,9 +14,7 @@ Names are loaded when first used, so importing tessella is quick.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -39,7 +37,7 @@ _HOME = {
     "tessella.problems.benchmarks": ("BENCHMARKS", "benchmark"),
     "tessella.problems.inventory": ("inventory",),
     "tessella.problems.queue_admission": ("queue_admission",),
-    "tessella.solve": (
+    "tessella.solvers": (
         "Evaluation",
         "InexactPolicyIteration",
         "LinearProgramming",
@@ -66,7 +64,10 @@ _HOME = {
         "fit_batch",
     ),
     "tessella.baselines": ("DoubleQ", "FittedQ", "TabularQ", "train", "train_batch"),
-    "tessella.certify": ("Certificate", "Estimate", "as_policy", "certify", "estimate"),
+    "tessella.certificates.certificate": ("Certificate",),
+    "tessella.certificates.certify": ("certify",),
+    "tessella.certificates.estimate": ("Estimate", "estimate"),
+    "tessella.certificates.policies": ("as_policy",),
     "tessella.tessellation": (
         "Comparison",
         "Geometry",
@@ -85,7 +86,10 @@ __all__ = sorted([*_WHERE, "__version__"])  # pyright: ignore[reportUnsupportedD
 
 if TYPE_CHECKING:
     from tessella.baselines import DoubleQ, FittedQ, TabularQ, train, train_batch
-    from tessella.certify import Certificate, Estimate, as_policy, certify, estimate
+    from tessella.certificates.certificate import Certificate
+    from tessella.certificates.certify import certify
+    from tessella.certificates.estimate import Estimate, estimate
+    from tessella.certificates.policies import as_policy
     from tessella.errors import ModelError, NotConverged
     from tessella.grid import StateGrid
     from tessella.learn import (
@@ -108,7 +112,7 @@ if TYPE_CHECKING:
     from tessella.problems.benchmarks import BENCHMARKS, benchmark
     from tessella.problems.inventory import inventory
     from tessella.problems.queue_admission import queue_admission
-    from tessella.solve import (
+    from tessella.solvers import (
         Evaluation,
         InexactPolicyIteration,
         LinearProgramming,
@@ -132,20 +136,6 @@ if TYPE_CHECKING:
         switching_curves,
         tessellate,
     )
-
-
-class _Package(ModuleType):
-    """Keeps the verb where a folder bears its name: ``tessella.solve`` is the function.
-
-    Importing the folder ``solve`` would otherwise put the module in the function's place.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _WHERE and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

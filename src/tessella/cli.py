@@ -51,7 +51,7 @@ def solve(label: str) -> None:
     """Solve a benchmark exactly and say how good the answer is."""
     from tessella.errors import ModelError
     from tessella.problems.benchmarks import benchmark
-    from tessella.solve import solve as exactly
+    from tessella.solvers import solve as exactly
 
     try:
         click.echo(exactly(benchmark(label)))
@@ -68,10 +68,10 @@ def certify(label: str, policy: Path, save: Path | None) -> None:
 
     POLICY is a CSV file with a row for each state: a column for each axis, and one for the action.
     """
-    from tessella.certify import certify as judged
+    from tessella.certificates.certify import certify as judged
     from tessella.errors import ModelError
     from tessella.problems.benchmarks import benchmark
-    from tessella.solve import solve as exactly
+    from tessella.solvers import solve as exactly
 
     try:
         certificate = judged(exactly(benchmark(label)), policy)

@@ -14,7 +14,7 @@ from tessella.errors import ModelError, shown
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift, truncated_poisson
-from tessella.solve.solve import solve
+from tessella.solvers.solve import solve
 
 
 def rows(grid, stages, actions=(0,), **options):

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tessella.solve import ValueIteration, solve
+from tessella.solvers import ValueIteration, solve
 from tessella.study.conclusions import conclusions
 from tessella.study.figures.cost import cost_says
 from tessella.study.figures.heatmap import heatmap, heatmap_says

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tessella.certify import certify
+from tessella.certificates.certify import certify
 from tessella.study.conclusions import conclusions
 from tessella.study.differences import differences
 from tessella.study.limits import limits

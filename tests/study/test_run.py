@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tessella.certify import certify
+from tessella.certificates.certify import certify
 from tessella.errors import ModelError
 from tessella.problems.benchmarks import benchmark
-from tessella.solve import solve
+from tessella.solvers import solve
 from tessella.study.methods import known
 from tessella.study.methods.method import problem_of
 from tessella.study.outputs import parquet, read_parquet

@@ -14,9 +14,10 @@ from unittest import mock
 import numpy as np
 
 import tessella as ts
-from tessella.certify import assess, local
-from tessella.certify.decomposition import Flow
-from tessella.certify.enclosure import Band, Enclosed
+from tessella.certificates import certify as making
+from tessella.certificates import local
+from tessella.certificates.decomposition import Flow
+from tessella.certificates.enclosure import Band, Enclosed
 
 
 def _errors(which: Callable[[object], bool]):
@@ -24,16 +25,16 @@ def _errors(which: Callable[[object], bool]):
 
     def lie(factor: float):
         def prove(engine, value, policy=None, extra=0.0):
-            true = assess_prove(engine, value, policy, extra)
+            true = true_prove(engine, value, policy, extra)
             return true * factor if which(policy) else true
 
-        return {(assess, "prove"): prove}
+        return {(making, "prove"): prove}
 
     return lie
 
 
-assess_prove, true_judge, true_losses = assess.prove, local.judge, assess._losses
-true_visits, true_mean, true_share = assess._visits, assess.mean, assess._share
+true_prove, true_judge, true_losses = making.prove, local.judge, making._losses
+true_visits, true_mean, true_share = making._visits, making.mean, making._share
 
 
 def _tie(factor: float):
@@ -54,7 +55,7 @@ def _losses(factor: float):
         lower = band.value - factor * (band.value - band.lower)
         return Band(band.value, lower, band.value + factor * (band.upper - band.value))
 
-    return {(assess, "_losses"): losses}
+    return {(making, "_losses"): losses}
 
 
 def _visits(factor: float):
@@ -64,7 +65,7 @@ def _visits(factor: float):
         found = true_visits(*args)
         return Flow(found.share, factor * found.error)
 
-    return {(assess, "_visits"): visits}
+    return {(making, "_visits"): visits}
 
 
 def _moved(factor: float):
@@ -82,7 +83,7 @@ def _moved(factor: float):
         share[to] += moved
         return Flow(share, found.error + factor * 2 * moved)
 
-    return {(assess, "_visits"): visits}
+    return {(making, "_visits"): visits}
 
 
 def _means(factor: float):
@@ -94,7 +95,7 @@ def _means(factor: float):
         lower, upper = (value + factor * (end - value) for end in (found.lower, found.upper))
         return Enclosed(value, min(lower, value), max(upper, value))
 
-    return {(assess, "mean"): mean}
+    return {(making, "mean"): mean}
 
 
 def _shares(factor: float):
@@ -106,7 +107,7 @@ def _shares(factor: float):
         lower, upper = (value + factor * (end - value) for end in (found.lower, found.upper))
         return Enclosed(value, min(lower, value), max(upper, value))
 
-    return {(assess, "_share"): share}
+    return {(making, "_share"): share}
 
 
 LIES = {

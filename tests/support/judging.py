@@ -15,7 +15,7 @@ import numpy as np
 import tessella as ts
 from support import dense
 from support.awkward import Case
-from tessella.certify import certify
+from tessella.certificates.certify import certify
 
 WIDER = 8  # enclosures of losses add up a few bounds of values
 

@@ -17,7 +17,7 @@ from tessella.plot.frame import INK, boundary_lines, field, frame
 from tessella.tessellation import Tessellation
 
 if TYPE_CHECKING:
-    from tessella.solve.solution import Solution
+    from tessella.solvers.solution import Solution
 
 VALUE, MARGIN, ONE_ACTION = "cividis", "inferno", "0.85"
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError, expect
 from tessella.mdp.model import MDP
-from tessella.solve.evaluate import evaluate
-from tessella.solve.solution import Solution
+from tessella.solvers.evaluate import evaluate
+from tessella.solvers.solution import Solution
 from tessella.study.methods.method import Fit
 from tessella.study.record import FIGURES, Record, Told, said
 from tessella.study.spec import Spec

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.solve.solution import Solution
+from tessella.solvers.solution import Solution
 from tessella.study.methods import by_name
 from tessella.study.published import FAMILIES
 from tessella.study.results import Results

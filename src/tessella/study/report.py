@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tessella.certify import certify
+from tessella.certificates.certify import certify
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.study import published
 from tessella.study.conclusions import conclusions

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.solve.solution import Solution
+from tessella.solvers.solution import Solution
 from tessella.study.methods import by_name
 from tessella.study.methods.method import problem_of
 from tessella.study.plan import Study

@@ -2,6 +2,7 @@
 
 from tessella.tessellation.compare import Comparison, compare
 from tessella.tessellation.evidence import Evidence
+from tessella.tessellation.examine import Structure, examine
 from tessella.tessellation.linear import LinearIndex, LinearScores, linear_index, linear_scores
 from tessella.tessellation.measure import Geometry, measure
 from tessella.tessellation.monotone import Monotone, monotone
@@ -14,7 +15,6 @@ from tessella.tessellation.orders import (
 )
 from tessella.tessellation.outline import outline
 from tessella.tessellation.regions import Connected, Convex, connected, convex
-from tessella.tessellation.structure import Structure, examine
 from tessella.tessellation.switching import SwitchingCurves, switching_curves
 from tessella.tessellation.tessellate import Tessellation, tessellate
 from tessella.tessellation.threshold import Threshold, threshold

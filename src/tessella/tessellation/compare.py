@@ -22,7 +22,7 @@ from tessella.errors import ModelError
 from tessella.tessellation.tessellate import Tessellation
 
 if TYPE_CHECKING:
-    from tessella.solve.occupancy import Occupancy
+    from tessella.solvers.occupancy import Occupancy
 
 
 @dataclass(frozen=True, eq=False)

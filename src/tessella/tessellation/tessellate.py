@@ -26,7 +26,7 @@ from tessella.tessellation.cells import find_cells, neighbours
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
-    from tessella.solve.solution import Solution
+    from tessella.solvers.solution import Solution
 
 
 @dataclass(frozen=True, eq=False)

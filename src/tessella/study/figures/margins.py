@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from tessella.certify.margins import MarginError, conditional
+from tessella.certificates.margins import MarginError, conditional
 from tessella.plot.margin_error import margin_error
 from tessella.study.figures.looks import canvas, legend_below, look
 from tessella.study.localisation import low_margin_shares

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tessella.mdp.model import MDP
 from tessella.problems.inventory import inventory
 from tessella.problems.queue_admission import queue_admission
-from tessella.solve.solution import Solution
+from tessella.solvers.solution import Solution
 from tessella.study.record import Told
 from tessella.study.spec import Spec, canonical
 
@@ -38,7 +38,7 @@ class Problem:
 
         By value iteration: the one method whose work is counted in full Bellman backups.
         """
-        from tessella.solve import ValueIteration, solve
+        from tessella.solvers import ValueIteration, solve
 
         solution = solve(self.mdp, ValueIteration())
         # Methods are shown it; none may change what all are measured against.

@@ -47,7 +47,7 @@ class TruncatedValueIteration:
         return 0.01
 
     def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
-        from tessella.solve import ValueIteration, solve
+        from tessella.solvers import ValueIteration, solve
 
         began, sweeps = time.perf_counter(), specs[0].settings["sweeps"]
         # The action values are one sweep more than the value they come from.

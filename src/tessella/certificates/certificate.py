@@ -1,0 +1,140 @@
+"""What a policy loses against the optimum, with every figure enclosed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.certificates.bounds import Bounds
+from tessella.certificates.decomposition import Decomposition
+from tessella.certificates.enclosure import Band, Enclosed
+from tessella.certificates.margins import MarginError, conditional
+from tessella.grid import StateGrid
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What a policy loses, where, and how sure that is. Made by ``certify``.
+
+    Attributes:
+        model, fingerprint, discount, action_name: the model that it is about.
+        policy: the policy that it is about.
+        optimal: (grid) action indices of the optimal policy.
+        start: (grid) distribution of the first state.
+        tolerance: an action within this of the best is no costly error.
+        optimal_value: (grid) V*, within ``optimal_value_error`` everywhere.
+        policy_value: (grid) V of the policy, within ``policy_value_error`` everywhere.
+        margin: (grid) best minus second-best action value, within ``margin_slack``.
+        local_losses: (grid) what the action of each state loses if all else is optimal.
+        losses: (grid) V* - V of the policy: what is lost by starting in each state.
+        occupancy: (grid) discounted share of time, off by at most ``occupancy_error`` in all.
+        policy_error: share of states whose action differs from the optimal policy's.
+        costly_error: share of states whose action is worse than the best by more than the
+            tolerance (the set-valued policy error).
+        value_gap: the paper's: mean local loss over all states / (1 - discount).
+        optimal_mean, policy_mean: J, the value of the optimum and of the policy from the start.
+        mean_loss: J(pi*) - J(pi).
+        relative_loss: mean_loss / |J(pi*)|; None where that may be 0.
+        worst_loss: the largest of ``losses``.
+        decomposition: where the mean loss comes from.
+        bounds: what the paper's bounds say about the mean loss.
+        mdp: the model itself; None for a certificate that was read from a file.
+    """
+
+    model: str
+    fingerprint: str
+    discount: float
+    action_name: str
+    policy: Policy
+    optimal: NDArray[np.int32] = field(repr=False)
+    start: NDArray[np.float64] = field(repr=False)
+    tolerance: float
+    optimal_value: NDArray[np.float64] = field(repr=False)
+    optimal_value_error: float
+    policy_value: NDArray[np.float64] = field(repr=False)
+    policy_value_error: float
+    margin: NDArray[np.float64] = field(repr=False)
+    margin_slack: float
+    local_losses: Band = field(repr=False)
+    losses: Band = field(repr=False)
+    occupancy: NDArray[np.float64] = field(repr=False)
+    occupancy_error: float
+    policy_error: Enclosed
+    costly_error: Enclosed
+    value_gap: Enclosed
+    optimal_mean: Enclosed
+    policy_mean: Enclosed
+    mean_loss: Enclosed
+    relative_loss: Enclosed | None
+    worst_loss: Enclosed
+    decomposition: Decomposition = field(repr=False)
+    bounds: Bounds = field(repr=False)
+    mdp: MDP | None = field(default=None, repr=False)
+
+    @cached_property
+    def content(self) -> str | None:
+        """Hash of the arrays of the model's file, by which the checker knows it.
+
+        None for a model that is too large to be written out.
+        """
+        return None if self.mdp is None else self.mdp.content
+
+    @property
+    def grid(self) -> StateGrid:
+        return self.policy.grid
+
+    @property
+    def actions(self) -> tuple:
+        return self.policy.actions
+
+    @property
+    def loss(self) -> NDArray[np.float64]:
+        """(grid) what is lost by starting in each state; ``losses`` has the enclosures."""
+        return self.losses.value
+
+    @property
+    def local_loss(self) -> NDArray[np.float64]:
+        """(grid) what each state's action loses; ``local_losses`` has the enclosures."""
+        return self.local_losses.value
+
+    @cached_property
+    def worst_state(self) -> int:
+        """Flat index of the state with the largest loss."""
+        return int(self.loss.argmax())
+
+    @cached_property
+    def worst_relative_loss(self) -> Enclosed | None:
+        """The loss of the worst state over the size of its optimal value."""
+        at = np.unravel_index(self.worst_state, self.grid.shape)
+        value = Enclosed.of(float(self.optimal_value[at]), self.optimal_value_error)
+        parts = (self.losses.value, self.losses.lower, self.losses.upper)
+        return Enclosed(*(float(part[at]) for part in parts)).over(value)
+
+    def margin_error(self, bins: int | NDArray = 10) -> MarginError:
+        """Policy error given the margin, in bins."""
+        return conditional(self.margin, self.policy.table != self.optimal, bins, self.policy.name)
+
+    def summary(self) -> str:
+        """The findings in words, for a reader who knows the business and not the mathematics."""
+        from tessella.certificates.summary import summary
+
+        return summary(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON, for ``load`` and for ``python -m tessella.certificates.check``."""
+        from tessella.certificates.document import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> Certificate:
+        """Read a saved certificate back. This does not check it; the checker does."""
+        from tessella.certificates.document import load
+
+        return load(path)

@@ -1,0 +1,208 @@
+"""certify(solution, policy) -> Certificate.
+
+The errors of V and V_pi are those that their own residuals prove, whatever the solution says of
+itself: e = r / (1 - c), with r widened by all rounding, that of writing the model to a file
+included. So whoever has the file can find them again. The loss L = V* - V_pi is then enclosed in
+two ways, which must agree. From the errors, |L - (V - V_pi)| <= e + e' in every state. From the
+policy-loss decomposition, L solves ``L = l + discount P_pi L`` with the local losses l >= 0, so
+
+    l <= L <= max l / (1 - c),     sum_s mu(s) L(s) = sum_s d(s) l(s) / (1 - discount);
+
+in particular L = 0 exactly when every choice is surely optimal, however coarse the solution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.certificates.bounds import bound
+from tessella.certificates.certificate import Certificate
+from tessella.certificates.decomposition import Flow, decompose
+from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
+from tessella.certificates.local import compare
+from tessella.certificates.policies import Labels, as_policy
+from tessella.certificates.single import SinglePrecision, flow, suits
+from tessella.errors import ModelError, expect
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
+from tessella.mdp.simulate import start_distribution
+from tessella.solvers import InexactPolicyIteration, Solution, occupancy
+from tessella.solvers.driver import Engine, prove, run
+
+# On the sum of the occupancy's errors; it carries the decomposition and the bounds, not the loss.
+FINEST, COARSEST = 1e-9, 1e-6
+PARTS = 1e-4  # of the mean loss
+
+
+def certify(
+    solution: Solution,
+    policy: Any,
+    start: ArrayLike | None = None,
+    *,
+    eps: float | None = None,
+    tol: float | None = None,
+    labels: Labels | None = None,
+) -> Certificate:
+    """What ``policy`` loses against the optimum of the solution's model.
+
+    Args:
+        policy: whatever decides: see ``as_policy``.
+        start: distribution of the first state, or one state index; the model's own if None.
+        eps: margin for the localisation bound; None for the smallest at which it applies.
+        tol: an action within this of the best is no costly error; None for the tie tolerance.
+        labels: whether the policy answers in action indices or values, where that is not clear.
+    """
+    expect("certify", solution, Solution)
+    mdp = solution.mdp
+    if not Engine(mdp, None).written_rest > 0:
+        raise ModelError(f"discount {mdp.discount} is too near 1 for a certificate of this model")
+    _check_number("eps", eps)
+    _check_number("tol", tol)
+    taken = as_policy(mdp, policy, labels)
+    start = start_distribution(mdp, start).reshape(mdp.grid.shape)
+    best = _optimum(solution)
+    decisions = compare(Engine(mdp, None), solution, best.error, taken.table)
+    worth = _worth(solution, taken)
+    losses = _losses(mdp, best, worth, decisions.loss)
+    mean_loss = mean(start, losses)
+    visits = _visits(mdp, taken, start, mean_loss, decisions.loss)
+    mean_loss = mean_loss.within(_by_occupancy(decisions.loss, visits, mdp), "the mean loss")
+    tolerance = decisions.tie if tol is None else float(tol)
+    optimal_mean = _mean_value(start, best)
+    everywhere = np.full(mdp.grid.shape, 1 / mdp.n_states)
+    return Certificate(
+        model=mdp.name,
+        fingerprint=mdp.fingerprint,
+        discount=mdp.discount,
+        action_name=mdp.action_name,
+        policy=taken,
+        optimal=solution.policy.table,
+        start=start,
+        tolerance=tolerance,
+        optimal_value=best.value,
+        optimal_value_error=best.error,
+        policy_value=worth.value,
+        policy_value_error=worth.error,
+        margin=decisions.margin.value,
+        margin_slack=decisions.tie,
+        local_losses=decisions.loss,
+        losses=losses,
+        occupancy=visits.share,
+        occupancy_error=visits.error,
+        policy_error=_share(decisions.differs, decisions.wrong, decisions.perhaps_wrong),
+        costly_error=_share(*(part > tolerance for part in _parts(decisions.loss))),
+        value_gap=mean(everywhere, decisions.loss).times(1 / (1 - mdp.discount)),
+        optimal_mean=optimal_mean,
+        policy_mean=_mean_value(start, worth),
+        mean_loss=mean_loss,
+        relative_loss=mean_loss.over(optimal_mean),
+        worst_loss=losses.max(),
+        decomposition=decompose(
+            solution.policy.table, taken.table, mdp.n_actions, decisions.loss, visits, mdp.discount
+        ),
+        bounds=bound(decisions, visits, _reward_bound(mdp), mdp.discount, eps),
+        mdp=mdp,
+    )
+
+
+def _check_number(name: str, number: float | None) -> None:
+    if number is not None and not (np.isfinite(number) and number >= 0):
+        raise ModelError(f"{name} must be a number that is not negative", "", f"got {number}")
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A value (grid), and what its residual proves about its error in every state."""
+
+    value: NDArray[np.float64]
+    error: float
+
+
+def _optimum(solution: Solution) -> Known:
+    """The solution's value; of its own bound nothing is believed."""
+    value = np.asarray(solution.value, dtype=float)
+    if value.shape != solution.mdp.grid.shape or not np.isfinite(value).all():
+        raise ModelError(f"a solution's value must be finite, of shape {solution.mdp.grid.shape}")
+    return _known(Engine(solution.mdp, None), value)
+
+
+def _worth(solution: Solution, policy: Policy) -> Known:
+    """The policy's value, as accurate as the optimum's or as rounding allows."""
+    mdp = solution.mdp
+    # The tolerance goes with the engine: in the method it would ask for a compilation of its own.
+    method = SinglePrecision() if suits(mdp) else InexactPolicyIteration(forcing=1e-6)
+    engine = Engine(mdp, solution.error_bound or None)
+    worth = run(engine, method, policy=policy.table, start=solution.value, partial=True)
+    if not np.isfinite(worth.bound):
+        raise ModelError("the policy's value must be finite", "", worth.reason)
+    return _known(engine, worth.value, policy.table)
+
+
+def _known(engine: Engine, value: NDArray, table: NDArray | None = None) -> Known:
+    error = prove(engine, value, table, engine.written(value))
+    return Known(value, error * engine.rest / engine.written_rest)
+
+
+def _visits(mdp: MDP, policy: Policy, start: NDArray[np.float64], loss: float, local: Band) -> Flow:
+    """The occupancy; of a large model as accurate as puts the parts of the loss right to PARTS."""
+    wider = Engine(mdp, None)
+    wider = wider.rest / wider.written_rest
+    if suits(mdp):
+        largest = float(local.upper.max()) / (1 - mdp.discount)
+        wanted = PARTS * loss / largest if largest > 0 else COARSEST
+        share, error = flow(mdp, policy.table, start, min(max(wanted, FINEST), COARSEST))
+        return Flow(share, error * wider)
+    found = occupancy(mdp, policy, start, tol=FINEST)
+    return Flow(found.share, float(found.error_bound) * wider)
+
+
+def _losses(mdp: MDP, best: Known, worth: Known, local: Band) -> Band:
+    """(grid) enclosures of L, from both ways."""
+    x = best.value - worth.value
+    size = float(np.abs(best.value).max() + np.abs(worth.value).max())
+    error = (best.error + worth.error) * (1 + 4 * EPS) + 2 * EPS * size
+    most = float(local.upper.max()) / Engine(mdp, None).written_rest
+    lower = np.maximum(x - error, local.lower)
+    upper = np.minimum(x + error, most)
+    bad = np.flatnonzero(lower > upper)
+    if bad.size:
+        raise ArithmeticError(
+            f"two ways to the loss exclude one another in {bad.size:,} states, first in "
+            f"{mdp.grid.describe(int(bad[0]))}"
+        )
+    return Band(np.clip(x, lower, upper), lower, upper)
+
+
+def _by_occupancy(local: Band, visits: Flow, mdp: MDP) -> Enclosed:
+    """sum_s d(s) l(s) / (1 - discount)."""
+    total = mean(visits.share, local)
+    off = visits.error * float(local.upper.max())
+    total = Enclosed(total, down(max(total.lower - off, 0.0)), up(total.upper + off))
+    return total.times(1 / (1 - mdp.discount))
+
+
+def _mean_value(start: NDArray, known: Known) -> Enclosed:
+    return mean(start, Band(known.value, known.value - known.error, known.value + known.error))
+
+
+def _parts(band: Band) -> tuple[NDArray, NDArray, NDArray]:
+    return band.value, band.lower, band.upper
+
+
+def _share(guess: NDArray, surely: NDArray, perhaps: NDArray) -> Enclosed:
+    """Share of states in a set of which ``surely`` are and ``perhaps`` may be."""
+    value, lower, upper = (int(part.sum()) / part.size for part in (guess, surely, perhaps))
+    return Enclosed(value, down(lower), up(upper))
+
+
+def _reward_bound(mdp: MDP) -> float:
+    """R, the largest |r(s, a)| over feasible pairs, rounded up."""
+    reward = np.abs(mdp.reward)
+    if mdp.feasible is not None:
+        reward = reward[mdp.feasible]
+    rounding = EPS * mdp.dynamics.terms * mdp.dynamics.reward_scale
+    return up((float(reward.max()) + rounding + 2 * mdp.dynamics.written.reward) * (1 + 4 * EPS))

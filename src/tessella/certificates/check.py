@@ -1,0 +1,769 @@
+"""Check a certificate: ``python -m tessella.certificates.check certificate.json model.nc``.
+
+This file stands alone, on NumPy, SciPy and a reader for the model file; it shares no code with what
+made the certificate. HOLDS means that every stated enclosure holds the exact figure of the model,
+whatever wrote the certificate:
+
+- The arrays of the model file are those that the certificate names, by their hash.
+- A value V is within r / (1 - c) of V* where r = max|T V - V|, c = discount * largest row sum; so
+  for the policy's value and T_pi, and in sum for the occupancy. A stated error must be at least
+  that. Residuals are computed in twice the usual precision, so that rounding plays no part; what
+  the model's own arrays may be off (``row_error``, ``reward_error`` of the file) is added to r.
+- Local losses and margins follow from the action values at V, all other figures from these, from
+  the start and from the stated errors. Each enclosure must reach at least as far as the derived
+  one, which is computed in twice the precision too, and no further than rounding explains.
+
+A document with a field that is missing, doubled, malformed or unknown is rejected.
+"""
+
+import hashlib
+import json
+import math
+import os
+import stat
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import netCDF4
+import numpy as np
+from scipy.ndimage import distance_transform_cdt
+
+EPS = float(np.finfo(float).eps)
+HUGE = float(np.finfo(float).max)
+STEP = 2 * EPS  # an end of an enclosure is rounded outward by more than this
+PARTS = ("value", "lower", "upper")
+NOT_CHECKED = ("policy.name", "policy.size")  # the model file does not know them
+WIDEST = 600.0  # logarithm of a rate's constant beyond which none is stated
+STEEPEST = 8.0  # exponent of a rate
+LARGEST_TEXT = 1 << 30  # bytes of a certificate
+LARGEST_ARRAYS = 4 << 30  # bytes of all arrays of a model file
+SHRINK = 1032  # a compressed file holds at most so many times its size
+
+KINDS = {
+    "text": "format model fingerprint content action_name policy.name",
+    "labels": "policy.actions",
+    "axes": "policy.grid",
+    "number": "discount tolerance optimal_value_error policy_value_error margin_slack "
+    "occupancy_error bounds.reward_bound bounds.localisation.eps bounds.rate.constant "
+    "bounds.rate.exponent bounds.rate.smallest bounds.rate.largest",
+    "count": "version policy.size bounds.localisation.exceptions bounds.second_best.exceptions",
+    "count or null": "bounds.localisation.example",
+    "flag": "bounds.second_best.holds",
+    "flag or null": "bounds.localisation.holds",
+    "actions": "policy.table optimal",
+    "states": "start optimal_value policy_value occupancy",
+    "states with null": "margin",
+    "enclosed": "policy_error costly_error value_gap optimal_mean policy_mean mean_loss worst_loss "
+    "bounds.error_share bounds.policy_error bounds.localisation.neighbourhood",
+    "enclosed or null": "relative_loss bounds.localisation.bound bounds.rate.bound "
+    "bounds.rate.second_best_bound bounds.second_best.loss",
+    "band of states": "local_losses losses decomposition.state",
+    "band of actions": "decomposition.region",
+    "band of pairs": "decomposition.pair decomposition.face",
+}
+TYPES = {"text": str, "labels": list, "axes": dict, "flag": bool}
+FIELDS = {path: kind for kind, paths in KINDS.items() for path in paths.split()}
+FORMAT = {"format": "tessella certificate", "version": 2}
+IDENTITY = (
+    "fingerprint",
+    "content",
+    "discount",
+    "model",
+    "action_name",
+    "policy.actions",
+    "policy.grid",
+)
+
+
+class Rejected(Exception):  # noqa: N818 (it is the verdict)
+    """The certificate does not hold; says why."""
+
+
+# Reading.
+
+
+def size_of(path: str, largest: int) -> int:
+    """Bytes of a regular file; devices and pipes have no end, or none that comes."""
+    about = os.stat(path)
+    if not stat.S_ISREG(about.st_mode):
+        raise ValueError("it is not a regular file")
+    if about.st_size > largest:
+        raise ValueError(f"its {about.st_size:,} bytes are more than the {largest:,} that are read")
+    return about.st_size
+
+
+def once(pairs: list) -> dict:
+    """A JSON object whose fields differ from one another."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise Rejected(f"{next(n for n in names if names.count(n) > 1)!r} is stated twice")
+    return found
+
+
+def read_certificate(path: str) -> dict:
+    size = size_of(path, LARGEST_TEXT)
+    with open(path, "rb") as file:
+        content = json.loads(file.read(size).decode("utf-8"), object_pairs_hook=once)
+    if not isinstance(content, dict):
+        raise ValueError("it holds no fields")
+    return content
+
+
+def read_model(path: str) -> dict:
+    size = size_of(path, LARGEST_ARRAYS)
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_mask(False)
+        variables = dict(file.variables)
+        for group in file.groups.values():
+            variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
+        refuse_sizes(variables, size)
+        arrays = {name: np.asarray(variable[:]) for name, variable in variables.items()}
+        about = {name: file.getncattr(name) for name in file.ncattrs()}
+    arrays = {n: a.astype(str) if a.dtype == object else a for n, a in arrays.items()}
+    m: dict = {"content": digest(about, arrays), "model": about["name"], **arrays}
+    m["fingerprint"] = about["fingerprint"]
+    m |= {name: float(about[name]) for name in ("discount", "row_error", "reward_error")}
+    m |= {"action_name": about["action_name"], "policy.actions": json.loads(about["actions"])}
+    m["policy.grid"] = {name: arrays[f"grid/{name}"].tolist() for name in json.loads(about["axes"])}
+    m["shape"] = tuple(len(values) for values in m["policy.grid"].values())
+    m["n"], m["A"] = math.prod(m["shape"]), len(m["policy.actions"])
+    refuse_arrays(m)
+    m["row"] = np.repeat(np.arange(len(m["indptr"]) - 1), np.diff(m["indptr"]))
+    ones = np.ones(len(m["data"]))
+    over = np.array(sums(m["row"], len(m["indptr"]) - 1, m["data"], ones)) - [[1], [0]]
+    over = float(over.sum(axis=0).max())  # how far row sums are above 1, right to the last digits
+    over += m["row_error"] * (1 + max(over, 0.0))
+    m["contraction"] = m["discount"] * (1 + over) * (1 + 2 * EPS)
+    m["rest"] = ((1 - m["discount"]) - m["discount"] * over) * (1 - 8 * EPS)
+    m["unit"] = (4 * int(np.diff(m["indptr"]).max()) + 64) * EPS + 8 * m["row_error"]
+    m["round"] = 4 * (m["n"] + 16) * EPS
+    refuse_model(m)
+    return m
+
+
+def refuse_sizes(variables: dict, size: int) -> None:
+    """Refuse arrays that declare more than a file of this size can hold, before any is read."""
+    declared = sum(math.prod(v.shape) * 8 for v in variables.values())
+    most = min(SHRINK * size, LARGEST_ARRAYS)
+    if declared > most:
+        raise ValueError(f"it declares {declared:,} bytes of arrays where {most:,} can be read")
+
+
+def digest(about: dict, arrays: dict) -> str:
+    """SHA-256 of every attribute but ``content``, then of every array, each by name."""
+    found = hashlib.sha256()
+    for name in sorted(set(about) - {"content"}):
+        value = about[name]
+        text = value if isinstance(value, str) else float(value).hex()
+        found.update(f"{name}={text}\n".encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(f"{name} {array.dtype.kind} {list(array.shape)}\n".encode())
+        if array.dtype.kind in "if":
+            found.update(array.astype(f"<{array.dtype.kind}8").tobytes())
+        else:
+            found.update(json.dumps(array.tolist()).encode())
+    return found.hexdigest()
+
+
+def refuse_arrays(m: dict) -> None:
+    """Refuse arrays that do not fit one another."""
+    whole = [m[name].dtype.kind == "i" for name in ("indptr", "indices", "row_of", "feasible")]
+    floats = [m[name].dtype == np.float64 for name in ("data", "reward")]
+    tables = [m[name].shape == (m["n"], m["A"]) for name in ("row_of", "reward", "feasible")]
+    lists = [m[name].ndim == 1 for name in ("indptr", "indices", "data")]
+    fine = all(whole + floats + tables + lists) and len(m["indptr"]) > 1
+    if fine:
+        starts = m["indptr"]
+        fine = starts[0] == 0 and (np.diff(starts) >= 0).all()
+        fine = fine and starts[-1] == len(m["indices"]) == len(m["data"])
+    if fine:
+        inside = (m["indices"] >= 0) & (m["indices"] < m["n"])
+        rows = (m["row_of"] >= 0) & (m["row_of"] < len(m["indptr"]) - 1)
+        fine = inside.all() and rows.all()
+    if not fine:
+        raise ValueError("its arrays do not fit one another")
+
+
+def refuse_model(m: dict) -> None:
+    """Refuse arrays that are not those of a discounted model."""
+    if not ((m["feasible"] > 0).any(axis=1).all() and np.isfinite(m["reward"]).all()):
+        raise ValueError("a state has no feasible action, or a reward is not finite")
+    if not ((m["data"] >= 0).all() and m["discount"] >= 0 and m["rest"] > 0):
+        raise ValueError("discount and probabilities are not those of a discounted model")
+    if not (0 <= m["row_error"] < 1e-3 and 0 <= m["reward_error"] <= HUGE):
+        raise ValueError("its rows and rewards may be off by any amount")
+
+
+def look_up(content: object, path: str) -> object:
+    for name in path.split("."):
+        if not isinstance(content, dict) or name not in content:
+            raise Rejected(f"{path} is missing")
+        content = content[name]
+    return content
+
+
+def refuse_unknown(content: object, path: str = "") -> None:
+    """Refuse fields of which nothing is known: they would pass unchecked."""
+    if path in FIELDS or not isinstance(content, dict):
+        return
+    for name, part in content.items():
+        inner = f"{path}.{name}" if path else name
+        if "." in name or not any(f"{known}.".startswith(f"{inner}.") for known in FIELDS):
+            raise Rejected(f"{inner!r} is not a field of a certificate")
+        refuse_unknown(part, inner)
+
+
+def numbers(path: str, value: object, shape: tuple, kinds: str = "if") -> np.ndarray:
+    """``value`` as an array of finite numbers; ``kinds`` are NumPy's, i for whole ones."""
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError):
+        array = np.array(None)
+    if array.dtype.kind not in kinds or array.shape != shape:
+        what = "whole numbers" if kinds == "i" else "numbers"
+        raise Rejected(f"{path} must hold {what} in the shape {shape}")
+    if not np.isfinite(array).all():
+        raise Rejected(f"{path} must be finite")
+    return array
+
+
+def with_infinity(value: object) -> object:
+    """Null, which stands for infinity, as the largest number there is."""
+    if isinstance(value, list):
+        return [with_infinity(part) for part in value]
+    return HUGE if value is None else value
+
+
+def band(content: dict, path: str, shape: tuple) -> np.ndarray:
+    """(3, n) value, lower and upper of n numbers."""
+    parts = look_up(content, path)
+    if not isinstance(parts, dict) or set(parts) - set(PARTS):
+        raise Rejected(f"{path} must have the parts {', '.join(PARTS)} and no others")
+    paths = [f"{path}.{part}" for part in PARTS]
+    return np.array([numbers(p, look_up(content, p), shape).ravel() for p in paths])
+
+
+def parse(content: dict, m: dict, path: str) -> Any:
+    """The field ``path``, or Rejected where it is not what it has to be."""
+    if path.startswith("bounds.rate.") and look_up(content, "bounds.rate") is None:
+        return None
+    value, kind = look_up(content, path), FIELDS[path].removesuffix(" or null")
+    if value is None and kind != FIELDS[path]:
+        return None
+    if kind in TYPES:
+        if not isinstance(value, TYPES[kind]):
+            raise Rejected(f"{path} must be of type {TYPES[kind].__name__}")
+        return value
+    if kind.startswith("band of "):
+        shapes = {"states": m["shape"], "actions": (m["A"],), "pairs": (m["A"], m["A"])}
+        return band(content, path, shapes[kind.removeprefix("band of ")])
+    if kind == "states with null":
+        array = numbers(path, with_infinity(value), m["shape"]).ravel()
+        return np.where(array == HUGE, np.inf, array)
+    shape = {"number": (), "count": (), "enclosed": (3,)}.get(kind, m["shape"])
+    array = numbers(path, value, shape, "i" if kind in ("count", "actions") else "if")
+    if not shape and array < 0:
+        raise Rejected(f"{path} must not be negative")
+    return array.ravel() if shape else array[()]
+
+
+# Comparing.
+
+
+def place(m: dict, state: int) -> str:
+    at = np.unravel_index(state, m["shape"])
+    named = zip(m["policy.grid"].items(), at, strict=True)
+    return ", ".join(f"{name}={values[i]}" for (name, values), i in named)
+
+
+def refuse(m: dict, bad: np.ndarray, what: str) -> None:
+    """Reject at the first of the ``bad`` states."""
+    if bad.any():
+        count = f"{bad.sum():,} of {bad.size:,} states"
+        raise Rejected(f"{what}; first at {place(m, int(bad.argmax()))} ({count})")
+
+
+def agree(c: dict, m: dict, path: str, derived, tolerance, step: float = STEP) -> None:
+    """Compare the stated (value, lower, upper), of one number or of many, with the derived.
+
+    The ends must reach at least as far as derived, by ``step`` of their size, and no further than
+    ``tolerance`` beyond; the value may be off by that.
+    """
+    stated, derived = c[path], None if derived is None else np.array(derived)
+    if stated is None or derived is None:
+        if stated is not derived:
+            raise Rejected(f"{path} must be {'null' if derived is None else 'stated'}")
+        return
+    off = ~(np.abs(stated - derived) <= tolerance)
+    off |= ~((stated[1] <= stated[0]) & (stated[0] <= stated[2]))
+    off[1] |= ~(stated[1] <= derived[1] - step * np.abs(derived[1]))
+    off[2] |= ~(stated[2] >= derived[2] + step * np.abs(derived[2]))
+    if off.any():
+        part, *at = np.unravel_index(int(off.argmax()), off.shape)
+        name = f"{path}.{PARTS[part]}" if part or at else path
+        where = f" at {place(m, int(at[0]))}" if FIELDS[path] == "band of states" else ""
+        found, said = derived[(part, *at)], stated[(part, *at)]
+        raise Rejected(f"{name} is {found:.12g}, not {said:.12g} as stated{where}")
+
+
+def same(path: str, stated: object, derived: object) -> None:
+    if stated != derived:
+        raise Rejected(f"{path} is {derived}, not {stated} as stated")
+
+
+# Arithmetic in twice the precision: a number is a pair (rounded, what rounding cut off).
+
+
+def two_sum(x, y):
+    """(s, t) with s the rounded sum and x + y = s + t."""
+    s = x + y
+    z = s - x
+    return s, (x - (s - z)) + (y - z)
+
+
+def two_product(x, y):
+    """(p, t) with p the rounded product and x y = p + t (Dekker 1971)."""
+    p = x * y
+    (a, b), (c, d) = halves(x), halves(y)
+    return p, ((a * c - p) + a * d + b * c) + b * d
+
+
+def halves(x):
+    """x as the sum of two numbers of half its digits."""
+    high = 134217729.0 * x
+    high = high - (high - x)
+    return high, x - high
+
+
+def sums(group: np.ndarray, count: int, *factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(count,) pairs: for each group, the sum of the products of the two or three factors.
+
+    Neighbours of a group are added in pairs, again and again, until one number is left of each.
+    """
+    order = np.argsort(group, kind="stable")
+    group = group[order]
+    x, y, *more = (np.broadcast_to(factor, order.shape)[order] for factor in factors)
+    high, low = two_product(x, y)
+    for z in more:
+        high, cut = two_product(high, z)
+        low = low * z + cut
+    while group.size:
+        first = np.concatenate([[True], group[1:] != group[:-1]])
+        start = np.flatnonzero(first)
+        within = np.arange(group.size) - np.repeat(start, np.diff(np.append(start, group.size)))
+        kept = np.flatnonzero(within % 2 == 0)
+        if kept.size == group.size:
+            break
+        paired = np.append(within, 0)[kept + 1] == within[kept] + 1
+        other = np.minimum(kept + 1, group.size - 1)
+        total, cut = two_sum(high[kept], np.where(paired, high[other], 0.0))
+        high, low = total, low[kept] + np.where(paired, low[other], 0.0) + cut
+        group = group[kept]
+    result = np.zeros((2, count))
+    result[:, group] = high, low
+    return result[0], result[1]
+
+
+def dot(x, y) -> float:
+    """Sum of products, right to its last digit."""
+    x, y = np.broadcast_arrays(x, y)
+    high, low = sums(np.zeros(x.size, int), 1, x.ravel(), y.ravel())
+    return float(high[0] + low[0])
+
+
+# The model.
+
+
+def residuals(m: dict, value: np.ndarray) -> np.ndarray:
+    """(S, A) q - V, the action values at V less V, right to the last digits; -inf if infeasible."""
+    high, low = sums(m["row"], len(m["indptr"]) - 1, m["data"], value[m["indices"]])
+    expected, rest = two_product(m["discount"], high[m["row_of"]])
+    rest = rest + m["discount"] * low[m["row_of"]]
+    gain, cut = two_sum(m["reward"], -value[:, None])
+    total, more = two_sum(gain, expected)
+    return np.where(m["feasible"] > 0, total + (cut + more + rest), -np.inf)
+
+
+@dataclass
+class Sweep:
+    """One sweep of both equations at the stated values."""
+
+    rho: np.ndarray  # (S, A) q - V
+    built: float  # what the model's arrays may be off, in an action value
+    eta: float  # a generous bound on the rounding of action values in the usual precision
+
+
+def check_identity(c: dict, m: dict) -> None:
+    for path in IDENTITY:
+        if c[path] != m[path] or (path == "policy.grid" and list(c[path]) != list(m[path])):
+            what = f"is {str(m[path])[:12]}, not {str(c[path])[:12]} as stated"
+            what = "differs" if path.startswith("policy.") else what
+            raise Rejected(f"the model file is of another model: {path} {what}")
+
+
+def check_actions(c: dict, m: dict, path: str) -> None:
+    table = c[path]
+    refuse(m, (table < 0) | (table >= m["A"]), f"{path}: an action does not exist")
+    infeasible = m["feasible"][np.arange(m["n"]), table] == 0
+    refuse(m, infeasible, f"{path}: an action is not feasible")
+
+
+def check_values(c: dict, m: dict) -> Sweep:
+    """The stated errors of V and V_pi are at least what their residuals prove."""
+    best, worth = c["optimal_value"], c["policy_value"]
+    rho = residuals(m, best)
+    rho_pi = residuals(m, worth)[np.arange(m["n"]), c["policy.table"]]
+    found = (
+        ("optimal_value", rho.max(axis=1), "the optimal value", "optimality equation of the model"),
+        ("policy_value", rho_pi, "the value of the policy", "equation of the policy"),
+    )
+    for path, r, what, equation in found:
+        room = c[f"{path}_error"] * m["rest"] - built(m, c[path])
+        bad = ~(np.abs(r) * (1 + 8 * EPS) <= room)
+        refuse(m, bad, f"{what} does not satisfy the {equation} within its error")
+    size = largest_size(m["reward"][m["feasible"] > 0]) + largest_size([best, worth])
+    return Sweep(rho, built(m, best), m["unit"] * size + 4 * built(m, best))
+
+
+def built(m: dict, value: np.ndarray) -> float:
+    """What the errors of rows and rewards can do to an action value."""
+    rows = m["row_error"] * m["contraction"] * largest_size(value)
+    return (m["reward_error"] + rows) * (1 + 4 * EPS)
+
+
+def check_flow(c: dict, m: dict) -> None:
+    """d = (1 - discount) start + discount P_pi' d, as well as the stated error demands."""
+    start, d, discount = c["start"], c["occupancy"], m["discount"]
+    for path in ("start", "occupancy"):
+        refuse(m, ~(c[path] >= 0), f"{path}: a probability is negative")
+    if not abs(dot(start, 1.0) - 1) <= (m["n"] + 64) * EPS:
+        raise Rejected(f"start must sum to 1, not to {dot(start, 1.0):.12g}")
+    row = m["row_of"][np.arange(m["n"]), c["policy.table"]]
+    length = np.diff(m["indptr"])[row]
+    state = np.repeat(np.arange(m["n"]), length)  # where each transition of the policy starts
+    within = np.arange(state.size) - np.repeat(np.cumsum(length) - length, length)
+    entry = m["indptr"][row][state] + within
+    to, p, every = m["indices"][entry], m["data"][entry], np.arange(m["n"])
+    terms = (
+        np.concatenate([to, every, every, every]),
+        m["n"],
+        np.concatenate([d[state], start, -start, -d]),
+        np.concatenate(
+            [
+                np.full(to.size, discount),
+                np.ones(m["n"]),
+                np.full(m["n"], discount),
+                np.ones(m["n"]),
+            ]
+        ),
+        np.concatenate([p, np.ones(3 * m["n"])]),
+    )
+    balance, rest = sums(*terms)
+    total = float(np.abs(balance + rest).sum()) * (1 + m["round"])
+    total += m["row_error"] * m["contraction"] * float(d.sum()) * (1 + m["round"])
+    if not total <= c["occupancy_error"] * m["rest"]:
+        raise Rejected("the occupancy is not where the policy leads from the start")
+
+
+# The figures. Enclosures are arrays with first axis (value, lower, upper).
+
+
+@dataclass
+class Decisions:
+    """Choices of the policy: (3, S) local losses and margins, (S,) sets of states."""
+
+    loss: np.ndarray
+    margin: np.ndarray
+    differs: np.ndarray
+    wrong: np.ndarray
+    perhaps_wrong: np.ndarray
+
+
+def check_decisions(c: dict, m: dict, sweep: Sweep) -> Decisions:
+    """l = max_a q - q(., pi) within the slack, 0 where pi takes the decided action.
+
+    Action values are off by at most h = c e + built, so differences of them by 2 h; the slack has
+    to cover that and what the stated differences are off.
+    """
+    rho, every, slack = np.sort(sweep.rho, axis=1), np.arange(m["n"]), float(c["margin_slack"])
+    best, chosen = rho[:, -1], sweep.rho[every, c["policy.table"]]
+    least = 2 * (m["contraction"] * float(c["optimal_value_error"]) + sweep.built) * (1 + 4 * EPS)
+    if not least <= slack <= least * (1 + 1e-9) + 64 * sweep.eta:
+        raise Rejected(f"margin_slack is {least:.6g} and rounding, not {slack:.6g} as stated")
+    lost = best - sweep.rho[every, c["optimal"]]
+    refuse(m, ~(lost <= slack), "optimal: the optimal action is not optimal")
+    margin = best - rho[:, -2] if m["A"] > 1 else np.full(m["n"], np.inf)
+    what = "margin is not the best minus the second-best action value"
+    refuse(m, ~close(c["margin"], margin, slack - least), what)
+    x = c["local_losses"][0]
+    what = "local_losses.value is not max_a q - q(., pi)"
+    refuse(m, ~close(x, best - chosen, slack - least), what)
+    right, wrong = (c["margin"] > slack) & (x == 0), x > slack
+    loss = np.array([x, np.maximum(x - slack, 0), np.where(right, 0, x + slack)])
+    agree(c, m, "local_losses", loss, 0, 0)
+    band = np.array([c["margin"], np.maximum(c["margin"] - slack, 0), c["margin"] + slack])
+    return Decisions(c["local_losses"], band, c["policy.table"] != c["optimal"], wrong, ~right)
+
+
+def close(stated: np.ndarray, derived: np.ndarray, room: float) -> np.ndarray:
+    """Whether they are equal, or apart by no more than ``room``, rounding included."""
+    rounding = 4 * EPS * (np.abs(stated) + np.abs(derived))
+    return (stated == derived) | (np.abs(stated - derived) + rounding <= room)
+
+
+def largest_size(x: np.ndarray | list) -> float:
+    return float(np.abs(x).max())
+
+
+def check_losses(c: dict, m: dict, local: np.ndarray) -> None:
+    """l <= L <= max l / (1 - c) and |L - (V - V_pi)| <= e + e_pi, state by state and in mean."""
+    best, worth = c["optimal_value"], c["policy_value"]
+    e, e_pi, most = c["optimal_value_error"], c["policy_value_error"], local[2].max() / m["rest"]
+    x, cut = two_sum(best, -worth)
+    error, rest = two_sum(e, e_pi)
+    lower = np.maximum(next_down(x - error + (cut - rest)), local[1])
+    upper = np.minimum(next_up(x + error + (cut + rest)), most)
+    size = largest_size(best) + largest_size(worth) + error
+    slack = m["unit"] * (size + most / m["rest"]) + 4 * EPS * error
+    agree(c, m, "losses", [np.clip(x, lower, np.maximum(lower, upper)), lower, upper], slack, 0)
+    losses, start = c["losses"], c["start"]
+    agree(c, m, "worst_loss", losses.max(axis=1), 0, 0)
+    for path, value, off in (("optimal_mean", best, e), ("policy_mean", worth, e_pi)):
+        weights = np.concatenate([start, start])
+        mean = [dot(weights, np.concatenate([value, np.full(m["n"], by)])) for by in (0, -off, off)]
+        agree(c, m, path, mean, m["round"] * size)
+
+    by_value, scale = [dot(part, start) for part in losses], 1 - m["discount"]
+    flow = enclosed_sum(c, local) / scale
+    lower, upper = max(by_value[1], flow[1], 0), min(by_value[2], flow[2])
+    mean = [np.clip(by_value[0], lower, max(lower, upper)), lower, upper]
+    agree(c, m, "mean_loss", mean, m["round"] * (largest_size(losses) + flow[2]))
+    gap = np.array([dot(part, 1 / m["n"]) for part in local]) / scale
+    agree(c, m, "value_gap", gap, m["round"] * gap[2])
+    relative = ratio(c["mean_loss"], c["optimal_mean"])
+    agree(c, m, "relative_loss", relative, 64 * EPS * largest_size(relative or [0]), EPS / 2)
+
+
+def enclosed_sum(c: dict, parts: np.ndarray) -> np.ndarray:
+    """Sum of d(s) x(s) over states, for x >= 0 in an enclosure and the exact occupancy."""
+    off = c["occupancy_error"] * parts[2].max()
+    value, lower, upper = (dot(part, c["occupancy"]) for part in parts)
+    return np.array([value, max(lower - off, 0.0), upper + off])
+
+
+def next_down(x: np.ndarray) -> np.ndarray:
+    return np.nextafter(x, -np.inf)
+
+
+def next_up(x: np.ndarray) -> np.ndarray:
+    return np.nextafter(x, np.inf)
+
+
+def ratio(number: np.ndarray, other: np.ndarray) -> list | None:
+    """``number / |other|``; None where that may be 0."""
+    if other[1] <= 0 <= other[2]:
+        return None
+    ends = number[1:, None] / np.abs(other[1:])
+    return [number[0] / abs(other[0]), ends.min(), ends.max()]
+
+
+def check_shares(c: dict, m: dict, d: Decisions) -> None:
+    differs = [part.mean() for part in (d.differs, d.wrong, d.perhaps_wrong)]
+    agree(c, m, "policy_error", differs, 4 * EPS, EPS / 2)
+    costly = (d.loss > c["tolerance"]).mean(axis=1)
+    agree(c, m, "costly_error", costly, 4 * EPS, EPS / 2)
+
+
+def check_decomposition(c: dict, m: dict, local: np.ndarray) -> None:
+    """Sums of d(s) l(s) / (1 - discount) over states, by state, region, pair and face."""
+    best, taken, A = c["optimal"], c["policy.table"], m["A"]
+    groups = {"state": np.arange(m["n"]), "region": best, "pair": best * A + taken}
+    groups["face"] = nearest_face(best.reshape(m["shape"]), A).ravel()
+    scale = 1 - m["discount"]
+    for name, group in groups.items():
+        path = f"decomposition.{name}"
+        count = c[path].shape[1]
+        parts = [np.sum(sums(group, count, c["occupancy"], part), axis=0) for part in local]
+        largest = np.zeros(count)
+        np.maximum.at(largest, group, local[2])
+        off = c["occupancy_error"] * largest
+        derived = np.array([parts[0], np.maximum(parts[1] - off, 0), parts[2] + off]) / scale
+        agree(c, m, path, derived, m["round"] * derived[2])
+
+
+def nearest_face(table: np.ndarray, A: int) -> np.ndarray:
+    """(grid) code a A + b, a < b, of the nearest pair of neighbours with other optimal actions.
+
+    A state that touches several takes the first: axis by axis, the neighbour above before the one
+    below. Of others as near, SciPy's order decides; without any face, the code is of (a, a).
+    """
+    touched = []
+    for axis in range(table.ndim):
+        rows = np.moveaxis(table, axis, 0)
+        low, high = np.minimum(rows[1:], rows[:-1]), np.maximum(rows[1:], rows[:-1])
+        none = np.full((1, *rows.shape[1:]), -1)
+        face = np.concatenate([none, np.where(low < high, low * A + high, -1), none])
+        touched += [np.moveaxis(face[1:], 0, axis), np.moveaxis(face[:-1], 0, axis)]
+    sides = np.array(touched)
+    code = np.take_along_axis(sides, (sides >= 0).argmax(axis=0)[None], axis=0)[0]
+    if (code < 0).all():
+        return table * A + table
+    near = distance_transform_cdt(code < 0, "taxicab", return_distances=False, return_indices=True)
+    return code[tuple(np.asarray(near))]
+
+
+# The bounds.
+
+
+def check_bounds(c: dict, m: dict, d: Decisions, eta: float) -> None:
+    R, most = c["bounds.reward_bound"], largest_size(m["reward"][m["feasible"] > 0])
+    most += m["reward_error"]
+    if not most * (1 + EPS) <= R <= most + 2 * m["reward_error"] + 16 * eta:
+        raise Rejected(f"bounds.reward_bound is {most:.12g} and rounding, not {R:.12g} as stated")
+    factor = 2 * R / (1 - m["discount"]) ** 2
+    wrong = visited(c, d.differs, d.wrong, d.perhaps_wrong)
+    agree(c, m, "bounds.error_share", wrong, m["round"])
+    wrong = c["bounds.error_share"]
+    agree(c, m, "bounds.policy_error", factor * wrong, factor * m["round"])
+    check_localisation(c, m, d, factor)
+    check_second_best(c, m, d)
+    check_rate(c, m, d, factor)
+
+
+def visited(c: dict, guess: np.ndarray, surely: np.ndarray, perhaps: np.ndarray) -> np.ndarray:
+    """Enclosed occupancy of a set; none at all only where no state may belong."""
+    value, low, high = (dot(c["occupancy"], part * 1.0) for part in (guess, surely, perhaps))
+    error = c["occupancy_error"]
+    return np.array([value, max(low - error, 0), high + error if perhaps.any() else 0])
+
+
+def check_localisation(c: dict, m: dict, d: Decisions, factor: float) -> None:
+    path, eps = "bounds.localisation", c["bounds.localisation.eps"]
+    names = ("holds", "exceptions", "example")
+    stated = tuple(None if (x := c[f"{path}.{name}"]) is None else int(x) for name in names)
+    same(f"{path} ({', '.join(names)})", stated, premise(d, eps))
+    value, lower, upper = d.margin
+    near = visited(c, value <= eps, upper <= eps, lower <= eps)
+    agree(c, m, f"{path}.neighbourhood", near, m["round"])
+    bound = factor * c[f"{path}.neighbourhood"] if c[f"{path}.holds"] else None
+    agree(c, m, f"{path}.bound", bound, factor * m["round"])
+
+
+def premise(d: Decisions, eps: float) -> tuple[bool | None, int, int | None]:
+    """(whether all errors have margins up to ``eps``, surely others, the first of them)."""
+    _, lower, upper = d.margin
+    exceptions = np.flatnonzero(d.wrong & (lower > eps))
+    if exceptions.size:
+        return False, int(exceptions.size), int(exceptions[0])
+    return None if (d.perhaps_wrong & (upper > eps)).any() else True, 0, None
+
+
+def check_second_best(c: dict, m: dict, d: Decisions) -> None:
+    """Loss = sum d margin 1{pi != pi*} / (1 - discount) if errors take the second-best action."""
+    path = "bounds.second_best"
+    exceptions = int((d.wrong & (d.loss[1] > d.margin[2])).sum())
+    same(f"{path}.exceptions", c[f"{path}.exceptions"], exceptions)
+    same(f"{path}.holds", c[f"{path}.holds"], exceptions == 0)
+    where = np.array([d.differs, d.wrong, d.perhaps_wrong])
+    loss = None
+    if not exceptions:
+        loss = enclosed_sum(c, np.where(where, d.margin, 0)) / (1 - m["discount"])
+    agree(c, m, f"{path}.loss", loss, 0 if loss is None else m["round"] * loss[2])
+
+
+def check_rate(c: dict, m: dict, d: Decisions, factor: float) -> None:
+    """d(B_x) <= C x^alpha for x in smallest..largest, with hardly a smaller C; and what follows."""
+    rate, eps = "bounds.rate.", c["bounds.localisation.eps"]
+    C, alpha, smallest, largest = (
+        c[rate + name] for name in ("constant", "exponent", "smallest", "largest")
+    )
+    order = np.argsort(d.margin[1], kind="stable")
+    at, reached = d.margin[1][order], np.cumsum(c["occupancy"][order])
+    half = np.searchsorted(reached, reached[-1] / 2 * (1 + np.array([-1, 1]) * m["round"]))
+    top = at[np.isfinite(at)].max(initial=0.0)
+    ends = np.maximum(eps, np.minimum(at[np.minimum(half, m["n"] - 1)], top))
+    inside = (at > 0) & (at <= (ends[1] if C is None else largest))
+    x, rounding = np.log(at[inside]), (m["n"] + 2) * EPS
+    # What the occupancy surely is not above, and what is stated to be on the safe side.
+    least = np.log(reached[inside] * (1 + rounding) + c["occupancy_error"])
+    stated = np.log(reached[inside] + c["occupancy_error"] + rounding)
+    if C is None:
+        if x.size and STEEPEST * largest_size(x) + largest_size(stated) < WIDEST:
+            raise Rejected("bounds.rate must be stated")
+        return
+    if not x.size or smallest != at[inside][0]:
+        raise Rejected(f"{rate}smallest is not the smallest margin above 0")
+    if not ends[0] <= largest <= ends[1]:
+        raise Rejected(f"{rate}largest is {ends[0]:.12g}, not {largest:.12g} as stated")
+    if not 0 < alpha <= STEEPEST:
+        raise Rejected(f"{rate}exponent must lie in 0..{STEEPEST:g}, not be {alpha:.12g}")
+    size = 1 + largest_size(stated) + alpha * largest_size(x)
+    above = (least - alpha * x - np.log(C)).max(), (stated - alpha * x - np.log(C)).max()
+    if not (above[0] <= -16 * EPS * size and above[1] >= -64 * m["round"] * size):
+        raise Rejected(f"{rate}constant is not the smallest for its exponent, {alpha:.12g}")
+    apply = c["bounds.localisation.holds"] and smallest <= eps <= largest
+    bound = np.full(3, C * eps**alpha)
+    sharper = bound * eps / (1 - m["discount"])
+    agree(c, m, rate + "bound", factor * bound if apply else None, factor * bound * 256 * EPS)
+    second = apply and c["bounds.second_best.holds"]
+    agree(c, m, rate + "second_best_bound", sharper if second else None, sharper * 256 * EPS)
+
+
+def check(content: dict, m: dict) -> str:
+    """Say what was confirmed, or raise Rejected at the first thing that is wrong."""
+    for path, known in FORMAT.items():
+        same(path, parse(content, m, path), known)
+    refuse_unknown(content)
+    check_identity({path: parse(content, m, path) for path in IDENTITY}, m)
+    c = {path: parse(content, m, path) for path in FIELDS}
+    for path in ("policy.table", "optimal"):
+        check_actions(c, m, path)
+    sweep = check_values(c, m)
+    check_flow(c, m)
+    decisions = check_decisions(c, m, sweep)
+    check_losses(c, m, decisions.loss)
+    check_shares(c, m, decisions)
+    check_decomposition(c, m, decisions.loss)
+    check_bounds(c, m, decisions, sweep.eta)
+    mean, low, high = c["mean_loss"]
+    worst, _, most = c["worst_loss"]
+    return (
+        f"loss {mean:.12g} on average and {worst:.12g} at worst, in all of {m['n']:,} states; "
+        f"proven to be between {low:.12g} and {high:.12g} on average and at most {most:.12g}, and "
+        f"the occupancy right to {c['occupancy_error']:.1e}; not checked: {', '.join(NOT_CHECKED)}"
+    )
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2:
+        print("usage: python -m tessella.certificates.check certificate.json model.nc")
+        return 2
+    broken = (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        MemoryError,
+    )
+    try:
+        files = []
+        for path, reader in zip(arguments, (read_certificate, read_model), strict=True):
+            try:
+                files.append(reader(path))
+            except broken as error:
+                raise Rejected(f"{path} cannot be read, it may be cut short: {error}") from error
+        with np.errstate(all="ignore"):  # what is not a number fails its comparison
+            print(f"HOLDS: {check(*files)}")
+    except Rejected as reason:
+        print(f"REJECTED: {reason}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

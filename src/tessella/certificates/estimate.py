@@ -1,0 +1,164 @@
+"""estimate(mdp, policy, other) -> Estimate, for models too large to evaluate exactly.
+
+n paths of T periods give returns G_i = sum_{t<T} discount^t r_t. Their mean estimates J up to what
+comes after T, at most ``discount^T R / (1 - discount)`` for each policy, R the reward scale. Two
+policies are compared path by path on common random numbers: both draw the same uniforms for the
+same path, period and stage, so that what is luck to both cancels in the differences G'_i - G_i.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.certificates.policies import as_policy
+from tessella.certificates.summary import money, percent, wrap
+from tessella.errors import ModelError
+from tessella.mdp.model import MDP
+from tessella.mdp.simulate import Rng, start_distribution
+
+BATCH = 10_000  # paths that walk at once, to keep memory small
+REST = 1e-6  # of R / (1 - discount): what may come after the last period, unless said otherwise
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A simulated figure: an estimate with a confidence interval, not a certificate.
+
+    Attributes:
+        mean: of J(policy); with another policy, of J(other) - J(policy), what the policy loses.
+        standard_error: of the mean.
+        truncation: bound on what was cut off after the last period.
+        confidence: of the interval ``lower..upper``, which includes the truncation.
+        paths, periods: how much was simulated.
+        names: of the policy, and of the other.
+        pairing: how many times as many unpaired paths would have been as good; None for one policy.
+    """
+
+    mean: float
+    standard_error: float
+    truncation: float
+    lower: float
+    upper: float
+    confidence: float
+    paths: int
+    periods: int
+    names: tuple[str, ...]
+    pairing: float | None
+
+    def summary(self) -> str:
+        """The finding in words, clearly called an estimate."""
+        name, *other = (f'"{n}"' if n else "the policy" for n in self.names)
+        what = f"long-run value of {name}"
+        if other:
+            what = f"loss of {name} against {other[0]}"
+        return wrap(
+            f"Simulated estimate, not a certificate: the {what} is {money(self.mean)}, between "
+            f"{money(self.lower)} and {money(self.upper)} with {percent(self.confidence)} "
+            f"confidence ({self.paths:,} paths of {self.periods:,} periods)."
+        )
+
+
+def estimate(
+    mdp: MDP,
+    policy: Any,
+    other: Any = None,
+    *,
+    rng: Rng,
+    paths: int = 10_000,
+    periods: int | None = None,
+    start: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Estimate:
+    """Estimate by simulation what ``policy`` is worth, or what it loses against ``other``.
+
+    Args:
+        policy, other: whatever decides (see ``as_policy``); a solution stands for its optimum.
+        rng: a generator or an integer seed.
+        periods: T; None for as many as leave ``1e-6 R / (1 - discount)`` after them.
+        start: one state index or a distribution; the model's own if None.
+    """
+    if paths < 2 or not 0 < confidence < 1 or (periods is not None and periods < 1):
+        rule = "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
+        raise ModelError(rule, "", f"got {paths}, {periods} and {confidence}")
+    policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]
+    horizon = _horizon(mdp) if periods is None else periods
+    tables = [p.table.ravel() for p in policies]
+    returns = _returns(mdp, tables, paths, horizon, start, np.random.default_rng(rng))
+    sample = returns[-1] - returns[0] if other is not None else returns[0]
+    rest = len(policies) * mdp.discount**horizon * mdp.dynamics.reward_scale / (1 - mdp.discount)
+    error = float(sample.std(ddof=1)) / math.sqrt(paths)
+    reach = _quantile(paths, confidence) * error + rest
+    mean = float(sample.mean())
+    return Estimate(
+        mean,
+        error,
+        rest,
+        mean - reach,
+        mean + reach,
+        confidence,
+        paths,
+        horizon,
+        tuple(p.name for p in policies),
+        _pairing(returns, sample) if other is not None else None,
+    )
+
+
+def _horizon(mdp: MDP) -> int:
+    if mdp.discount == 0:
+        return 1
+    return max(math.ceil(math.log(REST) / math.log(mdp.discount)), 1)
+
+
+def _quantile(paths: int, confidence: float) -> float:
+    """Of Student's t, two-sided."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(paths - 1, (1 + confidence) / 2))
+
+
+def _pairing(returns: NDArray, sample: NDArray) -> float:
+    paired = float(sample.var(ddof=1))
+    unpaired = float(returns.var(axis=1, ddof=1).sum())
+    return unpaired / paired if paired > 0 else math.inf
+
+
+def _returns(
+    mdp: MDP,
+    tables: list[NDArray],
+    paths: int,
+    periods: int,
+    start: ArrayLike | None,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """(policies, paths) discounted returns; column i is one path under each policy."""
+    weights = start_distribution(mdp, start)
+    columns = []
+    for first in range(0, paths, BATCH):
+        states = rng.choice(mdp.n_states, size=min(BATCH, paths - first), p=weights)
+        seed = int(rng.integers(2**63))
+        columns.append(
+            [_play(mdp, t, states, periods, np.random.default_rng(seed)) for t in tables]
+        )
+    return np.concatenate([np.array(c) for c in columns], axis=1)
+
+
+def _play(
+    mdp: MDP, table: NDArray, states: NDArray, periods: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """(n,) returns from ``states``.
+
+    A path that has ended keeps drawing, unpaid, so that every path draws as often as every other.
+    """
+    total, alive, factor = np.zeros(len(states)), np.ones(len(states), dtype=bool), 1.0
+    for _ in range(periods):
+        steps = mdp.dynamics.step(states, table[states].astype(np.int64), rng)
+        total += np.where(alive, factor * steps.rewards, 0.0)
+        states, alive, factor = steps.states, alive & ~steps.ended, factor * mdp.discount
+        if not alive.any():
+            break
+    return total

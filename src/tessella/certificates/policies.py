@@ -1,0 +1,189 @@
+"""Anything that decides, as a policy of a model.
+
+A source is asked once for every state of the grid. What it answers is read as action *indices* or
+as action *values* (the numbers or names in ``mdp.actions``): as whichever of the two all answers
+can be, and if they can be both with different meanings, the caller must say.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.certificates.table import read_table
+from tessella.errors import ModelError
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
+from tessella.mdp.scope import call
+
+Labels = Literal["index", "value"]
+
+
+def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
+    """``source`` as a feasible policy of ``mdp``.
+
+    Args:
+        source: a Policy, or a result that carries one; a table of action indices or names; the
+            path of a CSV table with a column for each axis and one for the action; an estimator
+            with scikit-learn's ``predict(points)``; an agent with Stable-Baselines3's
+            ``predict(observation, deterministic=True)``; a function of points (n, d), or of
+            coordinates by name, that returns an action for each.
+        labels: how to read its answers: ``"index"`` or ``"value"``. Tables and agents give indices
+            and CSV files values, unless said otherwise.
+    """
+    if labels not in (None, "index", "value"):
+        raise ModelError("labels must be 'index' or 'value'", "", f"got {labels!r}")
+    own = source if isinstance(source, Policy) else getattr(source, "policy", None)
+    if isinstance(own, Policy):
+        return _own(mdp, own)
+    if isinstance(source, str | Path):
+        answers, name = read_table(mdp, Path(source)), Path(source).stem
+        return _read(mdp, answers, labels or "value", name)
+    if hasattr(source, "predict"):
+        return _predicted(mdp, source, labels)
+    if callable(source):
+        name = getattr(source, "__name__", type(source).__name__)
+        name = "" if name == "<lambda>" else name.replace("_", " ")
+        return _read(mdp, _from_function(mdp, source), labels, name)
+    answers = np.asarray(source)
+    if answers.dtype.kind not in "biufU":
+        rule = (
+            "a policy must be a Policy, a table, a CSV path, an estimator, an agent or a function"
+        )
+        raise ModelError(rule, "", f"got {type(source).__name__}")
+    return _read(mdp, answers, labels or ("value" if answers.dtype.kind == "U" else "index"), "")
+
+
+def _own(mdp: MDP, policy: Policy) -> Policy:
+    if policy.grid != mdp.grid:
+        raise ModelError("a policy must be for the grid of the model", f"{policy.grid}", "is not")
+    if tuple(policy.actions) != tuple(mdp.actions):
+        rule = f"a policy must have the actions of the model, {mdp.actions}"
+        raise ModelError(rule, "", f"it has {policy.actions}")
+    mdp.check_feasible(policy.table)
+    return policy
+
+
+def _read(mdp: MDP, answers: NDArray, labels: Labels | None, name: str) -> Policy:
+    meant = labels or _meaning(mdp, np.unique(answers))
+    return mdp.policy(answers if meant == "index" else _indices(mdp, answers), name=name)
+
+
+def _meaning(mdp: MDP, answers: NDArray) -> Labels:
+    """Indices or values: what all ``answers`` can be."""
+    whole = answers.dtype.kind in "biuf" and bool((answers == np.rint(answers)).all())
+    index = whole and bool(((answers >= 0) & (answers < mdp.n_actions)).all())
+    found = [_find(mdp, answer) for answer in answers]
+    value = all(at >= 0 for at in found)
+    if index and value and found != [int(a) for a in answers]:
+        raise ModelError(
+            "answers that could be action indices or action values must be explained",
+            f"{[a.item() for a in answers]}",
+            f"could be either among {mdp.actions}; say labels='index' or labels='value'",
+        )
+    return "index" if index else "value"
+
+
+def _find(mdp: MDP, answer: Any) -> int:
+    """Index of the action with this value or name, or -1."""
+    for index, action in enumerate(mdp.actions):
+        if isinstance(action, str) == isinstance(answer, str) and action == answer:
+            return index
+    return -1
+
+
+def _indices(mdp: MDP, answers: NDArray) -> NDArray[np.int32]:
+    distinct, which = np.unique(answers, return_inverse=True)
+    found = np.array([_find(mdp, answer) for answer in distinct], dtype=np.int32)
+    table = found[which.ravel()].reshape(answers.shape)
+    bad = np.flatnonzero(table < 0)
+    if bad.size:
+        place = mdp.grid.describe(int(bad[0])) if table.size == mdp.n_states else ""
+        rule = f"{mdp.action_name} must be one of {', '.join(map(str, mdp.actions))}"
+        got = f"gets {answers.ravel()[bad[0]]}"
+        raise ModelError(rule, place, got, bad.size, answers.size, "states")
+    return table
+
+
+def _predicted(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
+    name = type(source).__name__
+    if "deterministic" in _parameters(source.predict):
+        return _read(mdp, _from_agent(mdp, source), labels or "index", name)
+    answers = np.asarray(_asked(source.predict, mdp.grid.points, name))
+    if answers.shape != (mdp.n_states,):
+        rule = f"an estimator must predict one action for each of {mdp.n_states} points"
+        raise ModelError(rule, name, f"gives shape {answers.shape}")
+    # The labels it was trained on say more than those it happens to predict.
+    known = getattr(source, "classes_", None)
+    if labels is None and isinstance(known, np.ndarray):
+        labels = _meaning(mdp, np.unique(known))
+    return _read(mdp, answers, labels, name)
+
+
+def _from_agent(mdp: MDP, agent: Any) -> NDArray:
+    """Ask an agent about every state, in the observations that its space asks for."""
+    shape = getattr(getattr(agent, "observation_space", None), "shape", (mdp.grid.ndim,))
+    if shape == ():
+        observations = np.arange(mdp.n_states)
+    elif shape == (mdp.grid.ndim,):
+        observations = mdp.grid.points.astype(np.float32)
+    else:
+        rule = f"an agent must observe flat state indices or {mdp.grid.ndim} coordinates"
+        raise ModelError(rule, type(agent).__name__, f"observes shape {shape}")
+    answer = agent.predict(observations, deterministic=True)
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        rule = "an agent's predict must return actions and a state"
+        raise ModelError(rule, type(agent).__name__, f"returns {type(answer).__name__}")
+    actions = np.asarray(answer[0])
+    if actions.size != mdp.n_states:
+        rule = f"an agent must answer for each of {mdp.n_states} observations"
+        raise ModelError(rule, type(agent).__name__, f"gives shape {actions.shape}")
+    return actions.reshape(mdp.n_states)
+
+
+def _from_function(mdp: MDP, function: Callable) -> NDArray:
+    """Call ``function`` of coordinates by name if it names axes, else of (n, d) points."""
+    parameters = _parameters(function)
+    needed = [
+        p.name for p in parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+    ]
+    if len(needed) == 1 and needed[0] not in mdp.grid.axes:
+        answers = np.asarray(_asked(function, mdp.grid.points, "the policy function"))
+    else:
+        answers = np.asarray(_asked_by_name(function, mdp))
+    try:
+        return np.broadcast_to(answers, mdp.grid.shape)
+    except ValueError:
+        if answers.shape == (mdp.n_states,):
+            return answers.reshape(mdp.grid.shape)
+    rule = f"a policy function must return an action for each state, shape {mdp.grid.shape}"
+    raise ModelError(rule, "", f"got shape {answers.shape}")
+
+
+def _asked_by_name(function: Callable, mdp: MDP) -> Any:
+    return call(function, mdp.grid.mesh(), "the policy function")
+
+
+def _asked(function: Callable, argument: Any, what: str) -> Any:
+    try:
+        return function(argument)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"{what} must answer for arrays of coordinates, all states at once",
+            "",
+            f"it failed with {type(error).__name__}: {error}",
+        ) from error
+
+
+def _parameters(function: Callable) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return {"points": inspect.Parameter("points", inspect.Parameter.POSITIONAL_ONLY)}

@@ -1,0 +1,173 @@
+"""A certificate in words, for a reader who knows the business and not the mathematics."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tessella.certificates.certificate import Certificate
+
+WIDTH = 88
+MOST = 5  # lines in a list of causes
+
+
+def summary(certificate: Certificate) -> str:
+    """Cost, places, causes, certainty, and what theory says; paragraphs of plain text."""
+    parts = [_title(certificate), _cost(certificate), _differences(certificate)]
+    if certificate.mean_loss.lower > 0:
+        parts.append(_causes(certificate))
+    parts += [_certainty(certificate), _theory(certificate)]
+    return "\n\n".join(parts)
+
+
+def money(amount: float) -> str:
+    """Four digits, written out: 8.189, 12,340, 0.0004321."""
+    if amount == 0:
+        return "0"
+    size = math.floor(math.log10(abs(amount)))
+    return f"{amount:.2e}" if size < -6 else f"{amount:,.{max(3 - size, 0)}f}"
+
+
+def percent(share: float) -> str:
+    if share == 0:
+        return "0 %"
+    if abs(share) < 1e-5:
+        return "less than 0.001 %"
+    return f"{100 * share:.3g} %" if abs(share) < 1 else f"{100 * share:,.0f} %"
+
+
+def at_most(amount: float) -> str:
+    """One digit, rounded up."""
+    if amount == 0:
+        return "0"
+    size = math.floor(math.log10(amount))
+    digit = math.ceil(amount / 10.0**size)
+    return f"{digit}e{size}" if digit < 10 else f"1e{size + 1}"
+
+
+def wrap(text: str) -> str:
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _title(c: Certificate) -> str:
+    name = f'Certificate of the policy "{c.policy.name}"' if c.policy.name else "Certificate"
+    model = f"{c.model}, " if c.model else ""
+    head = f"{name}: {model}{c.grid.size:,} states, {len(c.actions)} actions"
+    return f"{head}\n{'=' * len(head)}"
+
+
+def _start(c: Certificate) -> str:
+    weights = c.start.ravel()
+    if (weights == weights[0]).all():
+        return "On average over all states to start from"
+    if np.count_nonzero(weights) == 1:
+        return f"Started in {c.grid.describe(int(weights.argmax()))}"
+    return "On average over the states it is started in"
+
+
+def _cost(c: Certificate) -> str:
+    if c.worst_loss.upper == 0:
+        return wrap(
+            f"Cost: none. This policy is optimal. {_start(c)}, its long-run value is "
+            f"{money(c.optimal_mean)}, and no policy does better from any state."
+        )
+    start = _start(c)
+    text = f"Cost: {start[0].lower()}{start[1:]}, the best possible long-run value is "
+    text += f"{money(c.optimal_mean)} and this policy reaches {money(c.policy_mean)}. "
+    if c.mean_loss.lower > 0:
+        share = c.relative_loss
+        relative = "" if share is None else f" ({percent(share)} of the best value)"
+        each = money((1 - c.discount) * c.mean_loss)
+        text += f"It gives away {money(c.mean_loss)}{relative}, as much as {each} every period. "
+    else:
+        text += f"No loss can be seen; it is at most {money(c.mean_loss.upper)}. "
+    return wrap(text + _worst(c))
+
+
+def _worst(c: Certificate) -> str:
+    if c.worst_loss.lower <= 0:
+        return ""
+    where = c.grid.describe(c.worst_state)
+    share = c.worst_relative_loss
+    relative = "" if share is None else f" ({percent(share)} of the best value there)"
+    return (
+        f"The worst state to start from is {where}, with a loss of {money(c.worst_loss)}{relative}."
+    )
+
+
+def _differences(c: Certificate) -> str:
+    count, costly = round(c.policy_error * c.grid.size), round(c.costly_error * c.grid.size)
+    if not count:
+        return wrap("Differences: none. It takes the optimal action in every state.")
+    harmless = count - costly
+    text = f"Differences: it does not take the optimal action in {count:,} of {c.grid.size:,} "
+    text += f"states ({percent(c.policy_error)}), in which {percent(c.bounds.error_share)} of the "
+    text += "time is spent (near periods count more, by the discount). "
+    if harmless > 0:
+        text += f"In {harmless:,} of them its action is as good as the optimal one. "
+    if costly:
+        dearest = money(c.local_losses.max())
+        text += f"The dearest single decision costs {dearest}."
+    return wrap(text)
+
+
+def _causes(c: Certificate) -> str:
+    pair, state = c.decomposition.pair.value, c.decomposition.state.value
+    whole = float(pair.sum())
+    what = c.action_name
+    lines = [f"Causes: where the {money(c.mean_loss)} is lost"]
+    for place in _largest(pair):
+        best, taken = (c.actions[i] for i in np.unravel_index(place, pair.shape))
+        amount = float(pair.flat[place])
+        lines.append(
+            f"  {100 * amount / whole:5.1f} %  {money(amount):>10}  "
+            f"{what} {taken} where {best} is best"
+        )
+    dearest = [
+        f"{c.grid.describe(place)} ({c.actions[c.policy.table.flat[place]]} instead of "
+        f"{c.actions[c.optimal.flat[place]]}): {percent(state.flat[place] / whole)}"
+        for place in _largest(state)[:3]
+    ]
+    return "\n".join([*lines, wrap(f"The states that cost most: {'; '.join(dearest)}.")])
+
+
+def _largest(parts: np.ndarray) -> list[int]:
+    order = np.argsort(-parts, axis=None, kind="stable")[:MOST]
+    return [int(place) for place in order if parts.flat[place] > 0]
+
+
+def _certainty(c: Certificate) -> str:
+    loss = c.mean_loss
+    if c.worst_loss.upper == 0:
+        text = "that the loss is 0 is certain for this model, all rounding included"
+    else:
+        off = at_most(max(loss.upper - loss, loss - loss.lower))
+        text = f"the average loss is {loss:.12g} and at most {off} off, all rounding "
+        text += "included; it is computed from the model, not estimated from runs"
+    return wrap(f"Certainty: {text}. Whether the model fits the business is another question.")
+
+
+def _theory(c: Certificate) -> str:
+    b = c.bounds
+    text = "Theory: "
+    if b.error_share.upper == 0:
+        return wrap(text + "without differences, every bound of the theory is 0 too.")
+    text += "from the time spent in differing states alone, the loss could be up to "
+    text += f"{money(b.policy_error.upper)}. "
+    near = b.localisation
+    if near.holds:
+        text += f"All differences lie where the best two actions are within {money(near.eps)} of "
+        text += f"each other, which bounds the loss by {money(near.bound.upper)}. "  # type: ignore[union-attr]
+    elif near.holds is None:
+        text += "Whether all differences lie where the best two actions are within "
+        text += f"{money(near.eps)} of each other is too close to tell. "
+    else:
+        text += f"{near.exceptions:,} differences lie where the best two actions are more than "
+        text += f"{money(near.eps)} apart, first at {c.grid.describe(near.example or 0)}. "
+    if b.second_best.holds:
+        text += "No difference is worse than the second-best action, so each costs its margin."
+    return wrap(text.rstrip())

@@ -1,0 +1,168 @@
+"""What solving a model gives, with how good it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ModelError
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FORMAT = "tessella-solution-1"
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """One entry for each sweep."""
+
+    bound: NDArray[np.float64]  # (n,) bound on the error of the value
+    changed: NDArray[np.int64]  # (n,) states whose greedy action changed
+    seconds: NDArray[np.float64]  # (n,) since the start; even within one compiled stretch
+
+    def __len__(self) -> int:
+        return len(self.bound)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The optimum of a model.
+
+    Attributes:
+        value: (grid) V; the optimum lies within ``error_bound`` of it, in every state.
+        policy: the greedy policy. Where actions cannot be told apart, the lowest index among them.
+        margin: (grid) best minus second-best action value; inf where only one action is feasible.
+        decided: (grid) whether the margin exceeds all that the error bound could overturn.
+        error_bound: bound on max|V - V*|, rounding included.
+        tie_tolerance: margins up to this are ties.
+        converged: whether the tolerance was met; ``reason`` says why the run ended.
+    """
+
+    mdp: MDP
+    value: NDArray[np.float64]
+    policy: Policy
+    margin: NDArray[np.float64]
+    decided: NDArray[np.bool_]
+    error_bound: float
+    tie_tolerance: float
+    converged: bool
+    reason: str
+    history: History
+    method: str
+
+    @cached_property
+    def q(self) -> NDArray[np.float64]:
+        """(grid, A) action values at ``value``, -inf where infeasible; computed when first asked.
+
+        They lie within half of ``tie_tolerance`` of the optimal ones.
+        """
+        from tessella.solvers.driver import Engine, q_values
+
+        return q_values(Engine(self.mdp, None), self.value)
+
+    @property
+    def lower(self) -> NDArray[np.float64]:
+        """(grid) V* is at least this."""
+        return self.value - self.error_bound
+
+    @property
+    def upper(self) -> NDArray[np.float64]:
+        """(grid) V* is at most this."""
+        return self.value + self.error_bound
+
+    @property
+    def sweeps(self) -> int:
+        return len(self.history)
+
+    @cached_property
+    def dataset(self) -> xr.Dataset:
+        """All of it with named dimensions: the grid's axes, and the action."""
+        import xarray as xr
+
+        axes, action = self.mdp.grid.axes, self.mdp.action_name
+        coordinates = dict(zip(axes, self.mdp.grid.values, strict=True))
+        coordinates[action] = np.asarray(self.mdp.actions)
+        return xr.Dataset(
+            {
+                "value": (axes, self.value),
+                "q": ((*axes, action), self.q),
+                "policy": (axes, self.policy.table),
+                "margin": (axes, self.margin),
+                "decided": (axes, self.decided),
+            },
+            coordinates,
+            {"name": self.mdp.name, "discount": self.mdp.discount, "error_bound": self.error_bound},
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write everything as NetCDF, with the model's parameters and fingerprint."""
+        history = {
+            f"history_{name}": ("sweep", getattr(self.history, name))
+            for name in ("bound", "changed", "seconds")
+        }
+        data = self.dataset.assign(history)
+        data["decided"] = data["decided"].astype(np.int8)
+        data.attrs = {
+            "format": FORMAT,
+            "model": self.mdp.name,
+            "fingerprint": self.mdp.fingerprint,
+            "parameters": json.dumps(dict(self.mdp.parameters), default=str),
+            "discount": self.mdp.discount,
+            "error_bound": self.error_bound,
+            "tie_tolerance": self.tie_tolerance,
+            "converged": int(self.converged),
+            "reason": self.reason,
+            "method": self.method,
+        }
+        data.to_netcdf(path, engine="netcdf4")
+
+    @staticmethod
+    def load(path: str | Path, mdp: MDP) -> Solution:
+        """Read a solution of ``mdp`` back; a file of another model is refused."""
+        import xarray as xr
+
+        try:
+            with xr.open_dataset(path, engine="netcdf4") as file:
+                data = file.load()
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path} cannot be read as a saved solution: {error}") from error
+        found = data.attrs.get("format")
+        if found != FORMAT:
+            raise ModelError(f"{path} has format {found!r}; this version reads {FORMAT!r}")
+        if data.attrs["fingerprint"] != mdp.fingerprint:
+            raise ModelError(
+                f"{path} holds the solution of another model",
+                f"its model is {data.attrs['model']!r} ({data.attrs['fingerprint'][:12]}),",
+                f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
+            )
+        solution = Solution(
+            mdp,
+            data["value"].values,
+            Policy(mdp.grid, mdp.actions, data["policy"].values, name="optimal"),
+            data["margin"].values,
+            data["decided"].values.astype(bool),
+            float(data.attrs["error_bound"]),
+            float(data.attrs["tie_tolerance"]),
+            bool(data.attrs["converged"]),
+            str(data.attrs["reason"]),
+            History(*(data[f"history_{n}"].values for n in ("bound", "changed", "seconds"))),
+            str(data.attrs["method"]),
+        )
+        solution.__dict__["q"] = data["q"].values  # saved, so not computed again
+        return solution
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else f"not converged ({self.reason})"
+        return (
+            f"Solution({self.mdp.name or 'MDP'}: {self.mdp.n_states:,} states, {self.method}, "
+            f"{self.sweeps} sweeps, |V - V*| <= {self.error_bound:.2g}, {state})"
+        )

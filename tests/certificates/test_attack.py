@@ -1,0 +1,379 @@
+"""The checker attacked: HOLDS must mean that every statement is true, whoever wrote it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+
+import netCDF4
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.forgeries import LIES, forge, shifted
+from support.models import Exact
+from support.truth import cases, contradictions
+
+import tessella as ts
+from tessella.certificates import check
+from tessella.certificates.certify import certify
+from tessella.certificates.document import load
+
+
+def verdict(folder, certificate, mdp) -> str:
+    """What the checker says of a certificate and a model, by way of their files."""
+    certificate.save(folder / "c.json")
+    mdp.save(folder / "m.nc")
+    content, model = check.read_certificate(folder / "c.json"), check.read_model(folder / "m.nc")
+    return said_of(content, model)
+
+
+def said_of(content, model) -> str:
+    with np.errstate(all="ignore"):
+        try:
+            return f"HOLDS: {check.check(content, model)}"
+        except check.Rejected as reason:
+            return f"REJECTED: {reason}"
+
+
+FACTORS = [1.0, 1 - 1e-9, 0.9, 0.5, 1e-3, 0.0]
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    case=cases(),
+    lie=st.sampled_from(sorted(LIES)),
+    factor=st.sampled_from(FACTORS),
+    off=st.sampled_from([0.0, 1e-9, 1e-3, 0.5]),
+    seed=st.integers(0, 1000),
+)
+def test_what_holds_is_true_in_rational_arithmetic_whatever_lie_was_told(
+    tmp_path_factory, case, lie, factor, off, seed
+):
+    solution, policy, start, truth = case
+    noise = np.random.default_rng(seed).uniform(-1, 1, solution.value.shape)
+    wrong = shifted(solution, off * np.abs(solution.value).max() * noise)
+    forged = forge(wrong, policy, start, lie, factor)
+    if forged is None:
+        return
+    folder = tmp_path_factory.mktemp("attack")
+    said = verdict(folder, forged, solution.mdp)
+    if said.startswith("HOLDS"):
+        assert contradictions(load(folder / "c.json"), truth) == []
+    if factor == 1.0 and lie != "the occupancy":
+        assert said.startswith("HOLDS"), said
+
+
+@settings(max_examples=30, deadline=None)
+@given(case=cases(), off=st.sampled_from([1e-9, 1e-3, 0.5]), seed=st.integers(0, 1000))
+def test_an_error_just_below_what_its_residual_proves_is_rejected(
+    tmp_path_factory, case, off, seed
+):
+    """The edge itself, in rational arithmetic: r / (1 - c)."""
+    solution, policy, start, _ = case
+    mdp = solution.mdp
+    size = np.abs(solution.value).max() + 1e-300
+    noise = np.random.default_rng(seed).uniform(-1, 1, solution.value.shape)
+    wrong = shifted(solution, off * size * noise)
+    honest = certify(wrong, policy, start)
+    arrays = mdp.to_arrays()
+    exact = Exact(arrays.transition, np.where(arrays.feasible, arrays.reward, 0), mdp.discount)
+    value = [Fraction(float(v)) for v in wrong.value]
+    options = [np.flatnonzero(row).tolist() for row in mdp.feasible_mask]
+    residual = max(
+        abs(max(exact.q(value, s, a) for a in options[s]) - v) for s, v in enumerate(value)
+    )
+    row = max(sum(exact.P[a][s]) for s in range(exact.n) for a in options[s])
+    edge = residual / (1 - exact.gamma * row)
+    assert Fraction(honest.optimal_value_error) >= edge
+    factor = float(edge / Fraction(honest.optimal_value_error)) * (1 - 1e-9)
+    forged = forge(wrong, policy, start, "the error of the optimum", factor)
+    if forged is not None:
+        folder = tmp_path_factory.mktemp("edge")
+        assert verdict(folder, honest, mdp).startswith("HOLDS")
+        said = verdict(folder, forged, mdp)
+        assert said.startswith("REJECTED: the optimal value does not satisfy"), said
+
+
+@pytest.mark.parametrize("lie", sorted(LIES))
+def test_no_lie_of_any_kind_passes_when_it_is_large(queue, tmp_path, lie):
+    rng = np.random.default_rng(1)
+    table = np.where(rng.random(queue.policy.table.shape) < 0.2, 0, queue.policy.table)
+    coarse = ts.solve(queue.mdp, tol=1.0)  # so that there is something to hide
+    forged = forge(coarse, table, None, lie, 0.0)
+    assert forged is None or verdict(tmp_path, forged, queue.mdp).startswith("REJECTED")
+    assert verdict(tmp_path, certify(coarse, table), queue.mdp).startswith("HOLDS")
+
+
+def test_a_value_that_satisfies_the_necessary_condition_alone_is_not_believed(tmp_path):
+    """r <= (1 + c) e follows from |V - V*| <= e, and not the other way round."""
+    g = 0.9999
+    P = np.array([[[1.0, 0], [1, 0]], [[0, 1.0], [0, 1]]])
+    R = np.array([[0.0, 0], [1, 0]])
+    mdp = ts.MDP.from_arrays(P, R, g, layout="SAS")
+    solution = ts.solve(mdp)
+    V = np.array([0.0, 5100.0])
+    e = (1 - g) * 4900 / (1 + g) * (1 + 1e-7)
+    q = np.sort(R + g * np.einsum("sat,t->sa", P, V), 1)
+    m = q[:, 1] - q[:, 0]
+    wrong = dataclasses.replace(
+        solution,
+        value=V,
+        error_bound=e,
+        tie_tolerance=2 * g * e,
+        margin=m,
+        decided=m > 2 * g * e,
+    )
+    honest = certify(wrong, [0, 1])
+    assert 10_000 in honest.worst_loss  # certify believes the residual, not the solution
+    assert verdict(tmp_path, honest, mdp).startswith("HOLDS")
+    share = e / honest.optimal_value_error
+    forged = forge(wrong, [0, 1], None, "the error of the optimum", share)
+    assert verdict(tmp_path, forged, mdp).startswith("REJECTED: the optimal value does not")
+
+
+# The document.
+
+
+def small(tmp_path):
+    """Content of a certificate with text, infeasible actions and ties, and its model."""
+    rng = np.random.default_rng(0)
+    P, R = rng.dirichlet(np.ones(6), (3, 6)), rng.normal(size=(6, 3)).round(1)
+    P[1, :2], R[:2, 1] = P[0, :2], R[:2, 0]
+    feasible = rng.random((6, 3)) < 0.8
+    feasible[:2, :2], feasible[4] = True, [False, True, False]
+    grid = ts.StateGrid(size=[0.5, 1.5], mood=["low", "fair", "good"])
+    mdp = ts.MDP.from_arrays(P, R, 0.8, feasible=feasible, grid=grid)
+    table = (rng.random((6, 3)) * feasible).argmax(axis=1)
+    certify(ts.solve(mdp), table, eps=0.3, tol=0.1).save(tmp_path / "c.json")
+    mdp.save(tmp_path / "m.nc")
+    return check.read_certificate(tmp_path / "c.json"), check.read_model(tmp_path / "m.nc")
+
+
+def leaves(content, path=()):
+    if isinstance(content, dict | list):
+        items = content.items() if isinstance(content, dict) else enumerate(content)
+        for name, part in items:
+            yield from leaves(part, (*path, name))
+    else:
+        yield path
+
+
+def changes(stated):
+    """Other statements of the same kind: clearly so, or by little more than rounding."""
+    if stated is None or isinstance(stated, bool | str):
+        return [{None: 3, True: False, False: True}.get(stated, f"{stated}x")]
+    if isinstance(stated, int):
+        return [stated + 1, stated - 1]
+    size = max(1.0, abs(stated))
+    return [stated + sign * step * size for sign in (1, -1) for step in (1e-2, 1e-9)]
+
+
+# A name and a size describe; a tolerance and an eps ask and do not claim. A constant is stated on
+# the safe side by so much.
+FREE = {("policy", "name"), ("policy", "size"), ("tolerance",), ("bounds", "localisation", "eps")}
+
+
+def test_every_leaf_of_an_honest_certificate_counts(tmp_path):
+    content, model = small(tmp_path)
+    assert said_of(content, model).startswith("HOLDS")
+    passed = []
+    for path in leaves(content):
+        if path in FREE:
+            continue
+        owner = content
+        for name in path[:-1]:
+            owner = owner[name]
+        stated = owner[path[-1]]
+        for other in changes(stated):
+            owner[path[-1]] = other
+            if said_of(content, model).startswith("HOLDS"):
+                passed.append((path, stated, other))
+        owner[path[-1]] = stated
+    assert passed == []
+    assert said_of(content, model).startswith("HOLDS")
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "fine"),
+    [
+        (0.5 - 1e-13, 1.5 + 1e-13, True),
+        (0.5, 1.5 + 1e-13, False),
+        (0.5 + 1e-13, 1.5 + 1e-13, False),
+        (0.5 - 1e-13, 1.5, False),
+        (0.5 - 1e-13, 1.5 - 1e-13, False),
+        (0.5 - 1e-11, 1.5 + 1e-13, False),
+        (0.5 - 1e-13, 1.5 + 1e-11, False),
+    ],
+)
+def test_an_enclosure_reaches_outward_and_by_no_more_than_rounding(lower, upper, fine):
+    """Closeness to what is derived is not enough: no end may fall short of it."""
+    stated = {"mean_loss": np.array([1.0, lower, upper])}
+    try:
+        check.agree(stated, {}, "mean_loss", [1.0, 0.5, 1.5], 1e-12)
+    except check.Rejected:
+        assert not fine
+    else:
+        assert fine
+
+
+def enclosures(content, path=()):
+    """Owners and keys of (value, lower, upper), as lists of three and as parts of bands."""
+    for name, part in content.items():
+        if isinstance(part, dict) and set(part) == set(check.PARTS):
+            flat = {end: np.array(part[end], dtype=float) for end in check.PARTS}
+            yield (*path, name), part, flat
+        elif isinstance(part, dict) and name != "policy":
+            yield from enclosures(part, (*path, name))
+        elif isinstance(part, list) and len(part) == 3 and np.ndim(part) == 1:
+            yield (*path, name), None, part
+
+
+def test_an_end_that_is_pulled_in_to_the_value_is_rejected(tmp_path):
+    """Even where only rounding stands between them; a share of states may be an exact fraction."""
+    content, model = small(tmp_path)
+    tried = 0
+    for path, owner, parts in list(enclosures(content)):
+        if path in (("policy_error",), ("costly_error",)):
+            continue
+        for k, end in enumerate(check.PARTS[1:], 1):
+            forged = copy.deepcopy(content)
+            part = forged
+            for name in path[:-1]:
+                part = part[name]
+            if owner is None:
+                if parts[k] == parts[0]:
+                    continue
+                part[path[-1]][k] = parts[0]
+            else:
+                if (parts[end] == parts["value"]).all():
+                    continue
+                part[path[-1]][end] = parts["value"].tolist()
+            tried += 1
+            assert said_of(forged, model).startswith("REJECTED"), (path, end)
+    assert tried > 20
+
+
+@pytest.mark.parametrize("name", ["mean_loss", "policy", "format"])
+def test_a_field_that_is_stated_twice_is_rejected(tmp_path, capsys, name):
+    content, _ = small(tmp_path)
+    text = (tmp_path / "c.json").read_text()
+    first = json.dumps({name: copy.deepcopy(content[name])})[1:-1]
+    (tmp_path / "c.json").write_text("{" + first + ", " + text.lstrip()[1:])
+    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 1
+    assert capsys.readouterr().out == f"REJECTED: {name!r} is stated twice\n"
+
+
+def test_a_table_that_is_stated_twice_inside_the_policy_is_rejected(tmp_path, capsys):
+    small(tmp_path)
+    text = (tmp_path / "c.json").read_text()
+    (tmp_path / "c.json").write_text(text.replace('"table":', '"table": [[0]], "table":', 1))
+    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 1
+    assert "'table' is stated twice" in capsys.readouterr().out
+
+
+# The model file.
+
+
+def foreign(tmp_path, rename: bool):
+    """Arrays of another model, under the true fingerprint."""
+    small(tmp_path)
+    rng = np.random.default_rng(5)
+    other = ts.MDP.load(tmp_path / "m.nc")
+    arrays = other.to_arrays()
+    changed = ts.MDP.from_arrays(
+        arrays.transition,
+        np.where(arrays.feasible, arrays.reward * 1.5 + rng.normal(), 0.0),
+        0.8,
+        feasible=arrays.feasible,
+        grid=other.grid,
+    )
+    with netCDF4.Dataset(tmp_path / "m.nc") as file:
+        true = {name: file.getncattr(name) for name in ("fingerprint", "content")}
+    changed.save(tmp_path / "m.nc")
+    with netCDF4.Dataset(tmp_path / "m.nc", "a") as file:
+        file.setncatts(true if rename else {"fingerprint": true["fingerprint"]})
+
+
+@pytest.mark.parametrize("rename", [True, False])
+def test_foreign_arrays_under_the_true_fingerprint_are_rejected(tmp_path, capsys, rename):
+    foreign(tmp_path, rename)
+    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 1
+    assert "of another model: content is" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("rename", [True, False])
+def test_foreign_arrays_under_the_true_fingerprint_are_not_loaded(tmp_path, rename):
+    foreign(tmp_path, rename)
+    with pytest.raises(ts.ModelError, match=r"m\.nc are not those that were saved"):
+        ts.MDP.load(tmp_path / "m.nc")
+
+
+def test_a_table_whose_hash_was_made_anew_for_a_foreign_fingerprint_is_not_loaded(tmp_path):
+    from tessella.mdp import file as files
+
+    small(tmp_path)
+    with netCDF4.Dataset(tmp_path / "m.nc", "a") as file:
+        file.setncattr("fingerprint", "0" * 64)
+        about = {name: file.getncattr(name) for name in file.ncattrs() if name != "content"}
+        arrays = {name: (files._read(file, name), ()) for name in file.variables}
+        for group in file.groups.values():
+            for name in group.variables:
+                arrays[f"{group.name}/{name}"] = (files._read(group, name), ())
+        file.setncattr("content", files.digest(about, arrays))
+    with pytest.raises(ts.ModelError, match=r"m\.nc bears the fingerprint of another model"):
+        ts.MDP.load(tmp_path / "m.nc")
+
+
+@pytest.mark.parametrize(
+    ("dimension", "length"), [("entry", 500_000_000), ("entry", 2**40), ("state", 400_000_000)]
+)
+def test_declared_sizes_are_looked_at_before_anything_is_read(tmp_path, dimension, length):
+    """A small file may declare arrays of any size; the checker keeps to a fixed memory."""
+    small(tmp_path)
+    with netCDF4.Dataset(tmp_path / "m.nc") as old, netCDF4.Dataset(tmp_path / "b.nc", "w") as new:
+        new.setncatts({name: old.getncattr(name) for name in old.ncattrs()})
+        grid = new.createGroup("grid")
+        for name, axis in old["grid"].variables.items():
+            grid.createDimension(name, len(axis))
+            grid.createVariable(name, axis.dtype, (name,))[:] = axis[:]
+        for name, size in old.dimensions.items():
+            new.createDimension(name, length if name == dimension else len(size))
+        for name, array in old.variables.items():
+            made = new.createVariable(name, array.dtype, array.dimensions, zlib=True)
+            if dimension not in array.dimensions:
+                made[:] = array[:]
+    assert (tmp_path / "b.nc").stat().st_size < 100_000
+    limited = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30)); "
+        "from tessella.certificates.check import main; sys.exit(main(sys.argv[1:]))"
+    )
+    files = [str(tmp_path / "c.json"), str(tmp_path / "b.nc")]
+    done = subprocess.run(
+        [sys.executable, "-c", limited, *files], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "bytes of arrays where" in done.stdout
+
+
+def test_pipes_devices_and_folders_are_not_read(tmp_path, capsys):
+    small(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    true = str(tmp_path / "c.json"), str(tmp_path / "m.nc")
+    for odd in (str(tmp_path / "pipe"), "/dev/zero", str(tmp_path)):
+        for files in ((odd, true[1]), (true[0], odd)):
+            assert check.main(list(files)) == 1
+            assert "it is not a regular file" in capsys.readouterr().out
+
+
+def test_a_certificate_longer_than_the_ceiling_is_not_read(tmp_path, capsys):
+    small(tmp_path)
+    with open(tmp_path / "long.json", "wb") as file:
+        file.truncate(check.LARGEST_TEXT + 1)
+    assert check.main([str(tmp_path / "long.json"), str(tmp_path / "m.nc")]) == 1
+    assert "are more than the" in capsys.readouterr().out

@@ -1,0 +1,217 @@
+"""The certificate as a thing: numbers that are intervals, files, words, imports."""
+
+from __future__ import annotations
+
+import ast
+import json
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tessella as ts
+from tessella.certificates import check
+from tessella.certificates.certificate import Certificate
+from tessella.certificates.certify import certify
+from tessella.certificates.enclosure import Band, Enclosed, mean
+from tessella.certificates.summary import at_most
+
+finite = st.floats(-1e6, 1e6)
+
+
+def spoiled(solution):
+    table = solution.policy.table.copy()
+    table[2:5, 3:9] = (table[2:5, 3:9] + 1) % solution.mdp.n_actions
+    return table
+
+
+def test_an_enclosed_number_is_a_float_and_keeps_its_interval():
+    x = Enclosed(0.5, 0.25, 1.0)
+    assert x + 1 == 1.5
+    assert f"{x:.3f}" == "0.500"
+    assert 0.3 in x
+    assert 1.1 not in x
+    copy = pickle.loads(pickle.dumps(x))
+    assert (copy, copy.lower, copy.upper) == (0.5, 0.25, 1.0)
+    with pytest.raises(ArithmeticError):
+        Enclosed(2.0, 0.0, 1.0)
+    with pytest.raises(ArithmeticError, match="two ways to the loss"):
+        x.within(Enclosed(2.0, 1.5, 3.0), "the loss")
+
+
+@given(a=finite, b=finite, x=finite, factor=st.floats(0, 1e3))
+def test_interval_products_and_quotients_hold_those_of_their_members(a, b, x, factor):
+    low, high = sorted((a, b))
+    number = Enclosed(low, low, high)
+    scaled = number.times(factor)
+    assert low * factor in scaled
+    assert high * factor in scaled
+    ratio = number.over(Enclosed(x, x, x))
+    if x == 0:
+        assert ratio is None
+    else:
+        assert low / abs(x) in ratio
+        assert high / abs(x) in ratio
+
+
+@given(values=st.lists(finite, min_size=1, max_size=40), seed=st.integers(0, 99))
+def test_an_enclosed_mean_holds_the_mean_of_every_member(values, seed):
+    from fractions import Fraction
+
+    rng = np.random.default_rng(seed)
+    x = np.array(values)
+    w = rng.random(x.size)
+    band = Band(x, x - rng.random(x.size), x + rng.random(x.size))
+    found = mean(w, band)
+    for member in (band.lower, band.value, band.upper):
+        exact = sum(
+            Fraction(a) * Fraction(b) for a, b in zip(w.tolist(), member.tolist(), strict=True)
+        )
+        assert Fraction(found.lower) <= exact <= Fraction(found.upper)
+
+
+@pytest.mark.parametrize("label", ["INV-Mix", "QUE-Mix"])
+def test_a_certificate_survives_its_file(solved, tmp_path, label):
+    c = certify(solved(label), spoiled(solved(label)), eps=0.3)
+    c.save(tmp_path / "c.json")
+    back = Certificate.load(tmp_path / "c.json")
+    assert back.summary() == c.summary()
+    assert back.bounds == c.bounds
+    assert repr(back.mean_loss) == repr(c.mean_loss)
+    for name in (
+        "optimal",
+        "start",
+        "optimal_value",
+        "policy_value",
+        "margin",
+        "occupancy",
+        "loss",
+    ):
+        np.testing.assert_array_equal(getattr(back, name), getattr(c, name))
+    np.testing.assert_array_equal(back.policy.table, c.policy.table)
+    np.testing.assert_array_equal(back.decomposition.face.upper, c.decomposition.face.upper)
+    back.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text() == (tmp_path / "c.json").read_text()
+
+
+def test_a_state_with_one_feasible_action_survives_the_file(tmp_path):
+    P = np.random.default_rng(0).dirichlet(np.ones(4), (3, 4))
+    feasible = np.arange(12).reshape(4, 3) != 1
+    feasible[0] = [True, False, False]
+    mdp = ts.MDP.from_arrays(P, np.arange(12.0).reshape(4, 3), 0.5, feasible=feasible)
+    c = certify(ts.solve(mdp), [0, 0, 0, 0])
+    c.save(tmp_path / "c.json")
+    assert np.isinf(c.margin[0])
+    np.testing.assert_array_equal(Certificate.load(tmp_path / "c.json").margin, c.margin)
+
+
+@pytest.mark.parametrize("content", ["", '{"format": "other", "version": 1}', "[1, 2]", "{}"])
+def test_a_file_that_is_no_certificate_is_refused(tmp_path, content):
+    (tmp_path / "c.json").write_text(content)
+    with pytest.raises(ts.ModelError, match="must be a certificate"):
+        Certificate.load(tmp_path / "c.json")
+
+
+def test_a_certificate_travels_between_processes(queue):
+    c = certify(queue, spoiled(queue))
+    back = pickle.loads(pickle.dumps(c))
+    assert back.mean_loss.lower == c.mean_loss.lower
+    assert back.summary() == c.summary()
+
+
+def test_the_summary_tells_cost_places_and_causes(queue):
+    c = certify(queue, spoiled(queue), start=60)
+    text = c.summary()
+    assert "QUE-Mix, 651 states" in text
+    assert f"started in {c.grid.describe(60)}" in text
+    for head in ("Cost: ", "Differences: ", "Causes: ", "Certainty: ", "Theory: "):
+        assert f"\n{head}" in text
+    assert f"in {(c.policy.table != c.optimal).sum()} of 651 states" in text
+    flowing = " ".join(text.split())
+    assert f"start from is {c.grid.describe(c.worst_state)}" in flowing
+    assert f"dearest single decision costs {c.local_loss.max():.4g}" in flowing
+    assert max(len(line) for line in text.splitlines()) <= 88
+    shares = [float(line.split(" %")[0]) for line in text.splitlines() if line.startswith("  ")]
+    assert sum(shares) == pytest.approx(100, abs=0.3)
+
+
+def test_the_summary_of_the_optimum_says_so(inventory):
+    text = certify(inventory, inventory).summary()
+    assert "This policy is optimal" in text
+    assert "Causes" not in text
+
+
+def test_a_harmless_difference_is_called_harmless():
+    P = np.random.default_rng(0).dirichlet(np.ones(4), (3, 4))
+    mdp = ts.MDP.from_arrays(P, np.ones((4, 3)), 0.5)
+    c = certify(ts.solve(mdp), [1, 2, 1, 2])
+    assert c.policy_error == 1
+    assert c.costly_error == 0
+    assert 0.0 in c.mean_loss
+    text = " ".join(c.summary().split())
+    assert "as good as the optimal one" in text
+    assert "No loss can be seen" in text
+
+
+def test_policy_error_by_margin_counts_every_state_once(inventory):
+    table = spoiled(inventory)
+    c = certify(inventory, table)
+    wrong = table != c.optimal
+    found = c.margin_error(8)
+    assert found.states.sum() == c.grid.size
+    assert found.errors.sum() == wrong.sum()
+    for k in range(8):
+        low, high = found.edges[k], found.edges[k + 1]
+        inside = (c.margin >= low) & ((c.margin < high) | (k == 7))
+        assert found.rate[k] == pytest.approx(wrong[inside].mean())
+        assert found.margins[k] == pytest.approx(c.margin[inside].mean())
+    own = c.margin_error(np.array([0.0, 0.1, 1e3]))
+    np.testing.assert_array_equal(own.states, [(c.margin < 0.1).sum(), (c.margin >= 0.1).sum()])
+    with pytest.raises(ts.ModelError, match="increase"):
+        c.margin_error(np.array([1.0, 0.0]))
+    with pytest.raises(ts.ModelError, match="at least one bin"):
+        c.margin_error(0)
+
+
+def test_the_margin_figure_shows_the_counts(inventory):
+    from matplotlib.figure import Figure
+
+    from tessella.plot.margin_error import margin_error
+
+    found = certify(inventory, spoiled(inventory)).margin_error(6)
+    axes = Figure().subplots()
+    assert margin_error(axes, found, label="ours") is axes
+    (line,) = axes.lines
+    np.testing.assert_array_equal(line.get_xdata(), found.margins)
+    np.testing.assert_array_equal(line.get_ydata(), found.rate)
+    assert axes.get_xscale() == "log"
+    assert line.get_label() == "ours"
+
+
+def test_the_judge_does_not_know_the_defendant_and_the_checker_knows_nobody():
+    for path in Path(check.__file__).parent.glob("*.py"):
+        forbidden = ("tessella.learn", "tessella.baselines", "tessella.plot")
+        if path.name == "check.py":
+            forbidden = ("tessella",)
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{a.name}" for a in node.names]
+            assert not any(name.startswith(forbidden) for name in names)
+
+
+def test_the_file_is_plain_json(queue, tmp_path):
+    certify(queue, queue).save(tmp_path / "c.json")
+    content = json.loads((tmp_path / "c.json").read_text(), parse_constant=pytest.fail)
+    assert content["policy"]["grid"]["queue"] == list(range(31))
+
+
+@given(st.floats(1e-300, 1e300))
+def test_a_bound_is_said_with_one_digit_and_rounded_up(amount):
+    text = at_most(amount)
+    assert re.fullmatch(r"[1-9]e-?\d+", text)
+    assert amount * (1 - 1e-14) <= float(text) <= 2 * amount * (1 + 1e-14)

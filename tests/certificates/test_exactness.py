@@ -1,0 +1,95 @@
+"""Enclosures against rational arithmetic that cannot round."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.truth import cases, contradictions, holds
+
+from tessella.certificates.certify import certify
+
+
+@settings(max_examples=80, deadline=None)
+@given(case=cases())
+def test_every_enclosure_holds_the_rational_answer(case):
+    solution, policy, start, truth = case
+    parts = [d * x for d, x in zip(truth.occupancy, truth.local, strict=True)]
+    assert sum(parts) == (1 - truth.gamma) * truth.mean_loss  # the decomposition itself
+    assert contradictions(certify(solution, policy, start), truth) == []
+
+
+@settings(max_examples=80, deadline=None)
+@given(case=cases())
+def test_enclosures_are_narrow(case):
+    solution, policy, start, _ = case
+    c = certify(solution, policy, start)
+    size = np.abs(solution.value).max() + solution.mdp.dynamics.reward_scale
+    discounting = 1 - solution.mdp.discount
+    assert c.losses.width <= 1e-10 * size / discounting
+    assert c.mean_loss.width <= 1e-10 * size / discounting
+    assert c.value_gap.width <= 1e-10 * size / discounting
+    assert c.occupancy_error <= 1e-9
+    largest = c.local_losses.upper.max() / discounting
+    for part in (c.decomposition.state, c.decomposition.region, c.decomposition.pair):
+        assert part.width <= 1e-10 * size / discounting + 3e-9 * largest
+
+
+@settings(max_examples=80, deadline=None)
+@given(case=cases(), eps=st.floats(0, 10))
+def test_every_bound_is_at_or_above_the_rational_loss(case, eps):
+    solution, policy, start, truth = case
+    b = certify(solution, policy, start, eps=eps * solution.mdp.dynamics.reward_scale).bounds
+    most = max(abs(Fraction(x)) for x in solution.mdp.reward[solution.mdp.feasible_mask].tolist())
+    assert (
+        most <= Fraction(b.reward_bound) <= most * (1 + Fraction(1, 10**9)) + Fraction(1, 10**300)
+    )
+    assert truth.mean_loss <= Fraction(b.policy_error.upper)
+    margins = [
+        sorted(q.values())[-1] - sorted(q.values())[-2] if len(q) > 1 else None for q in truth.q
+    ]
+    outside = [m is None or m > Fraction(b.localisation.eps) for m in margins]
+    errors_outside = sum(w for w, out in zip(truth.wrong, outside, strict=True) if out)
+    if b.localisation.holds:
+        assert errors_outside == 0
+        assert truth.mean_loss <= Fraction(b.localisation.bound.upper)
+        near = [int(not out) for out in outside]
+        assert holds(b.localisation.neighbourhood, truth.over(truth.occupancy, near))
+    else:
+        assert b.localisation.bound is None
+        assert b.localisation.exceptions <= errors_outside
+        assert b.localisation.holds is None or b.localisation.exceptions > 0
+    if b.rate is not None and b.rate.bound is not None:
+        assert truth.mean_loss <= Fraction(b.rate.bound.upper)
+        if b.rate.second_best_bound is not None:
+            assert truth.mean_loss <= Fraction(b.rate.second_best_bound.upper)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases())
+def test_with_two_actions_the_loss_is_the_margin_of_the_errors_by_occupancy(case):
+    solution, policy, start, truth = case
+    second = certify(solution, policy, start).bounds.second_best
+    if solution.mdp.n_actions == 2:
+        assert second.holds
+        assert holds(second.loss, truth.mean_loss)
+    if second.holds:
+        for q, local, wrong in zip(truth.q, truth.local, truth.wrong, strict=True):
+            runner_up = sorted(q.values())[-2] if len(q) > 1 else max(q.values())
+            slack = 4 * Fraction(solution.tie_tolerance)
+            assert abs(local - wrong * (max(q.values()) - runner_up)) <= slack
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=cases())
+def test_the_optimal_policy_loses_nothing_within_its_own_enclosure(case):
+    solution, _, start, _ = case
+    c = certify(solution, solution, start)
+    for figure in (c.mean_loss, c.worst_loss, c.value_gap, c.policy_error, c.costly_error):
+        assert 0.0 in figure
+    assert (c.losses.lower == 0).all()
+    if solution.decided.all():
+        assert (c.losses.upper == 0).all()
+        assert c.bounds.policy_error.upper == 0

@@ -1,0 +1,225 @@
+"""Whatever decides becomes the same policy; what cannot be one is refused, with the reason."""
+
+from __future__ import annotations
+
+import csv
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+import tessella as ts
+from tessella.certificates.certify import certify
+from tessella.certificates.policies import as_policy
+
+
+@pytest.fixture(scope="module")
+def mdp():
+    return ts.benchmark("INV-Mix")
+
+
+@pytest.fixture(scope="module")
+def table(mdp):
+    """Order enough to reach 6 + regime / 2, as action indices."""
+    stock, regime = mdp.grid.points.T
+    return (
+        np.clip(np.ceil((6 + 0.5 * regime - stock) / 4), 0, 4).astype(int).reshape(mdp.grid.shape)
+    )
+
+
+def write(path, mdp, table, action="order", order=None, drop=0):
+    values = np.asarray(mdp.actions)[table].ravel()
+    rows = [[*point, value] for point, value in zip(mdp.grid.points, values, strict=True)]
+    rows = [rows[i] for i in (range(len(rows)) if order is None else order)]
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*mdp.grid.axes, action])
+        writer.writerows(rows[drop:])
+    return path
+
+
+class Agent:
+    """Stable-Baselines3's way to be asked."""
+
+    def __init__(self, table, flat):
+        self.table, self.flat = table, flat
+        self.observation_space = SimpleNamespace(shape=() if flat else (2,))
+
+    def predict(self, observation, state=None, episode_start=None, deterministic=False):
+        assert deterministic
+        if self.flat:
+            return self.table.ravel()[observation], None
+        stock, regime = np.asarray(observation).T.astype(int)
+        return self.table[stock, regime], None
+
+
+def sources(mdp, table, folder):
+    values = np.asarray(mdp.actions)[table]
+    shuffled = np.random.default_rng(0).permutation(mdp.n_states)
+    estimator = KNeighborsClassifier(1).fit(mdp.grid.points, table.ravel())
+    on_values = KNeighborsClassifier(1).fit(mdp.grid.points, values.ravel())
+    policy = mdp.policy(table)
+
+    def rule(stock, regime):
+        return 4 * np.clip(np.ceil((6 + 0.5 * regime - stock) / 4), 0, 4)
+
+    return {
+        "policy": policy,
+        "result that carries one": SimpleNamespace(policy=policy),
+        "array": table,
+        "list": table.tolist(),
+        "flat array": table.ravel(),
+        "function of points": policy.act,
+        "function of names": rule,
+        "estimator of indices": estimator,
+        "estimator of values": on_values,
+        "agent on coordinates": Agent(table, flat=False),
+        "agent on flat states": Agent(table, flat=True),
+        "csv": write(folder / "a.csv", mdp, table, order=shuffled),
+        "csv path as text": str(write(folder / "b.csv", mdp, table, action="action")),
+    }
+
+
+def test_all_kinds_of_source_give_the_same_policy(mdp, table, tmp_path):
+    for name, source in sources(mdp, table, tmp_path).items():
+        found = as_policy(mdp, source)
+        np.testing.assert_array_equal(found.table, table, err_msg=name)
+
+
+def test_certifying_any_source_gives_the_same_loss(inventory, table, tmp_path):
+    found = sources(inventory.mdp, table, tmp_path)
+    losses = {name: certify(inventory, found[name]).mean_loss for name in ("array", "csv")}
+    assert len(set(losses.values())) == 1
+
+
+def test_names_of_actions_are_read_as_values():
+    actions = ("wait", "repair")
+    P = np.stack([np.eye(3), np.eye(3)[[0, 0, 0]]])
+    mdp = ts.MDP.from_arrays(P, np.zeros((3, 2)), 0.9, actions=actions)
+    expected = [0, 1, 1]
+    for source in (["wait", "repair", "repair"], lambda state: np.where(state > 0, *actions[::-1])):
+        np.testing.assert_array_equal(as_policy(mdp, source).table, expected)
+
+
+def test_answers_that_could_be_indices_or_values_must_be_explained(mdp):
+    def unclear(stock):
+        return np.where(stock < 8, 4, 0)
+
+    with pytest.raises(ts.ModelError, match=r"\[0, 4\] could be either .* labels='index'"):
+        as_policy(mdp, unclear)
+    assert as_policy(mdp, unclear, "index").table.max() == 4
+    assert as_policy(mdp, unclear, "value").table.max() == 1
+
+
+def test_what_an_estimator_was_trained_on_explains_what_it_predicts(mdp):
+    points = np.vstack([mdp.grid.points, [[1000.0, 0.0]]])
+    labels = np.where(points[:, 0] < 8, 4, 0)
+    labels[-1] = 16  # no state is near this one, so that only 0 and 4 are predicted
+    estimator = KNeighborsClassifier(1).fit(points, labels)
+    assert set(np.unique(as_policy(mdp, estimator).table)) == {0, 1}
+
+
+REFUSED = {
+    "shape": (np.zeros((2, 2), int), "shape"),
+    "index": (np.full((33, 25), 5), r"0\.\.4; stock=0, regime=0 gets 5 \(825 of 825"),
+    "value": (lambda stock, regime: 3.5 + 0 * stock, "order must be one of 0, 4, 8, 12, 16"),
+    "unknown name": (lambda stock, colour: stock, "asks for 'colour'"),
+    "scalar code": (lambda stock: 0 if stock < 3 else 1, "the policy function failed: ValueError"),
+    "wrong length": (lambda points: np.zeros(7), r"shape \(33, 25\); got shape \(7,\)"),
+    "no file": ("nowhere.csv", "cannot be read as a policy table"),
+    "not an answer": (object(), "must be a Policy, a table, .* got object"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_a_policy_is_refused_with_the_reason(mdp, case):
+    source, reason = REFUSED[case]
+    with pytest.raises(ts.ModelError, match=reason):
+        as_policy(mdp, source)
+
+
+def test_an_estimator_with_two_outputs_is_refused(mdp):
+    estimator = SimpleNamespace(predict=lambda points: np.zeros((len(points), 2)))
+    with pytest.raises(ts.ModelError, match="one action for each of 825 points"):
+        as_policy(mdp, estimator)
+
+
+def test_an_agent_that_observes_something_else_is_refused(mdp, table):
+    agent = Agent(table, flat=False)
+    agent.observation_space = SimpleNamespace(shape=(84, 84))
+    with pytest.raises(ts.ModelError, match=r"2 coordinates; Agent observes shape \(84, 84\)"):
+        as_policy(mdp, agent)
+
+
+def test_a_policy_of_another_model_is_refused(mdp, queue):
+    with pytest.raises(ts.ModelError, match="grid of the model"):
+        as_policy(mdp, queue)
+    other = ts.inventory(orders=(0, 4, 8, 12, 20))
+    with pytest.raises(ts.ModelError, match="actions of the model"):
+        as_policy(mdp, other.policy(np.zeros(other.grid.shape, int)))
+
+
+def test_an_infeasible_action_is_refused_and_named():
+    feasible = np.array([[True, False], [True, True]])
+    P = np.stack([np.eye(2), np.eye(2)])
+    mdp = ts.MDP.from_arrays(P, np.zeros((2, 2)), 0.9, feasible=feasible)
+    for source in ([1, 1], lambda state: 1 + 0 * state, mdp.policy([0, 1]).act):
+        if callable(source) and source.__name__ == "act":
+            as_policy(mdp, source)
+            continue
+        with pytest.raises(ts.ModelError, match="state=0, action=1 is not feasible"):
+            as_policy(mdp, source)
+
+
+def more(lines, name):
+    """The same with one more column, of zeros."""
+    return [f"{lines[0]},{name}", *(f"{line},0" for line in lines[1:])]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda lines: lines[:-1], "each state once; stock=32, regime=24 is missing"),
+        (lambda lines: [*lines, lines[1]], "stock=0, regime=0 stands more than once"),
+        (lambda lines: ["stock,order", *lines[1:]], "must have a column 'regime'"),
+        (lambda lines: [lines[0], "0.5,0.0,8", *lines[2:]], "line 2 has stock=0.5"),
+        (lambda lines: [lines[0], "0.0,0.0,9", *lines[2:]], "stock=0, regime=0 gets 9"),
+        (lambda lines: [lines[0], "0.0,0.0,much", *lines[2:]], "line 2 has order='much'"),
+        (lambda lines: [lines[0], "", "0.0,0.0,much", *lines[2:]], "line 3 has order='much'"),
+        (lambda lines: ["stock,regime,what", *lines[1:]], "must have a column 'order'"),
+        (
+            lambda lines: more(lines, "order"),
+            "must have each column once; it has 'order' 2 times",
+        ),
+        (
+            lambda lines: more(lines, " stock"),
+            "must have each column once; it has 'stock' 2 times",
+        ),
+        (
+            lambda lines: more(lines, "action"),
+            "must have one column for the action; it has 'order' and 'action'",
+        ),
+        (
+            lambda lines: [*lines[:3], lines[3] + ",4", *lines[4:-1], lines[-1] + ","],
+            r"must have 3 cells in each row, as its header has; line 4 has 4 \(2 of 825 rows\)",
+        ),
+        (
+            lambda lines: [lines[0] + ",note", *(line + "," for line in lines[1:-1]), lines[-1]],
+            r"must have 4 cells .*; line 826 has 3 \(1 of 825 rows\)",
+        ),
+    ],
+)
+def test_a_faulty_table_is_refused_with_its_place(mdp, table, tmp_path, change, reason):
+    path = write(tmp_path / "policy.csv", mdp, table)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(change(lines)) + "\n")
+    with pytest.raises(ts.ModelError, match=reason):
+        as_policy(mdp, path)
+
+
+def test_columns_that_are_none_of_the_models_are_passed_over(mdp, table, tmp_path):
+    path = write(tmp_path / "policy.csv", mdp, table)
+    head, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([f"{head},note,,", *(f"{line},x,," for line in rest)]))
+    np.testing.assert_array_equal(as_policy(mdp, path).table, table)

@@ -1,0 +1,62 @@
+"""Saving and loading a solution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessella as ts
+
+
+@pytest.fixture(scope="module")
+def solution():
+    return ts.solve(ts.benchmark("INV-Mix"))
+
+
+def test_a_round_trip_keeps_every_number(solution, tmp_path):
+    solution.save(tmp_path / "s.nc")
+    loaded = ts.Solution.load(tmp_path / "s.nc", ts.benchmark("INV-Mix"))
+    for name in ("value", "q", "margin", "decided"):
+        assert np.array_equal(getattr(loaded, name), getattr(solution, name)), name
+    assert np.array_equal(loaded.policy.table, solution.policy.table)
+    for name in ("error_bound", "tie_tolerance", "converged", "reason", "method"):
+        assert getattr(loaded, name) == getattr(solution, name)
+    for name in ("bound", "changed", "seconds"):
+        assert np.array_equal(getattr(loaded.history, name), getattr(solution.history, name))
+
+
+def test_the_dataset_speaks_in_named_coordinates(solution):
+    data = solution.dataset
+    assert data["q"].dims == ("stock", "regime", "order")
+    assert data["value"].sel(stock=3, regime=7).item() == solution.value[3, 7]
+    assert data["q"].sel(stock=3, regime=7, order=12).item() == solution.q[3, 7, 3]
+
+
+def test_a_file_of_another_model_is_refused(solution, tmp_path):
+    solution.save(tmp_path / "s.nc")
+    with pytest.raises(ts.ModelError, match="another model; its model is 'INV-Mix'"):
+        ts.Solution.load(tmp_path / "s.nc", ts.inventory(unit_cost=0.26))
+
+
+def test_a_file_of_another_version_is_refused(solution, tmp_path):
+    import netCDF4
+
+    solution.save(tmp_path / "s.nc")
+    with netCDF4.Dataset(tmp_path / "s.nc", "a") as file:
+        file.format = "tessella-solution-99"
+    with pytest.raises(
+        ts.ModelError, match="has format 'tessella-solution-99'; this version reads"
+    ):
+        ts.Solution.load(tmp_path / "s.nc", solution.mdp)
+
+
+def test_a_file_that_is_no_solution_is_refused(solution, tmp_path):
+    (tmp_path / "s.nc").write_bytes(b"not a netcdf file")
+    with pytest.raises(ts.ModelError, match="cannot be read as a saved solution"):
+        ts.Solution.load(tmp_path / "s.nc", solution.mdp)
+
+
+def test_the_verb_wins_over_the_folder_of_its_name():
+    import tessella.solvers.kernels  # noqa: F401
+
+    assert callable(ts.solve)
