@@ -67,7 +67,7 @@ _HOME = {
     "tessella.certificates.certificate": ("Certificate",),
     "tessella.certificates.certify": ("certify",),
     "tessella.certificates.estimate": ("Estimate", "estimate"),
-    "tessella.certificates.policies": ("as_policy",),
+    "tessella.mdp.as_policy": ("as_policy",),
     "tessella.tessellation": (
         "Comparison",
         "Geometry",
@@ -89,7 +89,6 @@ if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
     from tessella.certificates.certify import certify
     from tessella.certificates.estimate import Estimate, estimate
-    from tessella.certificates.policies import as_policy
     from tessella.errors import ModelError, NotConverged
     from tessella.grid import StateGrid
     from tessella.learn import (
@@ -105,6 +104,7 @@ if TYPE_CHECKING:
         fit,
         fit_batch,
     )
+    from tessella.mdp.as_policy import as_policy
     from tessella.mdp.model import MDP
     from tessella.mdp.policy import Policy
     from tessella.mdp.simulate import Paths, simulate

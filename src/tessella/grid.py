@@ -78,6 +78,16 @@ class StateGrid:
         mesh = np.meshgrid(*self.numbers, indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=-1)
 
+    def slabs(self, most: int) -> Iterator[NDArray[np.float64]]:
+        """Coordinates of all states in flat order, at most so many at a time: (n, d) each."""
+        for first in range(0, self.size, most):
+            yield self.points_of(np.arange(first, min(first + most, self.size)))
+
+    def points_of(self, states: NDArray[np.integer]) -> NDArray[np.float64]:
+        """(n, d) coordinates of the states with these flat indices."""
+        where = np.unravel_index(states, self.shape)
+        return np.stack([v[i] for v, i in zip(self.numbers, where, strict=True)], axis=-1)
+
     def axis(self, name: str) -> int:
         """Position of the axis called ``name``."""
         if name not in self.axes:

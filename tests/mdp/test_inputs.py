@@ -110,9 +110,14 @@ def toy(**parts):
 
 def policy() -> Policy:
     mdp = MDP.from_arrays(P, R, 0.9)
-    return Policy(
-        mdp.grid, mdp.actions, np.zeros(3, dtype=np.int32), rule=lambda x: hide(x[:, 0], 1)
-    )
+
+    class Rule:
+        size = 1
+
+        def __call__(self, points):
+            return hide(points[:, 0], 1)
+
+    return Policy(mdp.grid, mdp.actions, Rule())
 
 
 MASKED = {
@@ -522,7 +527,10 @@ def test_a_list_of_states_is_a_start_in_which_each_entry_is_as_likely(states):
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, list])
 def test_zeros_and_ones_for_all_states_could_mean_either_and_are_refused(kind):
     mdp = MDP.from_arrays(P, R, 0.9)
-    rule = "a start is a state index, a list of them, or a distribution written as floats"
+    rule = (
+        "a start is a state index, a list of them, coordinates by name, a distribution written as "
+        "floats, or 'stationary'"
+    )
     for ones in ([0, 1, 0], [1, 0, 0], [1, 1, 0]):
         start = ones if kind is list else np.array(ones, dtype=kind)
         for use in (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -90,16 +92,25 @@ def test_a_reward_that_is_not_elementwise_is_refused_when_it_is_played():
         simulate(mdp, [0] * 4, 1, 0, paths=2)
 
 
+@dataclass(frozen=True)
+class Above:
+    """Go where x is above a level: one number."""
+
+    level: float
+    size: int = 1
+
+    def __call__(self, points):
+        return points[:, 0] > self.level
+
+
 def test_a_policy_gives_grid_points_their_action_and_others_that_of_the_nearest():
     mdp = drift()
     policy = mdp.policy([0, 1, 1, 0], name="mine")
     assert policy.act([[0], [1], [1.4], [2.6], [99]]).tolist() == [0, 1, 1, 0, 0]
-    assert (policy.size, repr(policy)) == (4, "Policy(mine: 4 states, 2 actions)")
+    assert (policy.size, repr(policy)) == (4, "Policy(mine: 4 states, 2 actions, 4 numbers)")
     with pytest.raises(ValueError, match="read-only"):
         policy.table[0] = 1
-    ruled = Policy(
-        mdp.grid, mdp.actions, policy.table, rule=lambda points: points[:, 0] > 1.5, size=1
-    )
+    ruled = Policy(mdp.grid, mdp.actions, Above(1.5))
     assert ruled.act([[1.4], [1.6]]).tolist() == [0, 1]
     assert ruled.size == 1
     paths = simulate(mdp, policy, 2, 0, start=0)
@@ -113,17 +124,17 @@ def test_a_model_says_what_it_is():
 
 def test_a_policy_is_taken_as_it_is():
     mdp = drift()
-    ruled = Policy(mdp.grid, mdp.actions, [0, 1, 1, 0], rule=lambda p: p[:, 0] > 1, name="mine")  # type: ignore[arg-type]
+    ruled = Policy(mdp.grid, mdp.actions, Above(-1.0), name="mine")
     assert mdp.policy(ruled) is ruled
     renamed = mdp.policy(ruled, name="yours")
     assert (renamed.name, renamed.rule) == ("yours", ruled.rule)
-    assert simulate(mdp, ruled, 2, 0, start=0).actions.tolist() == [[0, 1]]
+    assert simulate(mdp, ruled, 2, 0, start=0).actions.tolist() == [[1, 1]]
 
 
 def test_a_policy_of_another_model_is_refused():
     mdp = drift()
-    other = Policy(StateGrid(x=range(1, 5)), mdp.actions, np.zeros(4, dtype=np.int32))
-    swapped = Policy(mdp.grid, ("go", "wait"), np.zeros(4, dtype=np.int32))
+    other = Policy.of(StateGrid(x=range(1, 5)), mdp.actions, np.zeros(4, dtype=np.int32))
+    swapped = Policy.of(mdp.grid, ("go", "wait"), np.zeros(4, dtype=np.int32))
     for use in (mdp.policy, lambda policy: simulate(mdp, policy, 1, 0)):
         with pytest.raises(ModelError, match=r"the policy is for StateGrid\(x: 1\.\.4; 4 states\)"):
             use(other)
@@ -136,7 +147,7 @@ def test_a_policy_of_this_grid_must_be_feasible_too():
         {"x": [0, 1]}, (0, 1), 0.5, [Pay(lambda x: x)], feasible=lambda action: action < 1
     )
     with pytest.raises(ModelError, match="a policy must take feasible actions; x=0, action=1"):
-        mdp.policy(Policy(mdp.grid, mdp.actions, np.array([1, 0], dtype=np.int32)))
+        mdp.policy(Policy.of(mdp.grid, mdp.actions, np.array([1, 0], dtype=np.int32)))
 
 
 def test_randomness_must_be_given():

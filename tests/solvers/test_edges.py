@@ -98,14 +98,14 @@ def test_a_start_that_is_not_finite_is_refused(start):
     mdp = ts.benchmark("QUE-Mix")
     policy = np.zeros(mdp.grid.shape, int)
     with pytest.raises(ts.ModelError, match="a start must hold finite values"):
-        ts.evaluate(mdp, policy, start=np.full(mdp.grid.shape, start))
+        ts.evaluate(mdp, policy, guess=np.full(mdp.grid.shape, start))
 
 
 def test_a_far_off_start_is_no_excuse_for_a_wide_bound():
     mdp = ts.benchmark("QUE-Mix")
     policy = np.zeros(mdp.grid.shape, int)
     near = ts.evaluate(mdp, policy)
-    far = ts.evaluate(mdp, policy, start=np.full(mdp.grid.shape, 1e20))
+    far = ts.evaluate(mdp, policy, guess=np.full(mdp.grid.shape, 1e20))
     assert far.error_bound <= 1e-9
     assert np.abs(far.value - near.value).max() <= far.error_bound + near.error_bound
 

@@ -1,12 +1,11 @@
 """Policies given as bare maps, without a model behind them."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from tessella.grid import StateGrid
-from tessella.tessellation import tessellate
+from tessella.mdp.policy import checked_actions
+from tessella.tessellation.tessellate import build as whole
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +17,7 @@ def tile():
         axes = axes or {name: range(n) for name, n in zip("xyzw", table.shape, strict=False)}
         actions = tuple(range(int(table.max()) + 1)) if actions is None else actions
         grid = StateGrid(axes)
-        model = SimpleNamespace(grid=grid, actions=actions, action_name=action_name, name="map")
-        return tessellate(model, table)
+        checked = checked_actions(table, grid, tuple(actions))
+        return whole(grid, tuple(actions), action_name, checked, name="map")
 
     return build

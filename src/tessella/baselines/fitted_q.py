@@ -114,12 +114,13 @@ def _iterate(
             tables.append(greedy(q, mdp))
             residual.append(np.abs(future - before).mean())
     curve = Curve("iterations", np.array(at), np.stack(tables), np.array(residual))
-    return Trained(
+    return Trained.of(
         mdp.grid,
         mdp.actions,
         tables[-1],
         size=method.size(mdp),
         name=method.title,
+        action_name=mdp.action_name,
         curve=curve,
         simulator_calls=len(batch.seen),
     )

@@ -75,12 +75,13 @@ def _train_tables(
         tables = np.stack([greedy(q_SA, mdp) for q_SA in run.q])
         curve = Curve("updates", run.at, tables, run.residual)
         for budget, table in zip(budgets, tables, strict=True):
-            found[seed, budget] = Trained(
+            found[seed, budget] = Trained.of(
                 mdp.grid,
                 mdp.actions,
                 table,
                 size=method.size(mdp),
                 name=method.title,
+                action_name=mdp.action_name,
                 curve=curve.until(budget),
                 simulator_calls=budget,
             )

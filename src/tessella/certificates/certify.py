@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tessella.certificates.bounds import bound
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.decomposition import Flow, decompose
 from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
 from tessella.certificates.local import compare
-from tessella.certificates.policies import Labels, as_policy
 from tessella.certificates.single import SinglePrecision, flow, suits
 from tessella.errors import ModelError, expect
+from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.simulate import start_distribution
+from tessella.mdp.start import Start, start_distribution
 from tessella.solvers import InexactPolicyIteration, Solution, occupancy
 from tessella.solvers.driver import Engine, prove, run
 
@@ -41,7 +41,7 @@ PARTS = 1e-4  # of the mean loss
 def certify(
     solution: Solution,
     policy: Any,
-    start: ArrayLike | None = None,
+    start: Start = None,
     *,
     eps: float | None = None,
     tol: float | None = None,
@@ -63,7 +63,7 @@ def certify(
     _check_number("eps", eps)
     _check_number("tol", tol)
     taken = as_policy(mdp, policy, labels)
-    start = start_distribution(mdp, start).reshape(mdp.grid.shape)
+    start = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
     best = _optimum(solution)
     decisions = compare(Engine(mdp, None), solution, best.error, taken.table)
     worth = _worth(solution, taken)

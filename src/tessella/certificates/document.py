@@ -70,7 +70,7 @@ def _made(kind: Any, value: Any) -> Any:
     if kind is Policy:
         grid, table = StateGrid(value["grid"]), np.array(value["table"])
         actions = tuple(value["actions"])
-        return Policy(grid, actions, table, size=value["size"], name=value["name"])
+        return Policy.of(grid, actions, table, size=value["size"], name=value["name"])
     if kind is Band:
         return Band(*(_array(value[part]) for part in ("value", "lower", "upper")))
     nested = next((k for k in kinds if is_dataclass(k)), None)

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tessella.certificates.policies import as_policy
 from tessella.certificates.summary import money, percent, wrap
 from tessella.errors import ModelError
+from tessella.mdp.as_policy import as_policy
 from tessella.mdp.model import MDP
-from tessella.mdp.simulate import Rng, start_distribution
+from tessella.mdp.simulate import Rng
+from tessella.mdp.start import Start, start_distribution
 
 BATCH = 10_000  # paths that walk at once, to keep memory small
 REST = 1e-6  # of R / (1 - discount): what may come after the last period, unless said otherwise
@@ -71,7 +72,7 @@ def estimate(
     rng: Rng,
     paths: int = 10_000,
     periods: int | None = None,
-    start: ArrayLike | None = None,
+    start: Start = None,
     confidence: float = 0.95,
 ) -> Estimate:
     """Estimate by simulation what ``policy`` is worth, or what it loses against ``other``.
@@ -80,7 +81,7 @@ def estimate(
         policy, other: whatever decides (see ``as_policy``); a solution stands for its optimum.
         rng: a generator or an integer seed.
         periods: T; None for as many as leave ``1e-6 R / (1 - discount)`` after them.
-        start: one state index or a distribution; the model's own if None.
+        start: any start (see ``tessella.mdp.start``); stationary under ``policy``.
     """
     if paths < 2 or not 0 < confidence < 1 or (periods is not None and periods < 1):
         rule = "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
@@ -88,7 +89,8 @@ def estimate(
     policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]
     horizon = _horizon(mdp) if periods is None else periods
     tables = [p.table.ravel() for p in policies]
-    returns = _returns(mdp, tables, paths, horizon, start, np.random.default_rng(rng))
+    weights = start_distribution(mdp, start, policies[0])
+    returns = _returns(mdp, tables, paths, horizon, weights, np.random.default_rng(rng))
     sample = returns[-1] - returns[0] if other is not None else returns[0]
     rest = len(policies) * mdp.discount**horizon * mdp.dynamics.reward_scale / (1 - mdp.discount)
     error = float(sample.std(ddof=1)) / math.sqrt(paths)
@@ -132,11 +134,10 @@ def _returns(
     tables: list[NDArray],
     paths: int,
     periods: int,
-    start: ArrayLike | None,
+    weights: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
     """(policies, paths) discounted returns; column i is one path under each policy."""
-    weights = start_distribution(mdp, start)
     columns = []
     for first in range(0, paths, BATCH):
         states = rng.choice(mdp.n_states, size=min(BATCH, paths - first), p=weights)

@@ -7,6 +7,7 @@ Off the grid a point may take what the nearest grid state may take.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,10 @@ class BoundaryRule:
     grid: StateGrid
     feasible: NDArray[np.bool_] | None  # (S, A)
 
+    @property
+    def size(self) -> int:
+        return self.model.size
+
     def __call__(self, points: NDArray) -> NDArray[np.int32]:
         scores = self.model.proba(points)
         if self.feasible is not None:
@@ -42,7 +47,11 @@ class ForeignModel:
 
     classifier: Any
     n_classes: int
-    size: int = 0
+
+    @property
+    def size(self) -> int:
+        """What a file of the classifier takes, in numbers of eight bytes: its parts are its own."""
+        return -(-len(pickle.dumps(self.classifier)) // 8)
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         known = self.classifier.classes_
@@ -129,5 +138,4 @@ def _plain_seed(seed: Any) -> Any:
 
 def _policy(model: Model, sample: Sample, title: str) -> Policy:
     rule = BoundaryRule(model, sample.grid, sample.feasible)
-    table = rule(sample.grid.points)
-    return Policy(sample.grid, sample.actions, table, rule, model.size, title)
+    return Policy(sample.grid, sample.actions, rule, title, sample.action_name)

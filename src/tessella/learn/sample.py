@@ -46,6 +46,7 @@ class Sample:
         actions: what the labels stand for.
         exact_labels: how many labels of the exact solution it took to make the sample.
         feasible: (S, A) which actions a policy may take, or None where all.
+        action_name: what an action is called.
     """
 
     points: NDArray[np.float64]
@@ -56,6 +57,7 @@ class Sample:
     actions: tuple
     exact_labels: int = 0
     feasible: NDArray[np.bool_] | None = None
+    action_name: str = "action"
 
     def __post_init__(self) -> None:
         points = as_numbers(self.points, "points must be numbers")
@@ -112,7 +114,7 @@ def draw(
     rng = np.random.default_rng(rng)
     drawn = (scheme or Uniform()).states(labels, int(n), rng)
     sigma = _sigma(mdp, noise)
-    exact = mdp.grid.points[drawn.states]
+    exact = mdp.grid.points_of(drawn.states)
     return Sample(
         points=exact + sigma * rng.standard_normal(exact.shape),
         labels=labels[drawn.states],
@@ -122,6 +124,7 @@ def draw(
         actions=mdp.actions,
         exact_labels=drawn.exact_labels,
         feasible=mdp.feasible,
+        action_name=mdp.action_name,
     )
 
 

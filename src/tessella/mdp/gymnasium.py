@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tessella.errors import ModelError, shown
 from tessella.mdp.checks import as_numbers
@@ -22,6 +22,7 @@ from tessella.mdp.tabular import Outcomes, Tabular
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
+    from tessella.mdp.start import Start
 
 Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
 
@@ -133,13 +134,13 @@ def _outcomes(mdp: MDP) -> Outcomes:
     )
 
 
-def to_gymnasium(mdp: MDP, start: ArrayLike | None) -> Any:
+def to_gymnasium(mdp: MDP, start: Start) -> Any:
     """See ``MDP.to_gymnasium``."""
     try:
         import gymnasium
     except ImportError as error:
         raise ImportError("to_gymnasium needs the extra gym: pip install tessella[gym]") from error
-    from tessella.mdp.simulate import start_distribution
+    from tessella.mdp.start import start_distribution
 
     weights = start_distribution(mdp, start)
     mask = mdp.feasible_mask

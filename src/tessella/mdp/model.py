@@ -17,11 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid, refuse_unordered
+from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.dynamics import Dynamics
-from tessella.mdp.policy import Policy, refuse_other
+from tessella.mdp.policy import Policy
 from tessella.mdp.scope import Scope, feasible_mask, make_scope, refuse_stuck
 from tessella.mdp.staged import Staged
 from tessella.mdp.stages import Noise, Stage
+from tessella.mdp.start import Start, start_distribution
 
 if TYPE_CHECKING:
     from tessella.mdp.views import DenseModel, PairModel, SparseModel
@@ -197,7 +199,7 @@ class MDP:
 
         return from_gymnasium(env, discount, name)
 
-    def to_gymnasium(self, *, start: ArrayLike | None = None) -> Any:
+    def to_gymnasium(self, *, start: Start = None) -> Any:
         """A Gymnasium environment with this model's states and actions (extra ``gym``).
 
         ``start`` reads as in ``with_start``; None for the model's own.
@@ -244,19 +246,14 @@ class MDP:
             return np.ones((self.n_states, self.n_actions), dtype=bool)
         return self.feasible
 
-    def policy(self, table: Policy | ArrayLike, name: str = "") -> Policy:
-        """``table`` of action indices as a policy of this model; it must be feasible.
+    def policy(self, source: Any, name: str = "", labels: Labels | None = None) -> Policy:
+        """Whatever decides, as a feasible policy of this model: see ``tessella.as_policy``.
 
         A policy is taken as it is, with its own name unless another is given; one of another grid
         or of other actions is refused.
         """
-        if isinstance(table, Policy):
-            refuse_other(table, self.grid, self.actions)
-            policy = replace(table, name=name) if name else table
-        else:
-            policy = Policy(self.grid, self.actions, table, name=name)  # type: ignore[arg-type]
-        self.check_feasible(policy.table)
-        return policy
+        policy = as_policy(self, source, labels)
+        return replace(policy, name=name) if name else policy
 
     def check_feasible(self, table: NDArray) -> None:
         """Refuse a policy that takes an infeasible action."""
@@ -282,11 +279,8 @@ class MDP:
         """The same model with another discount."""
         return replace(self, discount=discount)
 
-    def with_start(self, start: ArrayLike | None) -> MDP:
-        """The same model with another start: a state index, a list of them (each entry as likely)
-        or, as floats, a distribution over all states; None for all states as likely."""
-        from tessella.mdp.simulate import start_distribution
-
+    def with_start(self, start: Start) -> MDP:
+        """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""
         return replace(self, start=None if start is None else start_distribution(self, start))
 
     @cached_property

@@ -1,15 +1,64 @@
-"""A policy: which action each state of a grid gets."""
+"""A policy: something that decides.
+
+    pi: points -> actions
+
+A policy is a *rule* first: it is asked about points, in the axes' own values, and stores ``size``
+numbers. Its table over the grid is computed when asked for, a slab of states at a time, so that a
+rule for a billion states holds no more than its own numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.grid import StateGrid, unmasked
+
+FORMAT, VERSION = "tessella policy", 1
+SLAB = 1 << 18  # states whose actions are asked for at once
+
+Own = TypeVar("Own", bound="Policy")
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """What decides: (n, d) points in the axes' own values -> (n,) action indices."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers it stores."""
+        ...
+
+    def __call__(self, points: NDArray[np.float64]) -> NDArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A rule that stores the action of every state. Off the grid, the nearest state's.
+
+    Attributes:
+        actions: (grid shape) action indices.
+        stored: how many numbers the rule stores that the table was made from; None for its own.
+    """
+
+    grid: StateGrid
+    actions: NDArray[np.int32]
+    stored: int | None = None
+
+    @property
+    def size(self) -> int:
+        return self.grid.size if self.stored is None else self.stored
+
+    def __call__(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
+        return self.actions.ravel()[self.grid.nearest(points)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,37 +68,102 @@ class Policy:
     Attributes:
         grid: the states.
         actions: what the action indices stand for.
-        table: (grid shape) action indices.
-        rule: (n, d) points -> (n,) action indices, for points off the grid; without one, a point
-            gets the action of the nearest grid state.
-        size: how many numbers the policy stores; the table's length unless said otherwise.
+        rule: what decides. Off the grid, a `Table` takes the action of the nearest grid state, axis
+            by axis; any other rule is asked about the point itself.
         name: what made it.
+        action_name: what an action is called: ``order``.
     """
 
     grid: StateGrid
     actions: tuple
-    table: NDArray[np.int32]
-    rule: Callable[[NDArray], NDArray] | None = field(default=None, repr=False)
-    size: int = 0
+    rule: Rule = field(repr=False)
     name: str = ""
+    action_name: str = "action"
 
-    def __post_init__(self) -> None:
-        table = checked_actions(self.table, self.grid, self.actions).copy()
-        table.setflags(write=False)
-        object.__setattr__(self, "table", table)
-        object.__setattr__(self, "size", self.size or self.grid.size)
+    @classmethod
+    def of(
+        cls: type[Own],
+        grid: StateGrid,
+        actions: Sequence,
+        table: ArrayLike,
+        *,
+        size: int | None = None,
+        **about,
+    ) -> Own:
+        """A policy that is a table of action indices, in the grid's shape or flat.
+
+        ``size`` is that of the rule that the table was made from; None if the table is all.
+        """
+        checked = checked_actions(table, grid, tuple(actions)).copy()
+        checked.setflags(write=False)
+        return cls(grid, tuple(actions), Table(grid, checked, size), **about)
+
+    @property
+    def size(self) -> int:
+        """How many numbers the policy stores."""
+        return self.rule.size
 
     def act(self, points: ArrayLike) -> NDArray[np.int32]:
-        """(n, d) points in the axes' own values -> (n,) action indices."""
+        """(n, d) points in the axes' own values -> (n,) action indices; for ``decide`` values."""
         points = np.atleast_2d(np.asarray(unmasked(points, "points"), dtype=float))
-        nearest = self.grid.nearest(points)
-        if self.rule is None:
-            return self.table.ravel()[nearest]
+        self.grid.nearest(points)  # refuses what is no point
         return np.asarray(unmasked(self.rule(points), "what a rule says"), dtype=np.int32)
+
+    def decide(self, points: ArrayLike) -> NDArray:
+        """(n, d) points -> (n,) what to do: the actions' own values or names."""
+        return np.asarray(self.actions)[self.act(points)]
+
+    @cached_property
+    def table(self) -> NDArray[np.int32]:
+        """(grid shape) action indices."""
+        if isinstance(self.rule, Table):
+            return self.rule.actions
+        parts = [np.asarray(self.rule(points)) for points in self.grid.slabs(SLAB)]
+        table = checked_actions(np.concatenate(parts), self.grid, self.actions)
+        table.setflags(write=False)
+        return table
+
+    @property
+    def decisions(self) -> NDArray:
+        """(grid shape) what to do in each state: the actions' own values or names."""
+        return np.asarray(self.actions)[self.table]
+
+    def save(self, path: str | Path) -> None:
+        """Write the table with axes, actions, name and size as JSON, for ``Policy.load``."""
+        axes = {n: v.tolist() for n, v in zip(self.grid.axes, self.grid.values, strict=True)}
+        about = {"format": FORMAT, "version": VERSION, "name": self.name, "size": self.size}
+        about |= {"action_name": self.action_name, "actions": list(self.actions), "axes": axes}
+        Path(path).write_text(
+            json.dumps(about | {"table": self.table.ravel().tolist()}) + "\n", encoding="utf-8"
+        )
+
+    @staticmethod
+    def load(path: str | Path) -> Policy:
+        """A policy that ``save`` wrote: its table, under the name and size of what made it."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if (content["format"], content["version"]) != (FORMAT, VERSION):
+                raise ValueError(f"it has format {content['format']!r}")
+            grid, about = StateGrid(content["axes"]), ("name", "action_name")
+            table, actions = content["table"], tuple(content["actions"])
+            named = {name: str(content[name]) for name in about}
+            return Policy.of(grid, actions, table, size=int(content["size"]), **named)
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            rule = f"{path} must be a policy of format {FORMAT!r}, version {VERSION}"
+            raise ModelError(rule, "", f"{type(error).__name__}: {error}") from error
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write a row for each state: its coordinates, and what to do. ``certify`` reads it."""
+        from tessella.mdp.policy_table import write_table
+
+        write_table(self, Path(path))
 
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
-        return f"Policy({name}{self.grid.size:,} states, {len(self.actions)} actions)"
+        sizes = f"{self.grid.size:,} states, {len(self.actions)} actions"
+        return f"{type(self).__name__}({name}{sizes}, {self.size:,} numbers)"
 
 
 def refuse_other(policy: Policy, grid: StateGrid, actions: tuple) -> None:

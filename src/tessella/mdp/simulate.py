@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tessella.errors import ModelError, expect, shown
-from tessella.grid import unmasked
-from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
+from tessella.errors import ModelError, expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.start import Start, listed_states, start_distribution
 
 Rng = np.random.Generator | int
 
@@ -33,19 +33,19 @@ class Paths:
 
 def simulate(
     mdp: MDP,
-    policy: Policy | ArrayLike,
+    policy: Any,
     periods: int,
     rng: Rng,
     *,
     paths: int = 1,
-    start: ArrayLike | None = None,
+    start: Start = None,
 ) -> Paths:
     """Play ``policy`` for ``periods``, on ``paths`` independent paths.
 
     Args:
+        policy: whatever decides: see ``tessella.as_policy``.
         rng: a generator or an integer seed.
-        start: None for the model's own start, one state index for all paths, (paths,) state
-            indices, or a distribution over all states given as floats.
+        start: any start (see ``tessella.mdp.start``); a list of state indices is one for each path.
     """
     expect("simulate", mdp, MDP)
     if periods < 1 or paths < 1:
@@ -53,11 +53,12 @@ def simulate(
     if rng is None:
         raise ModelError("rng must be a generator or an integer seed", "", "got None")
     rng = np.random.default_rng(rng)
-    table = mdp.policy(policy).table.ravel()
+    taken = mdp.policy(policy)
+    table = taken.table.ravel()
     states = np.empty((paths, periods + 1), dtype=np.int64)
     actions = np.full((paths, periods), -1, dtype=np.int64)
     rewards = np.zeros((paths, periods))
-    states[:, 0] = _starts(mdp, start, paths, rng)
+    states[:, 0] = _starts(mdp, start, taken, paths, rng)
     alive = np.ones(paths, dtype=bool)
     for t in range(periods):
         on = np.flatnonzero(alive)
@@ -72,58 +73,12 @@ def simulate(
     return Paths(mdp, states, actions, rewards)
 
 
-def start_distribution(mdp: MDP, start: ArrayLike | None) -> NDArray[np.float64]:
-    """(S,) probabilities of the first state, from whatever is called a start:
-
-    None            the model's own, or all states as likely
-    an integer      that state
-    integers        a list of states, each entry as likely
-    floats          the probabilities of all states, flat or in the grid's shape
-    """
-    if start is None:
-        return np.full(mdp.n_states, 1.0 / mdp.n_states) if mdp.start is None else mdp.start
-    states = _listed_states(mdp, start)
-    if states is not None:
-        return np.bincount(states, minlength=mdp.n_states) / len(states)
-    weights = as_numbers(start, "start probabilities").ravel()
-    if weights.size != mdp.n_states:
-        raise ModelError(
-            f"a start distribution has {mdp.n_states} entries", "", f"got {weights.size}"
-        )
-    bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
-    if bad.size:
-        place, value = mdp.grid.describe(int(bad[0])), f"has {weights[bad[0]]}"
-        rule = "start probabilities must be finite and not negative"
-        raise ModelError(rule, place, value, bad.size, weights.size, "states")
-    total = weights.sum()
-    if abs(total - 1) > SUM_TOLERANCE:
-        raise ModelError("start probabilities must sum to 1", "", f"they sum to {shown(total)}")
-    # Rounding is left alone, so that a start comes back as it was given.
-    return weights if abs(total - 1) <= 1e-14 else weights / total
-
-
-def _starts(mdp: MDP, start: ArrayLike | None, paths: int, rng: np.random.Generator) -> NDArray:
-    states = None if start is None else _listed_states(mdp, start)
+def _starts(
+    mdp: MDP, start: Start, policy: Policy, paths: int, rng: np.random.Generator
+) -> NDArray:
+    states = listed_states(mdp, start)
     if states is None:
-        return rng.choice(mdp.n_states, size=paths, p=start_distribution(mdp, start))
+        return rng.choice(mdp.n_states, size=paths, p=start_distribution(mdp, start, policy))
     if len(states) not in (1, paths):
         raise ModelError(f"start must name 1 or {paths} states", "", f"got {len(states)}")
     return np.broadcast_to(states, (paths,)).copy()
-
-
-def _listed_states(mdp: MDP, start: ArrayLike) -> NDArray[np.int64] | None:
-    """The states that a start of integers names; None if it is a distribution."""
-    shape_of(start, "start")
-    array = np.asarray(unmasked(start, "start"))
-    rule = "a start is a state index, a list of them, or a distribution written as floats"
-    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and (array.ndim > 1 or not array.size)):
-        raise ModelError(rule, "", f"got {array.dtype} of shape {array.shape}")
-    if array.dtype.kind not in "iu":
-        return None
-    states = np.atleast_1d(array)
-    if array.shape == (mdp.n_states,) and states.max() == 1 and states.min() >= 0:
-        raise ModelError(rule, "", f"0 and 1 for each of {len(states)} states could mean either")
-    bad = states[(states < 0) | (states >= mdp.n_states)]
-    if bad.size:
-        raise ModelError(f"states must lie in 0..{mdp.n_states - 1}", "", f"got {bad[0]}")
-    return states.astype(np.int64)

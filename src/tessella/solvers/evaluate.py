@@ -8,9 +8,10 @@ solved by Krylov corrections to the enclosure of ``kernels`` with T_pi in place 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tessella.errors import expect
 from tessella.mdp.model import MDP
@@ -35,26 +36,26 @@ class Evaluation:
 
 def evaluate(
     mdp: MDP,
-    policy: Policy | ArrayLike,
+    policy: Any,
     *,
     tol: float | None = None,
-    start: NDArray | None = None,
+    guess: NDArray | None = None,
     callback: Callback | None = None,
     partial: bool = False,
 ) -> Evaluation:
     """The value of ``policy`` in every state.
 
     Args:
-        policy: a Policy, or a grid-shaped table of action indices.
+        policy: whatever decides: see ``tessella.as_policy``.
         tol: bound on max|V - V_pi|; None asks for about twelve digits.
-        start: (grid) a first guess, such as the optimum's value.
+        guess: (grid) where to begin, such as the optimum's value.
     """
     expect("evaluate", mdp, MDP)
     checked = mdp.policy(policy)
     method = InexactPolicyIteration(tol, forcing=1e-6)
     engine = Engine(mdp, tol)
     done = run(
-        engine, method, policy=checked.table, start=start, callback=callback, partial=partial
+        engine, method, policy=checked.table, start=guess, callback=callback, partial=partial
     )
     return Evaluation(
         mdp, checked, done.value, done.bound, done.converged, done.reason, done.history

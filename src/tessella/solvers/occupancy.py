@@ -9,20 +9,21 @@ with the adjoint of the policy's expectation. For a trial d with residual rho, t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.sparse.linalg import bicgstab
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from tessella.errors import NotConverged, expect
 from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.simulate import start_distribution
+from tessella.mdp.start import Start, start_distribution
 from tessella.mdp.tabular import Tabular
 from tessella.solvers import kernels
 from tessella.solvers.driver import Engine, checked_tol
@@ -41,8 +42,8 @@ class Occupancy:
 
 def occupancy(
     mdp: MDP,
-    policy: Policy | ArrayLike,
-    start: ArrayLike | None = None,
+    policy: Any,
+    start: Start = None,
     *,
     tol: float | None = None,
     max_rounds: int = 200,
@@ -50,14 +51,14 @@ def occupancy(
     """Normalised discounted occupancy of ``policy`` from a start distribution (uniform).
 
     Args:
-        start: a state index, a list of them (each entry as likely), or a distribution over all
-            states given as floats; None for the model's own.
+        policy: whatever decides: see ``tessella.as_policy``.
+        start: any start: see ``tessella.mdp.start``; None for the model's own.
         tol: bound on the total error (1e-11), raised to what rounding allows.
     """
     expect("occupancy", mdp, MDP)
     checked = mdp.policy(policy)
     tol = checked_tol(tol) or 1e-11
-    mu = start_distribution(mdp, start).reshape(mdp.grid.shape)
+    mu = start_distribution(mdp, start, checked).reshape(mdp.grid.shape)
     share, bound = _flow(mdp, checked.table, mu, tol, max_rounds)
     return Occupancy(mdp, checked, mu, share, bound)
 

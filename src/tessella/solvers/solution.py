@@ -33,6 +33,12 @@ class History:
         return len(self.bound)
 
 
+def optimal(mdp: MDP, table: NDArray) -> Policy:
+    """The optimal policy of ``mdp``, from its table."""
+    name = mdp.action_name
+    return Policy.of(mdp.grid, mdp.actions, table, name="optimal", action_name=name)
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The optimum of a model.
@@ -147,7 +153,7 @@ class Solution:
         solution = Solution(
             mdp,
             data["value"].values,
-            Policy(mdp.grid, mdp.actions, data["policy"].values, name="optimal"),
+            optimal(mdp, data["policy"].values),
             data["margin"].values,
             data["decided"].values.astype(bool),
             float(data.attrs["error_bound"]),

@@ -10,12 +10,11 @@ import numpy as np
 
 from tessella.errors import ModelError, NotConverged, expect
 from tessella.mdp.model import MDP
-from tessella.mdp.policy import Policy
 from tessella.solvers.driver import Callback, Engine, Run, decide, run
 from tessella.solvers.linear_programming import LinearProgramming
 from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
 from tessella.solvers.policy_iteration import InexactPolicyIteration, PolicyIteration
-from tessella.solvers.solution import Solution
+from tessella.solvers.solution import Solution, optimal
 from tessella.solvers.value_iteration import ValueIteration
 
 Method = (
@@ -107,7 +106,7 @@ def _solution(mdp: MDP, engine: Engine, result: Run, method: str) -> Solution:
     return Solution(
         mdp,
         result.value,
-        Policy(mdp.grid, mdp.actions, np.asarray(decision.policy), name="optimal"),
+        optimal(mdp, np.asarray(decision.policy)),
         np.asarray(decision.margin),
         np.asarray(decision.margin) > tie,
         result.bound,

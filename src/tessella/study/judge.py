@@ -92,7 +92,7 @@ def _measured(
 def _loss(solution: Solution, actions: tuple[int, ...]) -> NDArray[np.float64]:
     """(S,) V* - V_pi; what both errors together could have made is no loss."""
     mdp = solution.mdp
-    worth = evaluate(mdp, np.reshape(actions, mdp.grid.shape), start=solution.value)
+    worth = evaluate(mdp, np.reshape(actions, mdp.grid.shape), guess=solution.value)
     loss = (solution.value - worth.value).ravel()
     loss[loss <= solution.error_bound + worth.error_bound] = 0.0
     return loss

@@ -12,14 +12,14 @@ displaced by k. The distance to a policy without faces is infinite, unless both 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
-from tessella.tessellation.tessellate import Tessellation
+from tessella.tessellation.tessellate import Tessellation, tessellate
 
 if TYPE_CHECKING:
     from tessella.solvers.occupancy import Occupancy
@@ -59,21 +59,27 @@ class Comparison:
         return np.divide(differing, volume, out=np.full_like(volume, np.nan), where=volume > 0)
 
 
-def compare(
-    a: Tessellation, b: Tessellation, occupancy: Occupancy | ArrayLike | None = None
-) -> Comparison:
+def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> Comparison:
     """Compare policy ``b`` with the reference ``a``.
 
     Args:
-        a: the reference.
-        b: the other, on the same grid with the same actions.
+        a: the reference: a tessellation, or a solution.
+        b: the other, on the same grid with the same actions: a tessellation; or, beside a solution,
+            whatever decides (see ``tessella.as_policy``).
         occupancy: what `occupancy` found, or (grid shape) non-negative weights of the states, to be
             normalised. They weigh shares directly, and each face by its two states.
     """
-    for place, given in {"a": a, "b": b}.items():
-        if not isinstance(given, Tessellation):
-            rule = "compare takes two tessellations, which tessellate(...) makes"
-            raise ModelError(rule, place, f"is a {type(given).__name__}")
+    solution = a
+    if not isinstance(a, Tessellation):
+        if not hasattr(a, "mdp"):
+            rule = "compare takes two tessellations, or a solution and whatever decides"
+            raise ModelError(rule, "a", f"is a {type(a).__name__}")
+        a = tessellate(a)
+    if not isinstance(b, Tessellation):
+        if solution is a:
+            rule = "beside a tessellation, compare takes another, which tessellate(...) makes"
+            raise ModelError(rule, "b", f"is a {type(b).__name__}")
+        b = tessellate(solution, b)
     if a.grid != b.grid or a.actions != b.actions:
         raise ModelError("only policies on one grid with the same actions can be compared")
     weight = _weights(a, occupancy)

@@ -16,12 +16,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
-from tessella.mdp.policy import Policy, checked_actions
 from tessella.tessellation.cells import find_cells, neighbours
 
 if TYPE_CHECKING:
@@ -116,20 +115,20 @@ def tessellate(source: Solution) -> Tessellation: ...
 
 
 @overload
-def tessellate(source: MDP | Solution, policy: Policy | ArrayLike) -> Tessellation: ...
+def tessellate(source: MDP | Solution, policy: Any) -> Tessellation: ...
 
 
-def tessellate(source: Any, policy: Policy | ArrayLike | None = None) -> Tessellation:
+def tessellate(source: Any, policy: Any = None) -> Tessellation:
     """The tessellation of a solution's policy, or of any policy of a model.
 
     Args:
         source: a solution; or, with a ``policy``, a model (a solution stands for its own).
-        policy: a `Policy` on the model's grid, or a grid-shaped array of action indices.
+        policy: whatever decides: see ``tessella.as_policy``.
     """
     mdp = getattr(source, "mdp", source)
     if policy is None and mdp is source:
         raise ModelError("tessellate needs a solution, or a model and a policy")
-    table = _checked_table(mdp, source.policy if policy is None else policy)
+    table = mdp.policy(source if policy is None else policy).table
     margin = source.margin if policy is None else None
     return build(mdp.grid, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name)
 
@@ -181,16 +180,6 @@ def axes_touched(marks: tuple[NDArray, ...], shape: tuple[int, ...]) -> NDArray[
 def _faces(table: NDArray, axis: int) -> NDArray[np.bool_]:
     below, above = neighbours(table.ndim, axis)
     return table[below] != table[above]
-
-
-def _checked_table(mdp: MDP, policy: Policy | ArrayLike) -> NDArray[np.int32]:
-    if not isinstance(policy, Policy):
-        return checked_actions(policy, mdp.grid, mdp.actions)
-    if policy.grid != mdp.grid:
-        raise ModelError(f"the policy is for {policy.grid}, the model has {mdp.grid}")
-    if tuple(policy.actions) != tuple(mdp.actions):
-        raise ModelError(f"the policy has actions {policy.actions}, the model {mdp.actions}")
-    return policy.table
 
 
 def _frozen(array: NDArray) -> NDArray:

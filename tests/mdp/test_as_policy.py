@@ -11,12 +11,17 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import tessella as ts
 from tessella.certificates.certify import certify
-from tessella.certificates.policies import as_policy
+from tessella.mdp.as_policy import as_policy
 
 
 @pytest.fixture(scope="module")
 def mdp():
     return ts.benchmark("INV-Mix")
+
+
+@pytest.fixture(scope="module")
+def inventory(mdp):
+    return ts.solve(mdp)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +133,7 @@ REFUSED = {
     "scalar code": (lambda stock: 0 if stock < 3 else 1, "the policy function failed: ValueError"),
     "wrong length": (lambda points: np.zeros(7), r"shape \(33, 25\); got shape \(7,\)"),
     "no file": ("nowhere.csv", "cannot be read as a policy table"),
-    "not an answer": (object(), "must be a Policy, a table, .* got object"),
+    "not an answer": (object(), "must be a Policy, a rule, a table, .* got object"),
 }
 
 
@@ -152,7 +157,8 @@ def test_an_agent_that_observes_something_else_is_refused(mdp, table):
         as_policy(mdp, agent)
 
 
-def test_a_policy_of_another_model_is_refused(mdp, queue):
+def test_a_policy_of_another_model_is_refused(mdp):
+    queue = ts.solve(ts.benchmark("QUE-Mix"))
     with pytest.raises(ts.ModelError, match="grid of the model"):
         as_policy(mdp, queue)
     other = ts.inventory(orders=(0, 4, 8, 12, 20))

@@ -6,12 +6,16 @@ import csv
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
-from tessella.mdp.model import MDP
+
+if TYPE_CHECKING:
+    from tessella.mdp.model import MDP
+    from tessella.mdp.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -121,3 +125,16 @@ def _check_complete(mdp: MDP, path: Path, where: NDArray[np.int64]) -> None:
             rule = f"{path.name} must hold each state once"
             place = mdp.grid.describe(int(bad[0]))
             raise ModelError(rule, place, what, bad.size, mdp.n_states, "states")
+
+
+def write_table(policy: Policy, path: Path) -> None:
+    """A header with the axes and the action, and a row for each state in flat order."""
+    grid = policy.grid
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*grid.axes, policy.action_name])
+        decisions = policy.decisions.ravel()
+        for first in range(0, grid.size, 1 << 16):
+            states = np.arange(first, min(first + (1 << 16), grid.size))
+            columns = [values.tolist() for values in grid.coordinates(states).values()]
+            writer.writerows(zip(*columns, decisions[states].tolist(), strict=True))

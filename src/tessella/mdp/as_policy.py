@@ -1,4 +1,4 @@
-"""Anything that decides, as a policy of a model.
+"""The one door for policies: anything that decides, as a policy of a model.
 
 A source is asked once for every state of the grid. What it answers is read as action *indices* or
 as action *values* (the numbers or names in ``mdp.actions``): as whichever of the two all answers
@@ -10,16 +10,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.table import read_table
 from tessella.errors import ModelError
-from tessella.mdp.model import MDP
-from tessella.mdp.policy import Policy
+from tessella.grid import unmasked
+from tessella.mdp.policy import Policy, Rule, refuse_other
+from tessella.mdp.policy_table import read_table
 from tessella.mdp.scope import call
+
+if TYPE_CHECKING:
+    from tessella.mdp.model import MDP
 
 Labels = Literal["index", "value"]
 
@@ -28,8 +31,10 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
     """``source`` as a feasible policy of ``mdp``.
 
     Args:
-        source: a Policy, or a result that carries one; a table of action indices or names; the
-            path of a CSV table with a column for each axis and one for the action; an estimator
+        source: a Policy, or a result that carries one, such as a solution; a rule, which is a
+            function of points (n, d) with a ``size``; a table of action indices or names; the path
+            of a saved policy (``.json``), or of a CSV table with a column for each axis and one for
+            the action; an estimator
             with scikit-learn's ``predict(points)``; an agent with Stable-Baselines3's
             ``predict(observation, deterministic=True)``; a function of points (n, d), or of
             coordinates by name, that returns an action for each.
@@ -40,7 +45,16 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
         raise ModelError("labels must be 'index' or 'value'", "", f"got {labels!r}")
     own = source if isinstance(source, Policy) else getattr(source, "policy", None)
     if isinstance(own, Policy):
-        return _own(mdp, own)
+        refuse_other(own, mdp.grid, mdp.actions)
+        mdp.check_feasible(own.table)
+        return own
+    if isinstance(source, Rule) and isinstance(source.size, int):
+        name = getattr(source, "name", type(source).__name__)
+        made = Policy(mdp.grid, mdp.actions, source, str(name), mdp.action_name)
+        mdp.check_feasible(made.table)
+        return made
+    if isinstance(source, str | Path) and Path(source).suffix == ".json":
+        return as_policy(mdp, Policy.load(source))
     if isinstance(source, str | Path):
         answers, name = read_table(mdp, Path(source)), Path(source).stem
         return _read(mdp, answers, labels or "value", name)
@@ -50,28 +64,30 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
         name = getattr(source, "__name__", type(source).__name__)
         name = "" if name == "<lambda>" else name.replace("_", " ")
         return _read(mdp, _from_function(mdp, source), labels, name)
-    answers = np.asarray(source)
-    if answers.dtype.kind not in "biufU":
+    answers = np.asarray(unmasked(source, "a policy")) if _rectangular(source) else None
+    if answers is None or answers.dtype.kind not in "biufU":
         rule = (
-            "a policy must be a Policy, a table, a CSV path, an estimator, an agent or a function"
+            "a policy must be a Policy, a rule, a table, a file's path, an estimator, an agent "
+            "or a function"
         )
         raise ModelError(rule, "", f"got {type(source).__name__}")
     return _read(mdp, answers, labels or ("value" if answers.dtype.kind == "U" else "index"), "")
 
 
-def _own(mdp: MDP, policy: Policy) -> Policy:
-    if policy.grid != mdp.grid:
-        raise ModelError("a policy must be for the grid of the model", f"{policy.grid}", "is not")
-    if tuple(policy.actions) != tuple(mdp.actions):
-        rule = f"a policy must have the actions of the model, {mdp.actions}"
-        raise ModelError(rule, "", f"it has {policy.actions}")
-    mdp.check_feasible(policy.table)
-    return policy
+def _rectangular(values: Any) -> bool:
+    try:
+        np.shape(values)
+    except ValueError:
+        return False
+    return True
 
 
 def _read(mdp: MDP, answers: NDArray, labels: Labels | None, name: str) -> Policy:
     meant = labels or _meaning(mdp, np.unique(answers))
-    return mdp.policy(answers if meant == "index" else _indices(mdp, answers), name=name)
+    table = answers if meant == "index" else _indices(mdp, answers)
+    made = Policy.of(mdp.grid, mdp.actions, table, name=name, action_name=mdp.action_name)
+    mdp.check_feasible(made.table)
+    return made
 
 
 def _meaning(mdp: MDP, answers: NDArray) -> Labels:

@@ -1,0 +1,103 @@
+"""The one door for starts: where a process begins.
+
+None            the model's own start, or all states as likely
+an integer      that state
+integers        a list of states, each entry as likely
+a mapping       coordinates by name: ``{"stock": 3}`` is every state with that stock, as likely
+floats          the probabilities of all states, flat or in the grid's shape
+"stationary"    the long-run distribution under the policy in question: what will be seen
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.errors import ModelError, shown
+from tessella.grid import StateGrid, unmasked
+from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
+
+if TYPE_CHECKING:
+    from tessella.mdp.model import MDP
+    from tessella.mdp.policy import Policy
+
+Start = ArrayLike | Mapping[str, object] | None
+STATIONARY = "stationary"
+RULE = (
+    "a start is a state index, a list of them, coordinates by name, a distribution written as "
+    "floats, or 'stationary'"
+)
+
+
+def start_distribution(mdp: MDP, start: Start, policy: Policy | None = None) -> NDArray[np.float64]:
+    """(S,) probabilities of the first state; ``policy`` is the one in question, if there is one."""
+    if start is None:
+        return np.full(mdp.n_states, 1.0 / mdp.n_states) if mdp.start is None else mdp.start
+    if isinstance(start, str):
+        return _by_name(mdp, start, policy)
+    states = listed_states(mdp, start)
+    if states is not None:
+        return np.bincount(states, minlength=mdp.n_states) / len(states)
+    weights = as_numbers(start, "start probabilities").ravel()
+    if weights.size != mdp.n_states:
+        raise ModelError(
+            f"a start distribution has {mdp.n_states} entries", "", f"got {weights.size}"
+        )
+    bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
+    if bad.size:
+        place, value = mdp.grid.describe(int(bad[0])), f"has {weights[bad[0]]}"
+        rule = "start probabilities must be finite and not negative"
+        raise ModelError(rule, place, value, bad.size, weights.size, "states")
+    total = weights.sum()
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise ModelError("start probabilities must sum to 1", "", f"they sum to {shown(total)}")
+    # Rounding is left alone, so that a start comes back as it was given.
+    return weights if abs(total - 1) <= 1e-14 else weights / total
+
+
+def _by_name(mdp: MDP, start: str, policy: Policy | None) -> NDArray[np.float64]:
+    if start != STATIONARY:
+        raise ModelError(RULE, "", f"got the text {start!r}")
+    if policy is None:
+        raise ModelError("a stationary start needs a policy, and there is none in question")
+    from tessella.mdp.long_run import long_run  # loads the engine
+
+    return long_run(mdp, policy)
+
+
+def _with_coordinates(grid: StateGrid, given: Mapping[str, object]) -> NDArray[np.int64]:
+    """Flat indices of the states that have these coordinates."""
+    places = [np.arange(length) for length in grid.shape]
+    for name, value in given.items():
+        axis = grid.axis(name)
+        at = np.atleast_1d(grid.locate(axis, np.asarray(value)))
+        if at.size != 1 or at[0] < 0:
+            raise ModelError("a start must lie on the grid", f"{name}={value}", "does not")
+        places[axis] = at.ravel()
+    mesh = np.meshgrid(*places, indexing="ij")
+    return np.ravel_multi_index(tuple(mesh), grid.shape).ravel()
+
+
+def listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
+    """The states that a start names, by index or coordinates; None if it is a distribution."""
+    if start is None or isinstance(start, str):
+        return None
+    if isinstance(start, Mapping):
+        return _with_coordinates(mdp.grid, start)
+    shape_of(start, "start")
+    array = np.asarray(unmasked(start, "start"))
+    rule = RULE
+    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and (array.ndim > 1 or not array.size)):
+        raise ModelError(rule, "", f"got {array.dtype} of shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        return None
+    states = np.atleast_1d(array)
+    if array.shape == (mdp.n_states,) and states.max() == 1 and states.min() >= 0:
+        raise ModelError(rule, "", f"0 and 1 for each of {len(states)} states could mean either")
+    bad = states[(states < 0) | (states >= mdp.n_states)]
+    if bad.size:
+        raise ModelError(f"states must lie in 0..{mdp.n_states - 1}", "", f"got {bad[0]}")
+    return states.astype(np.int64)
