@@ -159,10 +159,10 @@ def test_an_agent_that_observes_something_else_is_refused(mdp, table):
 
 def test_a_policy_of_another_model_is_refused(mdp):
     queue = ts.solve(ts.benchmark("QUE-Mix"))
-    with pytest.raises(ts.ModelError, match="grid of the model"):
+    with pytest.raises(ts.ModelError, match="the policy is for StateGrid"):
         as_policy(mdp, queue)
     other = ts.inventory(orders=(0, 4, 8, 12, 20))
-    with pytest.raises(ts.ModelError, match="actions of the model"):
+    with pytest.raises(ts.ModelError, match="the policy has actions"):
         as_policy(mdp, other.policy(np.zeros(other.grid.shape, int)))
 
 
