@@ -377,3 +377,124 @@ def test_a_certificate_longer_than_the_ceiling_is_not_read(tmp_path, capsys):
         file.truncate(check.LARGEST_TEXT + 1)
     assert check.main([str(tmp_path / "long.json"), str(tmp_path / "m.nc")]) == 1
     assert "are more than the" in capsys.readouterr().out
+
+
+# What a reviewer found; each of these held, or was rejected, once.
+
+
+def two_states(R, g=0.9):
+    """Two absorbing states."""
+    P = np.zeros((2, len(R[0]), 2))
+    P[0, :, 0] = P[1, :, 1] = 1
+    return ts.MDP.from_arrays(P, np.array(R, dtype=float), g, layout="SAS", name="two")
+
+
+def test_a_second_best_action_does_not_pass_for_the_best_within_the_slack(tmp_path, capsys):
+    """Values of one rich state hide what another state loses, if the slack may hide the choice."""
+    g = 1 - 2.0**-11
+    mdp = two_states([[2.0**40, 0], [1.0, 0]], g)
+    mdp.save(tmp_path / "m.nc")
+    certify(ts.solve(mdp), [0, 1]).save(tmp_path / "c.json")
+    t, m = json.loads((tmp_path / "c.json").read_text()), check.read_model(tmp_path / "m.nc")
+    V = [2.0**51, 2048.0]
+    slack = 63 * m["unit"] * (2.0**40 + 2.0**51)
+    tiny, e = 1e-290, 1 / m["rest"] * 1.0000001
+    nothing, zero = {part: [0.0, 0.0] for part in check.PARTS}, [0.0, 0.0, 0.0]
+    pairs = {part: [[0.0, 0.0], [0.0, 0.0]] for part in check.PARTS}
+
+    def around(value, off):
+        return [value, (value - off) * (1 - 1e-15), (value + off) * (1 + 1e-15)]
+
+    mean, low = (V[0] + V[1]) / 2, 0.5
+    t |= {"optimal_value": V, "policy_value": V, "optimal_value_error": tiny}
+    t |= {"policy_value_error": e, "margin_slack": slack, "tolerance": slack, "optimal": [0, 1]}
+    t |= {"margin": [2.0**40, slack + low], "local_losses": nothing, "losses": nothing}
+    t |= dict.fromkeys(("mean_loss", "worst_loss", "value_gap", "relative_loss"), zero)
+    t |= {"costly_error": zero, "policy_error": zero}
+    t |= {"optimal_mean": around(mean, tiny), "policy_mean": around(mean, e)}
+    t["decomposition"] = {"state": nothing, "region": nothing, "pair": pairs, "face": pairs}
+    bounds, top = t["bounds"], 2.0**40 - slack
+    bounds |= {"error_share": zero, "policy_error": zero}
+    bounds["localisation"] = {"eps": 0.0, "holds": True, "exceptions": 0, "example": None}
+    bounds["localisation"] |= {"neighbourhood": zero, "bound": zero}
+    bounds["second_best"] = {"holds": True, "exceptions": 0, "loss": zero}
+    constant = (t["occupancy"][1] + t["occupancy_error"] + 1e-15) / low * (1 + 1e-13)
+    bounds["rate"] = {"constant": constant, "exponent": 1.0, "smallest": low, "largest": top}
+    bounds["rate"] |= {"bound": None, "second_best_bound": None}
+    (tmp_path / "c.json").write_text(json.dumps(t))
+    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 1
+    assert "the action of the policy is not surely the best" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["content", "model", "policy.grid", "extra"])
+def test_an_array_that_no_model_has_is_refused_whatever_it_is_called(tmp_path, capsys, name):
+    content, _ = small(tmp_path)
+    with netCDF4.Dataset(tmp_path / "m.nc", "a") as file:
+        file.createDimension("one", 1)
+        file.createVariable(name, str, ("one",))[0] = content["content"]
+    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 1
+    assert f"it has an array {name!r}, which no model has" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("start", [0, 1, [0.5, 0.5]])
+def test_honest_certificates_hold_where_wrong_actions_are_never_met(tmp_path, start):
+    mdp = two_states([[1, 0], [1, 0]])
+    said = verdict(tmp_path, certify(ts.solve(mdp), [0, 1], start), mdp)
+    assert said.startswith("HOLDS"), said
+
+
+def test_the_second_best_action_is_claimed_only_where_values_can_tell_it(tmp_path):
+    mdp = two_states([[0, -1, -1.59], [0, -1.05, -1.6]], 0.5)
+    solution = ts.solve(mdp)
+    coarse = shifted(solution, np.full(2, 0.3))
+    c = certify(coarse, [2, 2], [0.99, 0.01])
+    exact = (0.99 * 1.59 + 0.01 * 1.6) / 0.5
+    assert exact in c.mean_loss
+    assert c.bounds.second_best.holds is None
+    assert c.bounds.second_best.loss is None
+    assert c.bounds.rate is None or c.bounds.rate.second_best_bound is None
+    assert verdict(tmp_path, c, mdp).startswith("HOLDS")
+    assert certify(solution, [1, 1]).bounds.second_best.holds
+
+
+@pytest.mark.parametrize("g", [0.9, 0.9999])
+def test_the_papers_bounds_hold_where_rows_sum_to_more_than_1(tmp_path, g):
+    row = 1 + 9e-10
+    P = np.array([[[row, 0], [row, 0]], [[0, row], [0, row]]])
+    mdp = ts.MDP.from_arrays(P, np.array([[1.0, -1.0], [1.0, -1.0]]), g, layout="SAS")
+    c = certify(ts.solve(mdp), [1, 1])
+    exact = 2 / (1 - Fraction(g) * Fraction(row))
+    assert Fraction(c.mean_loss.lower) <= exact <= Fraction(c.mean_loss.upper)
+    assert exact <= Fraction(c.bounds.policy_error.upper)
+    assert exact <= Fraction(c.bounds.localisation.bound.upper)
+    assert verdict(tmp_path, c, mdp).startswith("HOLDS")
+
+
+def test_values_too_small_for_twice_the_precision_prove_nothing(tmp_path):
+    """Below all that a pair of floats can hold, a residual of 0 is no proof."""
+    mdp = two_states([[0, 0], [0, 0]], 0.999999)
+    certify(ts.solve(mdp), [0, 0]).save(tmp_path / "c.json")
+    mdp.save(tmp_path / "m.nc")
+    content, model = (
+        check.read_certificate(tmp_path / "c.json"),
+        check.read_model(tmp_path / "m.nc"),
+    )
+    assert said_of(content, model).startswith("HOLDS")
+    content["optimal_value"] = content["policy_value"] = [5e-321, 5e-321]
+    assert said_of(content, model).startswith("REJECTED")
+
+
+def test_a_document_of_many_fields_is_read_in_time(tmp_path, capsys):
+    names = ", ".join(f'"{k}": 0' for k in range(200_000))
+    (tmp_path / "c.json").write_text("{" + names + ', "0": 1}')
+    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 1
+    assert "'0' is stated twice" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("depth", [200, 900, 960, 990])
+def test_deeply_nested_statements_are_rejected_without_a_traceback(tmp_path, capsys, depth):
+    content, _ = small(tmp_path)
+    text = json.dumps(content | {"margin": "@"}).replace('"@"', "[" * depth + "0" + "]" * depth)
+    (tmp_path / "c.json").write_text(text)
+    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 1
+    assert capsys.readouterr().out.startswith("REJECTED")

@@ -6,12 +6,15 @@ import doctest
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_examples_of_the_page_on_models_are_true():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    examples = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, PAGE.name, None, 0)
+@pytest.mark.parametrize("name", ["models.md", "policies.md"])
+def test_the_examples_of_the_page_are_true(name):
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(), flags=re.DOTALL)
+    examples = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, name, None, 0)
     assert len(examples.examples) > 10
     said: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)

@@ -5,6 +5,7 @@ Each is read as it was meant, or refused with a sentence; nothing is read as som
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
 from types import SimpleNamespace
 
@@ -18,8 +19,10 @@ from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.simulate import simulate, start_distribution
+from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
+from tessella.mdp.start import start_distribution
+from tessella.solvers.solve import solve
 
 FORMATS = [
     getattr(sp, f"{name}_{kind}")
@@ -552,3 +555,17 @@ def test_zeros_and_ones_for_all_states_could_mean_either_and_are_refused(kind):
     assert (
         message(mdp.with_start, [[0.5], [0.5, 0]]) == "start must be a rectangular array of numbers"
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64])
+def test_entries_at_one_place_of_a_sparse_matrix_are_added_as_float64(dtype):
+    """Short integers would wrap around, and short floats round far more than the bounds know."""
+    numbers = [0.1, 0.2, 0.7] if np.dtype(dtype).kind == "f" else [100, 100, 56]
+    given = np.array(numbers, dtype=dtype)
+    reward = sp.coo_array((given, (np.zeros(3, int), np.zeros(3, int))), shape=(1, 1))
+    mdp = MDP.from_arrays([sp.csr_array([[1.0]])], [reward], 0.5)
+    exact = sum(Fraction(float(x)) for x in given)
+    assert abs(Fraction(float(mdp.reward[0, 0])) - exact) <= Fraction(mdp.dynamics.built.reward)
+    assert mdp.dynamics.built.reward <= 1e-14 * max(abs(float(exact)), 1.0)
+    solution = solve(mdp)
+    assert abs(Fraction(float(solution.value[0])) - 2 * exact) <= Fraction(solution.error_bound)

@@ -47,6 +47,8 @@ def model(rng: np.random.Generator):
     weights = rng.random((n_actions, n, n)) * (rng.random((n_actions, n, n)) < 0.6)
     weights[..., 0] += 0.01 * rng.random((n_actions, n))
     transition = weights / weights.sum(axis=-1, keepdims=True)
+    if rng.random() < 0.2:  # rows may be off 1 by this much
+        transition *= 1 + rng.uniform(-9e-10, 9e-10, (n_actions, n, 1))
     reward = rng.normal(size=(n, n_actions)) * 10.0 ** rng.integers(-12, 13)
     if rng.random() < 0.5:
         reward = np.round(rng.normal(size=(n, n_actions)))  # ties
@@ -68,7 +70,9 @@ def case(seed: int):
     changed = rng.random(len(other)) < rng.choice([0.0, 0.4, 1.0])
     policy = np.where(changed, other, solution.policy.table)
     start = rng.random(len(other)) * (rng.random(len(other)) < 0.7)
-    start[0] += 0.1
+    start[rng.integers(len(other))] += 0.1
+    if rng.random() < 0.3:  # one state, from which others may never be met
+        start = np.eye(len(other))[rng.integers(len(other))]
     start /= start.sum()
     truth = Truth(transition, reward, discount, feasible, policy.tolist(), start)
     return solution, policy, start, truth

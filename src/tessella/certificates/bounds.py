@@ -1,7 +1,8 @@
 """The paper's bounds on the loss of a policy, each beside the exact loss that it bounds.
 
 With R the largest |r(s, a)| over feasible pairs, d the discounted occupancy of pi, D the margin,
-B_eps = {D <= eps} and K = 2 R / (1 - discount)^2:
+B_eps = {D <= eps} and K = 2 R / ((1 - discount) (1 - c)), with c the discount times the largest row
+sum (the paper's K = 2 R / (1 - discount)^2 where rows sum to 1):
 
     policy error   J* - J <= K d{pi != pi*}
     localisation   J* - J <= K d(B_eps)                  if pi = pi* outside B_eps
@@ -71,12 +72,12 @@ class SecondBest:
     """The binary-action identity, which holds wherever errors take the second-best action.
 
     Attributes:
-        holds: the premise; always true with two actions.
+        holds: the premise; None where actions are too close to tell which is the second best.
         exceptions: states whose action is surely worse than the second best.
         loss: margins of wrong choices, by occupancy, over 1 - discount; None unless it holds.
     """
 
-    holds: bool
+    holds: bool | None
     exceptions: int
     loss: Enclosed | None
 
@@ -100,15 +101,22 @@ class Bounds:
 
 
 def bound(
-    decisions: Decisions, flow: Flow, reward_bound: float, discount: float, eps: float | None
+    decisions: Decisions,
+    flow: Flow,
+    reward_bound: float,
+    discount: float,
+    rest: tuple[float, float],
+    eps: float | None,
 ) -> Bounds:
     """All bounds.
 
     Args:
         reward_bound: R, rounded up.
+        rest: bounds on 1 - c.
         eps: of the margin neighbourhood; None for the smallest at which the premise surely holds.
     """
-    factor = 2 * reward_bound / (1 - discount) ** 2
+    most, least = (2 * reward_bound / ((1 - discount) * end) for end in rest)
+    factor = Enclosed(most, least, most)
     wrong = share(
         flow.share, decisions.wrong, decisions.perhaps_wrong, decisions.differs, flow.error
     )
@@ -116,11 +124,19 @@ def bound(
     second = _second_best(decisions, flow, discount)
     rate = _rate(decisions.margin, flow, localised)
     if rate is not None and localised.holds and rate.smallest <= localised.eps <= rate.largest:
-        rate = _applied(rate, localised.eps, factor, discount, second.holds)
-    return Bounds(reward_bound, wrong, wrong.times(factor), localised, rate, second)
+        rate = _applied(rate, localised.eps, factor, discount, second.holds is True)
+    return Bounds(reward_bound, wrong, _scaled(wrong, factor), localised, rate, second)
 
 
-def _localise(decisions: Decisions, flow: Flow, factor: float, eps: float | None) -> Localisation:
+def _scaled(number: Enclosed, factor: Enclosed) -> Enclosed:
+    """``factor`` times ``number``, neither of them negative."""
+    low, high = number.times(factor.lower), number.times(factor.upper)
+    return Enclosed(high, low.lower, high.upper)
+
+
+def _localise(
+    decisions: Decisions, flow: Flow, factor: Enclosed, eps: float | None
+) -> Localisation:
     margin, perhaps = decisions.margin, decisions.perhaps_wrong
     if eps is None:
         eps = float(margin.upper[perhaps].max(initial=0.0))
@@ -135,7 +151,7 @@ def _localise(decisions: Decisions, flow: Flow, factor: float, eps: float | None
         int(exceptions.size),
         int(exceptions[0]) if exceptions.size else None,
         near,
-        near.times(factor) if holds else None,
+        _scaled(near, factor) if holds else None,
     )
 
 
@@ -144,6 +160,9 @@ def _second_best(decisions: Decisions, flow: Flow, discount: float) -> SecondBes
     exceptions = int((decisions.wrong & (loss.lower > margin.upper)).sum())
     if exceptions:
         return SecondBest(False, exceptions, None)
+    # An action that is best or second best at V loses no more than the margin and its slack.
+    if (decisions.perhaps_wrong & (loss.value > margin.value)).any():
+        return SecondBest(None, 0, None)
 
     def charged(part: NDArray, where: NDArray) -> NDArray:
         return np.where(where, part, 0.0)
@@ -193,7 +212,7 @@ def _slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
 
 
 def _applied(
-    rate: MarginRate, eps: float, factor: float, discount: float, second_best: bool
+    rate: MarginRate, eps: float, factor: Enclosed, discount: float, second_best: bool
 ) -> MarginRate:
     reached = Enclosed.of(
         rate.constant * eps**rate.exponent, 64 * EPS * rate.constant * eps**rate.exponent
@@ -204,6 +223,6 @@ def _applied(
         rate.exponent,
         rate.smallest,
         rate.largest,
-        reached.times(factor),
+        _scaled(reached, factor),
         sharper,
     )

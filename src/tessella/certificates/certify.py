@@ -104,7 +104,14 @@ def certify(
         decomposition=decompose(
             solution.policy.table, taken.table, mdp.n_actions, decisions.loss, visits, mdp.discount
         ),
-        bounds=bound(decisions, visits, _reward_bound(mdp), mdp.discount, eps),
+        bounds=bound(
+            decisions,
+            visits,
+            _reward_bound(mdp),
+            mdp.discount,
+            Engine(mdp, None).written_rests,
+            eps,
+        ),
         mdp=mdp,
     )
 

@@ -132,4 +132,4 @@ def share(weights: NDArray[np.float64], surely: NDArray, perhaps: NDArray, guess
     slack = (weights.size + 2) * EPS * upper
     floor = max(lower - slack - error, 0.0)
     # No weight at all is certain only where no state may belong.
-    return Enclosed(value, floor, upper + slack + error if perhaps.any() else 0.0)
+    return Enclosed(value, floor, (upper + slack + error) * (1 + 4 * EPS) if perhaps.any() else 0.0)

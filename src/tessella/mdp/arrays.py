@@ -184,26 +184,29 @@ def _merging(matrices: Any) -> float:
 
 
 def _coordinates(matrices: Any) -> list[Any]:
-    """The sparse ones among ``matrices``, entry by entry as they were given."""
-    return [m.tocoo() for m in matrices if sp.issparse(m)] if _any_sparse(matrices) else []
+    """The sparse ones among ``matrices``, entry by entry as they were given, as float64."""
+    if not _any_sparse(matrices):
+        return []
+    return [sp.coo_array(m, dtype=float) for m in map(sp.coo_array, filter(sp.issparse, matrices))]
 
 
 def _matrix(matrix: Any, what: str) -> sp.csr_array:
     """A dense matrix, or a sparse one of any format, as compressed rows of its own."""
-    given = matrix.tocsr() if sp.issparse(matrix) else as_numbers(matrix, what)
+    if not sp.issparse(matrix):
+        dense = as_numbers(matrix, what)
+        if dense.ndim != 2:
+            raise ModelError(f"{what} must be a matrix", "", f"has shape {dense.shape}")
+        return sp.csr_array(dense)
+    given = matrix.tocoo()
     if given.ndim != 2:
         raise ModelError(f"{what} must be a matrix", "", f"has shape {given.shape}")
-    if isinstance(given, np.ndarray):
-        csr = sp.csr_array(given)
-    else:
 
-        def entry(k: tuple, _: tuple) -> str:
-            return (
-                f"entry ({np.searchsorted(given.indptr, k[0], 'right') - 1}, {given.indices[k[0]]})"
-            )
+    def entry(k: tuple, _: tuple) -> str:
+        return f"entry ({given.row[k[0]]}, {given.col[k[0]]})"
 
-        data = as_numbers(given.data, what, entry)
-        csr = sp.csr_array((data, given.indices.copy(), given.indptr.copy()), shape=given.shape)
+    # Numbers first, sums after: short integers would wrap around, short floats round coarsely.
+    data = as_numbers(given.data, what, entry)
+    csr = sp.csr_array((data, (given.row, given.col)), shape=given.shape)
     csr.sum_duplicates()
     csr.eliminate_zeros()
     return csr
