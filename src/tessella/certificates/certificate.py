@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class Certificate:
         worst_loss: the largest of ``losses``.
         decomposition: where the mean loss comes from.
         bounds: what the paper's bounds say about the mean loss.
-        mdp: the model itself; None for a certificate that was read from a file.
+        mdp: the model itself; None for a certificate from a file or another process.
     """
 
     model: str
@@ -84,6 +85,10 @@ class Certificate:
         None for a model that is too large to be written out.
         """
         return None if self.mdp is None else self.mdp.content
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A staged model's functions do not travel between processes; its hash does.
+        return {**self.__dict__, "mdp": None, "content": self.content}
 
     @property
     def grid(self) -> StateGrid:
