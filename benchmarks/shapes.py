@@ -100,6 +100,8 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--as-users-compile", action="store_true")
     options = parser.parse_args()
+    if options.shapes < 100:
+        parser.error("--shapes must be at least 100: the table must be full at a fifth of the way")
     if not options.as_users_compile:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}"
     from tessella.mdp.engine import PIECES, maps
