@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -281,6 +281,7 @@ def test_an_island_cannot_be_separated_and_the_witnesses_show_why(tile):
     assert "fails" in found.describe()
 
 
+@settings(deadline=None)
 @given(hnp.arrays(np.int64, (4, 4), elements=st.integers(0, 1)))
 def test_two_actions_are_separable_exactly_when_their_hulls_are_apart(tile, table):
     t = tile(table, (0, 1))
@@ -427,6 +428,7 @@ def test_a_policy_that_looks_at_one_of_two_axes_harder_is_no_function_of_their_s
     assert monotone(t, "transit", "falls")
 
 
+@settings(deadline=None)
 @given(
     hnp.arrays(np.int64, (4, 3, 2), elements=st.integers(0, 2)),
     st.sampled_from([("x", "y"), ("z", "x"), ("x", "y", "z")]),
