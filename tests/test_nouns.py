@@ -114,6 +114,10 @@ def test_a_certificate_says_its_title_and_the_cost(nouns):
     assert "Theory" not in text
 
 
+def test_an_estimate_says_that_it_is_one(nouns):
+    assert str(nouns[ts.Estimate]).startswith("Simulated estimate, not a certificate: ")
+
+
 def test_a_comparison_says_how_many_states_differ(nouns):
     found = nouns[ts.Comparison]
     assert str(found).startswith(f"Comparison: {found.where.sum()} of 8 states differ, ")
