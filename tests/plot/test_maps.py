@@ -132,6 +132,31 @@ def test_without_a_spare_place_the_last_map_carries_the_legend(figure, tile):
     assert [len(legends(axes)) for axes in places] == [0, 1]
 
 
+def test_a_grid_of_axes_is_filled_row_by_row(figure, tile):
+    places = figure.subplots(2, 2)
+    used = small_multiples(places, [tile(STEPS, name=name) for name in "abc"])
+    assert used == [places[0, 0], places[0, 1], places[1, 0]]
+    assert [axes.get_title() for axes in places.flat] == ["a", "b", "c", ""]
+    assert not places[1, 1].axison
+    assert len(legends(places[1, 1])) == 1
+    rendered(figure)
+
+
+def test_one_axes_and_one_map_need_no_list(figure, tile):
+    axes = figure.subplots()
+    assert small_multiples(axes, tile(STEPS)) == [axes]
+
+
+def test_small_multiples_on_other_things_than_axes_are_refused_in_words(figure, tile):
+    mosaic = figure.subplot_mosaic("ab")
+    with pytest.raises(ModelError, match=r"draws on axes, .*; got 'a'"):
+        small_multiples(mosaic, [tile(STEPS)])
+    with pytest.raises(ModelError, match=r"draws on axes, .*; got Tessellation"):
+        small_multiples([tile(STEPS)], [mosaic["a"]])
+    with pytest.raises(ModelError, match="a policy map needs a Tessellation; got an MDP"):
+        small_multiples([mosaic["a"]], [type("MDP", (), {})()])
+
+
 def test_more_maps_than_axes_are_refused(figure, tile):
     with pytest.raises(ModelError, match="2 maps"):
         small_multiples([figure.subplots()], [tile(STEPS), tile(STEPS)])

@@ -131,6 +131,10 @@ class Certificate:
 
         return summary(self)
 
+    def __str__(self) -> str:
+        """Title and cost: the first two paragraphs of the summary."""
+        return "\n".join(self.summary().split("\n\n")[:2])
+
     def save(self, path: str | Path) -> None:
         """Write as JSON, for ``load`` and for ``python -m tessella.certificates.check``."""
         from tessella.certificates.document import save

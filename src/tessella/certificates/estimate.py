@@ -51,6 +51,9 @@ class Estimate:
     names: tuple[str, ...]
     pairing: float | None
 
+    def __str__(self) -> str:
+        return self.summary()
+
     def summary(self) -> str:
         """The finding in words, clearly called an estimate."""
         name, *other = (f'"{n}"' if n else "the policy" for n in self.names)

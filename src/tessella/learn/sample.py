@@ -84,6 +84,17 @@ class Sample:
     def __len__(self) -> int:
         return len(self.points)
 
+    def __str__(self) -> str:
+        counts = np.bincount(self.labels, minlength=len(self.actions))
+        most = np.argsort(-counts, kind="stable")[:8]
+        labels = [f"{self.actions[a]}: {counts[a]:,}" for a in most if counts[a]]
+        rest = np.count_nonzero(counts) - len(labels)
+        return (
+            f"Sample: {len(self):,} observations of {self.distinct_states:,} states, "
+            f"of {self.grid.size:,}\n"
+            f"labels {', '.join(labels)}" + (f" and {rest} more actions" if rest else "")
+        )
+
     @property
     def distinct_states(self) -> int:
         """How many different states the labels come from."""

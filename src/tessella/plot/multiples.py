@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 
-from tessella.errors import ModelError
+from tessella.errors import ModelError, expect
 from tessella.plot.policy import action_legend, policy_map
 from tessella.tessellation import Tessellation
 
 
 def small_multiples(
-    axes: Iterable[Axes], tessellations: Sequence[Tessellation], *, legend: bool = True
+    axes: Iterable[Any] | Axes,
+    tessellations: Iterable[Tessellation] | Tessellation,
+    *,
+    legend: bool = True,
 ) -> list[Axes]:
     """Draw one map on each of the axes, in order; axes left over are switched off.
+
+    ``axes`` are those of ``figure.subplots(rows, columns)``, which are filled row by row, or any
+    list of axes.
 
     The first axes left over carries the legends, one for each set of actions; without any, the last
     map carries them at its side. Slices of a higher-dimensional grid come from `sections`.
     """
-    places = list(axes)
+    places = list(_row_by_row(axes))
+    tessellations = _maps(tessellations)
     if len(places) < len(tessellations):
         raise ModelError(f"{len(tessellations)} maps need as many axes; got {len(places)}")
     used, spare = places[: len(tessellations)], places[len(tessellations) :]
@@ -31,6 +39,25 @@ def small_multiples(
         kinds = {(t.actions, t.action_name): t for t in tessellations}
         legends(spare[0] if spare else used[-1], list(kinds.values()), beside=not spare)
     return used
+
+
+def _row_by_row(axes: Any) -> Iterator[Axes]:
+    if isinstance(axes, Axes):
+        yield axes
+    elif isinstance(axes, Iterable) and not isinstance(axes, str):
+        for part in axes:
+            yield from _row_by_row(part)
+    else:
+        rule = "small_multiples draws on axes, as figure.subplots(2, 3) makes them"
+        raise ModelError(rule, "", f"got {axes!r}")
+
+
+def _maps(tessellations: Iterable[Tessellation] | Tessellation) -> list[Tessellation]:
+    alone = isinstance(tessellations, Tessellation)
+    maps: list[Tessellation] = [tessellations] if alone else list(tessellations)
+    for each in maps:
+        expect("a policy map", each, Tessellation)
+    return maps
 
 
 def legends(axes: Axes, tessellations: Sequence[Tessellation], *, beside: bool = False) -> Axes:

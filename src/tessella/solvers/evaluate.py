@@ -33,6 +33,19 @@ class Evaluation:
     reason: str
     history: History
 
+    def __str__(self) -> str:
+        state = "converged" if self.converged else f"not converged ({self.reason})"
+        lowest, highest = int(self.value.argmin()), int(self.value.argmax())
+        ends = [
+            f"{self.value.flat[s]:.6g} at {self.mdp.grid.describe(s)}" for s in (lowest, highest)
+        ]
+        return (
+            f"Value of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}: "
+            f"mean {self.value.mean():.6g} over {self.value.size:,} states\n"
+            f"lowest {ends[0]}, highest {ends[1]}\n"
+            f"|V - V_pi| <= {self.error_bound:.2g}, {len(self.history)} sweeps, {state}"
+        )
+
 
 def evaluate(
     mdp: MDP,

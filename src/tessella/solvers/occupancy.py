@@ -39,6 +39,15 @@ class Occupancy:
     share: NDArray[np.float64]  # (grid)
     error_bound: float  # on the sum over states of |share - exact|
 
+    def __str__(self) -> str:
+        order = np.argsort(-self.share, axis=None, kind="stable")
+        shares = self.share.ravel()[order]
+        half = 1 + int(np.searchsorted(shares.cumsum(), shares.sum() / 2))
+        places = [f"  {self.share.flat[s]:.2%} in {self.mdp.grid.describe(s)}" for s in order[:3]]
+        title = f"Occupancy of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
+        head = f"{title}: half of the time in {half:,} of {shares.size:,} states"
+        return "\n".join([head, *places, f"total error at most {self.error_bound:.2g}"])
+
 
 def occupancy(
     mdp: MDP,

@@ -1,6 +1,7 @@
 """Policies as tessellations of their grid: cells, faces, diagnostics, structure, comparison."""
 
 from tessella.tessellation.compare import Comparison, compare
+from tessella.tessellation.dependence import Independent, ThroughSum, independent, through_sum
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.examine import Structure, examine
 from tessella.tessellation.linear import LinearIndex, LinearScores, linear_index, linear_scores
@@ -27,6 +28,7 @@ __all__ = [
     "Convex",
     "Evidence",
     "Geometry",
+    "Independent",
     "Interval",
     "LinearIndex",
     "LinearScores",
@@ -37,11 +39,13 @@ __all__ = [
     "SwitchingCurves",
     "Tessellation",
     "Threshold",
+    "ThroughSum",
     "base_stock",
     "compare",
     "connected",
     "convex",
     "examine",
+    "independent",
     "linear_index",
     "linear_scores",
     "measure",
@@ -53,5 +57,6 @@ __all__ = [
     "switching_curves",
     "tessellate",
     "threshold",
+    "through_sum",
     "trim",
 ]

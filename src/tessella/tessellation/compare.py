@@ -51,6 +51,14 @@ class Comparison:
     displacement_a: NDArray[np.float64] = field(repr=False)
     displacement_b: NDArray[np.float64] = field(repr=False)
 
+    def __str__(self) -> str:
+        return (
+            f"Comparison: {np.count_nonzero(self.where):,} of {self.where.size:,} states differ, "
+            f"{self.disagreement:.2%} by weight\n"
+            f"boundary moved by {self.displacement:.3g} steps on average, "
+            f"{self.worst_displacement:.3g} at most"
+        )
+
     @property
     def region_disagreement(self) -> NDArray[np.float64]:
         """(A,) within each region of ``a``, the share where ``b`` differs; nan if it is empty."""

@@ -2,7 +2,7 @@
 
 ``if monotone(t, "stock"):`` works, since evidence is true when the structure holds; when it does
 not, each row of ``violations`` lists states that contradict it together, and ``describe`` names
-the first row.
+the first row, in one line however many states and axes there are.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import ModelError
 from tessella.tessellation.tessellate import Tessellation
 
+LINE = 130  # characters; what does not fit is in ``violations``
 NO_VIOLATIONS = np.empty((0, 2), dtype=np.int64)
 
 
@@ -41,10 +43,14 @@ class Evidence(ABC):
         """The structure in words: ``order falls in stock``."""
 
     def describe(self) -> str:
-        """The claim and, if it fails, how often and the first contradiction."""
+        """One line: the claim and, if it fails, how often and the first contradiction."""
         if self.holds:
-            return f"{self.claim}: holds"
-        return f"{self.claim}: fails{self._often()}; {self._tell(self.violations[0])}"
+            return _one_line(f"{self.claim}: holds{self._shows()}")
+        return _one_line(f"{self.claim}: fails{self._often()}; {self._tell(self.violations[0])}")
+
+    def _shows(self) -> str:
+        """What there is to say of a structure that holds."""
+        return ""
 
     def _often(self) -> str:
         many, states = self.violations.shape
@@ -62,3 +68,15 @@ class Evidence(ABC):
 
     def __str__(self) -> str:
         return self.describe()
+
+
+def refuse_names(tessellation: Tessellation, what: str) -> None:
+    """Refuse to read an order into actions that are names."""
+    if tessellation.quantities is None:
+        rule = f"{what} needs actions that are numbers: names have no order"
+        raise ModelError(rule, tessellation.action_name, f"has {tessellation.actions[0]!r}")
+
+
+def _one_line(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LINE else text[: LINE - 3].rsplit(" ", 1)[0] + " ..."

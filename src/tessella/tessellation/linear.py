@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, hstack
 
 from tessella.errors import NotConverged
-from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence
+from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, refuse_names
 from tessella.tessellation.tessellate import Tessellation
 
 
@@ -64,20 +64,21 @@ class LinearIndex(Evidence):
 
     @property
     def claim(self) -> str:
-        return f"{self.tessellation.action_name} is a threshold rule on one linear index"
+        return f"{self.tessellation.action_name} rises with one linear index"
 
     @property
     def formula(self) -> str:
         """The index in words, its largest weight made one: ``1 regime - 0.42 stock``."""
         largest = np.abs(self.index).max(initial=0) or 1.0
-        order = np.argsort(-np.abs(self.index), kind="stable")
+        shown = [f"{abs(w) / largest:.3g}" for w in self.index]
+        order = np.argsort([-float(w) for w in shown], kind="stable")
         axes = self.tessellation.grid.axes
         signs = np.where(self.index < 0, "-", "+")
-        terms = [f"{signs[k]} {abs(self.index[k]) / largest:.3g} {axes[k]}" for k in order]
+        terms = [f"{signs[k]} {shown[k]} {axes[k]}" for k in order]
         return " ".join(terms).removeprefix("+ ")
 
-    def describe(self) -> str:
-        return super().describe() + (f"; index {self.formula}" if self.holds else "")
+    def _shows(self) -> str:
+        return f"; index {self.formula}"
 
     def _tell(self, states: NDArray[np.int64]) -> str:
         return _crossing(self.tessellation, states)
@@ -104,7 +105,11 @@ def linear_scores(tessellation: Tessellation) -> LinearScores:
 
 
 def linear_index(tessellation: Tessellation) -> LinearIndex:
-    """Test whether the actions, in their natural order, are the steps of one linear index."""
+    """Test whether the actions, in their natural order, are the steps of one linear index.
+
+    Actions must be numbers; `linear_scores` asks nothing of them.
+    """
+    refuse_names(tessellation, "a linear index")
     points, labels, states = _vertices(tessellation)
     used = np.unique(labels)
     used = used[np.argsort(tessellation.ranks[used])]
@@ -202,11 +207,10 @@ def _witnesses(states: NDArray, prices: NDArray) -> NDArray[np.int64]:
 
 
 def _crossing(tessellation: Tessellation, states: NDArray[np.int64]) -> str:
-    """Which states cannot be served together, action by action."""
-    action = tessellation.table.ravel()[states]
-    groups = [states[action == a] for a in np.unique(action)]
-    sides = (" and ".join(f"({tessellation.grid.describe(s)})" for s in group) for group in groups)
-    named = (
-        f"{tessellation.action_of(g[0])} at {side}" for g, side in zip(groups, sides, strict=True)
+    """Which states cannot be served together: one of each of two actions, and how many more."""
+    _, first = np.unique(tessellation.table.ravel()[states], return_index=True)
+    named = " with ".join(
+        f"{tessellation.action_of(s)} at {tessellation.grid.describe(s)}" for s in states[first[:2]]
     )
-    return "no such rule fits " + " with ".join(named)
+    more = len(states) - len(first[:2])
+    return f"no fit to {named}" + (f" and {more} more" if more else "")

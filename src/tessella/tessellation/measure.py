@@ -87,6 +87,18 @@ class Geometry:
             "kappa": self.corner_index,
         }
 
+    def __str__(self) -> str:
+        t = self.tessellation
+        used = np.count_nonzero(self.volumes)
+        return (
+            f"Geometry, {t.name or 'a policy'}: {t.grid.size:,} states, {used} of "
+            f"{len(t.actions)} actions in use\n"
+            f"cells {self.region_components:,}, the largest with {self.largest_cell_share:.1%} "
+            f"of the states\n"
+            f"boundary length {self.boundary_length:.4f}, fraction {self.boundary_fraction:.4f}, "
+            f"components {self.boundary_components:,}, corner index {self.corner_index:.4f}"
+        )
+
     def margin_profile(self, eps: ArrayLike) -> NDArray[np.float64]:
         """(shape of eps) share of states whose margin is at most eps.
 

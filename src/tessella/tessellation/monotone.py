@@ -1,8 +1,9 @@
-"""Is the action monotone along an axis?
+"""Is the action monotone along an axis, or along a sum of axes?
 
-With r the order of the actions, ``pi`` rises along axis k when r(pi(s)) <= r(pi(s + e_k)) for all
-neighbours s, s + e_k. Neighbours are enough: a pair further apart in the wrong order has
-neighbours in the wrong order between them. Only faces can violate it, so only faces are read.
+With r the order of the actions and z the position on a line (see `lines`), ``pi`` rises when
+z(s) < z(s') implies r(pi(s)) <= r(pi(s')). Next groups are enough: with g and g' two groups of
+equal z that follow each other, it rises when max r over g <= min r over g', since then
+max g <= min g' <= max g' <= min g'' and so on. States of one z are not compared.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tessella.errors import ModelError
-from tessella.tessellation.evidence import Evidence
+from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, refuse_names
+from tessella.tessellation.lines import Along, Lines, lines
 from tessella.tessellation.tessellate import Tessellation
 
 Direction = Literal["rises", "falls"]
@@ -19,31 +24,52 @@ Direction = Literal["rises", "falls"]
 
 @dataclass(frozen=True, eq=False)
 class Monotone(Evidence):
-    """Whether the action rises (or falls) along an axis; violations are neighbours, in axis order.
+    """Whether the action rises (or falls) along an axis; violations are neighbours, lower z first.
 
     Attributes:
-        axis: the axis.
-        direction: "rises" or "falls", both in the weak sense.
+        axis: the axis, or the sum of axes as ``stock + transit``.
+        direction: "rises" or "falls", both in the weak sense; "stays" where no state of a line
+            acts differently from another, whatever was asked.
     """
 
     axis: str
-    direction: Direction
+    direction: Literal["rises", "falls", "stays"]
 
     @property
     def claim(self) -> str:
-        return f"{self.tessellation.action_name} {self.direction} in {self.axis}"
+        verb = "does not depend on" if self.direction == "stays" else f"{self.direction} in"
+        return f"{self.tessellation.action_name} {verb} {self.axis}"
 
 
-def monotone(tessellation: Tessellation, axis: str, direction: Direction | None = None) -> Monotone:
-    """Test monotonicity along ``axis``; with no direction, the one that has fewer violations.
+def monotone(
+    tessellation: Tessellation, axis: Along, direction: Direction | None = None
+) -> Monotone:
+    """Test monotonicity along an axis, or a sum of axes given as a tuple of their names.
 
-    Numbers are compared by size, named actions by their place in ``actions``.
+    Actions must be numbers. Without a direction, the one that has fewer violations is tested.
     """
     if direction not in (None, *get_args(Direction)):
         raise ModelError("an action rises or falls", "direction", f"is {direction!r}")
-    pairs = tessellation.face_states(tessellation.grid.axis(axis))
-    rank = tessellation.ranks[tessellation.table.ravel()[pairs]]
-    rises = rank[:, 0] < rank[:, 1]
-    if direction is None:
-        direction = "rises" if 2 * rises.sum() >= len(rises) else "falls"
-    return Monotone(tessellation, pairs[rises == (direction == "falls")], axis, direction)
+    refuse_names(tessellation, "monotonicity")
+    cut = lines(tessellation.grid, axis)
+    rank = tessellation.ranks[tessellation.table.ravel()[cut.states]]
+    if (rank == rank[..., :1]).all():
+        return Monotone(tessellation, NO_VIOLATIONS, cut.name, "stays")
+    # Falling ranks are rising ranks counted from the other end.
+    against = {"rises": lambda: _drops(cut, rank), "falls": lambda: _drops(cut, rank.max() - rank)}
+    found = {way: against[way]() for way in against if direction in (None, way)}
+    chosen = min(found, key=lambda way: len(found[way]))
+    return Monotone(tessellation, found[chosen], cut.name, chosen)  # type: ignore[arg-type]
+
+
+def _drops(cut: Lines, rank: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n, 2) states of next groups whose ranks fall: a highest one, and a lowest one after it."""
+    m = len(cut.position)
+    place = np.arange(m)
+    # Rank and place in one number, so that an extreme says where it is: the first such place.
+    highest = np.maximum.reduceat(rank * m + (m - 1 - place), cut.groups, axis=-1)
+    lowest = np.minimum.reduceat(rank * m + place, cut.groups, axis=-1)
+    drop = np.nonzero(highest[..., :-1] // m > lowest[..., 1:] // m)
+    spots = m - 1 - highest[..., :-1][drop] % m, lowest[..., 1:][drop] % m
+    pairs = np.stack([cut.states[(*drop[:-1], spot)] for spot in spots], axis=-1)
+    return pairs[np.argsort(pairs[:, 0], kind="stable")]

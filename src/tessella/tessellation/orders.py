@@ -8,9 +8,11 @@ state thus confines S to an interval (above, at_most]; the form holds on a line 
     base stock   every state of a line agrees on one S
     (s, S)       no order where x >= s; below s, all states agree on one S
 
-S and s may differ from line to line. With quantities 0, 1, 2, ... S is a single integer; with
-batches of Q, an interval of length Q. (The reading "the largest quantity that stays within S" is
-the same form with S moved by less than one batch.)
+x is the value on an axis or a sum of several, such as stock on hand plus in transit; a line holds
+the states that agree on the other axes (see `lines`). S and s may differ from line to line. With
+quantities 0, 1, 2, ... S is a single integer; with batches of Q, an interval of length Q. (The
+reading "the largest quantity that stays within S" is the same form with S moved by less than one
+batch.)
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.tessellation.evidence import Evidence
+from tessella.tessellation.lines import Along, Lines, lines, name_of
 from tessella.tessellation.tessellate import Tessellation
 
 
@@ -45,7 +48,7 @@ class BaseStock(Evidence):
     """Whether each line orders up to one level; violations are two states that disagree on S.
 
     Attributes:
-        axis: the stock axis.
+        axis: the stock axis, or a sum of axes as ``stock + transit``.
         level: the possible S of each line.
     """
 
@@ -62,7 +65,7 @@ class ReorderPoint(Evidence):
     """Whether each line has (s, S) form; violations are two states that disagree on s or on S.
 
     Attributes:
-        axis: the stock axis.
+        axis: the stock axis, or a sum of axes as ``stock + transit``.
         point: the possible s of each line.
         level: the possible S of each line.
     """
@@ -76,64 +79,53 @@ class ReorderPoint(Evidence):
         return f"{self.tessellation.action_name} is (s, S) in {self.axis}"
 
 
-def base_stock(tessellation: Tessellation, axis: str) -> BaseStock:
-    """Test base-stock form along ``axis``; actions and axis must be numbers."""
-    low, high = _confines(tessellation, axis)
-    level, clashes = _meet(tessellation, axis, low, high)
-    return BaseStock(tessellation, clashes, axis, level)
+def base_stock(tessellation: Tessellation, axis: Along) -> BaseStock:
+    """Test base-stock form along an axis, or a sum of axes given as a tuple of their names.
 
-
-def reorder_point(tessellation: Tessellation, axis: str) -> ReorderPoint:
-    """Test (s, S) form along ``axis``; actions and axis must be numbers.
-
-    The smallest action counts as not ordering.
+    Actions and axes must be numbers.
     """
-    low, high = _confines(tessellation, axis)
-    orders = np.isfinite(low)
-    stock = _along(tessellation, axis)
-    point, early = _meet(
-        tessellation, axis, np.where(orders, stock, -np.inf), np.where(orders, np.inf, stock)
-    )
-    level, clashes = _meet(tessellation, axis, low, np.where(orders, high, np.inf))
-    return ReorderPoint(tessellation, np.concatenate([early, clashes]), axis, point, level)
+    cut, low, high = _confines(tessellation, axis)
+    level, clashes = _meet(cut, low, high)
+    return BaseStock(tessellation, clashes, cut.name, level)
 
 
-def takes_orders(tessellation: Tessellation, axis: str) -> bool:
-    """Whether the question makes sense: actions and the axis are numbers."""
-    values = tessellation.grid.values[tessellation.grid.axis(axis)]
-    return tessellation.quantities is not None and values.dtype.kind in "iuf"
+def reorder_point(tessellation: Tessellation, axis: Along) -> ReorderPoint:
+    """Test (s, S) form along an axis, or a sum of axes given as a tuple of their names.
+
+    Actions and axes must be numbers. The smallest action counts as not ordering.
+    """
+    cut, low, high = _confines(tessellation, axis)
+    orders, stock = np.isfinite(low), cut.position
+    point, early = _meet(cut, np.where(orders, stock, -np.inf), np.where(orders, np.inf, stock))
+    level, clashes = _meet(cut, low, np.where(orders, high, np.inf))
+    return ReorderPoint(tessellation, np.concatenate([early, clashes]), cut.name, point, level)
 
 
-def _confines(tessellation: Tessellation, axis: str) -> tuple[NDArray, NDArray]:
-    """(grid shape) twice: each state wants S above the first and at most the second."""
+def takes_orders(tessellation: Tessellation, axis: Along) -> bool:
+    """Whether the question makes sense: actions and the axes are numbers."""
+    grid = tessellation.grid
+    values = [grid.values[grid.axis(n)] for n in ((axis,) if isinstance(axis, str) else axis)]
+    return tessellation.quantities is not None and all(v.dtype.kind in "iuf" for v in values)
+
+
+def _confines(tessellation: Tessellation, axis: Along) -> tuple[Lines, NDArray, NDArray]:
+    """Lines, and for each of their states what S must exceed and what it may be at most."""
     if not takes_orders(tessellation, axis):
-        raise ModelError(f"ordering along {axis!r} needs numbers, on the axis and as actions")
+        rule = f"ordering along {name_of(axis)!r} needs numbers, on the axis and as actions"
+        raise ModelError(rule)
+    cut = lines(tessellation.grid, axis)
     quantity = np.asarray(tessellation.quantities)
     ordered = np.sort(quantity)
     place = np.searchsorted(ordered, quantity)
     smaller = np.concatenate([[-np.inf], ordered[:-1]])[place]
     reach = np.where(quantity == ordered[-1], np.inf, quantity)
-    stock = _along(tessellation, axis)
-    return stock + smaller[tessellation.table], stock + reach[tessellation.table]
+    action = tessellation.table.ravel()[cut.states]
+    return cut, cut.position + smaller[action], cut.position + reach[action]
 
 
-def _along(tessellation: Tessellation, axis: str) -> NDArray[np.float64]:
-    """Axis values, shaped to broadcast over the grid."""
-    grid = tessellation.grid
-    k = grid.axis(axis)
-    return grid.numbers[k].reshape([-1 if i == k else 1 for i in range(grid.ndim)])
-
-
-def _meet(
-    tessellation: Tessellation, axis: str, low: NDArray, high: NDArray
-) -> tuple[Interval, NDArray]:
+def _meet(cut: Lines, low: NDArray, high: NDArray) -> tuple[Interval, NDArray]:
     """What all states of each line allow, and for lines without it the two states that clash."""
-    grid = tessellation.grid
-    k = grid.axis(axis)
-    interval = Interval(np.asarray(low.max(axis=k)), np.asarray(high.min(axis=k)))
-    # The axis is kept, with length one: a grid of one axis would have no place for its line.
-    lines = np.nonzero(np.expand_dims(interval.empty, k))
-    ends = [np.argmax(low, axis=k, keepdims=True), np.argmin(high, axis=k, keepdims=True)]
-    spots = ([*lines[:k], end[lines], *lines[k + 1 :]] for end in ends)
-    flat = [np.ravel_multi_index(tuple(spot), grid.shape) for spot in spots]
-    return interval, np.stack(flat, axis=-1)
+    interval = Interval(np.asarray(low.max(axis=-1)), np.asarray(high.min(axis=-1)))
+    ends = np.stack([low.argmax(axis=-1), high.argmin(axis=-1)], axis=-1)
+    clashes = np.take_along_axis(cut.states, ends, axis=-1)
+    return interval, clashes[interval.empty].reshape(-1, 2)

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import shown
 from tessella.tessellation.tessellate import Tessellation
+
+ROWS, COLUMNS = 20, 10  # of a printed table
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,45 @@ class SwitchingCurves:
     def ends(self) -> NDArray[np.float64]:
         """`last` in the axis' own values; nan where the action never occurs."""
         return self._values(self.last)
+
+    def __str__(self) -> str:
+        """A table: a row for each line, a column for each action, from where to where it is taken.
+
+        ``*`` marks an action that does not fill all between its ends.
+        """
+        t, count = self.tessellation, self.first[0].size
+        used = np.flatnonzero((self.first >= 0).reshape(len(t.actions), -1).any(axis=1))
+        actions = used[:COLUMNS]
+        others = [name for name in t.grid.axes if name != self.axis]
+        rows = [[*others, *(f"{t.action_name}={t.actions[a]}" for a in actions)]]
+        for line in range(min(count, ROWS)):
+            rows.append([*self._place(line), *(self._span(a, line) for a in actions)])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        more = {"lines": count - ROWS, "actions": len(used) - COLUMNS}
+        return "\n".join(
+            [
+                f"{t.action_name} along {self.axis}, {'exact' if self.exact else 'not exact'}",
+                *("  ".join(map(str.rjust, row, widths)) for row in rows),
+                *(f"... {n:,} more {what}" for what, n in more.items() if n > 0),
+            ]
+        )
+
+    def _place(self, line: int) -> list[str]:
+        """The values of the other axes on a line."""
+        grid = self.tessellation.grid
+        values = [v for n, v in zip(grid.axes, grid.values, strict=True) if n != self.axis]
+        where = np.unravel_index(line, self.first.shape[1:]) if values else ()
+        return [shown(v[i]) for v, i in zip(values, where, strict=True)]
+
+    def _span(self, action: int, line: int) -> str:
+        grid = self.tessellation.grid
+        values = grid.values[grid.axis(self.axis)]
+        first, last = self.first[action].flat[line], self.last[action].flat[line]
+        if first < 0:
+            return "-"
+        mark = "" if self.solid[action].flat[line] else "*"
+        begin, end = shown(values[first]), shown(values[last])
+        return begin if first == last else f"{begin}..{end}{mark}"
 
     def _values(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
         grid = self.tessellation.grid

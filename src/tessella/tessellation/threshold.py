@@ -38,11 +38,13 @@ class Threshold(Evidence):
         return f"{self.tessellation.action_name} switches at thresholds in {self.axis}"
 
     def _tell(self, states: NDArray[np.int64]) -> str:
-        t = self.tessellation
-        return ", ".join(
-            f"{t.action_of(s)} to {t.action_of(u)} after {t.grid.describe(s)}"
-            for s, u in states.reshape(-1, 2)
+        t, pairs = self.tessellation, states.reshape(-1, 2)
+        first = "; ".join(
+            f"{t.actions[t.table.flat[s]]} to {t.actions[t.table.flat[u]]} after "
+            f"{t.grid.describe(s)}"
+            for s, u in pairs[:2]
         )
+        return first + (f"; and {len(pairs) - 2} more" if len(pairs) > 2 else "")
 
 
 def threshold(tessellation: Tessellation, axis: str) -> Threshold:

@@ -62,6 +62,16 @@ def sections(tessellation: Tessellation, axis: str) -> tuple[Tessellation, ...]:
     return tuple(section(tessellation, **{axis: value}) for value in values)
 
 
+def without(tessellation: Tessellation, *axes: str) -> Tessellation:
+    """The tessellation on the other axes, for a policy that does not depend on ``axes``."""
+    grid = tessellation.grid
+    left = {n: v for n, v in zip(grid.axes, grid.values, strict=True) if n not in axes}
+    table = tessellation.table[tuple(slice(None) if n in left else 0 for n in grid.axes)]
+    # Margins may still depend on what the action does not, so none are kept.
+    name, t = tessellation.name, np.ascontiguousarray(table)
+    return build(StateGrid(left), tessellation.actions, tessellation.action_name, t, None, name)
+
+
 def _part(whole: Tessellation, grid: StateGrid, window: tuple, name: str) -> Tessellation:
     margin = None if whole.margin is None else whole.margin[window]
     table = np.ascontiguousarray(whole.table[window])

@@ -1,0 +1,150 @@
+"""Printed, every noun says what it is in a few short lines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.tessellation import SwitchingCurves
+
+POLICY = [[2, 2], [1, 1], [0, 0], [0, 0]]
+
+
+@pytest.fixture(scope="module")
+def shop():
+    """Four stocks in two seasons; demand is 0 or 1, and a season lasts."""
+
+    def step(stock, order, demand):
+        left = np.clip(stock + order - demand, 0, 3)
+        return {"stock": left}, -1.0 * left - 5.0 * (stock + order < demand)
+
+    noise = ts.Noise("demand", [0, 1], [0.5, 0.5])
+    axes = {"stock": range(4), "season": range(2)}
+    return ts.MDP.from_step(step, axes, (0, 1, 2), 0.5, noise, action_name="order", name="shop")
+
+
+@pytest.fixture(scope="module")
+def nouns(shop):
+    """One of each, by its type."""
+    solution, policy = ts.solve(shop), shop.policy(POLICY)
+    t, u = ts.tessellate(solution), ts.tessellate(shop, policy)
+    made = [
+        shop,
+        shop.grid,
+        solution,
+        policy,
+        t,
+        ts.evaluate(shop, policy),
+        ts.occupancy(shop, policy),
+        ts.simulate(shop, policy, 5, rng=0, paths=3),
+        ts.draw(solution, 6, rng=0),
+        ts.measure(u),
+        ts.compare(t, u),
+        ts.examine(u),
+        ts.switching_curves(u, "stock"),
+        ts.certify(solution, policy),
+        ts.estimate(shop, policy, rng=0, paths=10),
+    ]
+    return {type(noun): noun for noun in made}
+
+
+def test_every_noun_reads_in_a_few_short_lines(nouns):
+    assert len(nouns) == 15
+    for kind, noun in nouns.items():
+        lines = str(noun).splitlines()
+        assert len(lines) <= 12, kind
+        assert max(map(len, lines)) <= 130, kind
+        assert "array(" not in str(noun), kind
+        assert "<" not in str(noun).replace("<=", ""), kind
+
+
+def test_an_occupancy_says_where_the_time_is_spent_and_how_sure_that_is(nouns):
+    found = nouns[ts.Occupancy]
+    # The largest shares are 18.75 % twice, for both seasons, and 16.67 %.
+    head = "Occupancy of a policy, shop: half of the time in 3 of 8 states"
+    assert str(found).splitlines()[0] == head
+    top = int(found.share.argmax())
+    assert (
+        str(found).splitlines()[1] == f"  {found.share.max():.2%} in {found.mdp.grid.describe(top)}"
+    )
+    assert str(found).endswith(f"total error at most {found.error_bound:.2g}")
+
+
+def test_an_evaluation_says_mean_lowest_and_highest_value_and_how_sure_they_are(nouns):
+    found = nouns[ts.Evaluation]
+    first, second, third = str(found).splitlines()
+    assert first == f"Value of a policy, shop: mean {found.value.mean():.6g} over 8 states"
+    assert f"lowest {found.value.min():.6g} at " in second
+    assert f"highest {found.value.max():.6g} at " in second
+    assert third.startswith(f"|V - V_pi| <= {found.error_bound:.2g}")
+    assert third.endswith("converged")
+
+
+def test_paths_say_how_many_and_what_they_returned(nouns):
+    found = nouns[ts.Paths]
+    first, second, third = str(found).splitlines()
+    assert first == "Paths, shop: 3 paths of 5 periods, 0 ended early"
+    assert f"mean {found.returns.mean():.6g}" in second
+    assert third == f"{len(np.unique(found.states))} of 8 states visited"
+
+
+def test_a_sample_says_how_many_observations_of_which_labels(nouns):
+    found = nouns[ts.Sample]
+    first, second = str(found).splitlines()
+    assert first == f"Sample: 6 observations of {found.distinct_states} states, of 8"
+    counts = [int(part.split(": ")[1]) for part in second.removeprefix("labels ").split(", ")]
+    assert sum(counts) == 6
+
+
+def test_a_geometry_says_the_five_diagnostics(nouns):
+    assert str(nouns[ts.Geometry]) == (
+        "Geometry, shop: 8 states, 3 of 3 actions in use\n"
+        "cells 3, the largest with 50.0% of the states\n"
+        "boundary length 0.4000, fraction 0.7500, components 1, corner index 0.0000"
+    )
+
+
+def test_a_certificate_says_its_title_and_the_cost(nouns):
+    found = nouns[ts.Certificate]
+    text = str(found)
+    assert text.startswith("Certificate: shop, 8 states, 3 actions\n")
+    assert "Cost: " in text
+    assert text.replace("\n", "") in found.summary().replace("\n", "")
+    assert "Theory" not in text
+
+
+def test_an_estimate_says_that_it_is_one(nouns):
+    assert str(nouns[ts.Estimate]).startswith("Simulated estimate, not a certificate: ")
+
+
+def test_a_comparison_says_how_many_states_differ(nouns):
+    found = nouns[ts.Comparison]
+    assert str(found).startswith(f"Comparison: {found.where.sum()} of 8 states differ, ")
+
+
+def test_switching_curves_print_as_a_table(nouns):
+    assert str(nouns[SwitchingCurves]) == (
+        "order along stock, exact\n"
+        "season  order=0  order=1  order=2\n"
+        "     0     2..3        1        0\n"
+        "     1     2..3        1        0"
+    )
+
+
+def test_a_table_of_switching_curves_marks_gaps_and_stops_after_twenty_lines():
+    axes = {"x": ["low", "mid", "high"], "y": range(25)}
+    grid = ts.StateGrid(axes)
+    table = np.zeros((3, 25), int)
+    table[1, 0] = 1
+    model = type("Map", (), {"grid": grid, "actions": ("no", "yes"), "action_name": "act"})
+    model.name = "map"
+    lines = str(ts.switching_curves(ts.tessellate(model, table), "x")).splitlines()
+    assert lines[:4] == [
+        "act along x, not exact",
+        " y      act=no  act=yes",
+        " 0  low..high*      mid",
+        " 1   low..high        -",
+    ]
+    assert len(lines) == 2 + 20 + 1
+    assert lines[-1] == "... 5 more lines"
