@@ -315,7 +315,7 @@ def test_foreign_arrays_under_the_true_fingerprint_are_not_loaded(tmp_path, rena
 
 
 def test_a_table_whose_hash_was_made_anew_for_a_foreign_fingerprint_is_not_loaded(tmp_path):
-    from tessella.mdp import file as files
+    from tessella.mdp.files import netcdf as files
 
     small(tmp_path)
     with netCDF4.Dataset(tmp_path / "m.nc", "a") as file:

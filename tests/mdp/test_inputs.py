@@ -18,8 +18,9 @@ from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.simulate import simulate, start_distribution
+from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
+from tessella.mdp.start import start_distribution
 
 FORMATS = [
     getattr(sp, f"{name}_{kind}")

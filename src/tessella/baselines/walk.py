@@ -18,7 +18,7 @@ from tessella.baselines.q_learning import Move, Snapshots, Tables, blank, update
 from tessella.baselines.tabular_q import TabularQ
 from tessella.mdp.engine import compiled, in_float64
 from tessella.mdp.model import MDP
-from tessella.mdp.simulate import start_distribution
+from tessella.mdp.start import start_distribution
 
 
 class Place(NamedTuple):

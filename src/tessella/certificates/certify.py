@@ -29,7 +29,7 @@ from tessella.certificates.single import SinglePrecision, flow, suits
 from tessella.errors import ModelError, expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.simulate import start_distribution
+from tessella.mdp.start import start_distribution
 from tessella.solvers import InexactPolicyIteration, Solution, occupancy
 from tessella.solvers.driver import Engine, prove, run
 

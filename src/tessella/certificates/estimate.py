@@ -19,7 +19,8 @@ from tessella.certificates.policies import as_policy
 from tessella.certificates.summary import money, percent, wrap
 from tessella.errors import ModelError
 from tessella.mdp.model import MDP
-from tessella.mdp.simulate import Rng, start_distribution
+from tessella.mdp.simulate import Rng
+from tessella.mdp.start import start_distribution
 
 BATCH = 10_000  # paths that walk at once, to keep memory small
 REST = 1e-6  # of R / (1 - discount): what may come after the last period, unless said otherwise

@@ -22,8 +22,8 @@ from tessella.errors import NotConverged, expect
 from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.simulate import start_distribution
-from tessella.mdp.tabular import Tabular
+from tessella.mdp.start import start_distribution
+from tessella.mdp.tabular.tabular import Tabular
 from tessella.solvers import kernels
 from tessella.solvers.driver import Engine, checked_tol
 
