@@ -22,7 +22,6 @@ from support.truth import cases, contradictions
 import tessella as ts
 from tessella.certificates import check
 from tessella.certificates.certify import certify
-from tessella.certificates.document import load
 
 
 def verdict(folder, certificate, mdp) -> str:
@@ -64,7 +63,7 @@ def test_what_holds_is_true_in_rational_arithmetic_whatever_lie_was_told(
     folder = tmp_path_factory.mktemp("attack")
     said = verdict(folder, forged, solution.mdp)
     if said.startswith("HOLDS"):
-        assert contradictions(load(folder / "c.json"), truth) == []
+        assert contradictions(ts.Certificate.load(folder / "c.json"), truth) == []
     if factor == 1.0 and lie != "the occupancy":
         assert said.startswith("HOLDS"), said
 

@@ -16,7 +16,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.rounding import Mass
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.solvers import kernels
-from tessella.solvers.solution import History
+from tessella.solvers.history import History
 
 LARGEST = 1e290  # values beyond this are refused: their sums could overflow
 SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
