@@ -47,7 +47,9 @@ def every_kind(dense: bool) -> MDP:
     )
 
 
-@pytest.mark.parametrize(("dense", "begins"), [(False, "e2b3c38078c56739"), (True, "01856d834d35cd67")])
+@pytest.mark.parametrize(
+    ("dense", "begins"), [(False, "e2b3c38078c56739"), (True, "01856d834d35cd67")]
+)
 def test_a_fingerprint_in_a_saved_file_stays_what_it_was(dense, begins):
     """Classes may be renamed and moved; files that were saved before then still bear these."""
     assert every_kind(dense).fingerprint.startswith(begins)

@@ -66,8 +66,10 @@ def reward_on(
     if reward.shape[-1] == 1:  # paid whatever the noise
         return reward[..., 0], 0.0
     expected = expectation(law.probs, reward)
-    one_sign = (reward >= 0).all() or (reward <= 0).all()
-    sizes = np.abs(expected) if one_sign else expectation(law.probs, np.abs(reward))
+    if (reward >= 0).all() or (reward <= 0).all():  # sizes without a second array over states
+        sizes = max(expected.max(), -expected.min())
+    else:
+        sizes = expectation(law.probs, np.abs(reward))
     return expected, expected_error(reward.shape[-1], sizes)
 
 
