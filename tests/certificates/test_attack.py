@@ -22,7 +22,6 @@ from support.truth import cases, contradictions
 import tessella as ts
 from tessella.certificates import check
 from tessella.certificates.certify import certify
-from tessella.certificates.document import load
 
 
 def verdict(folder, certificate, mdp) -> str:
@@ -64,7 +63,7 @@ def test_what_holds_is_true_in_rational_arithmetic_whatever_lie_was_told(
     folder = tmp_path_factory.mktemp("attack")
     said = verdict(folder, forged, solution.mdp)
     if said.startswith("HOLDS"):
-        assert contradictions(load(folder / "c.json"), truth) == []
+        assert contradictions(ts.Certificate.load(folder / "c.json"), truth) == []
     if factor == 1.0 and lie != "the occupancy":
         assert said.startswith("HOLDS"), said
 
@@ -315,7 +314,7 @@ def test_foreign_arrays_under_the_true_fingerprint_are_not_loaded(tmp_path, rena
 
 
 def test_a_table_whose_hash_was_made_anew_for_a_foreign_fingerprint_is_not_loaded(tmp_path):
-    from tessella.mdp import file as files
+    from tessella.mdp.files import netcdf as files
 
     small(tmp_path)
     with netCDF4.Dataset(tmp_path / "m.nc", "a") as file:

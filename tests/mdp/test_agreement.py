@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tessella.mdp.dynamics import over_actions
 from tessella.mdp.engine import in_float64
-from tessella.mdp.programs import over_actions
 
 EXACT = 1e-12
 

@@ -13,7 +13,7 @@ from gymnasium.envs.toy_text import TaxiEnv
 from tessella.errors import ModelError
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Noise, Shift
-from tessella.mdp.tabular import Tabular
+from tessella.mdp.tabular.tabular import Tabular
 from tessella.problems.benchmarks import benchmark
 
 

@@ -29,6 +29,32 @@ def test_the_same_model_has_the_same_fingerprint_in_this_and_another_process():
     assert benchmark("INV-Mix").fingerprint == here == there.stdout.strip()
 
 
+def every_kind(dense: bool) -> MDP:
+    """All five kinds of stage, with numbers that no rounding touches; a chain of either form."""
+    half = Noise("u", [0, 1], [0.5, 0.5])
+    chain = np.eye(8) if not dense else np.full((8, 8), 0.125)
+    return MDP.staged(
+        {"x": range(8), "y": [0, 1]},
+        (0, 1),
+        0.5,
+        [
+            Pay(lambda x, action: x - 2.0 * action),
+            Decide("x", lambda x, action: np.maximum(x - action, 0)),
+            Shift("x", half, pays=lambda u: -1.0 * u),
+            Move("x", chain),
+            Jump(half, lambda x, y, u: {"y": (y + u) % 2}),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("dense", "begins"), [(False, "e2b3c38078c56739"), (True, "01856d834d35cd67")]
+)
+def test_a_fingerprint_in_a_saved_file_stays_what_it_was(dense, begins):
+    """Classes may be renamed and moved; files that were saved before then still bear these."""
+    assert every_kind(dense).fingerprint.startswith(begins)
+
+
 NUMBERS = {
     inventory: {
         "max_stock": 31,

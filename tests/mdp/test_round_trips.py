@@ -18,7 +18,8 @@ from quantecon.markov import DiscreteDP
 
 from tessella.errors import ModelError
 from tessella.mdp.model import MDP
-from tessella.mdp.simulate import simulate, start_distribution
+from tessella.mdp.simulate import simulate
+from tessella.mdp.start import start_distribution
 
 
 @st.composite

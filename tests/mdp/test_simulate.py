@@ -12,8 +12,9 @@ from tessella.grid import StateGrid
 from tessella.mdp.chance import draw
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.simulate import simulate, start_distribution
+from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Noise, Pay, Shift
+from tessella.mdp.start import start_distribution
 
 
 def drift() -> MDP:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tessella.errors import ModelError
-from tessella.mdp.staged import Staged
+from tessella.mdp.stages.staged import Staged
 from tessella.problems.benchmarks import BENCHMARKS, benchmark
 from tessella.problems.inventory import inventory
 from tessella.problems.nonlinearity import NONLINEARITIES

@@ -7,7 +7,8 @@ import io
 import pytest
 
 from tessella.study.bars import bars
-from tessella.study.progress import Lines, Stage, clock, line, progress
+from tessella.study.pace import Stage, clock
+from tessella.study.progress import Lines, line, progress
 
 
 def test_the_time_left_is_the_work_left_at_the_pace_so_far():

@@ -146,4 +146,4 @@ class Certificate:
         """Read a saved certificate back. This does not check it; the checker does."""
         from tessella.certificates.document import load
 
-        return load(path)
+        return load(Certificate, path)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 
-from tessella.certificates.certificate import Certificate
 from tessella.certificates.enclosure import Band, Enclosed
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.policy import Policy
+
+if TYPE_CHECKING:
+    from tessella.certificates.certificate import Certificate
 
 FORMAT, VERSION = "tessella certificate", 2
 
@@ -29,13 +31,13 @@ def save(certificate: Certificate, path: str | Path) -> None:
     Path(path).write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def load(path: str | Path) -> Certificate:
-    """The certificate in ``path``."""
+def load(kind: type[Certificate], path: str | Path) -> Certificate:
+    """The certificate in ``path``, made of the fields that ``kind`` has."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if (content["format"], content["version"]) != (FORMAT, VERSION):
             raise ValueError(f"it has format {content['format']!r}, version {content['version']}")
-        certificate = _made(Certificate, content | {"mdp": None})
+        certificate = _made(kind, content | {"mdp": None})
         certificate.__dict__["content"] = content["content"]  # what was saved, as it was
         return certificate
     except (OSError, ValueError, KeyError, TypeError) as error:

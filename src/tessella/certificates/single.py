@@ -20,9 +20,9 @@ from jax.scipy.sparse.linalg import bicgstab
 from numpy.typing import NDArray
 
 from tessella.errors import NotConverged
+from tessella.mdp.dynamics import over_actions
 from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.mdp.model import MDP
-from tessella.mdp.programs import over_actions
 from tessella.solvers.driver import Engine
 
 LARGE = 10_000  # below this many states double precision costs nothing that one would notice

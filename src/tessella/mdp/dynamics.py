@@ -12,6 +12,7 @@ maximum over actions never stores states x actions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,9 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.rounding import Built, Mass
+from tessella.mdp.scope import Scope
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+UNROLLED_ACTIONS = 8  # more actions than this are looped over, to keep compilation short
 
 
 class Program(Protocol):
@@ -134,3 +138,27 @@ class Dynamics(ABC):
     def __getstate__(self) -> dict[str, Any]:
         # Engine arrays would be read back in the process's own precision, which may be 32 bits.
         return {key: value for key, value in self.__dict__.items() if key != "lowered"}
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a builder makes: all of a model but its discount and its name."""
+
+    scope: Scope  # states and actions
+    dynamics: Dynamics
+    feasible: NDArray[np.bool_] | None = None  # (S, A)
+    start: NDArray[np.float64] | None = None  # (S,)
+
+
+def over_actions(program: Program, step: Callable[[Any, Any], Any], start: Any) -> Any:
+    """Fold ``step(action, carry)`` over all actions: unrolled when they are few."""
+    if program.n_actions <= UNROLLED_ACTIONS:
+        carry = start
+        for action in range(program.n_actions):
+            carry = step(action, carry)
+        return carry
+    import jax.numpy as jnp
+    from jax import lax
+
+    # A scan, not a fori_loop: only a scan can be transposed.
+    return lax.scan(lambda c, a: (step(a, c), None), start, jnp.arange(program.n_actions))[0]

@@ -23,7 +23,7 @@ def feed(digest, *values: Any) -> None:
             plain = value + 0.0 if value.dtype.kind == "f" else value  # -0.0 is 0.0
             digest.update(plain.tobytes())
         elif dataclasses.is_dataclass(value):
-            digest.update(type(value).__name__.encode())
+            digest.update(getattr(value, "hashed_as", type(value).__name__).encode())
             feed(digest, *(getattr(value, f.name) for f in dataclasses.fields(value)))
         elif isinstance(value, list | tuple):
             digest.update(f"[{len(value)}]".encode())

@@ -17,8 +17,8 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError, NotConverged
+from tessella.mdp.dynamics import over_actions
 from tessella.mdp.engine import compiled, in_float64, on_device
-from tessella.mdp.programs import over_actions
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,18 +18,16 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid, refuse_unordered
 from tessella.mdp.as_policy import Labels, as_policy
-from tessella.mdp.dynamics import Dynamics
+from tessella.mdp.dynamics import Dynamics, Parts
 from tessella.mdp.policy import Policy
-from tessella.mdp.scope import Scope, feasible_mask, make_scope, refuse_stuck
-from tessella.mdp.staged import Staged
-from tessella.mdp.stages import Noise, Stage
+from tessella.mdp.scope import Feasible, feasible_mask, make_scope, refuse_stuck
+from tessella.mdp.stages.noise import Noise
+from tessella.mdp.stages.stage import Stage
+from tessella.mdp.stages.staged import Staged
 from tessella.mdp.start import Start, start_distribution
 
 if TYPE_CHECKING:
-    from tessella.mdp.views import DenseModel, PairModel, SparseModel
-
-Feasible = ArrayLike | Callable[..., ArrayLike] | None
-Layout = Literal["ASS", "SAS"]
+    from tessella.mdp.tabular.views import DenseModel, Layout, PairModel, SparseModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +83,7 @@ class MDP:
         scope = make_scope(grid, actions, action_name)
         mask = None if feasible is None else feasible_mask(scope, feasible)
         dynamics = Staged.build(scope, stages, mask)
-        return assemble(scope, discount, dynamics, mask, name, parameters)
+        return assemble(Parts(scope, dynamics, mask), discount, name, parameters)
 
     @staticmethod
     def from_arrays(
@@ -110,20 +108,10 @@ class MDP:
             feasible: (S, A) mask, or a function of axes and action. Without it, what pays -inf (by
                 transition: on every way that it can go) is infeasible.
         """
-        from tessella.mdp.arrays import from_arrays
+        from tessella.mdp.tabular.arrays import from_arrays
 
-        return from_arrays(
-            transition,
-            reward,
-            discount,
-            layout,
-            grid,
-            actions,
-            feasible,
-            action_name,
-            name,
-            parameters,
-        )
+        parts = from_arrays(transition, reward, layout, grid, actions, feasible, action_name)
+        return assemble(parts, discount, name, parameters)
 
     @staticmethod
     def from_pairs(
@@ -147,20 +135,10 @@ class MDP:
             transition: (L, S), dense or sparse.
             reward: (L,); a pair that pays -inf is infeasible too.
         """
-        from tessella.mdp.arrays import from_pairs
+        from tessella.mdp.tabular.arrays import from_pairs
 
-        return from_pairs(
-            states,
-            choices,
-            transition,
-            reward,
-            discount,
-            grid,
-            actions,
-            action_name,
-            name,
-            parameters,
-        )
+        parts = from_pairs(states, choices, transition, reward, grid, actions, action_name)
+        return assemble(parts, discount, name, parameters)
 
     @staticmethod
     def from_step(
@@ -180,49 +158,43 @@ class MDP:
         ``step`` is vectorised and names what it needs: axes, the action, the noises. Several noises
         are independent of one another given state and action.
         """
-        from tessella.mdp.step import from_step
+        from tessella.mdp.tabular.step import from_step
 
-        return from_step(
-            step,
-            make_scope(grid, actions, action_name),
-            discount,
-            noise,
-            feasible,
-            name,
-            parameters,
-        )
+        parts = from_step(step, make_scope(grid, actions, action_name), noise, feasible)
+        return assemble(parts, discount, name, parameters)
 
     @staticmethod
     def from_gymnasium(env: Any, discount: float, *, name: str = "") -> MDP:
         """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
-        from tessella.mdp.gymnasium import from_gymnasium
+        from tessella.mdp.tabular.gymnasium import from_gymnasium, name_of, start_of
 
-        return from_gymnasium(env, discount, name)
+        mdp = assemble(from_gymnasium(env), discount, name or name_of(env))
+        return mdp.with_start(start_of(env))
 
     def to_gymnasium(self, *, start: Start = None) -> Any:
         """A Gymnasium environment with this model's states and actions (extra ``gym``).
 
         ``start`` reads as in ``with_start``; None for the model's own.
         """
-        from tessella.mdp.gymnasium import to_gymnasium
+        from tessella.mdp.tabular.gymnasium import to_gymnasium
 
         return to_gymnasium(self, start)
 
     def to_sparse(self) -> SparseModel:
         """Sparse arrays, whatever the dynamics; meant for small models and cross-checks."""
-        from tessella.mdp.views import to_sparse
+        from tessella.mdp.tabular.views import to_sparse
 
         return to_sparse(self)
 
     def to_arrays(self, layout: Layout = "ASS") -> DenseModel:
         """Dense arrays, as ``MDP.from_arrays`` reads them."""
-        from tessella.mdp.views import to_arrays
+        from tessella.mdp.tabular.views import to_arrays
 
         return to_arrays(self, layout)
 
     def to_pairs(self) -> PairModel:
         """The feasible (state, action) pairs, as ``MDP.from_pairs`` reads them."""
-        from tessella.mdp.views import to_pairs
+        from tessella.mdp.tabular.views import to_pairs
 
         return to_pairs(self)
 
@@ -299,22 +271,25 @@ class MDP:
 
         None for a model whose rows would be too many to write out.
         """
-        from tessella.mdp.file import content
+        from tessella.mdp.files.netcdf import content
 
         return content(self)
 
     def save(self, path: str | Path) -> None:
         """Write the model's arrays as NetCDF, readable without this package."""
-        from tessella.mdp.file import save
+        from tessella.mdp.files.netcdf import save
 
         save(self, path)
 
     @staticmethod
     def load(path: str | Path) -> MDP:
         """A model that ``save`` wrote, with tabular dynamics of the same expectations."""
-        from tessella.mdp.file import load
+        from tessella.mdp.files.netcdf import load
 
-        return load(path)
+        saved = load(path)
+        mdp = assemble(saved.parts, saved.discount, saved.name, saved.parameters)
+        saved.check(mdp.fingerprint)
+        return mdp
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
@@ -328,23 +303,20 @@ class MDP:
 
 
 def assemble(
-    scope: Scope,
-    discount: float,
-    dynamics: Dynamics,
-    feasible: NDArray[np.bool_] | None,
-    name: str,
-    parameters: Mapping[str, Any] | None,
+    parts: Parts, discount: float, name: str, parameters: Mapping[str, Any] | None = None
 ) -> MDP:
-    """The model on the states and actions of ``scope``; ``feasible`` is (S, A)."""
+    """The model of these parts."""
+    scope = parts.scope
     return MDP(
         scope.grid,
         scope.actions,
         discount,
-        dynamics,
-        feasible,
+        parts.dynamics,
+        parts.feasible,
         scope.action_name,
         name,
         dict(parameters or {}),
+        parts.start,
     )
 
 

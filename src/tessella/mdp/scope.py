@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid, plain_values, refuse_taken, refuse_unordered, unmasked
 
+Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may say of it
 NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
 
 

@@ -1,11 +1,12 @@
 """Exact solution: one method per file, one compiled loop, results that say how good they are."""
 
 from tessella.solvers.evaluate import Evaluation, evaluate
+from tessella.solvers.history import History
 from tessella.solvers.linear_programming import LinearProgramming
 from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
 from tessella.solvers.occupancy import Occupancy, occupancy
 from tessella.solvers.policy_iteration import InexactPolicyIteration, PolicyIteration
-from tessella.solvers.solution import History, Solution
+from tessella.solvers.solution import Solution
 from tessella.solvers.solve import Method, solve
 from tessella.solvers.value_iteration import ValueIteration
 

@@ -14,9 +14,9 @@ from tessella.errors import ModelError, NotConverged
 from tessella.mdp.engine import in_callers_setting, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.rounding import Mass
-from tessella.mdp.tabular import Tabular
+from tessella.mdp.tabular.tabular import Tabular
 from tessella.solvers import kernels
-from tessella.solvers.solution import History
+from tessella.solvers.history import History
 
 LARGEST = 1e290  # values beyond this are refused: their sums could overflow
 SMALLEST = 1e-280  # rewards below this are refused: their products could vanish

@@ -17,8 +17,8 @@ from tessella.errors import expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.solvers.driver import Callback, Engine, run
+from tessella.solvers.history import History
 from tessella.solvers.policy_iteration import InexactPolicyIteration
-from tessella.solvers.solution import History
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from tessella.mdp.dynamics import over_actions
 from tessella.mdp.engine import compiled
-from tessella.mdp.programs import over_actions
 
 EPS = np.finfo(float).eps
 RELATIVE = 1e-12  # without a tolerance, aim for this share of reward scale / (1 - discount) ...

@@ -24,7 +24,7 @@ from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.mdp.tabular import Tabular
+from tessella.mdp.tabular.tabular import Tabular
 from tessella.solvers import kernels
 from tessella.solvers.driver import Engine, checked_tol
 

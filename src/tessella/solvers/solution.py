@@ -14,23 +14,12 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.solvers.history import History
 
 if TYPE_CHECKING:
     import xarray as xr
 
 FORMAT = "tessella-solution-1"
-
-
-@dataclass(frozen=True, eq=False)
-class History:
-    """One entry for each sweep."""
-
-    bound: NDArray[np.float64]  # (n,) bound on the error of the value
-    changed: NDArray[np.int64]  # (n,) states whose greedy action changed
-    seconds: NDArray[np.float64]  # (n,) since the start; even within one compiled stretch
-
-    def __len__(self) -> int:
-        return len(self.bound)
 
 
 def optimal(mdp: MDP, table: NDArray) -> Policy:

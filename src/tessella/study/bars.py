@@ -13,7 +13,7 @@ from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from tessella.study.progress import Stage, clock
+from tessella.study.pace import Stage, clock
 
 
 class _Rate(ProgressColumn):

@@ -20,8 +20,8 @@ from tessella.study.conclusions import conclusions
 from tessella.study.differences import differences
 from tessella.study.limits import limits
 from tessella.study.measures import effort, title
+from tessella.study.pace import clock
 from tessella.study.plan import Study
-from tessella.study.progress import clock
 from tessella.study.record import Record
 from tessella.study.results import Results
 from tessella.study.table import (

@@ -19,9 +19,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import netCDF4
 import numpy as np
@@ -30,14 +30,34 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
-from tessella.mdp.model import MDP
-from tessella.mdp.pairs import Pairs, tabular_model
+from tessella.mdp.dynamics import Parts
 from tessella.mdp.rounding import Built
 from tessella.mdp.scope import make_scope
-from tessella.mdp.tabular import Outcomes, Tabular
+from tessella.mdp.tabular.pairs import Pairs, tabular_parts
+from tessella.mdp.tabular.tabular import Outcomes, Tabular
+
+if TYPE_CHECKING:
+    from tessella.mdp.model import MDP
 
 FORMAT, VERSION = "tessella model", 2
 LARGEST = 200_000_000  # entries of rows beyond which no model is written out
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What a file holds: the parts of a model, and what it is called."""
+
+    path: Path
+    parts: Parts
+    discount: float
+    name: str
+    parameters: dict[str, Any]
+    fingerprint: str | None  # of the rows in the file; None where it speaks of stages
+
+    def check(self, fingerprint: str) -> None:
+        """Refuse a file that bears another fingerprint than the model that was made of it."""
+        if self.fingerprint not in (None, fingerprint):
+            raise ModelError(f"{self.path.name} bears the fingerprint of another model")
 
 
 def save(mdp: MDP, path: str | Path) -> None:
@@ -69,8 +89,7 @@ Variables = dict[str, tuple[NDArray, tuple[str, ...]]]  # path to values and nam
 
 def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
-    dynamics = tabular(mdp).dynamics
-    assert isinstance(dynamics, Tabular)
+    dynamics = tabular(mdp)
     shape, rows = ("state", "action"), dynamics.rows
     variables: Variables = {
         f"grid/{name}": (values, (name,))
@@ -109,8 +128,8 @@ def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, An
     return found.hexdigest()
 
 
-def load(path: str | Path) -> MDP:
-    """A model that ``save`` wrote; its arrays must be those that were hashed then."""
+def load(path: str | Path) -> Saved:
+    """What ``save`` wrote; the arrays must be those that were hashed then."""
     with _opened(path) as file:
         file.set_auto_mask(False)
         about = {key: file.getncattr(key) for key in file.ncattrs()}
@@ -125,13 +144,17 @@ def load(path: str | Path) -> MDP:
     said = about.pop("content", None)
     if said != digest(about, {name: (values, ()) for name, values in arrays.items()}):
         raise ModelError(f"the arrays of {Path(path).name} are not those that were saved")
-    mdp = _model(about, arrays)
-    if about["kind"] == "tabular" and mdp.fingerprint != about["fingerprint"]:
-        raise ModelError(f"{Path(path).name} bears the fingerprint of another model")
-    return mdp
+    return Saved(
+        Path(path),
+        _parts(about, arrays),
+        about["discount"],
+        about["name"],
+        json.loads(about["parameters"]),
+        about["fingerprint"] if about["kind"] == "tabular" else None,
+    )
 
 
-def _model(about: dict[str, Any], arrays: dict[str, NDArray]) -> MDP:
+def _parts(about: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
     grid = StateGrid({name: arrays[f"grid/{name}"] for name in json.loads(about["axes"])})
     scope = make_scope(grid, json.loads(about["actions"]), about["action_name"])
     rows = sp.csr_array(
@@ -143,17 +166,8 @@ def _model(about: dict[str, Any], arrays: dict[str, NDArray]) -> MDP:
         parts = {field.name: arrays[f"outcomes/{field.name}"] for field in fields(Outcomes)}
         outcomes = Outcomes(**parts | {"ended": parts["ended"].astype(bool)})
     built = Built(float(about["row_error"]), float(about["reward_error"]))
-    return MDP(
-        grid,
-        scope.actions,
-        about["discount"],
-        Tabular(scope, rows, arrays["row_of"], arrays["reward"], outcomes, built),
-        arrays["feasible"].astype(bool),
-        scope.action_name,
-        about["name"],
-        json.loads(about["parameters"]),
-        arrays.get("start"),
-    )
+    dynamics = Tabular(scope, rows, arrays["row_of"], arrays["reward"], outcomes, built)
+    return Parts(scope, dynamics, arrays["feasible"].astype(bool), arrays.get("start"))
 
 
 def _opened(path: str | Path) -> netCDF4.Dataset:
@@ -165,18 +179,18 @@ def _opened(path: str | Path) -> netCDF4.Dataset:
         raise ModelError(f"{path} cannot be read as a saved model: {error}") from error
 
 
-def tabular(mdp: MDP) -> MDP:
-    """The same model with tabular dynamics."""
+def tabular(mdp: MDP) -> Tabular:
+    """The model's dynamics as rows."""
     if isinstance(mdp.dynamics, Tabular):
-        return mdp
+        return mdp.dynamics
     listed = mdp.to_pairs()
     scope = make_scope(mdp.grid, mdp.actions, mdp.action_name)
     # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
     pairs = Pairs(scope, listed.states, listed.choices, listed.transition)
     pairs.rows.eliminate_zeros()
-    about = mdp.discount, mdp.name, mdp.parameters, mdp.dynamics.written
-    table = tabular_model(pairs, listed.reward, None, *about)
-    return replace(table, start=mdp.start)
+    dynamics = tabular_parts(pairs, listed.reward, None, mdp.dynamics.written).dynamics
+    assert isinstance(dynamics, Tabular)
+    return dynamics
 
 
 def _attributes(mdp: MDP) -> dict[str, Any]:

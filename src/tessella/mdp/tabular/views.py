@@ -7,7 +7,7 @@ those builders refuse: what is missing earns nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from tessella.mdp.model import MDP, Layout
+    from tessella.mdp.model import MDP
+
+Layout = Literal["ASS", "SAS"]
 
 
 @dataclass(frozen=True, eq=False)

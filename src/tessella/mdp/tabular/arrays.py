@@ -19,18 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp.checks import as_numbers, shape_of
-from tessella.mdp.model import MDP, Feasible, Layout
-from tessella.mdp.pairs import (
+from tessella.mdp.dynamics import Parts
+from tessella.mdp.rounding import EPS, Built, expected_error
+from tessella.mdp.scope import Feasible, Scope, feasible_mask, listed, make_scope, refuse_stuck
+from tessella.mdp.tabular.pairs import (
     Pairs,
     check_rewards,
     check_rows,
     read_rewards,
     refuse_repeats,
-    tabular_model,
+    tabular_parts,
 )
-from tessella.mdp.rounding import EPS, Built, expected_error
-from tessella.mdp.scope import Scope, feasible_mask, listed, make_scope, refuse_stuck
-from tessella.mdp.tabular import Outcomes, most_merged
+from tessella.mdp.tabular.rows import most_merged
+from tessella.mdp.tabular.tabular import Outcomes
+from tessella.mdp.tabular.views import Layout
 
 UNNAMED = 2**20  # actions that pairs may imply without naming them; beyond, an index is a mistake
 
@@ -38,15 +40,12 @@ UNNAMED = 2**20  # actions that pairs may imply without naming them; beyond, an 
 def from_arrays(
     transition: Any,
     reward: Any,
-    discount: float,
     layout: Layout,
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Sequence | None,
     feasible: Feasible,
     action_name: str,
-    name: str,
-    parameters: Mapping[str, Any] | None,
-) -> MDP:
+) -> Parts:
     """See ``MDP.from_arrays``."""
     if layout not in ("ASS", "SAS"):
         raise ModelError("layout must be 'ASS' or 'SAS'", "", f"got {layout!r}")
@@ -72,7 +71,7 @@ def from_arrays(
         outcomes, paid = None, 0.0
         expected = check_rewards(pairs, given[states, choices])
     built = Built(EPS * merged if merged > 1 else 0.0, paid)
-    return tabular_model(pairs, expected, outcomes, discount, name, parameters, built)
+    return tabular_parts(pairs, expected, outcomes, built)
 
 
 def from_pairs(
@@ -80,13 +79,10 @@ def from_pairs(
     choices: ArrayLike,
     transition: Any,
     reward: ArrayLike,
-    discount: float,
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Sequence | None,
     action_name: str,
-    name: str,
-    parameters: Mapping[str, Any] | None,
-) -> MDP:
+) -> Parts:
     """See ``MDP.from_pairs``."""
     s, a = _indices(states, "states"), _indices(choices, "choices")
     rows = _matrix(transition, "transition")
@@ -112,7 +108,7 @@ def from_pairs(
     check_rewards(pairs, expected)
     merged = _most_merged([transition])
     built = Built(EPS * merged if merged > 1 else 0.0)
-    return tabular_model(pairs, expected, None, discount, name, parameters, built)
+    return tabular_parts(pairs, expected, None, built)
 
 
 def _scope(

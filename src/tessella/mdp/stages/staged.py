@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
-from tessella.mdp import operations as op
-from tessella.mdp.compiled import Compiled, compile_stage
 from tessella.mdp.dynamics import Dynamics, Lowered, Steps
 from tessella.mdp.rounding import EPS, Built, Mass
 from tessella.mdp.scope import Scope, call
-from tessella.mdp.stages import Pay, Stage
+from tessella.mdp.stages.operation import CompiledOperation, Operation, at, of_action
+from tessella.mdp.stages.pay import Pay
+from tessella.mdp.stages.stage import Numbers, Stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Staged(Dynamics):
     """Dynamics told as stages; build it with ``MDP.staged``."""
 
     scope: Scope
-    stages: tuple[Compiled, ...]
+    stages: tuple[Numbers, ...]
 
     @staticmethod
     def build(
@@ -44,12 +44,15 @@ class Staged(Dynamics):
         if feasible is not None:
             shape = (len(scope.actions), *scope.grid.shape, 1)
             moment = replace(scope, allowed=feasible.T.reshape(shape))
-        compiled = []
+        numbers = []
         for stage in stages:
-            compiled.append(compile_stage(moment, stage))
+            if not isinstance(stage, Stage):
+                rule = "a stage is Pay, Decide, Shift, Move or Jump"
+                raise ModelError(rule, "", f"got {stage!r}")
+            numbers.append(stage.numbers(moment))
             # The mask speaks of the state at the start, which the first move leaves behind.
             moment = moment if isinstance(stage, Pay) else scope
-        return Staged(scope, tuple(compiled))
+        return Staged(scope, tuple(numbers))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,11 +94,10 @@ class Staged(Dynamics):
         return float(sum(np.abs(s.reward).max() for s in self.stages if s.reward is not None))
 
     def lower(self) -> Lowered:
-        from tessella.mdp import programs
         from tessella.mdp.engine import on_device
 
         operations = tuple(stage.operation.compiled(stage.acts) for stage in self.stages)
-        program = programs.StagedProgram(operations, self.n_actions)  # type: ignore[arg-type]
+        program = StagedProgram(operations, self.n_actions)
         return Lowered(program, on_device([stage.arrays() for stage in self.stages]))
 
     def to_sparse(self) -> list:
@@ -117,7 +119,7 @@ class Staged(Dynamics):
             if w is not None:
                 w = _expected(stage.operation, w, action)
             if stage.reward is not None:
-                w = op.at(stage.reward, action) + (np.zeros(self.shape) if w is None else w)
+                w = at(stage.reward, action) + (np.zeros(self.shape) if w is None else w)
         return np.zeros(self.shape) if w is None else w
 
     def step(self, states, actions, rng) -> Steps:
@@ -129,7 +131,7 @@ class Staged(Dynamics):
                 paid = paid + self._payment(stage, now, actions, k)
         return Steps(states, paid, np.zeros(len(states), dtype=bool))
 
-    def _payment(self, stage: Compiled, states, actions, k) -> NDArray[np.float64]:
+    def _payment(self, stage: Numbers, states, actions, k) -> NDArray[np.float64]:
         """(n,) what a stage pays the n walkers, on the noise that each of them drew."""
         names = self.scope.grid.coordinates(states)
         names[self.scope.action_name] = self.scope.action_values[actions]
@@ -146,14 +148,47 @@ class Staged(Dynamics):
         return paid
 
 
-def _expected(operation: op.Operation, w: NDArray, action: int) -> NDArray[np.float64]:
+@dataclass(frozen=True)
+class StagedProgram:
+    """The compiled side: operations in the order of events.
+
+    The backward pass runs through them from the last. All of it is linear apart from what is paid,
+    so ``jax.linear_transpose`` of a pass with ``pay=False`` is the forward (occupancy) pass.
+    """
+
+    operations: tuple[CompiledOperation, ...]
+    n_actions: int
+
+    @property
+    def first_shared(self) -> int:
+        """Operations from here to the end depend on no action."""
+        shared = len(self.operations)
+        while shared and not self.operations[shared - 1].acts:
+            shared -= 1
+        return shared
+
+    def _back(self, arrays, w, action, pay, span):
+        for i in reversed(span):
+            w = self.operations[i].apply(arrays[i], w, action)
+            if pay and "reward" in arrays[i]:
+                w = w + of_action(arrays[i]["reward"], action)
+        return w
+
+    def tail(self, arrays, w_S, pay):
+        return self._back(arrays, w_S, 0, pay, range(self.first_shared, len(self.operations)))
+
+    def head(self, arrays, w, action, pay):
+        return self._back(arrays, w, action, pay, range(self.first_shared))
+
+
+def _expected(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
     flat, total = w.ravel(), np.zeros(w.shape)
     for to, p in operation.outcomes(action):
         total += p * flat[to]
     return total
 
 
-def _matrix(operation: op.Operation, action: int):
+def _matrix(operation: Operation, action: int):
     """(S, S) sparse matrix of one stage."""
     import scipy.sparse as sp
 

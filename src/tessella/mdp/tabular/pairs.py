@@ -6,7 +6,7 @@ is not listed is infeasible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError, shown
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
-from tessella.mdp.model import MDP, assemble
+from tessella.mdp.dynamics import Parts
 from tessella.mdp.rounding import EXACT, Built
 from tessella.mdp.scope import Scope
-from tessella.mdp.tabular import Outcomes, Tabular
+from tessella.mdp.tabular.tabular import Outcomes, Tabular
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -123,20 +123,17 @@ def refuse_repeats(pairs: Pairs) -> None:
     )
 
 
-def tabular_model(
+def tabular_parts(
     pairs: Pairs,
     expected: NDArray[np.float64],
-    outcomes: Outcomes | None,
-    discount: float,
-    name: str,
-    parameters: Mapping[str, Any] | None,
+    outcomes: Outcomes | None = None,
     built: Built = EXACT,
-) -> MDP:
-    """The model of these pairs, which pay ``expected`` (L,); ``built`` says what that cost."""
+) -> Parts:
+    """A model's parts from pairs that pay ``expected`` (L,); ``built`` says what that cost."""
     shape = (pairs.scope.grid.size, len(pairs.scope.actions))
     row_of = np.full(shape, -1, dtype=np.int64)
     row_of[pairs.states, pairs.choices] = np.arange(len(pairs.states))
     reward = np.zeros(shape)
     reward[pairs.states, pairs.choices] = expected
     dynamics = Tabular.build(pairs.scope, pairs.rows, row_of, reward, outcomes, built)
-    return assemble(pairs.scope, discount, dynamics, row_of >= 0, name, parameters)
+    return Parts(pairs.scope, dynamics, row_of >= 0)

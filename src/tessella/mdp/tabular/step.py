@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.grid import refuse_unordered
 from tessella.mdp import checks
-from tessella.mdp.compiled import Law, make_law, targets
-from tessella.mdp.model import MDP, Feasible
-from tessella.mdp.pairs import Pairs, tabular_model
-from tessella.mdp.scope import NamedValues, Scope, call, feasible_mask
-from tessella.mdp.stages import Noise
-from tessella.mdp.tabular import Outcomes
+from tessella.mdp.dynamics import Parts
+from tessella.mdp.scope import Feasible, NamedValues, Scope, call, feasible_mask
+from tessella.mdp.stages.jump import targets
+from tessella.mdp.stages.noise import Law, Noise, make_law
+from tessella.mdp.tabular.pairs import Pairs, tabular_parts
+from tessella.mdp.tabular.tabular import Outcomes
 
 WHAT = "the step function"
 
@@ -31,12 +31,9 @@ WHAT = "the step function"
 def from_step(
     step: Callable[..., tuple[Mapping[str, Any], Any]],
     scope: Scope,
-    discount: float,
     noise: Sequence[Noise] | Noise,
     feasible: Feasible,
-    name: str,
-    parameters: Mapping[str, Any] | None,
-) -> MDP:
+) -> Parts:
     """See ``MDP.from_step``."""
     n, n_actions = scope.grid.size, len(scope.actions)
     mask = np.ones((n, n_actions), bool) if feasible is None else feasible_mask(scope, feasible)
@@ -64,7 +61,7 @@ def from_step(
     outcomes = Outcomes.of(pairs.keys[pair], n * n_actions, state, p, reward)
     expected = outcomes.expected_reward[pairs.keys]
     built = outcomes.built(factors=max(len(laws), 1))
-    return tabular_model(pairs, expected, outcomes, discount, name, parameters, built)
+    return tabular_parts(pairs, expected, outcomes, built)
 
 
 def _laws(scope: Scope, noises: Sequence[Noise]) -> list[Law]:

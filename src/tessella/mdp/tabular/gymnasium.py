@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError, shown
 from tessella.mdp.checks import as_numbers
-from tessella.mdp.pairs import Pairs, check_rows, tabular_model
+from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import Scope, make_scope
-from tessella.mdp.tabular import Outcomes, Tabular
+from tessella.mdp.start import start_distribution
+from tessella.mdp.tabular.pairs import Pairs, check_rows, tabular_parts
+from tessella.mdp.tabular.tabular import Outcomes, Tabular
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -27,28 +29,27 @@ if TYPE_CHECKING:
 Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
 
 
-def from_gymnasium(env: Any, discount: float, name: str) -> MDP:
+def from_gymnasium(env: Any) -> Parts:
     """See ``MDP.from_gymnasium``."""
-    plain = getattr(env, "unwrapped", env)
-    table = getattr(plain, "P", None)
+    table = getattr(getattr(env, "unwrapped", env), "P", None)
     if table is None:
         raise ModelError("the environment must list its transitions", str(env), "has no table P")
     scope = make_scope({"state": range(len(table))}, range(len(table[0])), "action")
     outcomes = _read(scope, table)
-    name = name or getattr(getattr(env, "spec", None), "id", "")
-    mdp = tabular_model(
-        _pairs(scope, outcomes, outcomes.probability * ~outcomes.ended),
-        outcomes.expected_reward[np.flatnonzero(np.diff(outcomes.start))],
-        outcomes,
-        discount,
-        name,
-        None,
-        outcomes.built(),
-    )
-    start = getattr(plain, "initial_state_distrib", None)
-    if start is None:
-        return mdp
-    return mdp.with_start(as_numbers(start, "initial_state_distrib"))
+    pairs = _pairs(scope, outcomes, outcomes.probability * ~outcomes.ended)
+    expected = outcomes.expected_reward[np.flatnonzero(np.diff(outcomes.start))]
+    return tabular_parts(pairs, expected, outcomes, outcomes.built())
+
+
+def name_of(env: Any) -> str:
+    """What Gymnasium calls the environment; empty where it was not made by its registry."""
+    return getattr(getattr(env, "spec", None), "id", "")
+
+
+def start_of(env: Any) -> NDArray[np.float64] | None:
+    """The distribution of the first state, where the environment tells it."""
+    start = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
+    return None if start is None else as_numbers(start, "initial_state_distrib")
 
 
 def _read(scope: Scope, table: Any) -> Outcomes:
@@ -140,8 +141,6 @@ def to_gymnasium(mdp: MDP, start: Start) -> Any:
         import gymnasium
     except ImportError as error:
         raise ImportError("to_gymnasium needs the extra gym: pip install tessella[gym]") from error
-    from tessella.mdp.start import start_distribution
-
     weights = start_distribution(mdp, start)
     mask = mdp.feasible_mask
 

@@ -1,0 +1,25 @@
+"""The story of one period, told as stages.
+
+A stage acts on the state as it stands at that moment. Its functions are called with NumPy arrays of
+what they name: axes of the grid, the action, the stage's own noise. They must be vectorised.
+
+    Pay(reward)                 nothing moves
+    Decide(axis, to)            x -> to(x, ...)             a map to the post-decision state
+    Shift(axis, noise, by)      x -> edge(x + by(noise))    moves by a random amount
+    Move(axis, matrix)          x -> x' with matrix[x, x']  perhaps given other axes
+    Jump(noise, to)             any map of coordinates, action and noise
+
+Each kind has one file: what the user writes, its numbers (NumPy) and its compiled form (JAX).
+"""
+
+from __future__ import annotations
+
+from tessella.mdp.stages.decide import Decide
+from tessella.mdp.stages.jump import Jump
+from tessella.mdp.stages.move import Move
+from tessella.mdp.stages.noise import Noise, truncated_poisson
+from tessella.mdp.stages.pay import Pay
+from tessella.mdp.stages.shift import Shift
+from tessella.mdp.stages.stage import Stage
+
+__all__ = ["Decide", "Jump", "Move", "Noise", "Pay", "Shift", "Stage", "truncated_poisson"]

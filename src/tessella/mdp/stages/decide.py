@@ -1,0 +1,90 @@
+"""Decide: a map to the post-decision state, ``w[target(x)]`` along one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp import checks
+from tessella.mdp.chance import faced
+from tessella.mdp.scope import Scope, call
+from tessella.mdp.stages.operation import Operation, at, of_action
+from tessella.mdp.stages.stage import Function, Numbers, Stage, reward_of
+
+
+@dataclass(frozen=True, eq=False)
+class Decide(Stage):
+    """The coordinate along ``axis`` becomes ``to(...)``, which must lie on the grid."""
+
+    axis: str
+    to: Function
+    pays: Function | None = None
+
+    def numbers(self, scope: Scope) -> Numbers:
+        axis = scope.grid.axis(self.axis)
+        what = f"deciding {self.axis}"
+        target = checks.positions(scope, axis, call(self.to, scope.mesh(), what), what)[..., 0]
+        lengths = list(target.shape)
+        lengths[axis + 1] = scope.grid.shape[axis]
+        operation = Gather(scope.grid.shape, axis, np.broadcast_to(target, lengths).copy())
+        paid = reward_of(scope, self.pays, f"the reward of {what}")
+        return Numbers(operation, paid, self.pays, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Gather(Operation):
+    """A map along one axis: ``target`` (A | 1, *broadcast) holds positions on that axis."""
+
+    axis: int
+    target: NDArray[np.int32]
+
+    @property
+    def acts(self) -> bool:
+        return len(self.target) > 1
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {"target": self.target}
+
+    def compiled(self, acts: bool) -> CompiledGather:
+        return CompiledGather(self.axis, acts)
+
+    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
+        where = list(np.indices(self.shape, sparse=True))
+        where[self.axis] = at(self.target, action)
+        to = np.ravel_multi_index(np.broadcast_arrays(*where), self.shape)
+        yield np.broadcast_to(to, self.shape), np.ones(self.shape)
+
+    @property
+    def terms(self) -> int:
+        return 0
+
+    @property
+    def adjoint_terms(self) -> int:
+        return self.shape[self.axis]
+
+    def sample(self, states, actions, rng):
+        where = list(np.unravel_index(states, self.shape))
+        where[self.axis] = faced(self.target, actions, where).astype(np.int64)
+        return np.ravel_multi_index(tuple(where), self.shape), None
+
+
+@dataclass(frozen=True)
+class CompiledGather:
+    """The compiled side of ``Gather``: ``w[target(x)]`` along one axis."""
+
+    axis: int
+    acts: bool
+
+    def apply(self, arrays, w, action):
+        import jax.numpy as jnp
+
+        target = of_action(arrays["target"], action)
+        if target.size == target.shape[self.axis]:
+            return jnp.take(w, target.ravel(), axis=self.axis, mode="clip")
+        shape = list(w.shape)
+        shape[self.axis] = target.shape[self.axis]
+        full = jnp.broadcast_to(target, shape)
+        return jnp.take_along_axis(w, full, axis=self.axis, mode="clip")

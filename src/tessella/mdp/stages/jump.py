@@ -1,0 +1,123 @@
+"""Jump: one noise moves several coordinates at once.
+
+E[w](s) = sum_k p_k(s) w(target_k(s))        over whole states
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.errors import ModelError
+from tessella.mdp import checks
+from tessella.mdp.chance import faced, invert
+from tessella.mdp.rounding import Mass, mass_of
+from tessella.mdp.scope import Scope, call
+from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
+from tessella.mdp.stages.operation import Operation, at, of_action
+from tessella.mdp.stages.stage import Function, Numbers, Stage
+
+
+@dataclass(frozen=True, eq=False)
+class Jump(Stage):
+    """One noise moves several coordinates at once: ``to(...)`` maps axis names to new values."""
+
+    noise: Noise
+    to: Callable[..., Mapping[str, ArrayLike]]
+    pays: Function | None = None
+
+    def numbers(self, scope: Scope) -> Numbers:
+        what = f"the jump on {self.noise.name}"
+        law = make_law(scope, self.noise, what)
+        target = targets(scope, call(self.to, scope.mesh(law.named), what), what, law)
+        target = np.broadcast_to(target, (*target.shape[:-1], len(law.named[1])))
+        operation = Scatter(
+            scope.grid.shape,
+            np.ascontiguousarray(np.moveaxis(target, -1, 1)),
+            np.ascontiguousarray(np.moveaxis(law.probs, -1, 1)),
+        )
+        paid, error = reward_on(scope, self.pays, f"the reward of {what}", law)
+        return Numbers(operation, paid, self.pays, law.named, error)
+
+
+def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.int32]:
+    """Flat next states, (A | 1, *grid, K | 1), from a mapping of axis names to new values."""
+    if not hasattr(result, "items"):
+        raise ModelError(f"{what} must return a mapping of axis names to values; got {result!r}")
+    moved = {scope.grid.axis(name): value for name, value in result.items()}
+    where = []
+    for axis, name in enumerate(scope.grid.axes):
+        value = moved.get(axis, scope.mesh()[name])
+        where.append(checks.positions(scope, axis, value, what, law.named, law.probs))
+    full = np.broadcast_shapes(*(w.shape for w in where), (1, *scope.grid.shape, 1))
+    where = tuple(np.broadcast_to(w, full) for w in where)
+    return np.ravel_multi_index(where, scope.grid.shape).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter(Operation):
+    """Any move: ``target`` (A | 1, K, *grid) flat states, ``probs`` (A | 1, K, *broadcast)."""
+
+    target: NDArray[np.int32]
+    probs: NDArray[np.float64]
+
+    @property
+    def acts(self) -> bool:
+        return len(self.target) > 1 or len(self.probs) > 1
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {"target": self.target, "probs": self.probs}
+
+    def compiled(self, acts: bool) -> CompiledScatter:
+        return CompiledScatter(acts)
+
+    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
+        for to, p in zip(at(self.target, action), at(self.probs, action), strict=True):
+            yield to, np.broadcast_to(p, self.shape)
+
+    @property
+    def mass(self) -> Mass:
+        return mass_of(self.probs, 1)
+
+    @property
+    def terms(self) -> int:
+        return self.target.shape[1]
+
+    @property
+    def adjoint_terms(self) -> int:
+        return self.target.shape[1] + int(np.bincount(self.target.ravel()).max())
+
+    @cached_property
+    def cumulative(self) -> NDArray[np.float64]:
+        """(A | 1, *broadcast, K) ``probs`` summed up over outcomes, for simulation."""
+        return np.cumsum(np.moveaxis(self.probs, 1, -1), axis=-1)
+
+    def sample(self, states, actions, rng):
+        where = np.unravel_index(states, self.shape)
+        k = invert(faced(self.cumulative, actions, where), rng)
+        a = actions if len(self.target) > 1 else 0
+        return self.target[(a, k, *where)].astype(np.int64), k
+
+
+@dataclass(frozen=True)
+class CompiledScatter:
+    """The compiled side of ``Scatter``."""
+
+    acts: bool
+
+    def apply(self, arrays, w, action):
+        import jax.numpy as jnp
+        from jax import lax
+
+        flat = w.ravel()
+
+        def add(total, term):
+            target, p = term
+            return total + p * jnp.take(flat, target, mode="clip"), None
+
+        terms = of_action(arrays["target"], action), of_action(arrays["probs"], action)
+        return lax.scan(add, jnp.zeros_like(w), terms)[0]

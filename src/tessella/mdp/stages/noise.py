@@ -1,0 +1,108 @@
+"""Finite random quantities: as the user writes them, and as checked numbers.
+
+A stage that pays r on a noise with probabilities p keeps ``sum_k p_k r_k``, given the state at its
+moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.errors import ModelError
+from tessella.grid import plain_values
+from tessella.mdp import checks
+from tessella.mdp.rounding import expected_error
+from tessella.mdp.scope import NamedValues, Scope, call
+from tessella.mdp.stages.stage import Function
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """A finite random quantity.
+
+    Args:
+        name: what stage functions call it.
+        values: (K,) its values.
+        probabilities: (K,), or a function of axes and action that returns (..., K).
+    """
+
+    name: str
+    values: Iterable
+    probabilities: ArrayLike | Function
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """A noise made of numbers."""
+
+    named: NamedValues
+    probs: NDArray[np.float64]  # open mesh (A | 1, *broadcast, K)
+
+
+def make_law(scope: Scope, noise: Noise, what: str) -> Law:
+    """``noise`` as checked numbers."""
+    values = plain_values(noise.values, f"{what}: its values")
+    if not values.size:
+        raise ModelError(f"{what}: a noise needs at least one value")
+    scope.mesh((noise.name, values))
+    given = noise.probabilities
+    result = call(given, scope.mesh(), what) if callable(given) else given
+    probs = checks.probabilities(scope, result, len(values), f"the probabilities of {what}")
+    return Law((noise.name, values), probs)
+
+
+def reward_on(
+    scope: Scope, pays: Function | None, what: str, law: Law
+) -> tuple[NDArray[np.float64] | None, float]:
+    """(A | 1, *broadcast) expected reward, sum_k p_k r_k, and a bound on its rounding."""
+    if pays is None:
+        return None, 0.0
+    result = call(pays, scope.mesh(law.named), what)
+    reward = checks.rewards(scope, result, what, law.named, law.probs)
+    if reward.shape[-1] == 1:  # paid whatever the noise
+        return reward[..., 0], 0.0
+    expected = expectation(law.probs, reward)
+    if (reward >= 0).all() or (reward <= 0).all():  # sizes without a second array over states
+        sizes = max(expected.max(), -expected.min())
+    else:
+        sizes = expectation(law.probs, np.abs(reward))
+    return expected, expected_error(reward.shape[-1], sizes)
+
+
+def expectation(probs: NDArray, reward: NDArray) -> NDArray[np.float64]:
+    """``sum_k probs[..., k] reward[..., k]`` over open meshes, as a matrix product if it can be."""
+    rank = probs.ndim - 1
+    letters = [chr(ord("a") + i) for i in range(rank)]
+    out = np.broadcast_shapes(probs.shape[:-1], reward.shape[:-1])
+
+    def varying(array: NDArray) -> tuple[str, NDArray]:
+        kept = [i for i in range(rank) if array.shape[i] > 1]
+        shape = [array.shape[i] for i in kept] + [array.shape[-1]]
+        return "".join(letters[i] for i in kept) + "z", array.reshape(shape)
+
+    (left, p), (right, r) = varying(probs), varying(reward)
+    result = "".join(letters[i] for i in range(rank) if out[i] > 1)
+    return np.einsum(f"{left},{right}->{result}", p, r, optimize=True).reshape(out)
+
+
+def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
+    """(..., largest + 1) Poisson probabilities, the tail mass put on ``largest``.
+
+    ``mean`` has shape (..., 1) or is a number; P(D = k) = m^k e^-m / k!.
+    """
+    from scipy.special import gammainc, gammaln, xlogy
+
+    m = np.asarray(mean, dtype=float)
+    if m.ndim == 0 or m.shape[-1] != 1:
+        m = m[..., None]
+    k = np.arange(largest + 1)
+    pmf = np.exp(xlogy(k, m) - m - gammaln(k + 1.0))
+    if largest > 0:
+        pmf[..., -1] = gammainc(float(largest), m[..., 0])  # P(D >= largest)
+    else:
+        pmf[..., -1] = 1.0
+    return pmf

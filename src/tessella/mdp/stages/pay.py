@@ -1,0 +1,63 @@
+"""Pay: a reward is paid and nothing moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp.scope import Scope
+from tessella.mdp.stages.operation import Operation
+from tessella.mdp.stages.stage import Function, Numbers, Stage, reward_of
+
+
+@dataclass(frozen=True, eq=False)
+class Pay(Stage):
+    """Pay ``reward(...)`` and stay."""
+
+    pays: Function
+
+    def numbers(self, scope: Scope) -> Numbers:
+        paid = reward_of(scope, self.pays, "the reward of a Pay stage")
+        return Numbers(Stay(scope.grid.shape), paid, self.pays, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Stay(Operation):
+    """Every state stays where it is."""
+
+    @property
+    def acts(self) -> bool:
+        return False
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {}
+
+    def compiled(self, acts: bool) -> CompiledStay:
+        return CompiledStay(acts)
+
+    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
+        yield np.arange(int(np.prod(self.shape))).reshape(self.shape), np.ones(self.shape)
+
+    @property
+    def terms(self) -> int:
+        return 0
+
+    @property
+    def adjoint_terms(self) -> int:
+        return 0
+
+    def sample(self, states, actions, rng):
+        return states, None
+
+
+@dataclass(frozen=True)
+class CompiledStay:
+    """The compiled side of ``Stay``."""
+
+    acts: bool
+
+    def apply(self, arrays, w, action):
+        return w

@@ -1,0 +1,88 @@
+"""Shifts along one axis by slices, the operation behind ``Shift`` and banded chains of ``Move``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp.chance import faced, invert
+from tessella.mdp.rounding import Mass, mass_of
+from tessella.mdp.stages.operation import Operation, at, of_action
+
+
+@dataclass(frozen=True, eq=False)
+class Slices(Operation):
+    """Shifts along one axis: ``pad`` maps padded positions to it, a slice starts at an offset."""
+
+    axis: int
+    pad: NDArray[np.int32]
+    offsets: NDArray[np.int32]  # (A | 1, K)
+    probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
+
+    @property
+    def acts(self) -> bool:
+        return len(self.offsets) > 1 or len(self.probs) > 1
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {"pad": self.pad, "offsets": self.offsets, "probs": self.probs}
+
+    def compiled(self, acts: bool) -> CompiledSlices:
+        return CompiledSlices(self.axis, acts)
+
+    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
+        state = np.arange(int(np.prod(self.shape))).reshape(self.shape)
+        for offset, p in zip(at(self.offsets, action), at(self.probs, action), strict=True):
+            to = self.pad[offset : offset + self.shape[self.axis]]
+            yield np.take(state, to, axis=self.axis), np.broadcast_to(p, self.shape)
+
+    @property
+    def mass(self) -> Mass:
+        return mass_of(self.probs, 1)
+
+    @property
+    def terms(self) -> int:
+        return self.offsets.shape[1]
+
+    @property
+    def adjoint_terms(self) -> int:
+        return 2 * self.offsets.shape[1] + len(self.pad)
+
+    @cached_property
+    def cumulative(self) -> NDArray[np.float64]:
+        """(A | 1, *broadcast, K) ``probs`` summed up over outcomes, for simulation."""
+        return np.cumsum(np.moveaxis(self.probs, 1, -1), axis=-1)
+
+    def sample(self, states, actions, rng):
+        where = np.unravel_index(states, self.shape)
+        k = invert(faced(self.cumulative, actions, where), rng)
+        start = self.offsets[actions if len(self.offsets) > 1 else 0, k]
+        to = list(where)
+        to[self.axis] = self.pad[start + where[self.axis]].astype(np.int64)
+        return np.ravel_multi_index(tuple(to), self.shape), k
+
+
+@dataclass(frozen=True)
+class CompiledSlices:
+    """The compiled side of ``Slices``: ``sum_k p_k * w[x + offset_k]``, each w a slice."""
+
+    axis: int
+    acts: bool
+
+    def apply(self, arrays, w, action):
+        import jax.numpy as jnp
+        from jax import lax
+
+        pad, offsets, probs = arrays["pad"], arrays["offsets"], arrays["probs"]
+        padded = jnp.take(w, pad, axis=self.axis, mode="clip")
+        size = w.shape[self.axis]
+
+        def add(total, term):
+            offset, p = term
+            return total + p * lax.dynamic_slice_in_dim(padded, offset, size, self.axis), None
+
+        terms = of_action(offsets, action), of_action(probs, action)
+        return lax.scan(add, jnp.zeros_like(w), terms)[0]

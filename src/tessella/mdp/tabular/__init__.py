@@ -1,0 +1,1 @@
+"""Models given as tables: rows ``P(. | s, a)``, and the builders that make them."""

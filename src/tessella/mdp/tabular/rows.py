@@ -1,0 +1,154 @@
+"""Rows of probabilities: stored once each, drawn from, and multiplied by the engine.
+
+Sparse rows are cut into chunks of equal width, and rows that are nearly full multiplied as a dense
+matrix. Their number is rounded up, so that models of nearly one size share compiled code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp.chance import draw
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+DENSE = 0.25  # rows with at least this share of non-zeros are multiplied as a dense matrix
+WIDEST = 64  # widest chunk of a sparse row, when row lengths differ much
+
+
+def most_merged(row: NDArray, column: NDArray) -> int:
+    """How many entries at most stand at one place of a matrix."""
+    if not len(row):
+        return 0
+    order = np.lexsort((column, row))
+    row, column = row[order], column[order]
+    new = np.concatenate([[True], (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
+    return int(np.diff(np.append(np.flatnonzero(new), len(row))).max())
+
+
+def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Generator) -> NDArray:
+    """For each row in ``which``, the position of one of its entries, drawn by its probability."""
+    lengths = start[which + 1] - start[which]
+    width = int(lengths.max())
+    column = np.arange(width)
+    inside = column < lengths[:, None]
+    entry = np.where(inside, start[which][:, None] + column, start[which][:, None])
+    rows = np.where(inside, p[entry], 0.0)
+    k = np.minimum(draw(rows, rng), lengths - 1)
+    return start[which] + k
+
+
+def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
+    """Distinct rows, and for each row the position of its like among them."""
+    rows.sum_duplicates()
+    keys = _row_hashes(rows)
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    distinct = rows[first]
+    if not _same(rows, distinct, index):  # two rows met in one hash: keep all
+        return rows, np.arange(len(keys))
+    return distinct, index
+
+
+def _row_hashes(rows: sp.csr_array) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row's columns and probability bits."""
+    with np.errstate(over="ignore"):
+        bits = (rows.data + 0.0).view(np.uint64)
+        column = (rows.indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (bits ^ column) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * (column | np.uint64(1))
+        mixed ^= mixed >> np.uint64(32)
+        lengths = np.diff(rows.indptr)
+        total = np.zeros(len(lengths), dtype=np.uint64)
+        filled = lengths > 0
+        if filled.any():
+            total[filled] = np.add.reduceat(mixed, rows.indptr[:-1][filled])
+        return total * np.uint64(3) + lengths.astype(np.uint64)
+
+
+def _same(rows: sp.csr_array, distinct: sp.csr_array, index: NDArray) -> bool:
+    lengths = np.diff(rows.indptr)
+    if not np.array_equal(lengths, np.diff(distinct.indptr)[index]):
+        return False
+    starts = np.repeat(distinct.indptr[index] - rows.indptr[:-1], lengths)
+    entry = np.arange(rows.nnz) + starts
+    return bool(
+        np.array_equal(rows.indices, distinct.indices[entry])
+        and np.array_equal(rows.data, distinct.data[entry])
+    )
+
+
+def bucket(n: int) -> int:
+    """The next size of a coarse scale, so that models of nearly one size share compiled code."""
+    step = 1 << max(n.bit_length() - 4, 0)
+    return max(-(-n // step) * step, 8)
+
+
+def _padded(rows: sp.csr_array, n_states: int) -> sp.csr_array:
+    """``rows`` with empty rows below, up to the next size of the scale."""
+    import scipy.sparse as sp
+
+    n_rows = len(rows.indptr) - 1
+    full = bucket(n_rows)
+    indptr = np.concatenate([rows.indptr, np.full(full - n_rows, rows.indptr[-1])])
+    return sp.csr_array((rows.data, rows.indices, indptr), shape=(full, n_states))
+
+
+def lower_rows(rows: sp.csr_array, n_states: int):
+    """The compiled form of (n_rows, S) rows, and its arrays."""
+    rows = _padded(rows, n_states)
+    n_rows = len(rows.indptr) - 1
+    if rows.nnz >= DENSE * n_rows * n_states:
+        return DenseRows(), {"rows": rows.toarray()}
+    lengths = np.diff(rows.indptr)
+    longest = int(lengths.max())
+    even = longest * n_rows <= 2 * rows.nnz
+    width = bucket(longest) if even else min(longest, WIDEST, max(1, int(np.ceil(lengths.mean()))))
+    chunks = np.maximum(-(-lengths // width), 1)
+    if not even:
+        chunks[-1] += bucket(int(chunks.sum())) - chunks.sum()
+    row_of_chunk = np.repeat(np.arange(n_rows), chunks)
+    first = np.concatenate([[0], np.cumsum(chunks)])
+    entry_row = np.repeat(np.arange(n_rows), lengths)
+    within = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
+    chunk, place = first[entry_row] + within // width, within % width
+    columns = np.zeros((len(row_of_chunk), width), dtype=np.int32)
+    probs = np.zeros((len(row_of_chunk), width))
+    columns[chunk, place] = rows.indices
+    probs[chunk, place] = rows.data
+    arrays = {"columns": columns, "probs": probs}
+    split = bool((chunks > 1).any())
+    if split:
+        arrays["row_of_chunk"] = row_of_chunk.astype(np.int32)
+    return SparseRows(n_rows, split), arrays
+
+
+@dataclass(frozen=True)
+class DenseRows:
+    """The compiled side: ``rows @ w`` with (n_rows, S) dense rows."""
+
+    def product(self, arrays, flat):
+        return arrays["rows"] @ flat
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """The compiled side of rows cut into chunks; ``split`` when some row needs several."""
+
+    n_rows: int
+    split: bool
+
+    def product(self, arrays, flat):
+        import jax
+        import jax.numpy as jnp
+
+        chunks = (arrays["probs"] * jnp.take(flat, arrays["columns"], mode="clip")).sum(axis=1)
+        if not self.split:
+            return chunks
+        return jax.ops.segment_sum(
+            chunks, arrays["row_of_chunk"], self.n_rows, indices_are_sorted=True
+        )
