@@ -105,18 +105,17 @@ def bound(
     flow: Flow,
     reward_bound: float,
     discount: float,
-    rest: tuple[float, float],
+    rest: float,
     eps: float | None,
 ) -> Bounds:
     """All bounds.
 
     Args:
         reward_bound: R, rounded up.
-        rest: bounds on 1 - c.
+        rest: 1 - c, rounded down.
         eps: of the margin neighbourhood; None for the smallest at which the premise surely holds.
     """
-    most, least = (2 * reward_bound / ((1 - discount) * end) for end in rest)
-    factor = Enclosed(most, least, most)
+    factor = 2 * reward_bound / ((1 - discount) * rest)
     wrong = share(
         flow.share, decisions.wrong, decisions.perhaps_wrong, decisions.differs, flow.error
     )
@@ -125,18 +124,10 @@ def bound(
     rate = _rate(decisions.margin, flow, localised)
     if rate is not None and localised.holds and rate.smallest <= localised.eps <= rate.largest:
         rate = _applied(rate, localised.eps, factor, discount, second.holds is True)
-    return Bounds(reward_bound, wrong, _scaled(wrong, factor), localised, rate, second)
+    return Bounds(reward_bound, wrong, wrong.times(factor), localised, rate, second)
 
 
-def _scaled(number: Enclosed, factor: Enclosed) -> Enclosed:
-    """``factor`` times ``number``, neither of them negative."""
-    low, high = number.times(factor.lower), number.times(factor.upper)
-    return Enclosed(high, low.lower, high.upper)
-
-
-def _localise(
-    decisions: Decisions, flow: Flow, factor: Enclosed, eps: float | None
-) -> Localisation:
+def _localise(decisions: Decisions, flow: Flow, factor: float, eps: float | None) -> Localisation:
     margin, perhaps = decisions.margin, decisions.perhaps_wrong
     if eps is None:
         eps = float(margin.upper[perhaps].max(initial=0.0))
@@ -151,7 +142,7 @@ def _localise(
         int(exceptions.size),
         int(exceptions[0]) if exceptions.size else None,
         near,
-        _scaled(near, factor) if holds else None,
+        near.times(factor) if holds else None,
     )
 
 
@@ -212,7 +203,7 @@ def _slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
 
 
 def _applied(
-    rate: MarginRate, eps: float, factor: Enclosed, discount: float, second_best: bool
+    rate: MarginRate, eps: float, factor: float, discount: float, second_best: bool
 ) -> MarginRate:
     reached = Enclosed.of(
         rate.constant * eps**rate.exponent, 64 * EPS * rate.constant * eps**rate.exponent
@@ -223,6 +214,6 @@ def _applied(
         rate.exponent,
         rate.smallest,
         rate.largest,
-        _scaled(reached, factor),
+        reached.times(factor),
         sharper,
     )

@@ -109,7 +109,7 @@ def certify(
             visits,
             _reward_bound(mdp),
             mdp.discount,
-            Engine(mdp, None).written_rests,
+            Engine(mdp, None).written_rest,
             eps,
         ),
         mdp=mdp,

@@ -83,11 +83,6 @@ class Engine:
         rest = self.rest - 2 * self.mdp.discount * off * (1 + abs(self.mass.over))
         return max(rest * (1 - 64 * kernels.EPS), 0.0)
 
-    @property
-    def written_rests(self) -> tuple[float, float]:
-        """Bounds on 1 - c for the largest row sum of a model file."""
-        return self.written_rest, (2 * self.rest - self.written_rest) * (1 + 64 * kernels.EPS)
-
     def written(self, value: NDArray) -> float:
         """How far a backup of ``value`` by the arrays of a model file may be off, and they off."""
         built, written = self.mdp.dynamics.built, self.mdp.dynamics.written
