@@ -7,6 +7,7 @@ import pytest
 
 import tessella as ts
 from tessella.tessellation import SwitchingCurves
+from tessella.tessellation.tessellate import build
 
 POLICY = [[2, 2], [1, 1], [0, 0], [0, 0]]
 
@@ -137,9 +138,8 @@ def test_a_table_of_switching_curves_marks_gaps_and_stops_after_twenty_lines():
     grid = ts.StateGrid(axes)
     table = np.zeros((3, 25), int)
     table[1, 0] = 1
-    model = type("Map", (), {"grid": grid, "actions": ("no", "yes"), "action_name": "act"})
-    model.name = "map"
-    lines = str(ts.switching_curves(ts.tessellate(model, table), "x")).splitlines()
+    tiles = build(grid, ("no", "yes"), "act", table.astype(np.int32), name="map")
+    lines = str(ts.switching_curves(tiles, "x")).splitlines()
     assert lines[:4] == [
         "act along x, not exact",
         " y      act=no  act=yes",
