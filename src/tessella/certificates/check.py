@@ -40,7 +40,7 @@ LARGEST_TEXT = 1 << 30  # bytes of a certificate
 LARGEST_ARRAYS = 4 << 30  # bytes of all arrays of a model file
 ARRAYS = ("indptr", "indices", "data", "row_of", "reward", "feasible", "start")
 OUTCOMES = tuple(f"outcomes/{n}" for n in ("start", "state", "probability", "reward", "ended"))
-UNEVEN = 1e-8  # how far a bound on row sums may be above the largest of them
+UNEVEN = 1e-7  # rows further off 1 than this end on purpose
 SHRINK = 1032  # a compressed file holds at most so many times its size
 
 KINDS = {
@@ -137,14 +137,15 @@ def read_model(path: str) -> dict:
     m["row"] = np.repeat(np.arange(len(m["indptr"]) - 1), np.diff(m["indptr"]))
     ones = np.ones(len(m["data"]))
     over = np.array(sums(m["row"], len(m["indptr"]) - 1, m["data"], ones)) - [[1], [0]]
-    over = float(over.sum(axis=0).max())  # how far row sums are above 1, right to the last digits
+    apart = over.sum(axis=0)  # how far row sums are above 1, right to the last digits
+    over, off = float(apart.max()), float(np.abs(apart[np.abs(apart) < UNEVEN]).max(initial=0.0))
     over += m["row_error"] * (1 + max(over, 0.0))
     m["contraction"] = m["discount"] * (1 + over) * (1 + 2 * EPS)
     m["rest"] = ((1 - m["discount"]) - m["discount"] * over) * (1 - 8 * EPS)
     m["unit"] = (4 * int(np.diff(m["indptr"]).max()) + 64) * EPS + 8 * m["row_error"]
     m["round"] = 4 * (m["n"] + 16) * EPS
-    # Rows that are off 1, as far as is allowed, may have been known less well stage by stage.
-    m["uneven"] = (4 * m["unit"] + UNEVEN) / m["rest"]
+    # Where rows are off 1, their sums may have been known less well, stage by stage.
+    m["uneven"] = (4 * m["unit"] + 16 * off) / m["rest"]
     refuse_model(m)
     return m
 
