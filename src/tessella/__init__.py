@@ -41,6 +41,7 @@ _HOME = {
         "Evaluation",
         "InexactPolicyIteration",
         "LinearProgramming",
+        "Method",
         "ModifiedPolicyIteration",
         "Occupancy",
         "PolicyIteration",
@@ -67,6 +68,8 @@ _HOME = {
     "tessella.certificates.certificate": ("Certificate",),
     "tessella.certificates.certify": ("certify",),
     "tessella.certificates.estimate": ("Estimate", "estimate"),
+    "tessella.certificates.loss": ("Loss", "loss"),
+    "tessella.criteria": ("Discounted",),
     "tessella.mdp.as_policy": ("as_policy",),
     "tessella.tessellation": (
         "Comparison",
@@ -89,6 +92,8 @@ if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
     from tessella.certificates.certify import certify
     from tessella.certificates.estimate import Estimate, estimate
+    from tessella.certificates.loss import Loss, loss
+    from tessella.criteria import Discounted
     from tessella.errors import ModelError, NotConverged
     from tessella.grid import StateGrid
     from tessella.learn import (
@@ -116,6 +121,7 @@ if TYPE_CHECKING:
         Evaluation,
         InexactPolicyIteration,
         LinearProgramming,
+        Method,
         ModifiedPolicyIteration,
         Occupancy,
         PolicyIteration,

@@ -8,7 +8,8 @@ from support.models import random_model
 
 import tessella as ts
 from tessella.certificates.certify import certify
-from tessella.certificates.decomposition import Flow, decompose, nearest_face
+from tessella.certificates.decomposition import decompose, nearest_face
+from tessella.solvers import Occupancy
 
 
 class Dense:
@@ -156,8 +157,14 @@ def test_a_decomposition_allows_for_what_the_occupancy_may_be_off_by(inventory):
     off = np.zeros(c.grid.shape)
     off.flat[rng.choice(off.size, 3, replace=False)] = [2e-3, -1e-3, 3e-3]
     off.flat[c.decomposition.state.value.argmax()] = -4e-3
-    rough = Flow(np.maximum(c.occupancy + off, 0), float(np.abs(off).sum()))
-    found = decompose(c.optimal, c.policy.table, 5, c.local_losses, rough, c.discount)
+    rough = Occupancy(
+        inventory.mdp,
+        c.policy,
+        c.start,
+        np.maximum(c.occupancy + off, 0),
+        float(np.abs(off).sum()),
+    )
+    found = decompose(c.optimal, c.policy.table, 5, c.local_losses, rough)
     for name in ("state", "region", "pair", "face"):
         true, part = getattr(c.decomposition, name).value, getattr(found, name)
         assert (part.lower <= true + 1e-9).all()

@@ -72,32 +72,38 @@ def test_a_linear_program_that_answers_wrongly_is_found_out(monkeypatch):
     def wrong(self, mdp):
         return np.random.default_rng(0).normal(size=mdp.n_states)
 
-    monkeypatch.setattr(ts.LinearProgramming, "optimum", wrong)
-    with pytest.raises(ts.NotConverged, match="linear program's answer is only known within"):
+    monkeypatch.setattr(ts.LinearProgramming, "begin", wrong)
+    with pytest.raises(ts.NotConverged, match="linear program's answer was only looked at"):
         ts.solve(ts.benchmark("QUE-Mix"), ts.LinearProgramming(1e-9))
 
 
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        ("vi", "method must be a method object"),
-        (ts.ValueIteration, "method must be a method object"),
-        (ts.ValueIteration(max_sweeps=0), "max_sweeps must be a whole number"),
-        (ts.ModifiedPolicyIteration(partial_sweeps=-3), "partial_sweeps must not be negative"),
-        (ts.InexactPolicyIteration(forcing=2.0), "forcing must lie in"),
-        (ts.ValueIteration(tol="x"), "tol must be a positive number"),
-    ],
-)
-def test_a_senseless_method_is_refused(method, message):
-    with pytest.raises(ts.ModelError, match=message):
+@pytest.mark.parametrize("method", ["vi", ts.ValueIteration])
+def test_what_is_no_method_is_refused(method):
+    with pytest.raises(ts.ModelError, match="method must be a method object"):
         ts.solve(ts.benchmark("QUE-Mix"), method)
 
 
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        (ts.ValueIteration, {"max_sweeps": 0}, "max_sweeps must be a whole number, at least 1"),
+        (ts.ValueIteration, {"tol": "x"}, "tol must be a positive number"),
+        (ts.ModifiedPolicyIteration, {"partial_sweeps": -3}, "partial_sweeps must be a whole"),
+        (ts.PolicyIteration, {"max_products": 0}, "max_products must be a whole number"),
+        (ts.InexactPolicyIteration, {"forcing": 2.0}, "forcing must lie in"),
+        (ts.LinearProgramming, {"max_states": 2.5}, "max_states must be a whole number"),
+    ],
+)
+def test_a_method_checks_its_own_settings(method, settings, message):
+    with pytest.raises(ts.ModelError, match=message):
+        method(**settings)
+
+
 @pytest.mark.parametrize("start", [np.nan, np.inf])
-def test_a_start_that_is_not_finite_is_refused(start):
+def test_a_guess_that_is_not_finite_is_refused(start):
     mdp = ts.benchmark("QUE-Mix")
     policy = np.zeros(mdp.grid.shape, int)
-    with pytest.raises(ts.ModelError, match="a start must hold finite values"):
+    with pytest.raises(ts.ModelError, match="a guess must hold finite values"):
         ts.evaluate(mdp, policy, guess=np.full(mdp.grid.shape, start))
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import tessella as ts
 from tessella.certificates import certify as making
 from tessella.certificates import local
-from tessella.certificates.decomposition import Flow
 from tessella.certificates.enclosure import Band, Enclosed
 
 
@@ -33,18 +32,18 @@ def _errors(which: Callable[[object], bool]):
     return lie
 
 
-true_prove, true_judge, true_losses = making.prove, local.judge, making._losses
+true_prove, true_contrast, true_losses = making.prove, local.contrast, making._losses
 true_visits, true_mean, true_share = making._visits, making.mean, making._share
 
 
 def _tie(factor: float):
     """Actions are told apart by less than can be known."""
 
-    def judge(*args):
-        found = true_judge(*args)
+    def contrast(*args):
+        found = true_contrast(*args)
         return found._replace(tie=factor * found.tie)
 
-    return {(local, "judge"): judge}
+    return {(local, "contrast"): contrast}
 
 
 def _losses(factor: float):
@@ -63,7 +62,7 @@ def _visits(factor: float):
 
     def visits(*args):
         found = true_visits(*args)
-        return Flow(found.share, factor * found.error)
+        return replace(found, error_bound=factor * found.error_bound)
 
     return {(making, "_visits"): visits}
 
@@ -81,7 +80,7 @@ def _moved(factor: float):
         moved = min(share[at], 1e-3)
         share[at] -= moved
         share[to] += moved
-        return Flow(share, found.error + factor * 2 * moved)
+        return replace(found, share=share, error_bound=found.error_bound + factor * 2 * moved)
 
     return {(making, "_visits"): visits}
 

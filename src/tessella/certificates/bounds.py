@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.decomposition import Flow
 from tessella.certificates.enclosure import EPS, Band, Enclosed, mean, share
 from tessella.certificates.local import Decisions
+from tessella.solvers.occupancy import Occupancy
 
 STEEPEST = 8.0  # margins in a narrow band would otherwise suggest absurd exponents
 LARGEST_LOGARITHM = 600.0  # of a constant that a float can hold
@@ -102,9 +102,8 @@ class Bounds:
 
 def bound(
     decisions: Decisions,
-    flow: Flow,
+    visits: Occupancy,
     reward_bound: float,
-    discount: float,
     rest: float,
     eps: float | None,
 ) -> Bounds:
@@ -115,19 +114,21 @@ def bound(
         rest: 1 - c, rounded down.
         eps: of the margin neighbourhood; None for the smallest at which the premise surely holds.
     """
-    factor = 2 * reward_bound / ((1 - discount) * rest)
-    wrong = share(
-        flow.share, decisions.wrong, decisions.perhaps_wrong, decisions.differs, flow.error
-    )
-    localised = _localise(decisions, flow, factor, eps)
-    second = _second_best(decisions, flow, discount)
-    rate = _rate(decisions.margin, flow, localised)
+    forever = visits.mdp.criterion.forever
+    factor = forever(2 * reward_bound) / rest
+    parts = decisions.wrong, decisions.perhaps_wrong, decisions.differs
+    wrong = share(visits.share, *parts, visits.error_bound)
+    localised = _localise(decisions, visits, factor, eps)
+    second = _second_best(decisions, visits)
+    rate = _rate(decisions.margin, visits, localised)
     if rate is not None and localised.holds and rate.smallest <= localised.eps <= rate.largest:
-        rate = _applied(rate, localised.eps, factor, discount, second.holds is True)
+        rate = _applied(rate, localised.eps, factor, forever(localised.eps), second.holds is True)
     return Bounds(reward_bound, wrong, wrong.times(factor), localised, rate, second)
 
 
-def _localise(decisions: Decisions, flow: Flow, factor: float, eps: float | None) -> Localisation:
+def _localise(
+    decisions: Decisions, visits: Occupancy, factor: float, eps: float | None
+) -> Localisation:
     margin, perhaps = decisions.margin, decisions.perhaps_wrong
     if eps is None:
         eps = float(margin.upper[perhaps].max(initial=0.0))
@@ -135,7 +136,7 @@ def _localise(decisions: Decisions, flow: Flow, factor: float, eps: float | None
     exceptions = np.flatnonzero(decisions.wrong & (margin.lower > eps))
     possible = bool((perhaps & (margin.upper > eps)).any())
     holds = False if exceptions.size else (None if possible else True)
-    near = share(flow.share, inside[1], inside[2], inside[0], flow.error)
+    near = share(visits.share, inside[1], inside[2], inside[0], visits.error_bound)
     return Localisation(
         eps,
         holds,
@@ -146,7 +147,7 @@ def _localise(decisions: Decisions, flow: Flow, factor: float, eps: float | None
     )
 
 
-def _second_best(decisions: Decisions, flow: Flow, discount: float) -> SecondBest:
+def _second_best(decisions: Decisions, visits: Occupancy) -> SecondBest:
     margin, loss = decisions.margin, decisions.loss
     exceptions = int((decisions.wrong & (loss.lower > margin.upper)).sum())
     if exceptions:
@@ -163,27 +164,27 @@ def _second_best(decisions: Decisions, flow: Flow, discount: float) -> SecondBes
         charged(margin.lower, decisions.wrong),
         charged(margin.upper, decisions.perhaps_wrong),
     )
-    total = mean(flow.share, charges)
-    off = flow.error * float(charges.upper.max())
+    total = mean(visits.share, charges)
+    off = visits.error_bound * float(charges.upper.max())
     total = Enclosed(total, max(total.lower - off, 0.0), total.upper + off)
-    return SecondBest(True, 0, total.times(1 / (1 - discount)))
+    return SecondBest(True, 0, total.times(visits.mdp.criterion.forever(1)))
 
 
-def _rate(margin: Band, flow: Flow, localised: Localisation) -> MarginRate | None:
+def _rate(margin: Band, visits: Occupancy, localised: Localisation) -> MarginRate | None:
     """C and alpha from the half of the time that is spent in states of the lower margins.
 
     Margins are taken at their lower ends, which can only raise d(B_eps). Ties are left out of the
     range, not out of d(B_eps): no power of eps covers them as eps goes to 0.
     """
     order = np.argsort(margin.lower, axis=None)
-    at, d = margin.lower.ravel()[order], flow.share.ravel()[order]
+    at, d = margin.lower.ravel()[order], visits.share.ravel()[order]
     reached = np.cumsum(d)
     half = at[min(np.searchsorted(reached, reached[-1] / 2), at.size - 1)]
     largest = max(localised.eps, float(min(half, at[np.isfinite(at)].max(initial=0.0))))
     inside = (at > 0) & (at <= largest)
     if not inside.any():
         return None
-    x, y = np.log(at[inside]), np.log((reached + flow.error + (at.size + 2) * EPS)[inside])
+    x, y = np.log(at[inside]), np.log((reached + visits.error_bound + (at.size + 2) * EPS)[inside])
     exponent = _slope(x, y, d[inside])
     slack = 64 * EPS * (1 + np.abs(y).max() + exponent * np.abs(x).max())
     logarithm = float(np.max(y - exponent * x) + slack)
@@ -203,12 +204,12 @@ def _slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
 
 
 def _applied(
-    rate: MarginRate, eps: float, factor: float, discount: float, second_best: bool
+    rate: MarginRate, eps: float, factor: float, forever_eps: float, second_best: bool
 ) -> MarginRate:
     reached = Enclosed.of(
         rate.constant * eps**rate.exponent, 64 * EPS * rate.constant * eps**rate.exponent
     )
-    sharper = reached.times(eps / (1 - discount)) if second_best else None
+    sharper = reached.times(forever_eps) if second_best else None
     return MarginRate(
         rate.constant,
         rate.exponent,

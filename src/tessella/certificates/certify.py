@@ -13,7 +13,7 @@ in particular L = 0 exactly when every choice is surely optimal, however coarse 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,21 +21,23 @@ from numpy.typing import NDArray
 
 from tessella.certificates.bounds import bound
 from tessella.certificates.certificate import Certificate
-from tessella.certificates.decomposition import Flow, decompose
+from tessella.certificates.decomposition import decompose
 from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
 from tessella.certificates.local import compare
-from tessella.certificates.single import SinglePrecision, flow, suits
 from tessella.errors import ModelError, expect
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers import InexactPolicyIteration, Solution, occupancy
-from tessella.solvers.driver import Engine, prove, run
+from tessella.solvers.driver import Engine, prove
+from tessella.solvers.evaluate import evaluate
+from tessella.solvers.occupancy import Occupancy, occupancy
+from tessella.solvers.solution import Solution
 
 # On the sum of the occupancy's errors; it carries the decomposition and the bounds, not the loss.
 FINEST, COARSEST = 1e-9, 1e-6
-PARTS = 1e-4  # of the mean loss
+PARTS = 1e-4  # of the mean loss: so right should its parts be ...
+SMALL = 10_000  # ... in models of more states than this; of others the finest costs nothing
 
 
 def certify(
@@ -59,7 +61,7 @@ def certify(
     expect("certify", solution, Solution)
     mdp = solution.mdp
     if not Engine(mdp, None).written_rest > 0:
-        raise ModelError(f"discount {mdp.discount} is too near 1 for a certificate of this model")
+        raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     _check_number("eps", eps)
     _check_number("tol", tol)
     taken = as_policy(mdp, policy, labels)
@@ -92,23 +94,22 @@ def certify(
         local_losses=decisions.loss,
         losses=losses,
         occupancy=visits.share,
-        occupancy_error=visits.error,
+        occupancy_error=visits.error_bound,
         policy_error=_share(decisions.differs, decisions.wrong, decisions.perhaps_wrong),
         costly_error=_share(*(part > tolerance for part in _parts(decisions.loss))),
-        value_gap=mean(everywhere, decisions.loss).times(1 / (1 - mdp.discount)),
+        value_gap=mean(everywhere, decisions.loss).times(mdp.criterion.forever(1)),
         optimal_mean=optimal_mean,
         policy_mean=_mean_value(start, worth),
         mean_loss=mean_loss,
         relative_loss=mean_loss.over(optimal_mean),
         worst_loss=losses.max(),
         decomposition=decompose(
-            solution.policy.table, taken.table, mdp.n_actions, decisions.loss, visits, mdp.discount
+            solution.policy.table, taken.table, mdp.n_actions, decisions.loss, visits
         ),
         bounds=bound(
             decisions,
             visits,
             _reward_bound(mdp),
-            mdp.discount,
             Engine(mdp, None).written_rest,
             eps,
         ),
@@ -140,13 +141,11 @@ def _optimum(solution: Solution) -> Known:
 def _worth(solution: Solution, policy: Policy) -> Known:
     """The policy's value, as accurate as the optimum's or as rounding allows."""
     mdp = solution.mdp
-    # The tolerance goes with the engine: in the method it would ask for a compilation of its own.
-    method = SinglePrecision() if suits(mdp) else InexactPolicyIteration(forcing=1e-6)
-    engine = Engine(mdp, solution.error_bound or None)
-    worth = run(engine, method, policy=policy.table, start=solution.value, partial=True)
-    if not np.isfinite(worth.bound):
+    tol = solution.error_bound or None
+    worth = evaluate(mdp, policy, tol=tol, guess=solution.value, partial=True)
+    if not np.isfinite(worth.error_bound):
         raise ModelError("the policy's value must be finite", "", worth.reason)
-    return _known(engine, worth.value, policy.table)
+    return _known(Engine(mdp, None), worth.value, policy.table)
 
 
 def _known(engine: Engine, value: NDArray, table: NDArray | None = None) -> Known:
@@ -154,17 +153,17 @@ def _known(engine: Engine, value: NDArray, table: NDArray | None = None) -> Know
     return Known(value, error * engine.rest / engine.written_rest)
 
 
-def _visits(mdp: MDP, policy: Policy, start: NDArray[np.float64], loss: float, local: Band) -> Flow:
+def _visits(
+    mdp: MDP, policy: Policy, start: NDArray[np.float64], loss: float, local: Band
+) -> Occupancy:
     """The occupancy; of a large model as accurate as puts the parts of the loss right to PARTS."""
-    wider = Engine(mdp, None)
-    wider = wider.rest / wider.written_rest
-    if suits(mdp):
-        largest = float(local.upper.max()) / (1 - mdp.discount)
+    wanted = FINEST
+    if mdp.n_states > SMALL:
+        largest = mdp.criterion.forever(float(local.upper.max()))
         wanted = PARTS * loss / largest if largest > 0 else COARSEST
-        share, error = flow(mdp, policy.table, start, min(max(wanted, FINEST), COARSEST))
-        return Flow(share, error * wider)
-    found = occupancy(mdp, policy, start, tol=FINEST)
-    return Flow(found.share, float(found.error_bound) * wider)
+    found = occupancy(mdp, policy, start, tol=min(max(wanted, FINEST), COARSEST))
+    engine = Engine(mdp, None)
+    return replace(found, error_bound=found.error_bound * engine.rest / engine.written_rest)
 
 
 def _losses(mdp: MDP, best: Known, worth: Known, local: Band) -> Band:
@@ -184,12 +183,12 @@ def _losses(mdp: MDP, best: Known, worth: Known, local: Band) -> Band:
     return Band(np.clip(x, lower, upper), lower, upper)
 
 
-def _by_occupancy(local: Band, visits: Flow, mdp: MDP) -> Enclosed:
+def _by_occupancy(local: Band, visits: Occupancy, mdp: MDP) -> Enclosed:
     """sum_s d(s) l(s) / (1 - discount)."""
     total = mean(visits.share, local)
-    off = visits.error * float(local.upper.max())
+    off = visits.error_bound * float(local.upper.max())
     total = Enclosed(total, down(max(total.lower - off, 0.0)), up(total.upper + off))
-    return total.times(1 / (1 - mdp.discount))
+    return total.times(mdp.criterion.forever(1))
 
 
 def _mean_value(start: NDArray, known: Known) -> Enclosed:

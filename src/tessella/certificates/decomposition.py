@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.enclosure import EPS, Band
+from tessella.solvers.occupancy import Occupancy
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,28 +39,19 @@ class Decomposition:
     face: Band
 
 
-@dataclass(frozen=True, eq=False)
-class Flow:
-    """Occupancy (grid), and a bound on the sum of its errors."""
-
-    share: NDArray[np.float64]
-    error: float
-
-
 def decompose(
     optimal: NDArray[np.int32],
     taken: NDArray[np.int32],
     actions: int,
     loss: Band,
-    flow: Flow,
-    discount: float,
+    visits: Occupancy,
 ) -> Decomposition:
     """Split the loss of the policy ``taken`` (grid of action indices)."""
     best, chosen = optimal.astype(np.int64), taken.astype(np.int64)
     everyone = np.arange(best.size)
 
     def parts(groups: NDArray, shape: tuple[int, ...]) -> Band:
-        return _by_group(groups.ravel(), shape, loss, flow, discount)
+        return _by_group(groups.ravel(), shape, loss, visits)
 
     return Decomposition(
         parts(everyone, best.shape),
@@ -91,19 +83,18 @@ def nearest_face(table: NDArray[np.int64], actions: int) -> NDArray[np.int64]:
     return code[tuple(np.asarray(nearest))]
 
 
-def _by_group(
-    groups: NDArray, shape: tuple[int, ...], loss: Band, flow: Flow, discount: float
-) -> Band:
+def _by_group(groups: NDArray, shape: tuple[int, ...], loss: Band, visits: Occupancy) -> Band:
     n = int(np.prod(shape))
-    d = flow.share.ravel()
+    d, forever = visits.share.ravel(), visits.mdp.criterion.forever
 
     def add(part: NDArray) -> NDArray:
-        return np.bincount(groups, d * part.ravel(), minlength=n) / (1 - discount)
+        return forever(np.bincount(groups, d * part.ravel(), minlength=n))
 
     largest = np.zeros(n)
     np.maximum.at(largest, groups, loss.upper.ravel())
     size = add(loss.upper)
     # The rounding of a sum of so many terms, and what the occupancy may be off by.
-    slack = (groups.size + 6) * EPS * size + flow.error * (1 + 4 * EPS) * largest / (1 - discount)
+    slack = (groups.size + 6) * EPS * size
+    slack += forever(visits.error_bound * (1 + 4 * EPS) * largest)
     lower = np.maximum(add(loss.lower) - slack, 0.0)
     return Band(*(part.reshape(shape) for part in (add(loss.value), lower, size + slack)))

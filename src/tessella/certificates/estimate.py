@@ -95,7 +95,8 @@ def estimate(
     weights = start_distribution(mdp, start, policies[0])
     returns = _returns(mdp, tables, paths, horizon, weights, np.random.default_rng(rng))
     sample = returns[-1] - returns[0] if other is not None else returns[0]
-    rest = len(policies) * mdp.discount**horizon * mdp.dynamics.reward_scale / (1 - mdp.discount)
+    rest = mdp.criterion.forever(mdp.discount**horizon * mdp.dynamics.reward_scale)
+    rest *= len(policies)
     error = float(sample.std(ddof=1)) / math.sqrt(paths)
     reach = _quantile(paths, confidence) * error + rest
     mean = float(sample.mean())

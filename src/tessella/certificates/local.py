@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.enclosure import EPS, Band
-from tessella.solvers.driver import Engine, judge
+from tessella.solvers.driver import Engine, contrast
 from tessella.solvers.solution import Solution
 
 
@@ -51,11 +51,11 @@ def compare(engine: Engine, solution: Solution, error: float, table: NDArray) ->
 
     The solution's value is within ``error`` of the optimum.
     """
-    found = judge(engine, solution.value, error, table, engine.written(solution.value))
+    found = contrast(engine, solution.value, error, table, engine.written(solution.value))
     x, margin = np.asarray(found.lost), np.asarray(found.margin)
     # The row sums of a file may differ by rounding, and differences round once more.
     largest = float(np.max(margin, initial=x.max(), where=np.isfinite(margin)))
-    tie = float(found.tie) * (1 + 2 * float(engine.model.numbers.unit)) + 16 * EPS * largest
+    tie = float(found.tie) * (1 + 2 * float(engine.data.numbers.unit)) + 16 * EPS * largest
     right = (margin > tie) & (x == 0)
     wrong = x > tie
     return Decisions(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tessella.criteria.discounted import Discounted
+
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
 
@@ -81,7 +83,7 @@ def _cost(c: Certificate) -> str:
     if c.mean_loss.lower > 0:
         share = c.relative_loss
         relative = "" if share is None else f" ({percent(share)} of the best value)"
-        each = money((1 - c.discount) * c.mean_loss)
+        each = money(Discounted(c.discount).per_period(c.mean_loss))
         text += f"It gives away {money(c.mean_loss)}{relative}, as much as {each} every period. "
     else:
         text += f"No loss can be seen; it is at most {money(c.mean_loss.upper)}. "

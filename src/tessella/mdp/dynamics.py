@@ -4,9 +4,9 @@ For an array ``w`` over next states, and every state ``s`` and action ``a``,
 
     backup(w)[s, a] = r(s, a) + sum_s' P(s' | s, a) w(s').
 
-Solvers, policy evaluation, occupancy and simulation see no more than this. It comes in two halves:
-what no action touches is done once (``tail``), the rest once per action (``head``), so that a
-maximum over actions never stores states x actions.
+It comes in two halves: what no action touches is done once (``tail``), the rest once per action
+(``head``), so that a maximum over actions never stores states x actions. Solvers, evaluation and
+occupancies need no more; simulation, files and bounds ask for the rest of ``Dynamics``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rounding import Built, Mass
 from tessella.mdp.scope import Scope
+from tessella.rounding import Built, Mass
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -46,6 +46,14 @@ class Program(Protocol):
         """The rest of the backward pass, for one action: an array over states."""
         ...
 
+    def follows(self, arrays: Any) -> bool:
+        """Whether ``head_under`` does the rest for a policy in one go, not action by action."""
+        ...
+
+    def head_under(self, arrays: Any, w: Any, policy: Any, pay: bool) -> Any:
+        """The same as ``head``, with each state's own action in ``policy`` (grid)."""
+        ...
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -62,6 +70,14 @@ class Steps:
     states: NDArray[np.int64]  # (n,) where they arrive
     rewards: NDArray[np.float64]  # (n,) what was paid on the way
     ended: NDArray[np.bool_]  # (n,) whether the process stopped
+
+
+class Factorised(Protocol):
+    """A linear system that has been factorised, such as scipy's sparse LU."""
+
+    def solve(self, rhs: NDArray, trans: str = "N") -> NDArray:
+        """Solve it, or with ``trans="T"`` its transpose."""
+        ...
 
 
 class Dynamics(ABC):
@@ -127,6 +143,13 @@ class Dynamics(ABC):
     ) -> Steps:
         """Sample one period from each (state, action)."""
 
+    def factorised(self, policy: NDArray, discount: float) -> Factorised | None:
+        """``I - discount P_pi``, factorised; None from dynamics that offer no direct solve.
+
+        It is asked for where iterations get nowhere.
+        """
+        return None
+
     @cached_property
     def mass(self) -> Mass:
         return self.row_mass()
@@ -162,3 +185,17 @@ def over_actions(program: Program, step: Callable[[Any, Any], Any], start: Any) 
 
     # A scan, not a fori_loop: only a scan can be transposed.
     return lax.scan(lambda c, a: (step(a, c), None), start, jnp.arange(program.n_actions))[0]
+
+
+def under_policy(program: Program, arrays: Any, policy: Any, w_S: Any, pay: bool) -> Any:
+    """The backward pass with each state's own action, in the precision of ``w_S``."""
+    import jax.numpy as jnp
+
+    w = program.tail(arrays, w_S, pay)
+    if program.follows(arrays):
+        return program.head_under(arrays, w, policy, pay)
+
+    def step(action, total):
+        return jnp.where(policy == action, program.head(arrays, w, action, pay), total)
+
+    return over_actions(program, step, jnp.zeros_like(w_S))

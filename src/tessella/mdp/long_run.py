@@ -17,7 +17,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError, NotConverged
-from tessella.mdp.dynamics import over_actions
+from tessella.mdp.dynamics import under_policy
 from tessella.mdp.engine import compiled, in_float64, on_device
 
 if TYPE_CHECKING:
@@ -56,12 +56,7 @@ def _periods(program, arrays, table, d):
     """d after CHUNK periods of the lazy chain, and its last change."""
 
     def expect(v):
-        w = program.tail(arrays, v, False)
-
-        def step(action, total):
-            return jnp.where(table == action, program.head(arrays, w, action, False), total)
-
-        return over_actions(program, step, jnp.zeros(v.shape))
+        return under_policy(program, arrays, table, v, False)
 
     forward = jax.linear_transpose(expect, d)
 

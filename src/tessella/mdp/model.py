@@ -1,4 +1,4 @@
-"""The model: a finite discounted Markov decision process on a grid.
+"""The model: a finite Markov decision process on a grid, and what its values mean.
 
 maximise  E[ sum_t discount^t r(s_t, a_t) ],   s_{t+1} ~ P(. | s_t, a_t),  a_t feasible in s_t.
 """
@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tessella.criteria.as_criterion import as_criterion
+from tessella.criteria.criterion import Criterion
+from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid, refuse_unordered
 from tessella.mdp.as_policy import Labels, as_policy
@@ -37,7 +40,7 @@ class MDP:
     Attributes:
         grid: the states.
         actions: names or values of the actions.
-        discount: in [0, 1).
+        criterion: what a value means: ``Discounted(0.95)``. A number stands for that discount.
         dynamics: transition law and rewards.
         feasible: (S, A) mask, or None when every action is feasible everywhere.
         action_name: what an action is called: ``order``.
@@ -48,7 +51,7 @@ class MDP:
 
     grid: StateGrid
     actions: tuple
-    discount: float
+    criterion: Criterion
     dynamics: Dynamics
     feasible: NDArray[np.bool_] | None = None
     action_name: str = "action"
@@ -57,7 +60,7 @@ class MDP:
     start: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "discount", _discount(self.discount))
+        object.__setattr__(self, "criterion", as_criterion(self.criterion))
         if self.feasible is not None:
             refuse_stuck(self.grid, self.feasible)
             object.__setattr__(self, "feasible", None if self.feasible.all() else self.feasible)
@@ -66,7 +69,7 @@ class MDP:
     def staged(
         grid: StateGrid | Mapping[str, Sequence],
         actions: Sequence,
-        discount: float,
+        discount: float | Criterion,
         stages: Sequence[Stage],
         *,
         feasible: Feasible = None,
@@ -89,7 +92,7 @@ class MDP:
     def from_arrays(
         transition: Any,
         reward: Any,
-        discount: float,
+        discount: float | Criterion,
         *,
         layout: Layout = "ASS",
         grid: StateGrid | Mapping[str, Sequence] | None = None,
@@ -119,7 +122,7 @@ class MDP:
         choices: ArrayLike,
         transition: Any,
         reward: ArrayLike,
-        discount: float,
+        discount: float | Criterion,
         *,
         grid: StateGrid | Mapping[str, Sequence] | None = None,
         actions: Sequence | None = None,
@@ -145,7 +148,7 @@ class MDP:
         step: Callable[..., tuple[Mapping[str, ArrayLike], ArrayLike]],
         grid: StateGrid | Mapping[str, Sequence],
         actions: Sequence,
-        discount: float,
+        discount: float | Criterion,
         noise: Sequence[Noise] | Noise = (),
         *,
         feasible: Feasible = None,
@@ -164,7 +167,7 @@ class MDP:
         return assemble(parts, discount, name, parameters)
 
     @staticmethod
-    def from_gymnasium(env: Any, discount: float, *, name: str = "") -> MDP:
+    def from_gymnasium(env: Any, discount: float | Criterion, *, name: str = "") -> MDP:
         """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
         from tessella.mdp.tabular.gymnasium import from_gymnasium, name_of, start_of
 
@@ -247,9 +250,14 @@ class MDP:
         """``stock=3, regime=0, order=8``."""
         return f"{self.grid.describe(state)}, {self.action_name}={shown(self.actions[action])}"
 
+    @property
+    def discount(self) -> float:
+        """What multiplies the value of the next state."""
+        return self.criterion.discount
+
     def with_discount(self, discount: float) -> MDP:
         """The same model with another discount."""
-        return replace(self, discount=discount)
+        return replace(self, criterion=Discounted(discount))
 
     def with_start(self, start: Start) -> MDP:
         """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""
@@ -262,7 +270,7 @@ class MDP:
 
         digest = hashlib.sha256()
         feed(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
-        feed(digest, self.discount, self.feasible, self.start, self.dynamics)
+        feed(digest, self.criterion.identity(), self.feasible, self.start, self.dynamics)
         return digest.hexdigest()
 
     @cached_property
@@ -296,21 +304,21 @@ class MDP:
         axes = " x ".join(f"{n} {s}" for n, s in zip(self.grid.axes, self.grid.shape, strict=True))
         kind = type(self.dynamics).__name__.lower()
         called = "" if self.action_name == "action" else f"{self.action_name} "
-        return (
-            f"MDP({title}{axes}; {self.n_actions} {called}actions, "
-            f"discount {self.discount:g}, {kind})"
-        )
+        return f"MDP({title}{axes}; {self.n_actions} {called}actions, {self.criterion}, {kind})"
 
 
 def assemble(
-    parts: Parts, discount: float, name: str, parameters: Mapping[str, Any] | None = None
+    parts: Parts,
+    criterion: float | Criterion,
+    name: str,
+    parameters: Mapping[str, Any] | None = None,
 ) -> MDP:
     """The model of these parts."""
     scope = parts.scope
     return MDP(
         scope.grid,
         scope.actions,
-        discount,
+        as_criterion(criterion),
         parts.dynamics,
         parts.feasible,
         scope.action_name,
@@ -318,13 +326,3 @@ def assemble(
         dict(parameters or {}),
         parts.start,
     )
-
-
-def _discount(discount: Any) -> float:
-    try:
-        number = float(discount)
-    except (TypeError, ValueError):
-        raise ModelError("discount must lie in [0, 1)", "", f"got {discount!r}") from None
-    if not 0.0 <= number < 1.0:
-        raise ModelError("discount must lie in [0, 1)", "", f"got {shown(number)}")
-    return number

@@ -1,4 +1,4 @@
-"""Running a method: the wrapper that checks, times, watches and reports; the kernels compute."""
+"""Iterating a method: the wrapper that checks, times, watches and reports; the kernels compute."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.engine import in_callers_setting, in_float64, on_device
 from tessella.mdp.model import MDP
-from tessella.mdp.rounding import Mass
-from tessella.mdp.tabular.tabular import Tabular
+from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
-from tessella.solvers.history import History
+from tessella.solvers.method import Method, checked_tol
+from tessella.solvers.operators import Data, Numbers
+from tessella.solvers.result import History, Result
 
 LARGEST = 1e290  # values beyond this are refused: their sums could overflow
 SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
@@ -26,7 +27,7 @@ STRETCH = 256  # sweeps in one compiled call when nobody watches
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback sees after each sweep."""
+    """What a callback of ``solve`` sees after each sweep."""
 
     sweep: int
     bound: float
@@ -37,26 +38,6 @@ class Progress:
 Callback = Callable[[Progress], object]
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A finished run: V* (or V_pi) lies within ``bound`` of ``value``."""
-
-    value: NDArray[np.float64]
-    bound: float
-    converged: bool
-    reason: str
-    history: History
-
-
-def checked_tol(tol: object) -> float | None:
-    """``tol`` as a positive number, or None."""
-    if tol is None:
-        return None
-    if not isinstance(tol, int | float | np.number) or not (np.isfinite(tol) and tol > 0):
-        raise ModelError(f"tol must be a positive number, or None; got {tol!r}")
-    return float(tol)
-
-
 class Engine:
     """A model made ready for the kernels."""
 
@@ -64,11 +45,9 @@ class Engine:
         self.mdp, self.tol = mdp, checked_tol(tol)
         if not self.rest > 0:
             over = self.mass.over
-            raise ModelError(
-                f"discount {mdp.discount} is too near 1 for rows that sum to 1 + {over}"
-            )
+            raise ModelError(f"{mdp.criterion} is too near 1 for rows that sum to 1 + {over}")
         scale = mdp.dynamics.reward_scale
-        if scale > LARGEST * (1 - mdp.discount):
+        if scale > mdp.criterion.per_period(LARGEST):
             raise ModelError(
                 f"rewards up to {scale:.3g} at discount {mdp.discount} would overflow float64; "
                 "rescale them"
@@ -81,14 +60,14 @@ class Engine:
         """The same for the rows of a model file, rounded down; 0 where that may not be positive."""
         off = self.mdp.dynamics.written.rows - self.mdp.dynamics.built.rows
         rest = self.rest - 2 * self.mdp.discount * off * (1 + abs(self.mass.over))
-        return max(rest * (1 - 64 * kernels.EPS), 0.0)
+        return max(rest * (1 - 64 * EPS), 0.0)
 
     def written(self, value: NDArray) -> float:
         """How far a backup of ``value`` by the arrays of a model file may be off, and they off."""
         built, written = self.mdp.dynamics.built, self.mdp.dynamics.written
         largest = float(np.abs(value).max()) * self.mdp.discount * self.mass.high
         apart = (written.reward - built.reward) + (written.rows - built.rows) * largest
-        return 2 * apart * (1 + 8 * kernels.EPS)
+        return 2 * apart * (1 + 8 * EPS)
 
     @property
     def mass(self) -> Mass:
@@ -99,82 +78,79 @@ class Engine:
     def adjoint_floor(self) -> float:
         """What rounding leaves of the error of an occupancy, by the arrays of a file included."""
         # The adjoint adds up what flows into a state, which may be much.
-        sums = kernels.EPS * (self.mdp.dynamics.adjoint_terms + 8)
+        sums = EPS * (self.mdp.dynamics.adjoint_terms + 8)
         built, written = self.mdp.dynamics.built.rows, self.mdp.dynamics.written.rows
         return float(sums + 2 * written - built) / self.rest
 
     @property
     def rest(self) -> float:
-        """1 - c for the largest row sum: what a residual is divided by."""
-        return (1 - self.mdp.discount) - self.mdp.discount * self.mass.over
+        """What a residual is divided by to bound an error: 1 - c when rewards are discounted."""
+        return self.mdp.criterion.rest(self.mass)
 
     @property
     def program(self):
         return self.mdp.dynamics.lowered.program
 
     @cached_property
-    def model(self) -> kernels.Model:
-        mdp, mass = self.mdp, self.mass
-        unit, built = kernels.EPS * (mdp.dynamics.terms + 8), mdp.dynamics.built
-        numbers = {
-            "discount": mdp.discount,
-            "c_low": mdp.discount * mass.low,
-            "c_high": mdp.discount * mass.high,
-            "rest_low": self.rest,
-            "rest_high": (1 - mdp.discount) + mdp.discount * min(mass.short, 1.0),
-            "unit": unit,
-            "uneven": mdp.discount * mass.off,
-            "row_error": built.rows,
-            "reward_error": built.reward,
-            "reward_scale": mdp.dynamics.reward_scale,
-            "centred": mass.off <= unit / 4,
-            "tol": self.tol or 0,
-            "gain": 0,
-        }
+    def data(self) -> Data:
+        mdp, dynamics = self.mdp, self.mdp.dynamics
+        unit = EPS * (dynamics.terms + 8)
         feasible = None
         if mdp.feasible is not None:
             feasible = on_device(mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape))
-        arrays = mdp.dynamics.lowered.arrays
-        numbers = {name: np.float64(number) for name, number in numbers.items()}
-        return kernels.Model(arrays, feasible, kernels.Numbers(**numbers))
+        numbers = unit, dynamics.built.rows, dynamics.built.reward, dynamics.reward_scale
+        return Data(
+            dynamics.lowered.arrays,
+            feasible,
+            mdp.criterion.enclosure(self.mass, unit),
+            Numbers(*map(np.float64, (*numbers, self.tol or 0))),
+        )
 
 
 @in_float64
-def run(
+def iterate(
     engine: Engine,
-    method,
+    method: Method,
     *,
     policy: NDArray | None = None,
-    start: NDArray | None = None,
+    guess: NDArray | None = None,
     callback: Callback | None = None,
     partial: bool = False,
-) -> Run:
-    """Iterate ``method`` until its tolerance, its limit, or the callback's wish.
+) -> Result:
+    """Iterate ``method`` until the engine's tolerance, its own limit, or the callback's wish.
 
-    With a ``policy`` the run evaluates it; without, it looks for the optimum.
+    With a ``policy`` it evaluates that; without, it looks for the optimum.
     """
     log = _Log(time.perf_counter(), callback)
-    state = _start(engine.mdp.grid.shape, start, policy)
-    chunk = 1 if callback is not None else STALLED[1] if method.krylov else STRETCH
+    state = _start(engine.mdp.grid.shape, guess, policy)
+    chunk = 1 if callback is not None else STALLED[1] if method.linear else STRETCH
     while True:
         limit = min(chunk, method.max_sweeps - len(log))
         stretch = kernels.advance(
-            engine.program, method, policy is not None, chunk, engine.model, state, limit
+            engine.program, method, policy is not None, chunk, engine.data, state, limit
         )
         state, rounds = stretch.state, int(stretch.rounds)
         log.add(np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds])
         if bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps:
             return _report(method, stretch, log, partial)
-        if method.krylov and log.stalled and isinstance(engine.mdp.dynamics, Tabular):
-            actions = np.asarray(state.policy)
-            worth = engine.mdp.dynamics.worth(actions, engine.mdp.discount)
-            state = _start(engine.mdp.grid.shape, worth, actions)
+        if method.linear and log.stalled:
+            state = _directly(engine.mdp, state)
+
+
+def _directly(mdp: MDP, state: kernels.State) -> kernels.State:
+    """Start again from the value of the present policy, where dynamics offer a direct solve."""
+    actions = np.asarray(state.policy)
+    system = mdp.dynamics.factorised(actions, mdp.discount)
+    if system is None:
+        return state
+    reward = mdp.reward[np.arange(mdp.n_states), actions.ravel()]
+    return _start(mdp.grid.shape, system.solve(reward), actions)
 
 
 def _start(shape: tuple[int, ...], value: NDArray | None, policy: NDArray | None) -> kernels.State:
     point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
     if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
-        raise ModelError(f"a start must hold finite values of shape {shape}; got {point.shape}")
+        raise ModelError(f"a guess must hold finite values of shape {shape}; got {point.shape}")
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
     v, pi = on_device(point.reshape(shape)), on_device(actions.reshape(shape))
     zero, infinite = np.float64(0), np.float64(np.inf)
@@ -215,7 +191,7 @@ class _Log:
         return History(np.array(self.bounds), np.array(self.changes), np.array(self.seconds))
 
 
-def _report(method, stretch: kernels.Stretch, log: _Log, partial: bool) -> Run:
+def _report(method: Method, stretch: kernels.Stretch, log: _Log, partial: bool) -> Result:
     state, wanted = stretch.state, float(stretch.target)
     bound, floor = float(state.bound), float(state.floor)
     if np.isnan(bound):
@@ -233,12 +209,9 @@ def _report(method, stretch: kernels.Stretch, log: _Log, partial: bool) -> Run:
     elif log.stopped:
         reason = f"stopped by the callback after {len(log)} sweeps at bound {bound:.3g}"
     else:
-        reason = (
-            f"the limit of {method.max_sweeps:,} sweeps was reached at bound {bound:.3g}, "
-            f"short of {wanted:.3g}"
-        )
+        reason = f"{method.limit} at bound {bound:.3g}, short of {wanted:.3g}"
     value = (np.asarray(state.backup) + float(state.middle)) + float(state.shift)
-    done = Run(value, bound, converged, reason, log.history())
+    done = Result(value, bound, converged, reason, log.history())
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)
     return done
@@ -247,7 +220,7 @@ def _report(method, stretch: kernels.Stretch, log: _Log, partial: bool) -> Run:
 @in_float64
 def q_values(engine: Engine, value: NDArray) -> NDArray[np.float64]:
     """(grid, A) action values at ``value``."""
-    q_A = kernels.all_action_values(engine.program, engine.model, np.asarray(value))
+    q_A = kernels.all_action_values(engine.program, engine.data, np.asarray(value))
     return np.moveaxis(np.asarray(q_A), 0, -1)
 
 
@@ -261,21 +234,21 @@ def prove(
     """
     table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
     numbers = np.asarray(value, dtype=float), table, np.float64(extra)
-    return float(kernels.prove(engine.program, policy is not None, engine.model, *numbers))
+    return float(kernels.prove(engine.program, policy is not None, engine.data, *numbers))
 
 
 @in_float64
 def decide(engine: Engine, value: NDArray, bound: float) -> kernels.Decision:
     """Margins, policy and tie tolerance at ``value``, as NumPy arrays."""
-    found = kernels.decide(engine.program, engine.model, np.asarray(value), np.float64(bound))
+    found = kernels.decide(engine.program, engine.data, np.asarray(value), np.float64(bound))
     return kernels.Decision(*(np.asarray(part) for part in found))  # type: ignore[arg-type]
 
 
 @in_float64
-def judge(
+def contrast(
     engine: Engine, value: NDArray, bound: float, policy: NDArray, extra: float = 0.0
-) -> kernels.Judgement:
+) -> kernels.Contrast:
     """How the actions of ``policy`` compare with the best at ``value``, as NumPy arrays."""
     numbers = np.asarray(value, dtype=float), np.float64(bound), np.asarray(policy, np.int32)
-    found = kernels.judge(engine.program, engine.model, *numbers, np.float64(extra))
-    return kernels.Judgement(*(np.asarray(part) for part in found))  # type: ignore[arg-type]
+    found = kernels.contrast(engine.program, engine.data, *numbers, np.float64(extra))
+    return kernels.Contrast(*(np.asarray(part) for part in found))  # type: ignore[arg-type]

@@ -10,31 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.solvers.driver import Callback, Engine, run
-from tessella.solvers.history import History
+from tessella.solvers.driver import Callback, Engine, iterate
+from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
+from tessella.solvers.result import Result
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Result):
     """The value of a policy: V_pi lies within ``error_bound`` of ``value`` in every state."""
 
     mdp: MDP
     policy: Policy
-    value: NDArray[np.float64]  # (grid)
-    error_bound: float
-    converged: bool
-    reason: str
-    history: History
 
     def __str__(self) -> str:
-        state = "converged" if self.converged else f"not converged ({self.reason})"
         lowest, highest = int(self.value.argmin()), int(self.value.argmax())
         ends = [
             f"{self.value.flat[s]:.6g} at {self.mdp.grid.describe(s)}" for s in (lowest, highest)
@@ -43,7 +37,7 @@ class Evaluation:
             f"Value of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}: "
             f"mean {self.value.mean():.6g} over {self.value.size:,} states\n"
             f"lowest {ends[0]}, highest {ends[1]}\n"
-            f"|V - V_pi| <= {self.error_bound:.2g}, {len(self.history)} sweeps, {state}"
+            f"|V - V_pi| <= {self.error_bound:.2g}, {self.sweeps} sweeps, {self.ending}"
         )
 
 
@@ -65,11 +59,19 @@ def evaluate(
     """
     expect("evaluate", mdp, MDP)
     checked = mdp.policy(policy)
-    method = InexactPolicyIteration(tol, forcing=1e-6)
     engine = Engine(mdp, tol)
-    done = run(
-        engine, method, policy=checked.table, start=guess, callback=callback, partial=partial
+    found = iterate(
+        engine,
+        _method(mdp),
+        policy=checked.table,
+        guess=guess,
+        callback=callback,
+        partial=partial,
     )
-    return Evaluation(
-        mdp, checked, done.value, done.bound, done.converged, done.reason, done.history
-    )
+    return Evaluation(**vars(found), mdp=mdp, policy=checked)
+
+
+def _method(mdp: MDP) -> Method:
+    from tessella.solvers.single_precision import SinglePrecision, pays_off
+
+    return SinglePrecision() if pays_off(mdp) else InexactPolicyIteration(forcing=1e-6)

@@ -8,23 +8,44 @@ of that policy then gives its value to full accuracy. The result is enclosed lik
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import NotConverged
 from tessella.mdp.model import MDP
+from tessella.solvers.method import Method, whole
+
+RELATIVE = 1e-9  # without a tolerance, it must be right to so much of the largest value
 
 
 @dataclass(frozen=True)
-class LinearProgramming:
-    """The optimum by HiGHS; for models small enough to be written as sparse matrices."""
+class LinearProgramming(Method):
+    """The optimum by HiGHS; for models small enough to be written as sparse matrices.
 
-    tol: float | None = None
+    Its answer is enclosed by one look at it, and changed by nothing.
+    """
+
+    max_sweeps: int = field(default=1, init=False, compare=False)
     max_states: int = 50_000
 
-    def optimum(self, mdp: MDP) -> NDArray[np.float64]:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole(self, "max_states", 1)
+
+    def refine(self, operators, state):
+        return state.backup
+
+    def tolerance(self, mdp: MDP) -> float | None:
+        aim = RELATIVE * mdp.criterion.forever(mdp.dynamics.reward_scale)
+        return aim or None if self.tol is None else self.tol
+
+    @property
+    def limit(self) -> str:
+        return "the linear program's answer was only looked at"
+
+    def begin(self, mdp: MDP) -> NDArray[np.float64]:
         """(S,) the value of the policy that the linear program selects."""
         if mdp.n_states > self.max_states:
             raise ValueError(

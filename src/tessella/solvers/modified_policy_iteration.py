@@ -6,26 +6,25 @@ policy iteration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from tessella.solvers.method import Method, whole
 
 
 @dataclass(frozen=True)
-class ModifiedPolicyIteration:
+class ModifiedPolicyIteration(Method):
     """Modified policy iteration with ``partial_sweeps`` of evaluation for each improvement."""
 
-    tol: float | None = field(default=None, compare=False)
-    max_sweeps: int = field(default=1_000_000, compare=False)
     partial_sweeps: int = 20
 
-    safeguarded = False
-    krylov = False
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole(self, "partial_sweeps", 0)
 
-    def refine(self, program, model, state):
+    def refine(self, operators, state):
         from jax import lax
 
-        from tessella.solvers.kernels import policy_backup
-
         def sweep(_, value):
-            return policy_backup(program, model, state.policy, value, True)
+            return operators.sweep(state.policy, value)
 
         return lax.fori_loop(0, self.partial_sweeps, sweep, state.backup)

@@ -3,7 +3,8 @@
     d = (1 - discount) sum_t discount^t mu P_pi^t = (1 - discount) mu + discount P_pi' d,
 
 with the adjoint of the policy's expectation. For a trial d with residual rho, the error is at most
-||rho||_1 / (1 - discount) in total; the sum of d is 1, or less in a model that can end.
+||rho||_1 / (1 - discount) in total; the sum of d is 1, or less in a model that can end. Corrections
+of large models are computed in single precision, residuals never (see ``single_precision``).
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ import numpy as np
 from jax import lax
 from jax.scipy.sparse.linalg import bicgstab
 from numpy.typing import NDArray
-from scipy.sparse.linalg import splu
 
 from tessella.errors import NotConverged, expect
 from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.mdp.tabular.tabular import Tabular
-from tessella.solvers import kernels
-from tessella.solvers.driver import Engine, checked_tol
+from tessella.solvers.driver import Engine
+from tessella.solvers.method import checked_tol
+from tessella.solvers.operators import Data, Operators
+from tessella.solvers.single_precision import in_single, pays_off, scaled_residual
+
+HELPED = 0.5  # a correction that leaves more of the residual than this has failed
+PLAIN = 800  # steps of the process where a correction did not help
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,53 +72,74 @@ def occupancy(
     checked = mdp.policy(policy)
     tol = checked_tol(tol) or 1e-11
     mu = start_distribution(mdp, start, checked).reshape(mdp.grid.shape)
-    share, bound = _flow(mdp, checked.table, mu, tol, max_rounds)
+    share, bound = _share(mdp, checked.table, mu, tol, max_rounds)
     return Occupancy(mdp, checked, mu, share, bound)
 
 
 @in_float64
-def _flow(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, float]:
-    engine = Engine(mdp, None)
+def _share(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, float]:
+    """(grid) the occupancy, and a bound on the sum of its errors."""
+    engine, single = Engine(mdp, None), pays_off(mdp)
     factor, floor = 1 / engine.rest, engine.adjoint_floor
     wanted = max(tol, 2 * floor)
-    policy, source = on_device((table, (1 - mdp.discount) * mu))
-    d, bound = source, np.inf
+    policy, source = on_device((table, mdp.criterion.per_period(mu)))
+    system = engine.program, engine.data, policy, source
+    d, left, bound = source, np.inf, np.inf
     for _ in range(max_rounds):
-        before = bound
-        d, residual = _correct(engine.program, engine.model, policy, source, d)
-        bound = float(residual) * factor + floor
+        before = left
+        d, left = _improved(single, system, d, before)
+        bound = left * factor + floor
         if bound <= wanted:
             return np.asarray(d), bound
-        if bound > 0.5 * before and isinstance(mdp.dynamics, Tabular):
-            system = splu(mdp.dynamics.system(np.asarray(table), mdp.discount))
-            d = on_device(system.solve(np.asarray(source).ravel(), trans="T").reshape(d.shape))
+        if left > HELPED * before:
+            d = _directly(mdp, np.asarray(table), source, d)
     raise NotConverged(f"occupancy: bound {bound:.3g} after {max_rounds} rounds, not {wanted:.3g}")
 
 
+def _improved(single: bool, system: tuple, d, before: float) -> tuple[Any, float]:
+    """d after a Krylov correction, or after steps of the process itself where that did not help."""
+    program, *numbers = system
+    trial, left = _correct(program, single, *numbers, d)
+    if not float(left) < HELPED * before:
+        trial, left = _plain(program, *numbers, d)
+    return trial, float(left)
+
+
+def _directly(mdp: MDP, table: NDArray, source, d):
+    """The occupancy by a direct solve, where dynamics offer one."""
+    system = mdp.dynamics.factorised(table, mdp.discount)
+    if system is None:
+        return d
+    return on_device(system.solve(np.asarray(source).ravel(), trans="T").reshape(d.shape))
+
+
+@compiled("program", "single")
+def _correct(program, single: bool, data: Data, policy, source, d):
+    """One correction of d, and the sum of what it leaves."""
+    operators = Operators(program, data)
+    exact = _adjoint(operators, policy, source)
+    residual = source - exact(d)
+    if single:
+        rhs, scale = scaled_residual(residual)
+        rough = _adjoint(in_single(operators), policy, rhs)
+        e, _ = bicgstab(rough, rhs, tol=1e-3, maxiter=150)
+    else:
+        scale = 1.0
+        e, _ = bicgstab(exact, residual, tol=1e-8, maxiter=200)
+    trial = jnp.maximum(d + scale * e, 0.0)
+    return trial, jnp.abs(source - exact(trial)).sum()
+
+
 @compiled("program")
-def _correct(program, model: kernels.Model, policy, source, d):
-    """One Krylov correction, with plain steps where it does not help; and the residual's sum."""
+def _plain(program, data: Data, policy, source, d):
+    """Steps of the process itself, and the sum of what they leave."""
+    exact = _adjoint(Operators(program, data), policy, source)
+    d = lax.fori_loop(0, PLAIN, lambda _, x: x + (source - exact(x)), d)
+    d = jnp.maximum(d, 0.0)
+    return d, jnp.abs(source - exact(d)).sum()
 
-    def expect(v):
-        return kernels.policy_backup(program, model, policy, v, False)
 
-    adjoint = jax.linear_transpose(expect, source)
-
-    def flow(x):
-        return adjoint(x)[0]
-
-    def residual(x):
-        return source + flow(x) - x
-
-    r = residual(d)
-    e, _ = bicgstab(lambda x: x - flow(x), r, tol=1e-8, maxiter=200)
-    candidate = d + e
-    size = jnp.abs(residual(candidate)).sum()
-    helps = jnp.isfinite(candidate).all() & (size < 0.5 * jnp.abs(r).sum())
-    plain = lax.cond(
-        helps,
-        lambda: candidate,
-        lambda: lax.fori_loop(0, 800, lambda _, x: source + flow(x), d),
-    )
-    plain = jnp.maximum(plain, 0.0)
-    return plain, jnp.abs(residual(plain)).sum()
+def _adjoint(operators: Operators, policy, like):
+    """x -> (I - discount P_pi)' x, for arrays like ``like``."""
+    transposed = jax.linear_transpose(lambda v: operators.left(policy, v), like)
+    return lambda x: transposed(x)[0]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.solvers.history import History
+from tessella.solvers.result import History, Result
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,29 +29,22 @@ def optimal(mdp: MDP, table: NDArray) -> Policy:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
-    """The optimum of a model.
+class Solution(Result):
+    """The optimum of a model: a ``Result`` whose value is V, near V*.
 
     Attributes:
-        value: (grid) V; the optimum lies within ``error_bound`` of it, in every state.
         policy: the greedy policy. Where actions cannot be told apart, the lowest index among them.
         margin: (grid) best minus second-best action value; inf where only one action is feasible.
         decided: (grid) whether the margin exceeds all that the error bound could overturn.
-        error_bound: bound on max|V - V*|, rounding included.
         tie_tolerance: margins up to this are ties.
-        converged: whether the tolerance was met; ``reason`` says why the run ended.
+        method: the name of the method that found it.
     """
 
     mdp: MDP
-    value: NDArray[np.float64]
     policy: Policy
     margin: NDArray[np.float64]
     decided: NDArray[np.bool_]
-    error_bound: float
     tie_tolerance: float
-    converged: bool
-    reason: str
-    history: History
     method: str
 
     @cached_property
@@ -63,20 +56,6 @@ class Solution:
         from tessella.solvers.driver import Engine, q_values
 
         return q_values(Engine(self.mdp, None), self.value)
-
-    @property
-    def lower(self) -> NDArray[np.float64]:
-        """(grid) V* is at least this."""
-        return self.value - self.error_bound
-
-    @property
-    def upper(self) -> NDArray[np.float64]:
-        """(grid) V* is at most this."""
-        return self.value + self.error_bound
-
-    @property
-    def sweeps(self) -> int:
-        return len(self.history)
 
     @cached_property
     def dataset(self) -> xr.Dataset:
@@ -140,24 +119,23 @@ class Solution:
                 f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
             )
         solution = Solution(
-            mdp,
             data["value"].values,
-            optimal(mdp, data["policy"].values),
-            data["margin"].values,
-            data["decided"].values.astype(bool),
             float(data.attrs["error_bound"]),
-            float(data.attrs["tie_tolerance"]),
             bool(data.attrs["converged"]),
             str(data.attrs["reason"]),
             History(*(data[f"history_{n}"].values for n in ("bound", "changed", "seconds"))),
+            mdp,
+            optimal(mdp, data["policy"].values),
+            data["margin"].values,
+            data["decided"].values.astype(bool),
+            float(data.attrs["tie_tolerance"]),
             str(data.attrs["method"]),
         )
         solution.__dict__["q"] = data["q"].values  # saved, so not computed again
         return solution
 
     def __repr__(self) -> str:
-        state = "converged" if self.converged else f"not converged ({self.reason})"
         return (
             f"Solution({self.mdp.name or 'MDP'}: {self.mdp.n_states:,} states, {self.method}, "
-            f"{self.sweeps} sweeps, |V - V*| <= {self.error_bound:.2g}, {state})"
+            f"{self.sweeps} sweeps, |V - V*| <= {self.error_bound:.2g}, {self.ending})"
         )

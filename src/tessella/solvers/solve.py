@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from tessella.errors import ModelError, NotConverged, expect
+from tessella.errors import ModelError, expect
 from tessella.mdp.model import MDP
-from tessella.solvers.driver import Callback, Engine, Run, decide, run
-from tessella.solvers.linear_programming import LinearProgramming
+from tessella.solvers.driver import Callback, Engine, decide, iterate
+from tessella.solvers.method import Method
 from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
-from tessella.solvers.policy_iteration import InexactPolicyIteration, PolicyIteration
+from tessella.solvers.policy_iteration import InexactPolicyIteration
+from tessella.solvers.result import Result
 from tessella.solvers.solution import Solution, optimal
-from tessella.solvers.value_iteration import ValueIteration
-
-Method = (
-    ValueIteration
-    | ModifiedPolicyIteration
-    | PolicyIteration
-    | InexactPolicyIteration
-    | LinearProgramming
-)
 
 NEAR_ONE = 0.98  # from this discount on, Krylov evaluations beat sweeps
-PROGRAM = 1e-9  # without a tolerance, a linear program must be right to so much of the same scale
 SMALL = 10_000  # and below this many states, where a sweep costs little more than its overhead
 
 
@@ -52,12 +43,12 @@ def solve(
         method = automatic(mdp, tol)
     elif tol is not None:
         raise ValueError("say tol in the method object")
-    _check(method)
-    if isinstance(method, LinearProgramming):
-        return _by_program(mdp, method, callback, partial)
-    engine = Engine(mdp, method.tol)
-    result = run(engine, method, callback=callback, partial=partial)
-    return _solution(mdp, engine, result, type(method).__name__)
+    if not isinstance(method, Method):
+        rule = "method must be a method object such as ValueIteration()"
+        raise ModelError(rule, value=f"got {method!r}")
+    engine = Engine(mdp, method.tolerance(mdp))
+    found = iterate(engine, method, guess=method.begin(mdp), callback=callback, partial=partial)
+    return _solution(engine, found, method.name)
 
 
 def automatic(mdp: MDP, tol: float | None = None) -> Method:
@@ -67,52 +58,16 @@ def automatic(mdp: MDP, tol: float | None = None) -> Method:
     return ModifiedPolicyIteration(tol)
 
 
-def _by_program(
-    mdp: MDP, method: LinearProgramming, callback: Callback | None, partial: bool
-) -> Solution:
-    """The linear program's own answer, enclosed by one look at it and changed by nothing."""
-    wanted = method.tol
-    if wanted is None:
-        wanted = PROGRAM * mdp.dynamics.reward_scale / (1 - mdp.discount) or None
-    engine = Engine(mdp, wanted)
-    look = ValueIteration(wanted, max_sweeps=1)
-    result = run(engine, look, start=method.optimum(mdp), callback=callback, partial=True)
-    if not (result.converged or partial):
-        raise NotConverged(
-            f"the linear program's answer is only known within {result.bound:.3g}, "
-            f"short of {wanted:.3g}",
-            result,
-        )
-    return _solution(mdp, engine, result, type(method).__name__)
-
-
-def _check(method: object) -> None:
-    """Refuse what is not a method, and settings that make no sense."""
-    if not isinstance(method, Method):
-        raise ModelError(f"method must be a method object such as ValueIteration(); got {method!r}")
-    for name in ("max_sweeps", "max_products", "max_states"):
-        number = getattr(method, name, 1)
-        if not isinstance(number, int) or number < 1:
-            raise ModelError(f"{name} must be a whole number, at least 1; got {number!r}")
-    if getattr(method, "partial_sweeps", 0) < 0:
-        raise ModelError(f"partial_sweeps must not be negative; got {method.partial_sweeps}")  # type: ignore[union-attr]
-    if not 0 < getattr(method, "forcing", 0.5) < 1:
-        raise ModelError(f"forcing must lie in (0, 1); got {method.forcing}")  # type: ignore[union-attr]
-
-
-def _solution(mdp: MDP, engine: Engine, result: Run, method: str) -> Solution:
-    decision = decide(engine, result.value, result.bound)
-    tie = float(decision.tie)
+def _solution(engine: Engine, found: Result, method: str) -> Solution:
+    mdp = engine.mdp
+    decision = decide(engine, found.value, found.error_bound)
+    margin, tie = np.asarray(decision.margin), float(decision.tie)
     return Solution(
-        mdp,
-        result.value,
-        optimal(mdp, np.asarray(decision.policy)),
-        np.asarray(decision.margin),
-        np.asarray(decision.margin) > tie,
-        result.bound,
-        tie,
-        result.converged,
-        result.reason,
-        result.history,
-        method,
+        **vars(found),
+        mdp=mdp,
+        policy=optimal(mdp, np.asarray(decision.policy)),
+        margin=margin,
+        decided=margin > tie,
+        tie_tolerance=tie,
+        method=method,
     )

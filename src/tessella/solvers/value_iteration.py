@@ -6,23 +6,14 @@ faster than discount^k, so the loop stops long before the classical test would.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from tessella.solvers.method import Method
 
 
 @dataclass(frozen=True)
-class ValueIteration:
-    """Value iteration.
+class ValueIteration(Method):
+    """Value iteration."""
 
-    Args:
-        tol: bound on max|V - V*|; None asks for about twelve digits of reward scale/(1-discount).
-        max_sweeps: the limit on Bellman sweeps.
-    """
-
-    tol: float | None = field(default=None, compare=False)
-    max_sweeps: int = field(default=1_000_000, compare=False)
-
-    safeguarded = False
-    krylov = False
-
-    def refine(self, program, model, state):
+    def refine(self, operators, state):
         return state.backup

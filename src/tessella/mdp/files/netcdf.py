@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.dynamics import Parts
-from tessella.mdp.rounding import Built
 from tessella.mdp.scope import make_scope
 from tessella.mdp.tabular.pairs import Pairs, tabular_parts
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
+from tessella.rounding import Built
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP

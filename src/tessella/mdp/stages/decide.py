@@ -78,6 +78,11 @@ class CompiledGather:
     axis: int
     acts: bool
 
+    stays = False
+
+    def follows(self, arrays) -> bool:
+        return True
+
     def apply(self, arrays, w, action):
         import jax.numpy as jnp
 

@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError
 from tessella.mdp import checks
 from tessella.mdp.chance import faced, invert
-from tessella.mdp.rounding import Mass, mass_of
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
-from tessella.mdp.stages.operation import Operation, at, of_action
+from tessella.mdp.stages.operation import Operation, at, of_action, shared
 from tessella.mdp.stages.stage import Function, Numbers, Stage
+from tessella.rounding import Mass, mass_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +108,11 @@ class CompiledScatter:
     """The compiled side of ``Scatter``."""
 
     acts: bool
+
+    stays = False
+
+    def follows(self, arrays) -> bool:
+        return shared(arrays["target"], arrays["probs"])
 
     def apply(self, arrays, w, action):
         import jax.numpy as jnp

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError
 from tessella.mdp import checks
 from tessella.mdp.chance import draw
-from tessella.mdp.rounding import Mass, mass_of
 from tessella.mdp.scope import Scope, call
-from tessella.mdp.stages.operation import Operation, at, of_action
+from tessella.mdp.stages.operation import Operation, at, of_action, shared
 from tessella.mdp.stages.slices import Slices
 from tessella.mdp.stages.stage import Function, Numbers, Stage, reward_of
+from tessella.rounding import Mass, mass_of
 
 # A chain with at most this share of non-zero diagonals is applied by slices, not by a matrix.
 BANDED = 0.2
@@ -147,6 +147,11 @@ class CompiledMatrix:
 
     axis: int
     acts: bool
+
+    stays = False
+
+    def follows(self, arrays) -> bool:
+        return shared(arrays["matrix"])
 
     def apply(self, arrays, w, action):
         import jax.numpy as jnp

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError
 from tessella.grid import plain_values
 from tessella.mdp import checks
-from tessella.mdp.rounding import expected_error
 from tessella.mdp.scope import NamedValues, Scope, call
 from tessella.mdp.stages.stage import Function
+from tessella.rounding import expected_error
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rounding import Mass
+from tessella.rounding import Mass
 
 
 class CompiledOperation(Protocol):
@@ -24,6 +24,15 @@ class CompiledOperation(Protocol):
 
     @property
     def acts(self) -> bool: ...
+
+    @property
+    def stays(self) -> bool:
+        """Whether every state stays where it is."""
+        ...
+
+    def follows(self, arrays: Any) -> bool:
+        """Whether ``action`` may be a policy, an array (grid) with each state's own."""
+        ...
 
     def apply(self, arrays: Any, w: Any, action: Any) -> Any:
         """The expectation of ``w`` after the move, under ``action``."""
@@ -79,9 +88,21 @@ def at(array: NDArray, action: int) -> NDArray:
 
 
 def of_action(array, action):
-    """The slice for ``action`` of an array that may be shared by all, compiled."""
+    """The slice for ``action`` of an array that may be shared by all, compiled.
+
+    For a policy (grid), each state's own number: the array is (A | 1, *broadcast).
+    """
+    import jax.numpy as jnp
     from jax import lax
 
     if array.shape[0] == 1:
         return array[0]
-    return lax.dynamic_index_in_dim(array, action, 0, keepdims=False)
+    if not jnp.ndim(action):
+        return lax.dynamic_index_in_dim(array, action, 0, keepdims=False)
+    full = jnp.broadcast_to(array, (array.shape[0], *action.shape))
+    return jnp.take_along_axis(full, action[None], 0, mode="clip")[0]
+
+
+def shared(*arrays) -> bool:
+    """Whether all actions share these numbers."""
+    return all(array.shape[0] == 1 for array in arrays)

@@ -59,5 +59,10 @@ class CompiledStay:
 
     acts: bool
 
+    stays = True
+
+    def follows(self, arrays) -> bool:
+        return True
+
     def apply(self, arrays, w, action):
         return w

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.chance import faced, invert
-from tessella.mdp.rounding import Mass, mass_of
-from tessella.mdp.stages.operation import Operation, at, of_action
+from tessella.mdp.stages.operation import Operation, at, of_action, shared
+from tessella.rounding import Mass, mass_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +71,11 @@ class CompiledSlices:
 
     axis: int
     acts: bool
+
+    stays = False
+
+    def follows(self, arrays) -> bool:
+        return shared(arrays["offsets"], arrays["probs"])
 
     def apply(self, arrays, w, action):
         import jax.numpy as jnp

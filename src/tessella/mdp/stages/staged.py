@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp.dynamics import Dynamics, Lowered, Steps
-from tessella.mdp.rounding import EPS, Built, Mass
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.operation import CompiledOperation, Operation, at, of_action
 from tessella.mdp.stages.pay import Pay
 from tessella.mdp.stages.stage import Numbers, Stage
+from tessella.rounding import EPS, Built, Mass
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +179,17 @@ class StagedProgram:
 
     def head(self, arrays, w, action, pay):
         return self._back(arrays, w, action, pay, range(self.first_shared))
+
+    def follows(self, arrays) -> bool:
+        # A policy speaks of the state at the start, which the first move leaves behind.
+        *before, last = range(self.first_shared) or (None,)
+        if last is None:
+            return True
+        still = all(self.operations[i].stays for i in before)
+        return still and self.operations[last].follows(arrays[last])
+
+    def head_under(self, arrays, w, policy, pay):
+        return self.head(arrays, w, policy, pay)
 
 
 def _expected(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:

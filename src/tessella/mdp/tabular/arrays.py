@@ -20,7 +20,6 @@ from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp.checks import as_numbers, shape_of
 from tessella.mdp.dynamics import Parts
-from tessella.mdp.rounding import EPS, Built, expected_error
 from tessella.mdp.scope import Feasible, Scope, feasible_mask, listed, make_scope, refuse_stuck
 from tessella.mdp.tabular.pairs import (
     Pairs,
@@ -33,6 +32,7 @@ from tessella.mdp.tabular.pairs import (
 from tessella.mdp.tabular.rows import most_merged
 from tessella.mdp.tabular.tabular import Outcomes
 from tessella.mdp.tabular.views import Layout
+from tessella.rounding import EPS, Built, expected_error
 
 UNNAMED = 2**20  # actions that pairs may imply without naming them; beyond, an index is a mistake
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, shown
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
 from tessella.mdp.dynamics import Parts
-from tessella.mdp.rounding import EXACT, Built
 from tessella.mdp.scope import Scope
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
+from tessella.rounding import EXACT, Built
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

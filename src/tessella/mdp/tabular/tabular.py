@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.dynamics import Dynamics, Lowered, Steps
-from tessella.mdp.rounding import EPS, EXACT, Built, Mass, expected_error, mass_of_rows
+from tessella.mdp.dynamics import Dynamics, Factorised, Lowered, Steps
 from tessella.mdp.scope import Scope
 from tessella.mdp.tabular.rows import (
     DenseRows,
@@ -26,6 +25,7 @@ from tessella.mdp.tabular.rows import (
     most_merged,
     unique_rows,
 )
+from tessella.rounding import EPS, EXACT, Built, Mass, expected_error, mass_of_rows
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -161,20 +161,14 @@ class Tabular(Dynamics):
         program = TabularProgram(rows, self.n_actions, self.shape)
         return Lowered(program, on_device(arrays))
 
-    def worth(self, policy: NDArray, discount: float) -> NDArray[np.float64]:
-        """(S,) value of a policy by a sparse LU solve, where iterations get nowhere."""
-        from scipy.sparse.linalg import splu
-
-        s, a = np.arange(len(self.row_of)), policy.ravel()
-        return splu(self.system(policy, discount)).solve(self.reward[s, a])
-
-    def system(self, policy: NDArray, discount: float) -> sp.csc_array:
-        """(S, S) ``I - discount P_pi``."""
+    def factorised(self, policy: NDArray, discount: float) -> Factorised:
+        """A sparse LU of ``I - discount P_pi``, (S, S)."""
         from scipy.sparse import csc_array, eye_array
+        from scipy.sparse.linalg import splu
 
         n = len(self.row_of)
         rows = self.rows[self.row_of[np.arange(n), policy.ravel()]]
-        return csc_array(eye_array(n, format="csr") - discount * rows)
+        return splu(csc_array(eye_array(n, format="csr") - discount * rows))
 
     def to_sparse(self) -> list[sp.csr_array]:
         return [self.rows[self.row_of[:, a]] for a in range(self.n_actions)]
@@ -213,4 +207,17 @@ class TabularProgram:
         q_S = jnp.take(w, row, mode="clip")
         if pay:
             q_S = q_S + lax.dynamic_index_in_dim(arrays["reward"], action, 0, keepdims=False)
+        return q_S.reshape(self.shape)
+
+    def follows(self, arrays) -> bool:
+        return True
+
+    def head_under(self, arrays, w, policy, pay):
+        import jax.numpy as jnp
+
+        own = policy.ravel()[None]
+        row = jnp.take_along_axis(arrays["row_of"], own, 0, mode="clip")[0]
+        q_S = jnp.take(w, row, mode="clip")
+        if pay:
+            q_S = q_S + jnp.take_along_axis(arrays["reward"], own, 0, mode="clip")[0]
         return q_S.reshape(self.shape)

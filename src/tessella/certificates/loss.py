@@ -1,0 +1,71 @@
+"""loss(solution, policy) -> Loss: what a policy gives away, by evaluating it and no more.
+
+    loss(s) = V*(s) - V_pi(s),    known within the error bounds of both together.
+
+A certificate says much more, and proves it to whoever has the model's file; this is the figure to
+compare many policies by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import expect
+from tessella.mdp.policy import Policy
+from tessella.mdp.start import Start, start_distribution
+from tessella.solvers.evaluate import evaluate
+from tessella.solvers.solution import Solution
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """What a policy loses against the optimum.
+
+    Attributes:
+        policy: the policy.
+        by_state: (grid) V* - V_pi; 0 where it is no more than both errors could make.
+        error_bound: by how much it may be off, in any state.
+        start: (grid) distribution of the first state.
+    """
+
+    policy: Policy
+    by_state: NDArray[np.float64]
+    error_bound: float
+    start: NDArray[np.float64]
+
+    @property
+    def mean(self) -> float:
+        """Expected over the first state."""
+        return float((self.start * self.by_state).sum())
+
+    @property
+    def worst(self) -> float:
+        return float(self.by_state.max())
+
+    def __str__(self) -> str:
+        return (
+            f"Loss of {self.policy.name or 'a policy'}: mean {self.mean:.6g}, "
+            f"worst {self.worst:.6g}, off by at most {self.error_bound:.2g}"
+        )
+
+
+def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
+    """What ``policy`` loses against the optimum of the solution's model.
+
+    Args:
+        policy: whatever decides: see ``tessella.as_policy``.
+        start: any start: see ``tessella.mdp.start``; None for the model's own.
+    """
+    expect("loss", solution, Solution)
+    mdp = solution.mdp
+    taken = mdp.policy(policy)
+    first = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
+    worth = evaluate(mdp, taken, guess=solution.value)
+    off = solution.error_bound + worth.error_bound
+    lost = solution.value - worth.value
+    lost[lost <= off] = 0.0
+    return Loss(taken, lost, off, first)

@@ -1,0 +1,99 @@
+"""What every criterion is: the meaning of a value, and how far a residual pins it down.
+
+A criterion is a record that the model carries. It answers in numbers for whoever reports values
+(``forever``, ``per_period``), and it gives the compiled loop an ``Enclosure``: how values are
+centred, and what the residual d = T v - v of a point proves about the value that is sought. So all
+that distinguishes one criterion from another is in one file here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from tessella.errors import ModelError
+from tessella.rounding import Mass
+
+X = TypeVar("X")  # a number, or an array of them
+
+
+class Proven(NamedTuple):
+    """What a residual proves of a backup b: the value lies within b + middle, off by ``bound``."""
+
+    middle: Any
+    bound: Any  # rounding included
+    floor: Any  # what rounding alone contributes
+
+
+class Enclosure(Protocol):
+    """The compiled side of a criterion: numbers, so that changing them compiles nothing anew.
+
+    Arguments are arrays of the engine; ``eta`` is how far a computed backup may be off.
+    """
+
+    @property
+    def discount(self) -> Any:
+        """What multiplies the value of the next state."""
+        ...
+
+    @property
+    def largest(self) -> Any:
+        """Discount times the largest row sum: how much of an error a backup keeps."""
+        ...
+
+    def split(self, value: Any) -> tuple[Any, Any]:
+        """(value - shift, shift): what all states share need not go through the sweeps."""
+        ...
+
+    def gain(self, shift: Any) -> Any:
+        """What a period's reward is lowered by, when values are lowered by ``shift``."""
+        ...
+
+    def uneven(self, shift: Any) -> Any:
+        """How far a backup is off because rows do not pass the shift on as it is."""
+        ...
+
+    def enclose(self, low: Any, high: Any, eta: Any, sizes: Any) -> Proven:
+        """From the ends of the residual d; ``sizes`` bounds |b| + |shift|, which are added up."""
+        ...
+
+    def error(self, residual: Any) -> Any:
+        """Bound on the error of a value whose residual is at most this, rounding included."""
+        ...
+
+    def forever(self, reward: Any) -> Any:
+        """The value of a reward that every period pays."""
+        ...
+
+
+class Criterion(ABC):
+    """A criterion of a model: see the head of this file."""
+
+    discount: float  # what multiplies the value of the next state
+
+    @abstractmethod
+    def forever(self, reward: X) -> X:
+        """The value of a reward that every period pays."""
+
+    @abstractmethod
+    def per_period(self, value: X) -> X:
+        """The reward that, paid in every period, is worth ``value``."""
+
+    @abstractmethod
+    def rest(self, mass: Mass) -> float:
+        """What a residual is divided by to bound an error; not positive where it bounds nothing."""
+
+    @abstractmethod
+    def enclosure(self, mass: Mass, unit: float) -> Enclosure:
+        """The compiled side, for row sums within ``mass``; ``unit`` is the rounding of a backup."""
+
+    @abstractmethod
+    def identity(self) -> Any:
+        """What enters the fingerprint of a model."""
+
+
+def refuse_other(verb: str, criterion: Criterion, kind: type[Criterion]) -> None:
+    """Refuse a criterion that ``verb`` cannot serve."""
+    if not isinstance(criterion, kind):
+        rule = f"{verb} serves models with the criterion {kind.__name__}"
+        raise ModelError(rule, value=f"got {criterion}")

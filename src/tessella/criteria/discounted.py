@@ -1,0 +1,121 @@
+"""Discounted reward: V = E[ sum_t discount^t r_t ].
+
+With c = discount * row sum, between c_low and c_high, rest = 1 - c > 0, and d = T v - v of a point
+v, b = T v: the residual of w = b + m lies between c min d - rest m and c max d - rest m. The best m
+balances the two sides, and a residual of size r proves |w - V*| <= r / rest. An occupancy is
+normalised by 1 - discount, so that it sums to 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tessella.criteria.criterion import Criterion, Proven, X
+from tessella.errors import ModelError, shown
+from tessella.rounding import EPS, Mass
+
+OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+EVEN = 1 / 4  # of a backup's rounding: row sums this near to 1 pass a constant on as it is
+
+
+@dataclass(frozen=True)
+class Discounted(Criterion):
+    """The expected sum of rewards, those of period t multiplied by ``discount**t``."""
+
+    discount: float  # in [0, 1)
+
+    def __post_init__(self) -> None:
+        rule = "discount must lie in [0, 1)"
+        try:
+            number = float(self.discount)
+        except (TypeError, ValueError):
+            raise ModelError(rule, value=f"got {self.discount!r}") from None
+        if not 0.0 <= number < 1.0:
+            raise ModelError(rule, value=f"got {shown(number)}")
+        object.__setattr__(self, "discount", number)
+
+    def __str__(self) -> str:
+        return f"discount {self.discount:g}"
+
+    def forever(self, reward: X) -> X:
+        return reward / (1 - self.discount)  # type: ignore[operator]
+
+    def per_period(self, value: X) -> X:
+        return (1 - self.discount) * value  # type: ignore[operator]
+
+    def rest(self, mass: Mass) -> float:
+        """1 - c for the largest row sum."""
+        return (1 - self.discount) - self.discount * mass.over
+
+    def enclosure(self, mass: Mass, unit: float) -> Contraction:
+        numbers = (
+            self.discount,
+            self.discount * mass.low,
+            self.discount * mass.high,
+            self.rest(mass),
+            (1 - self.discount) + self.discount * min(mass.short, 1.0),
+            self.discount * mass.off,
+            mass.off <= EVEN * unit,
+        )
+        return Contraction(*map(np.float64, numbers))
+
+    def identity(self) -> float:
+        return self.discount
+
+
+class Contraction(NamedTuple):
+    """The compiled side: T brings any two points nearer to one another by c."""
+
+    discount: Any
+    c_low: Any  # discount times the smallest row sum ...
+    c_high: Any  # ... and the largest
+    rest_low: Any  # 1 - c_high
+    rest_high: Any  # 1 - c_low
+    off: Any  # discount times the largest distance of a row sum from 1
+    centred: Any  # 1 where taking out a constant pays, else 0
+
+    @property
+    def largest(self):
+        return self.c_high
+
+    def split(self, value):
+        """With the middle of the values as the shift, where that pays."""
+        shift = self.centred * (value.max() + value.min()) / 2
+        return value - shift, shift
+
+    def gain(self, shift):
+        return (1 - self.discount) * shift
+
+    def uneven(self, shift):
+        return self.off * abs(shift) + 2 * EPS * abs(self.gain(shift))
+
+    def enclose(self, low, high, eta, sizes) -> Proven:
+        import jax.numpy as jnp
+
+        slip = EPS * jnp.maximum(jnp.abs(low), jnp.abs(high))
+        low, high = low * self._carried(low < 0), high * self._carried(high > 0)
+        middle = (low + high) / (self.rest_low + self.rest_high)
+        above = high - middle * jnp.where(middle > 0, self.rest_low, self.rest_high)
+        below = middle * jnp.where(middle > 0, self.rest_high, self.rest_low) - low
+        # Whoever adds the middle and the shift to the backup rounds twice more.
+        last = (1 + self.c_high) * EPS * (sizes + jnp.abs(middle))
+        return Proven(
+            middle,
+            self.error(jnp.maximum(above, below) + eta + last + slip),
+            self.error(eta + last),
+        )
+
+    def _carried(self, outward):
+        """c, with the row sum that makes the bound hold."""
+        import jax.numpy as jnp
+
+        return jnp.where(outward, self.c_high, self.c_low)
+
+    def error(self, residual):
+        return residual / self.rest_low * OUTWARD
+
+    def forever(self, reward):
+        return reward / (1 - self.discount)

@@ -1,0 +1,97 @@
+"""What a method of solving is: the way to the next point, and all that the loop asks of it.
+
+The loop (``kernels``) looks at each point v: it backs it up, b = T v with the greedy policy, and
+encloses the optimum. A method only says which point comes next, so any method is as trustworthy as
+any other; a poor one is slow. To add one, derive from ``Method`` and write ``refine``:
+
+    @dataclass(frozen=True)
+    class Relaxed(Method):
+        by: float = 1.1
+
+        def refine(self, operators, state):
+            return state.value + self.by * (state.backup - state.value)
+
+``tessella.conformance.check_method`` tries it on models whose optimum is known.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ModelError
+from tessella.mdp.model import MDP
+
+if TYPE_CHECKING:
+    from tessella.solvers.kernels import State
+    from tessella.solvers.operators import Operators
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A method of solving. Hashable, so that it can steer compilation.
+
+    Tolerance and limit take no part in comparing methods: they are numbers, not another program.
+
+    Args:
+        tol: bound on max|V - V*|; None asks for about twelve digits of the largest value.
+        max_sweeps: the limit on rounds, each of which ends with one Bellman sweep.
+    """
+
+    tol: float | None = field(default=None, compare=False)
+    max_sweeps: int = field(default=1_000_000, compare=False)
+
+    safeguarded: ClassVar[bool] = False  # a round that widens the bound becomes a plain sweep
+    linear: ClassVar[bool] = False  # it solves linear systems: a direct solve may help when stalled
+
+    def __post_init__(self) -> None:
+        checked_tol(self.tol)
+        whole(self, "max_sweeps", 1)
+
+    @abstractmethod
+    def refine(self, operators: Operators, state: State) -> Any:
+        """The next point, an array of the grid's shape; runs compiled."""
+
+    def begin(self, mdp: MDP) -> NDArray[np.float64] | None:
+        """The first point; None for zeros."""
+        return None
+
+    def tolerance(self, mdp: MDP) -> float | None:
+        """The bound to be reached for this model; None for as good as is reasonable."""
+        return self.tol
+
+    @property
+    def limit(self) -> str:
+        """What it means that no sweep is left, for messages."""
+        return f"the limit of {self.max_sweeps:,} sweeps was reached"
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+
+def checked_tol(tol: object) -> float | None:
+    """``tol`` as a positive number, or None."""
+    if tol is None:
+        return None
+    if not isinstance(tol, int | float | np.number) or not (np.isfinite(tol) and tol > 0):
+        raise ModelError(f"tol must be a positive number, or None; got {tol!r}")
+    return float(tol)
+
+
+def whole(record: object, name: str, least: int) -> None:
+    """Refuse a setting of ``record`` that is not a whole number, or less than ``least``."""
+    number = getattr(record, name)
+    if not isinstance(number, int) or number < least:
+        raise ModelError(f"{name} must be a whole number, at least {least}; got {number!r}")
+
+
+def between(record: object, name: str, low: float, high: float) -> None:
+    """Refuse a setting of ``record`` that does not lie strictly between two numbers."""
+    number = getattr(record, name)
+    if not isinstance(number, int | float) or not low < number < high:
+        raise ModelError(f"{name} must lie in ({low}, {high}); got {number!r}")

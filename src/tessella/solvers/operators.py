@@ -1,0 +1,110 @@
+"""The operators of a model, compiled: T, T_pi and P_pi, as the books call them.
+
+    q(s, a) = r(s, a) - gain + discount sum_s' P(s' | s, a) v(s'),
+    (T v)(s) = max_a q(s, a),        (T_pi v)(s) = q(s, pi(s)).
+
+Values are held as V = v + shift with ``shift`` near their middle: what all states share need not go
+through the sweeps, where it would cost digits. The ``gain`` is what that takes off each period's
+reward. A method of solving sees a model as these operators and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.criteria.criterion import Enclosure
+from tessella.mdp.dynamics import Program, over_actions, under_policy
+
+
+class Numbers(NamedTuple):
+    """What rounding and building do to a backup; numbers, so that changing them is free."""
+
+    unit: np.float64  # rounding of a backup, relative to what goes in
+    row_error: np.float64  # relative error of the rows: what building the model cost
+    reward_error: np.float64  # absolute error of the rewards, likewise
+    reward_scale: np.float64
+    tol: np.float64  # 0: as good as is reasonable
+
+
+class Data(NamedTuple):
+    """The numbers of a model, as the engine takes them."""
+
+    arrays: Any  # of the dynamics
+    feasible: Any  # (A, *grid), or None
+    criterion: Enclosure
+    numbers: Numbers
+
+
+@dataclass(frozen=True)
+class Operators:
+    """The operators of one model; values are arrays of the grid's shape."""
+
+    program: Program
+    data: Data
+    gain: Any = 0.0
+
+    @property
+    def criterion(self) -> Enclosure:
+        return self.data.criterion
+
+    def around(self, shift: Any) -> Operators:
+        """The operators for values less ``shift``."""
+        return replace(self, gain=self.criterion.gain(shift))
+
+    def q(self, value: Any) -> Callable[[Any], Any]:
+        """action -> (grid) its values at ``value``, -inf where it is infeasible."""
+        program, feasible = self.program, self.data.feasible
+        w = program.tail(self.data.arrays, self.criterion.discount * value, True)
+
+        def q_of(action):
+            q_S = program.head(self.data.arrays, w, action, True) - self.gain
+            return q_S if feasible is None else jnp.where(feasible[action], q_S, -jnp.inf)
+
+        return q_of
+
+    def bellman(self, value: Any) -> tuple[Any, Any]:
+        """(T v, greedy action), without storing states x actions."""
+        q_of = self.q(value)
+
+        def step(action, carry):
+            best, greedy = carry
+            q_S = q_of(action)
+            better = q_S > best
+            greedy = jnp.where(better, jnp.asarray(action, jnp.int32), greedy)
+            return jnp.where(better, q_S, best), greedy
+
+        start = jnp.full(value.shape, -jnp.inf), jnp.zeros(value.shape, jnp.int32)
+        return over_actions(self.program, step, start)
+
+    def sweep(self, policy: Any, value: Any) -> Any:
+        """T_pi v."""
+        return self._under(policy, value, True) - self.gain
+
+    def expect(self, policy: Any, value: Any) -> Any:
+        """discount P_pi v, in the precision of v."""
+        return self._under(policy, value, False)
+
+    def _under(self, policy, value, pay: bool):
+        w = self.criterion.discount * value
+        return under_policy(self.program, self.data.arrays, policy, w, pay)
+
+    def left(self, policy: Any, value: Any) -> Any:
+        """(I - discount P_pi) v: the matrix of the linear system of a policy."""
+        return value - self.expect(policy, value)
+
+    def rounding(self, value: Any, shift: Any) -> Any:
+        """eta: how far a computed backup of ``value``, and of shift + value, may be off."""
+        n, most = self.data.numbers, size(value)
+        sums = n.unit * (n.reward_scale + jnp.abs(self.gain) + self.criterion.discount * most)
+        built = n.reward_error + n.row_error * self.criterion.largest * most
+        return sums + self.criterion.uneven(shift) + built
+
+
+def size(x: Any) -> Any:
+    """max |x|."""
+    return jnp.abs(x).max()

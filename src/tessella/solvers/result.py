@@ -1,0 +1,56 @@
+"""What the loop finds, for an optimum and for a policy alike: a value, and how good it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """How it went; one entry for each sweep."""
+
+    bound: NDArray[np.float64]  # (n,) bound on the error of the value
+    changed: NDArray[np.int64]  # (n,) states whose greedy action changed
+    seconds: NDArray[np.float64]  # (n,) since the start; even within one compiled stretch
+
+    def __len__(self) -> int:
+        return len(self.bound)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A value, enclosed.
+
+    Attributes:
+        value: (grid) the value that is sought lies within ``error_bound`` of it, in every state.
+        error_bound: rounding included.
+        converged: whether the tolerance was met; ``reason`` says why the iteration ended.
+    """
+
+    value: NDArray[np.float64]
+    error_bound: float
+    converged: bool
+    reason: str
+    history: History
+
+    @property
+    def lower(self) -> NDArray[np.float64]:
+        """(grid) the value is at least this."""
+        return self.value - self.error_bound
+
+    @property
+    def upper(self) -> NDArray[np.float64]:
+        """(grid) the value is at most this."""
+        return self.value + self.error_bound
+
+    @property
+    def sweeps(self) -> int:
+        return len(self.history)
+
+    @property
+    def ending(self) -> str:
+        """``converged``, or why not."""
+        return "converged" if self.converged else f"not converged ({self.reason})"

@@ -1,0 +1,72 @@
+"""Evaluating a policy of a large model: corrections in single precision, bounds in double.
+
+    (I - discount P_pi) e = T_pi v - v.
+
+BiCGSTAB needs only products with P_pi, and those take half the time in single precision. A
+correction that is good to a few digits cuts the residual by as many; the next starts from the
+residual in double precision, which also gives the error bound. So rounding in the corrections costs
+a little time and no accuracy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.sparse.linalg import bicgstab
+
+from tessella.mdp.model import MDP
+from tessella.solvers.method import Method
+from tessella.solvers.operators import Data, Operators
+
+LARGE = 10_000  # below this many states double precision costs nothing that one would notice
+NEAR_ONE = 0.999  # single precision loses about 1 / (1 - discount) of its seven digits
+
+
+def pays_off(mdp: MDP) -> bool:
+    """Whether single precision is the quicker way for this model."""
+    return mdp.n_states > LARGE and mdp.discount <= NEAR_ONE
+
+
+@dataclass(frozen=True)
+class SinglePrecision(Method):
+    """A method for evaluating one policy."""
+
+    max_sweeps: int = field(default=100_000, compare=False)
+    forcing: float = 1e-4
+    max_products: int = 100
+
+    safeguarded = True
+    linear = True
+
+    def refine(self, operators, state):
+        residual = state.backup - state.value
+        # What all states share is known without solving: it is paid for ever.
+        shared = (residual.max() + residual.min()) / 2
+        scaled, scale = scaled_residual(residual - shared)
+        rough = in_single(operators)
+        e, _ = bicgstab(
+            lambda x: rough.left(state.policy, x),
+            scaled,
+            tol=self.forcing,
+            maxiter=self.max_products,
+        )
+        point = state.value + operators.criterion.forever(shared) + scale * e
+        return jnp.where(jnp.isfinite(point).all(), point, state.backup)
+
+
+def scaled_residual(residual):
+    """The residual in single precision with its size taken out, and that size."""
+    scale = jnp.maximum(jnp.abs(residual).max(), jnp.finfo(residual.dtype).tiny)
+    return (residual / scale).astype(jnp.float32), scale
+
+
+def in_single(operators: Operators) -> Operators:
+    """The same operators with their numbers in single precision."""
+
+    def cast(x):
+        return x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+    data: Data = jax.tree.map(cast, operators.data)
+    return Operators(operators.program, data)
