@@ -89,7 +89,7 @@ def test_a_linear_program_that_answers_wrongly_is_found_out(monkeypatch):
     ],
 )
 def test_a_senseless_method_is_refused(method, message):
-    with pytest.raises(ts.ModelError, match=message):
+    with pytest.raises(ts.ArgumentError, match=message):
         ts.solve(ts.benchmark("QUE-Mix"), method)
 
 
@@ -97,7 +97,7 @@ def test_a_senseless_method_is_refused(method, message):
 def test_a_start_that_is_not_finite_is_refused(start):
     mdp = ts.benchmark("QUE-Mix")
     policy = np.zeros(mdp.grid.shape, int)
-    with pytest.raises(ts.ModelError, match="a start must hold finite values"):
+    with pytest.raises(ts.ArgumentError, match="a start must hold finite values"):
         ts.evaluate(mdp, policy, guess=np.full(mdp.grid.shape, start))
 
 
@@ -182,7 +182,7 @@ def test_a_tolerance_below_rounding_is_refused_with_what_can_be_had():
 
 @pytest.mark.parametrize("tol", [0.0, -1.0, np.nan, np.inf])
 def test_a_senseless_tolerance_is_refused(tol):
-    with pytest.raises(ts.ModelError, match="tol must be a positive number"):
+    with pytest.raises(ts.ArgumentError, match="tol must be a positive number"):
         ts.solve(ts.benchmark("INV-Mix"), ts.ValueIteration(tol))
 
 

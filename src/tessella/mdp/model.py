@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ModelError, PolicyError, shown
 from tessella.grid import StateGrid, refuse_unordered
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.dynamics import Dynamics, Parts
@@ -234,13 +234,13 @@ class MDP:
         flat = np.asarray(table).ravel()
         bad = np.flatnonzero(~self.feasible[np.arange(self.n_states), flat])
         if bad.size:
-            raise ModelError(
+            raise PolicyError(
                 "a policy must take feasible actions",
-                self.describe(int(bad[0]), int(flat[bad[0]])),
-                "is not feasible",
-                bad.size,
-                self.n_states,
-                "states",
+                place=self.describe(int(bad[0]), int(flat[bad[0]])),
+                value="is not feasible",
+                count=bad.size,
+                total=self.n_states,
+                noun="states",
             )
 
     def describe(self, state: int, action: int) -> str:
@@ -324,7 +324,7 @@ def _discount(discount: Any) -> float:
     try:
         number = float(discount)
     except (TypeError, ValueError):
-        raise ModelError("discount must lie in [0, 1)", "", f"got {discount!r}") from None
+        raise ModelError("discount must lie in [0, 1)", value=f"got {discount!r}") from None
     if not 0.0 <= number < 1.0:
-        raise ModelError("discount must lie in [0, 1)", "", f"got {shown(number)}")
+        raise ModelError("discount must lie in [0, 1)", value=f"got {shown(number)}")
     return number

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tessella.errors import ModelError, NotConverged, expect
+from tessella.errors import ArgumentError, NotConverged, expect
 from tessella.mdp.model import MDP
 from tessella.solvers.driver import Callback, Engine, Run, decide, run
 from tessella.solvers.linear_programming import LinearProgramming
@@ -51,7 +51,7 @@ def solve(
     if method is None:
         method = automatic(mdp, tol)
     elif tol is not None:
-        raise ValueError("say tol in the method object")
+        raise ArgumentError("say tol in the method object")
     _check(method)
     if isinstance(method, LinearProgramming):
         return _by_program(mdp, method, callback, partial)
@@ -89,15 +89,21 @@ def _by_program(
 def _check(method: object) -> None:
     """Refuse what is not a method, and settings that make no sense."""
     if not isinstance(method, Method):
-        raise ModelError(f"method must be a method object such as ValueIteration(); got {method!r}")
+        raise ArgumentError(
+            "method must be a method object such as ValueIteration()", value=f"got {method!r}"
+        )
     for name in ("max_sweeps", "max_products", "max_states"):
         number = getattr(method, name, 1)
         if not isinstance(number, int) or number < 1:
-            raise ModelError(f"{name} must be a whole number, at least 1; got {number!r}")
+            raise ArgumentError(
+                f"{name} must be a whole number, at least 1", value=f"got {number!r}"
+            )
     if getattr(method, "partial_sweeps", 0) < 0:
-        raise ModelError(f"partial_sweeps must not be negative; got {method.partial_sweeps}")  # type: ignore[union-attr]
+        given = f"got {method.partial_sweeps}"  # type: ignore[union-attr]
+        raise ArgumentError("partial_sweeps must not be negative", value=given)
     if not 0 < getattr(method, "forcing", 0.5) < 1:
-        raise ModelError(f"forcing must lie in (0, 1); got {method.forcing}")  # type: ignore[union-attr]
+        given = f"got {method.forcing}"  # type: ignore[union-attr]
+        raise ArgumentError("forcing must lie in (0, 1)", value=given)
 
 
 def _solution(mdp: MDP, engine: Engine, result: Run, method: str) -> Solution:
