@@ -1,18 +1,55 @@
-"""Every verb says what it needs when it is given something else."""
+"""Errors are a small family, and every verb says what it needs when it is given something else."""
 
 from __future__ import annotations
+
+import pickle
 
 import pytest
 
 import tessella as ts
 from tessella.baselines import TabularQ, train, train_batch
-from tessella.errors import ModelError
 from tessella.learn import draw
 from tessella.mdp.simulate import simulate
 from tessella.solvers import evaluate, occupancy
 
 MODEL = ts.benchmark("QUE-Lin")
 SOLUTION = ts.solve(MODEL)
+FAMILY = (
+    ts.TessellaError,
+    ts.ModelError,
+    ts.PolicyError,
+    ts.ArgumentError,
+    ts.FileError,
+    ts.StudyError,
+)
+PARTS = {"place": "stock=3", "value": "is -1", "count": 2, "total": 4125, "noun": "states"}
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+def test_every_error_reads_rule_place_value_and_count_and_is_a_value_error(kind):
+    error = kind("stock must not be negative", **PARTS)
+    assert str(error) == "stock must not be negative; stock=3 is -1 (2 of 4,125 states)"
+    assert str(kind("a rule")) == "a rule"
+    assert str(kind("a rule", value="got 3")) == "a rule; got 3"
+    assert isinstance(error, ts.TessellaError)
+    assert isinstance(error, ValueError)
+
+
+def test_what_an_error_is_about_is_said_by_name():
+    with pytest.raises(TypeError, match="positional"):
+        ts.ModelError("a rule", "stock=3")  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+def test_an_error_keeps_its_parts_and_notes_when_it_travels(kind):
+    error = kind("a rule", **PARTS)
+    error.add_note("seen by worker 3")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert str(again) == str(error)
+    assert {name: getattr(again, name) for name in PARTS} == PARTS
+    assert again.rule == "a rule"
+    assert again.__notes__ == ["seen by worker 3"]
 
 
 @pytest.mark.parametrize(
@@ -36,6 +73,6 @@ SOLUTION = ts.solve(MODEL)
     ],
 )
 def test_a_verb_says_what_it_needs(call, message):
-    with pytest.raises(ModelError) as found:
+    with pytest.raises(ts.ArgumentError) as found:
         call()
     assert str(found.value) == message

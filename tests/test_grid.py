@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError, ModelError
 from tessella.grid import TAKEN, StateGrid
 
 numbers = st.lists(
@@ -67,7 +67,7 @@ def test_values_that_miss_by_rounding_are_found_and_others_are_not():
     assert grid.locate(0, [0.1 + 0.2, 0.7, 1 / 3]).tolist() == [3, 7, -1]
     assert grid.locate(1, [1e9 + 1, 1e9 + 1.5]).tolist() == [1, -1]
     assert grid.state(x=0.3, far=1e9) == 9
-    with pytest.raises(ModelError, match=r"a state must lie on the grid; x=0\.35 does not"):
+    with pytest.raises(ArgumentError, match=r"a state must lie on the grid; x=0\.35 does not"):
         grid.state(x=0.35, far=1e9)
 
 
@@ -178,13 +178,13 @@ def test_a_grid_cannot_be_changed():
 
 def test_points_and_names_are_checked():
     grid = StateGrid(x=[0, 1], y=[0, 1])
-    with pytest.raises(ModelError, match=r"points must have shape \(n, 2\); got \(1, 3\)"):
+    with pytest.raises(ArgumentError, match=r"points must have shape \(n, 2\); got \(1, 3\)"):
         grid.nearest([1, 2, 3])
-    with pytest.raises(ModelError, match=r"points must be finite; row 1 is \(nan, 0\) \(1 of 2"):
+    with pytest.raises(ArgumentError, match=r"points must be finite; row 1 is \(nan, 0\) \(1 of 2"):
         grid.nearest([[0, 0], [np.nan, 0]])
-    with pytest.raises(ModelError, match="no axis is called 'z'; the axes are x, y"):
+    with pytest.raises(ArgumentError, match="no axis is called 'z'; the axes are x, y"):
         grid.axis("z")
-    with pytest.raises(ModelError, match="a state needs a value for each of x, y"):
+    with pytest.raises(ArgumentError, match="a state needs a value for each of x, y"):
         grid.state(x=0)
 
 

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "tessella.errors": ("ModelError", "NotConverged"),
+    "tessella.errors": (
+        "ArgumentError",
+        "FileError",
+        "ModelError",
+        "NotConverged",
+        "PolicyError",
+        "StudyError",
+        "TessellaError",
+    ),
     "tessella.grid": ("StateGrid",),
     "tessella.mdp.model": ("MDP",),
     "tessella.mdp.policy": ("Policy",),
@@ -94,7 +102,15 @@ if TYPE_CHECKING:
     from tessella.certificates.estimate import Estimate, estimate
     from tessella.certificates.loss import Loss, loss
     from tessella.criteria import Discounted
-    from tessella.errors import ModelError, NotConverged
+    from tessella.errors import (
+        ArgumentError,
+        FileError,
+        ModelError,
+        NotConverged,
+        PolicyError,
+        StudyError,
+        TessellaError,
+    )
     from tessella.grid import StateGrid
     from tessella.learn import (
         ByOccupancy,

@@ -49,13 +49,13 @@ def list_benchmarks() -> None:
 @click.argument("label")
 def solve(label: str) -> None:
     """Solve a benchmark exactly and say how good the answer is."""
-    from tessella.errors import ModelError
+    from tessella.errors import TessellaError
     from tessella.problems.benchmarks import benchmark
     from tessella.solvers import solve as exactly
 
     try:
         click.echo(exactly(benchmark(label)))
-    except ModelError as error:
+    except TessellaError as error:
         raise click.ClickException(str(error)) from None
 
 
@@ -69,13 +69,13 @@ def certify(label: str, policy: Path, save: Path | None) -> None:
     POLICY is a CSV file with a row for each state: a column for each axis, and one for the action.
     """
     from tessella.certificates.certify import certify as judged
-    from tessella.errors import ModelError
+    from tessella.errors import TessellaError
     from tessella.problems.benchmarks import benchmark
     from tessella.solvers import solve as exactly
 
     try:
         certificate = judged(exactly(benchmark(label)), policy)
-    except ModelError as error:
+    except TessellaError as error:
         raise click.ClickException(str(error)) from None
     if save is not None:
         try:
@@ -109,10 +109,11 @@ def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, r
     May be stopped at any time; the same command goes on where it was. A finished study starts no
     work, and a changed setting runs only what it touches.
     """
-    from tessella.errors import ModelError
+    from tessella.errors import StudyError, TessellaError
+    from tessella.study.methods import UnknownMethodError
     from tessella.study.plan import Study
     from tessella.study.progress import progress
-    from tessella.study.reproduce import Cluster, Interrupted, StudyError, reproduce
+    from tessella.study.reproduce import Cluster, Interrupted, reproduce
 
     if scheduler is not None and workers is not None:
         raise click.UsageError("--workers is for this machine; a scheduler has its own")
@@ -125,10 +126,13 @@ def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, r
     chosen = {"environments": environments, "methods": methods, "sizes": sizes, "seeds": seeds}
     try:
         study = Study(**{name: value for name, value in chosen.items() if value is not None})
+    except TessellaError as error:
+        raise click.ClickException(str(error)) from None
+    try:
         with progress(sys.stderr) as shown:
             where = Cluster(workers, scheduler)
             done = reproduce(study, out, shown, where, retry=retry, report=report)
-    except ModelError as error:
+    except UnknownMethodError as error:
         raise click.ClickException(str(error)) from None
     except StudyError as error:
         _leave(f"Error: {error}; to go on: {_command()}", 1)

@@ -1,18 +1,22 @@
-"""What went wrong, said so that it can be mended: the rule, the place, the value, how often."""
+"""What went wrong, said so that it can be mended: the rule, the place, the value, how often.
+
+The message reads ``rule; place value (count of total noun)``, for example
+``transition rows must sum to 1; stock=3, regime=0, order=8 sums to 0.97 (1 of 4,125 rows)``.
+"""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
 
-class ModelError(ValueError):
-    """A model breaks a rule.
 
-    The message reads ``rule; place value (count of total noun)``, for example
-    ``transition rows must sum to 1; stock=3, regime=0, order=8 sums to 0.97 (1 of 4,125 rows)``.
-    """
+class TessellaError(ValueError):
+    """A rule is broken; the parts of the message are attributes."""
 
     def __init__(
         self,
         rule: str,
+        *,
         place: str = "",
         value: str = "",
         count: int | None = None,
@@ -27,10 +31,31 @@ class ModelError(ValueError):
             message += f" ({count:,} of {total:,} {noun})" if total is not None else f" ({count:,})"
         super().__init__(message)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         # Errors travel between processes; the message alone would become the rule.
-        parts = (self.rule, self.place, self.value, self.count, self.total, self.noun)
-        return type(self), parts
+        names = ("rule", "place", "value", "count", "total", "noun")
+        parts = {name: getattr(self, name) for name in names}
+        return partial(type(self), **parts), (), vars(self)
+
+
+class ModelError(TessellaError):
+    """A model breaks a rule."""
+
+
+class PolicyError(TessellaError):
+    """A policy, or what is to become one, breaks a rule."""
+
+
+class ArgumentError(TessellaError):
+    """An argument of a verb, or a setting of an object given to one, breaks a rule."""
+
+
+class FileError(TessellaError):
+    """A file cannot be read, written or understood."""
+
+
+class StudyError(TessellaError):
+    """A study cannot be what it is asked to be, or cannot go on: its spec, store or runs."""
 
 
 class NotConverged(RuntimeError):  # noqa: N818 (it says what happened)
@@ -50,7 +75,7 @@ def expect(verb: str, value: object, kind: type, name: str = "") -> None:
     """Refuse what is not of ``kind``: ``solve needs an MDP; got a Solution``."""
     if not isinstance(value, kind):
         needed, got = _one(name or kind.__name__), _one(type(value).__name__)
-        raise ModelError(f"{verb} needs {needed}", "", f"got {got}")
+        raise ArgumentError(f"{verb} needs {needed}", value=f"got {got}")
 
 
 def _one(name: str) -> str:

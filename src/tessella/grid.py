@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ArgumentError, ModelError, TessellaError, shown
 
 # A solution is a dataset whose dimensions are the axes and the action, beside these variables.
 HISTORY = ("history_bound", "history_changed", "history_seconds")
@@ -45,7 +45,7 @@ class StateGrid:
             raise ModelError("a grid needs at least one axis")
         for name in given:
             if not isinstance(name, str) or not name.isidentifier():
-                raise ModelError("an axis name must be an identifier", "", f"got {name!r}")
+                raise ModelError("an axis name must be an identifier", value=f"got {name!r}")
             refuse_taken(name, "an axis")
         values = tuple(_axis_values(name, values) for name, values in given.items())
         object.__setattr__(self, "axes", tuple(given))
@@ -88,10 +88,11 @@ class StateGrid:
         where = np.unravel_index(states, self.shape)
         return np.stack([v[i] for v, i in zip(self.numbers, where, strict=True)], axis=-1)
 
-    def axis(self, name: str) -> int:
+    def axis(self, name: str, *, error: type[TessellaError] = ArgumentError) -> int:
         """Position of the axis called ``name``."""
         if name not in self.axes:
-            raise ModelError(f"no axis is called {name!r}; the axes are {', '.join(self.axes)}")
+            known = f"the axes are {', '.join(self.axes)}"
+            raise error(f"no axis is called {name!r}", value=known)
         return self.axes.index(name)
 
     def mesh(self) -> dict[str, NDArray]:
@@ -102,18 +103,22 @@ class StateGrid:
 
     def coordinates(self, states: ArrayLike) -> dict[str, NDArray]:
         """Axis values of the states with these flat indices."""
-        where = np.unravel_index(np.asarray(unmasked(states, "states")), self.shape)
+        where = np.unravel_index(
+            np.asarray(unmasked(states, "states", error=ArgumentError)), self.shape
+        )
         return {n: v[i] for n, v, i in zip(self.axes, self.values, where, strict=True)}
 
     def state(self, **coordinates: object) -> int:
         """Flat index of the state with these axis values, given for every axis."""
         if set(coordinates) != set(self.axes):
-            raise ModelError(f"a state needs a value for each of {', '.join(self.axes)}")
+            raise ArgumentError(f"a state needs a value for each of {', '.join(self.axes)}")
         where = [int(self.locate(axis, coordinates[n])) for axis, n in enumerate(self.axes)]  # type: ignore[arg-type]
         for name, index in zip(self.axes, where, strict=True):
             if index < 0:
-                raise ModelError(
-                    "a state must lie on the grid", f"{name}={coordinates[name]}", "does not"
+                raise ArgumentError(
+                    "a state must lie on the grid",
+                    place=f"{name}={coordinates[name]}",
+                    value="does not",
                 )
         return int(np.ravel_multi_index(where, self.shape))
 
@@ -123,7 +128,10 @@ class StateGrid:
         Numbers may miss a grid value by rounding, so that 0.1 + 0.2 is found at 0.3: by little
         beside the distance to the value's own neighbours. Integers are compared exactly.
         """
-        on_axis, wanted = self.values[axis], np.asarray(unmasked(values, "values to look up"))
+        on_axis, wanted = (
+            self.values[axis],
+            np.asarray(unmasked(values, "values to look up", error=ArgumentError)),
+        )
         if on_axis.dtype.kind == wanted.dtype.kind == "U":
             at = _nearest_text(on_axis, wanted)
             return np.where(on_axis[at] == wanted, at, -1)
@@ -146,15 +154,24 @@ class StateGrid:
 
     def nearest(self, points: ArrayLike) -> NDArray[np.int64]:
         """Flat index of the grid state nearest to each of (n, d) points, axis by axis."""
-        points = np.atleast_2d(np.asarray(unmasked(points, "points"), dtype=float))
+        points = np.atleast_2d(
+            np.asarray(unmasked(points, "points", error=ArgumentError), dtype=float)
+        )
         if points.ndim != 2 or points.shape[1] != self.ndim:
-            raise ModelError(f"points must have shape (n, {self.ndim}); got {points.shape}")
+            raise ArgumentError(
+                f"points must have shape (n, {self.ndim})", value=f"got {points.shape}"
+            )
         bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
         if bad.size:
             row = bad[0]
             value = f"is ({', '.join(shown(float(x)) for x in points[row])})"
-            raise ModelError(
-                "points must be finite", f"row {row}", value, bad.size, len(points), "points"
+            raise ArgumentError(
+                "points must be finite",
+                place=f"row {row}",
+                value=value,
+                count=bad.size,
+                total=len(points),
+                noun="points",
             )
         where = [_nearest(v, points[:, i]) for i, v in enumerate(self.numbers)]
         return np.ravel_multi_index(tuple(where), self.shape)
@@ -191,7 +208,13 @@ def refuse_unordered(values: object, what: str) -> None:
         raise ModelError(f"{what} must stand in an order, which a set does not keep; give a list")
 
 
-def unmasked(values: Any, what: str, describe: Callable[[tuple, tuple], str] | None = None) -> Any:
+def unmasked(
+    values: Any,
+    what: str,
+    describe: Callable[[tuple, tuple], str] | None = None,
+    *,
+    error: type[TessellaError] = ModelError,
+) -> Any:
     """``values`` as they are, refused where a mask hides some: NumPy would read what is under it.
 
     ``describe`` names a place, given its index and the array's shape.
@@ -202,7 +225,14 @@ def unmasked(values: Any, what: str, describe: Callable[[tuple, tuple], str] | N
         where = f"entry {place[0] if len(place) == 1 else place}"
         named = where if describe is None else describe(place, objects.shape)
         rule = f"{what} must not be masked"
-        raise ModelError(rule, named, "is masked", len(hidden), objects.size, "entries")
+        raise error(
+            rule,
+            place=named,
+            value="is masked",
+            count=len(hidden),
+            total=objects.size,
+            noun="entries",
+        )
     return values
 
 
@@ -224,7 +254,7 @@ def plain_values(values: Iterable, what: str) -> NDArray:
     """
     refuse_unordered(values, what)
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ModelError(f"{what} must be a list of values", "", f"got {values!r}")
+        raise ModelError(f"{what} must be a list of values", value=f"got {values!r}")
     items = unmasked(values if isinstance(values, np.ndarray) else list(values), what)
     try:
         array = np.asarray(items)
@@ -233,9 +263,9 @@ def plain_values(values: Iterable, what: str) -> NDArray:
     _refuse_long(items, array, what)
     mixed = array.dtype.kind == "U" and not all(isinstance(item, str) for item in items)
     if mixed or array.dtype.kind not in "biufU":
-        raise ModelError(f"{what} must be all numbers or all text", "", f"got {list(items)[:3]}")
+        raise ModelError(f"{what} must be all numbers or all text", value=f"got {list(items)[:3]}")
     if array.ndim != 1:
-        raise ModelError(f"{what} must be a list of values", "", f"has shape {array.shape}")
+        raise ModelError(f"{what} must be a list of values", value=f"has shape {array.shape}")
     if array.dtype.kind == "U":
         return array.copy()
     return array.astype(float if array.dtype.kind == "f" else np.int64)
@@ -247,33 +277,33 @@ def _refuse_long(items: Iterable, array: NDArray, what: str) -> None:
         whole = (int(item) for item in items if isinstance(item, Integral))
         long = next((item for item in whole if not LOWEST <= item <= HIGHEST), None)
         if long is not None:
-            raise ModelError(f"integers in {what} must lie in -2^63..2^63 - 1", "", f"got {long}")
+            raise ModelError(f"integers in {what} must lie in -2^63..2^63 - 1", value=f"got {long}")
 
 
 def _axis_values(name: str, values: Iterable) -> NDArray:
     array = plain_values(values, f"the values of axis {name!r}")
     if not array.size:
-        raise ModelError("an axis needs at least one value", name, "has none")
+        raise ModelError("an axis needs at least one value", place=name, value="has none")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = np.flatnonzero(~np.isfinite(array))
         raise ModelError(
             "axis values must be finite",
-            name,
-            f"holds {array[bad[0]]}",
-            bad.size,
-            array.size,
-            "values",
+            place=name,
+            value=f"holds {array[bad[0]]}",
+            count=bad.size,
+            total=array.size,
+            noun="values",
         )
     unique, counts = np.unique(array, return_counts=True)
     repeated = np.flatnonzero(counts > 1)
     if repeated.size:
         raise ModelError(
             "axis values must differ from one another",
-            f"{name}={shown(unique[repeated[0]])}",
-            f"stands {counts[repeated[0]]} times",
-            repeated.size,
-            len(unique),
-            "values",
+            place=f"{name}={shown(unique[repeated[0]])}",
+            value=f"stands {counts[repeated[0]]} times",
+            count=repeated.size,
+            total=len(unique),
+            noun="values",
         )
     array.setflags(write=False)
     return array

@@ -146,10 +146,10 @@ def test_size_name_and_curve(small):
 
 @pytest.mark.parametrize("wrong", [{"trees": 0}, {"leaf": 0}, {"iterations": 0}])
 def test_options_out_of_range_are_refused(wrong):
-    with pytest.raises(ts.ModelError, match="must be at least 1"):
+    with pytest.raises(ts.ArgumentError, match="must be at least 1"):
         FittedQ(**wrong)
 
 
 def test_zero_updates_are_refused(small):
-    with pytest.raises(ts.ModelError, match="at least 1 update; got 0"):
+    with pytest.raises(ts.ArgumentError, match="at least 1 update; got 0"):
         train(FittedQ(), small, 0)

@@ -169,14 +169,14 @@ def test_rewards_are_worked_out_in_the_callers_own_precision(sampling):
 
 @pytest.mark.parametrize("updates", [0, -1, 2.5])
 def test_training_takes_at_least_one_update(small, updates):
-    with pytest.raises(ts.ModelError, match="at least 1 update; got"):
+    with pytest.raises(ts.ArgumentError, match="at least 1 update; got"):
         train(TabularQ(), small, updates)
-    with pytest.raises(ts.ModelError, match="at least 1 update; got"):
+    with pytest.raises(ts.ArgumentError, match="at least 1 update; got"):
         train_batch(TabularQ(), small, [10, updates], [0])
 
 
 def test_no_budget_is_refused_and_no_seed_is_no_work(small):
-    with pytest.raises(ts.ModelError, match="at least one budget"):
+    with pytest.raises(ts.ArgumentError, match="at least one budget"):
         train_batch(TabularQ(), small, [], [0])
     assert train_batch(TabularQ(), small, [10], []) == {}
 
@@ -192,5 +192,5 @@ def test_no_budget_is_refused_and_no_seed_is_no_work(small):
     ],
 )
 def test_options_out_of_range_are_refused(make, says):
-    with pytest.raises(ts.ModelError, match=says):
+    with pytest.raises(ts.ArgumentError, match=says):
         make()

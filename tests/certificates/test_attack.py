@@ -309,7 +309,7 @@ def test_foreign_arrays_under_the_true_fingerprint_are_rejected(tmp_path, capsys
 @pytest.mark.parametrize("rename", [True, False])
 def test_foreign_arrays_under_the_true_fingerprint_are_not_loaded(tmp_path, rename):
     foreign(tmp_path, rename)
-    with pytest.raises(ts.ModelError, match=r"m\.nc are not those that were saved"):
+    with pytest.raises(ts.FileError, match=r"m\.nc are not those that were saved"):
         ts.MDP.load(tmp_path / "m.nc")
 
 
@@ -325,7 +325,7 @@ def test_a_table_whose_hash_was_made_anew_for_a_foreign_fingerprint_is_not_loade
             for name in group.variables:
                 arrays[f"{group.name}/{name}"] = (files._read(group, name), ())
         file.setncattr("content", files.digest(about, arrays))
-    with pytest.raises(ts.ModelError, match=r"m\.nc bears the fingerprint of another model"):
+    with pytest.raises(ts.FileError, match=r"m\.nc bears the fingerprint of another model"):
         ts.MDP.load(tmp_path / "m.nc")
 
 

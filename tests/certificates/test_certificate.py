@@ -112,7 +112,7 @@ def test_a_state_with_one_feasible_action_survives_the_file(tmp_path):
 @pytest.mark.parametrize("content", ["", '{"format": "other", "version": 1}', "[1, 2]", "{}"])
 def test_a_file_that_is_no_certificate_is_refused(tmp_path, content):
     (tmp_path / "c.json").write_text(content)
-    with pytest.raises(ts.ModelError, match="must be a certificate"):
+    with pytest.raises(ts.FileError, match="must be a certificate"):
         Certificate.load(tmp_path / "c.json")
 
 
@@ -171,9 +171,9 @@ def test_policy_error_by_margin_counts_every_state_once(inventory):
         assert found.margins[k] == pytest.approx(c.margin[inside].mean())
     own = c.margin_error(np.array([0.0, 0.1, 1e3]))
     np.testing.assert_array_equal(own.states, [(c.margin < 0.1).sum(), (c.margin >= 0.1).sum()])
-    with pytest.raises(ts.ModelError, match="increase"):
+    with pytest.raises(ts.ArgumentError, match="increase"):
         c.margin_error(np.array([1.0, 0.0]))
-    with pytest.raises(ts.ModelError, match="at least one bin"):
+    with pytest.raises(ts.ArgumentError, match="at least one bin"):
         c.margin_error(0)
 
 

@@ -106,5 +106,5 @@ def test_an_estimate_says_that_it_is_no_certificate(queue):
 
 @pytest.mark.parametrize("given", [{"paths": 1}, {"confidence": 1.0}, {"periods": 0}])
 def test_settings_that_make_no_sense_are_refused(queue, given):
-    with pytest.raises(ts.ModelError, match="at least"):
+    with pytest.raises(ts.ArgumentError, match="at least"):
         estimate(queue.mdp, queue, rng=0, **given)

@@ -226,5 +226,5 @@ def test_models_that_can_end_are_certified_too():
 
 @pytest.mark.parametrize("given", [{"eps": -1.0}, {"tol": np.nan}, {"eps": np.inf}])
 def test_numbers_that_make_no_sense_are_refused(queue, given):
-    with pytest.raises(ts.ModelError, match="not negative"):
+    with pytest.raises(ts.ArgumentError, match="not negative"):
         certify(queue, queue, **given)

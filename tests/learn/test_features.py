@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella import ModelError
+from tessella import ArgumentError
 from tessella.learn import Features
 
 POINTS = np.random.default_rng(0).normal([5, -3, 100], [1, 4, 50], size=(200, 3))
@@ -66,7 +66,7 @@ def test_the_numbers_are_those_of_the_definition_to_the_last_bit():
 
 
 def test_unknown_scalings_and_degrees_are_refused():
-    with pytest.raises(ModelError, match="standard, range or none; got 'log'"):
+    with pytest.raises(ArgumentError, match="standard, range or none; got 'log'"):
         Features("log").fit(POINTS)  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="degree must be at least 1"):
+    with pytest.raises(ArgumentError, match="degree must be at least 1"):
         Features(degree=0).fit(POINTS)

@@ -234,17 +234,17 @@ def test_seeds_too_long_for_scikit_learn_decide_all_the_same(stock, seed):
     ids=repr,
 )
 def test_what_is_no_classifier_is_refused(stock, learner, got):
-    with pytest.raises(ts.ModelError, match=f"or a scikit-learn classifier; {got}"):
+    with pytest.raises(ts.ArgumentError, match=f"or a scikit-learn classifier; {got}"):
         fit(learner, draw(stock, 20))
 
 
 def test_what_is_no_seed_is_refused(stock):
-    with pytest.raises(ts.ModelError, match=r"a seed must be what np.random takes; got 'a'"):
+    with pytest.raises(ts.ArgumentError, match=r"a seed must be what np.random takes; got 'a'"):
         fit_batch(ExtraTreeClassifier(), [draw(stock, 20)], seeds=["a"])
 
 
 def test_every_sample_needs_its_seed(stock):
-    with pytest.raises(ts.ModelError, match="2 samples need as many seeds; got 3"):
+    with pytest.raises(ts.ArgumentError, match="2 samples need as many seeds; got 3"):
         fit_batch(NeuralBoundary(), [draw(stock, 5)] * 2, seeds=[1, 2, 3])
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from tessella import ModelError
+from tessella import ArgumentError
 from tessella.learn import Features, LinearBoundary, draw, fit
 from tessella.learn import linear as module
 
@@ -105,5 +105,5 @@ def test_separable_samples_converge_without_complaint():
 
 
 def test_c_must_be_positive():
-    with pytest.raises(ModelError, match="C must be positive; got 0"):
+    with pytest.raises(ArgumentError, match="C must be positive; got 0"):
         LinearBoundary(C=0).fit(*problem(2))

@@ -198,10 +198,10 @@ def test_small_samples_get_smaller_batches_and_enough_steps(n, batch, steps):
     "wrong", [{"epochs": 0}, {"hidden": (64, 0)}, {"learning_rate": -1.0}, {"batch_size": 0}]
 )
 def test_a_plan_has_positive_numbers(stock, wrong):
-    with pytest.raises(ts.ModelError, match="must be positive"):
+    with pytest.raises(ts.ArgumentError, match="must be positive"):
         fit(NeuralBoundary(**wrong), draw(stock, 10))
 
 
 def test_eta_must_be_positive(stock):
-    with pytest.raises(ts.ModelError, match="eta must be positive; got 0"):
+    with pytest.raises(ts.ArgumentError, match="eta must be positive; got 0"):
         fit(MarginBoundary(eta=0), draw(stock, 10))

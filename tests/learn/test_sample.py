@@ -58,7 +58,7 @@ def test_without_replacement_no_state_comes_twice(stock):
     size = stock.mdp.n_states
     sample = draw(stock, size, scheme=Uniform(replace=False))
     assert sample.distinct_states == size
-    with pytest.raises(ts.ModelError, match="at most 825 states; got 826"):
+    with pytest.raises(ts.ArgumentError, match="at most 825 states; got 826"):
         draw(stock, size + 1, scheme=Uniform(replace=False))
 
 
@@ -76,12 +76,12 @@ def test_occupancy_draws_follow_the_weights(stock):
 def test_weights_that_are_no_distribution_are_refused(stock, bad):
     weights = np.zeros(stock.mdp.n_states)
     weights[7] = bad
-    with pytest.raises(ts.ModelError, match="occupancy weights must be finite, non-negative"):
+    with pytest.raises(ts.ArgumentError, match="occupancy weights must be finite, non-negative"):
         draw(stock, 10, scheme=ByOccupancy(weights))
 
 
 def test_weights_of_the_wrong_length_are_refused(stock):
-    with pytest.raises(ts.ModelError, match="need 825 entries; got 3"):
+    with pytest.raises(ts.ArgumentError, match="need 825 entries; got 3"):
         draw(stock, 10, scheme=ByOccupancy([1, 2, 3]))
 
 
@@ -100,7 +100,7 @@ def test_a_sample_knows_which_actions_are_feasible(gated):
 
 @pytest.mark.parametrize("n", [0, -3, 2.5])
 def test_a_sample_has_at_least_one_observation(stock, n):
-    with pytest.raises(ts.ModelError, match="at least 1 state"):
+    with pytest.raises(ts.ArgumentError, match="at least 1 state"):
         draw(stock, n)
 
 
@@ -108,12 +108,12 @@ def test_a_sample_has_at_least_one_observation(stock, n):
     "noise", [-0.1, np.nan, [0.1, 0.2, 0.3], "a", "0.5", ["a", "b"], [[1], [1, 2]], object(), 1j]
 )
 def test_noise_is_a_spread(stock, noise):
-    with pytest.raises(ts.ModelError, match=r"noise must be one number, .* not negative; got"):
+    with pytest.raises(ts.ArgumentError, match=r"noise must be one number, .* not negative; got"):
         draw(stock, 5, noise=noise)
 
 
 def test_weights_are_numbers(stock):
-    with pytest.raises(ts.ModelError, match="occupancy weights must be numbers; got 'a'"):
+    with pytest.raises(ts.ArgumentError, match="occupancy weights must be numbers; got 'a'"):
         draw(stock, 5, scheme=ByOccupancy("a"))
 
 
@@ -146,5 +146,5 @@ GOOD = {
 )
 def test_a_sample_that_cannot_be_right_is_refused(stock, change, says):
     Sample(**GOOD, grid=stock.mdp.grid, actions=stock.mdp.actions)
-    with pytest.raises(ts.ModelError, match=says):
+    with pytest.raises(ts.ArgumentError, match=says):
         Sample(**GOOD | change, grid=stock.mdp.grid, actions=stock.mdp.actions)

@@ -111,7 +111,7 @@ def test_answers_that_could_be_indices_or_values_must_be_explained(mdp):
     def unclear(stock):
         return np.where(stock < 8, 4, 0)
 
-    with pytest.raises(ts.ModelError, match=r"\[0, 4\] could be either .* labels='index'"):
+    with pytest.raises(ts.PolicyError, match=r"\[0, 4\] could be either .* labels='index'"):
         as_policy(mdp, unclear)
     assert as_policy(mdp, unclear, "index").table.max() == 4
     assert as_policy(mdp, unclear, "value").table.max() == 1
@@ -140,29 +140,30 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_a_policy_is_refused_with_the_reason(mdp, case):
     source, reason = REFUSED[case]
-    with pytest.raises(ts.ModelError, match=reason):
+    kind = ts.FileError if case == "no file" else ts.PolicyError
+    with pytest.raises(kind, match=reason):
         as_policy(mdp, source)
 
 
 def test_an_estimator_with_two_outputs_is_refused(mdp):
     estimator = SimpleNamespace(predict=lambda points: np.zeros((len(points), 2)))
-    with pytest.raises(ts.ModelError, match="one action for each of 825 points"):
+    with pytest.raises(ts.PolicyError, match="one action for each of 825 points"):
         as_policy(mdp, estimator)
 
 
 def test_an_agent_that_observes_something_else_is_refused(mdp, table):
     agent = Agent(table, flat=False)
     agent.observation_space = SimpleNamespace(shape=(84, 84))
-    with pytest.raises(ts.ModelError, match=r"2 coordinates; Agent observes shape \(84, 84\)"):
+    with pytest.raises(ts.PolicyError, match=r"2 coordinates; Agent observes shape \(84, 84\)"):
         as_policy(mdp, agent)
 
 
 def test_a_policy_of_another_model_is_refused(mdp):
     queue = ts.solve(ts.benchmark("QUE-Mix"))
-    with pytest.raises(ts.ModelError, match="the policy is for StateGrid"):
+    with pytest.raises(ts.PolicyError, match="the policy is for StateGrid"):
         as_policy(mdp, queue)
     other = ts.inventory(orders=(0, 4, 8, 12, 20))
-    with pytest.raises(ts.ModelError, match="the policy has actions"):
+    with pytest.raises(ts.PolicyError, match="the policy has actions"):
         as_policy(mdp, other.policy(np.zeros(other.grid.shape, int)))
 
 
@@ -174,7 +175,7 @@ def test_an_infeasible_action_is_refused_and_named():
         if callable(source) and source.__name__ == "act":
             as_policy(mdp, source)
             continue
-        with pytest.raises(ts.ModelError, match="state=0, action=1 is not feasible"):
+        with pytest.raises(ts.PolicyError, match="state=0, action=1 is not feasible"):
             as_policy(mdp, source)
 
 
@@ -220,7 +221,8 @@ def test_a_faulty_table_is_refused_with_its_place(mdp, table, tmp_path, change, 
     path = write(tmp_path / "policy.csv", mdp, table)
     lines = path.read_text().splitlines()
     path.write_text("\n".join(change(lines)) + "\n")
-    with pytest.raises(ts.ModelError, match=reason):
+    kind = ts.PolicyError if "gets 9" in reason else ts.FileError
+    with pytest.raises(kind, match=reason):
         as_policy(mdp, path)
 
 

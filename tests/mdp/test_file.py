@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 from gymnasium.envs.toy_text import TaxiEnv
 
-from tessella.errors import ModelError
+from tessella.errors import FileError
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Noise, Shift
 from tessella.mdp.tabular.tabular import Tabular
@@ -113,7 +113,7 @@ def test_a_changed_file_is_refused(tmp_path):
     benchmark("QUE-Mix").save(path)
     with netCDF4.Dataset(path, "a") as file:
         file["reward"][3, 1] += 1e-9
-    with pytest.raises(ModelError, match=r"the arrays of model\.nc are not those that were saved"):
+    with pytest.raises(FileError, match=r"the arrays of model\.nc are not those that were saved"):
         MDP.load(path)
 
 
@@ -122,21 +122,21 @@ def test_a_file_of_another_format_or_version_is_refused(tmp_path):
     benchmark("QUE-Mix").save(path)
     with netCDF4.Dataset(path, "a") as file:
         file.version = 3
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(FileError) as caught:
         MDP.load(path)
     assert str(caught.value) == (
         "a model file has format 'tessella model', version 2; got 'tessella model', version 3"
     )
     with netCDF4.Dataset(tmp_path / "other.nc", "w"):
         pass
-    with pytest.raises(ModelError, match="got None, version None"):
+    with pytest.raises(FileError, match="got None, version None"):
         MDP.load(tmp_path / "other.nc")
 
 
 def test_a_file_that_is_no_model_is_refused_and_a_missing_one_is_missing(tmp_path):
     junk = tmp_path / "junk.nc"
     junk.write_bytes(b"not a model at all")
-    with pytest.raises(ModelError, match=r"junk\.nc cannot be read as a saved model"):
+    with pytest.raises(FileError, match=r"junk\.nc cannot be read as a saved model"):
         MDP.load(junk)
     with pytest.raises(FileNotFoundError):
         MDP.load(tmp_path / "nowhere.nc")

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessella.errors import ModelError
+from tessella.errors import TessellaError
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -40,7 +40,7 @@ GRID = {"stock": [0, 1, 2]}
 
 
 def message(build, *args, **kwargs) -> str:
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(TessellaError) as caught:
         build(*args, **kwargs)
     return str(caught.value)
 

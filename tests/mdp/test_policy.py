@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError, FileError, PolicyError
 from tessella.mdp import policy as policies
 
 
@@ -136,7 +136,7 @@ def test_an_infeasible_policy_is_refused_by_every_verb():
         lambda: ts.certify(solution, [1, 1, 1]),
     )
     for verb in verbs:
-        with pytest.raises(ModelError, match="a policy must take feasible actions; state=0"):
+        with pytest.raises(PolicyError, match="a policy must take feasible actions; state=0"):
             verb()
 
 
@@ -162,7 +162,7 @@ def test_text_axes_and_names_survive_csv(tmp_path):
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "tessella policy", "version": 9}'])
 def test_a_file_that_is_no_policy_is_refused(tmp_path, text):
     (tmp_path / "p.json").write_text(text)
-    with pytest.raises(ModelError, match=r"p\.json must be a policy of format"):
+    with pytest.raises(FileError, match=r"p\.json must be a policy of format"):
         ts.Policy.load(tmp_path / "p.json")
 
 
@@ -215,7 +215,7 @@ def test_a_stationary_start_is_of_the_policy_in_question(inventory):
     ],
 )
 def test_a_start_that_makes_no_sense_is_refused_in_words(start, found):
-    with pytest.raises(ModelError, match=found):
+    with pytest.raises(ArgumentError, match=found):
         chain(0.5, 0.5).with_start(start)
 
 
@@ -223,5 +223,5 @@ def test_a_process_that_ends_has_no_long_run():
     table = {0: {0: [(0.5, 0, 1.0, False), (0.5, 0, 0.0, True)]}}
     env = type("Env", (), {"P": table})()
     mdp = ts.MDP.from_gymnasium(env, 0.9)
-    with pytest.raises(ModelError, match="a process that ends has no long run"):
+    with pytest.raises(ArgumentError, match="a process that ends has no long run"):
         ts.occupancy(mdp, [0], start="stationary")

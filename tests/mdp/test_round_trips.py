@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from quantecon.markov import DiscreteDP
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import simulate
 from tessella.mdp.start import start_distribution
@@ -232,7 +232,7 @@ def test_an_infeasible_action_is_masked_and_refused():
     state, info = env.reset(seed=1)
     assert (state, info["action_mask"].tolist()) == (0, [1, 0])
     assert env.P[0][1] == []
-    with pytest.raises(ModelError, match="the action must be feasible; state=0, action=1 is not"):
+    with pytest.raises(ArgumentError, match="must be feasible; state=0, action=1 is not"):
         env.step(1)
     again = MDP.from_gymnasium(env, 0.9)
     np.testing.assert_array_equal(again.feasible_mask, mdp.feasible_mask)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError, ModelError, PolicyError
 from tessella.grid import StateGrid
 from tessella.mdp.chance import draw
 from tessella.mdp.model import MDP
@@ -52,7 +52,7 @@ def test_paths_start_where_they_are_told():
     assert simulate(own, [0] * 4, 1, 0, paths=3).states[:, 0].tolist() == [3] * 3
     assert simulate(own, [0] * 4, 1, 0, paths=3, start=1).states[:, 0].tolist() == [1] * 3
     assert own.with_start(None).start is None
-    with pytest.raises(ModelError, match="start must name 1 or 3 states; got 2"):
+    with pytest.raises(ArgumentError, match="start must name 1 or 3 states; got 2"):
         simulate(mdp, [0] * 4, 1, 0, paths=3, start=[0, 1])
 
 
@@ -137,9 +137,9 @@ def test_a_policy_of_another_model_is_refused():
     other = Policy.of(StateGrid(x=range(1, 5)), mdp.actions, np.zeros(4, dtype=np.int32))
     swapped = Policy.of(mdp.grid, ("go", "wait"), np.zeros(4, dtype=np.int32))
     for use in (mdp.policy, lambda policy: simulate(mdp, policy, 1, 0)):
-        with pytest.raises(ModelError, match=r"the policy is for StateGrid\(x: 1\.\.4; 4 states\)"):
+        with pytest.raises(PolicyError, match=r"policy is for StateGrid\(x: 1\.\.4; 4 states\)"):
             use(other)
-        with pytest.raises(ModelError, match=r"the policy has actions \('go', 'wait'\), the model"):
+        with pytest.raises(PolicyError, match=r"policy has actions \('go', 'wait'\), the model"):
             use(swapped)
 
 
@@ -147,10 +147,10 @@ def test_a_policy_of_this_grid_must_be_feasible_too():
     mdp = MDP.staged(
         {"x": [0, 1]}, (0, 1), 0.5, [Pay(lambda x: x)], feasible=lambda action: action < 1
     )
-    with pytest.raises(ModelError, match="a policy must take feasible actions; x=0, action=1"):
+    with pytest.raises(PolicyError, match="a policy must take feasible actions; x=0, action=1"):
         mdp.policy(Policy.of(mdp.grid, mdp.actions, np.array([1, 0], dtype=np.int32)))
 
 
 def test_randomness_must_be_given():
-    with pytest.raises(ModelError, match="rng must be a generator or an integer seed; got None"):
+    with pytest.raises(ArgumentError, match="rng must be a generator or an integer seed; got None"):
         simulate(drift(), [0] * 4, 1, None)  # type: ignore[arg-type]

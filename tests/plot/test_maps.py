@@ -10,7 +10,7 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.legend import Legend
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
 from tessella.plot import (
     boundary_lines,
@@ -108,7 +108,7 @@ def test_one_axis_is_a_strip(figure, tile):
 
 def test_three_axes_are_refused_and_shown_as_sections(figure, tile):
     t = tile(np.indices((3, 4, 2)).sum(axis=0) // 3)
-    with pytest.raises(ModelError, match="take a section"):
+    with pytest.raises(ArgumentError, match="take a section"):
         policy_map(figure.subplots(), t)
     figure.clear()
     used = small_multiples(figure.subplots(1, 3).flat, sections(t, "z"))
@@ -149,16 +149,16 @@ def test_one_axes_and_one_map_need_no_list(figure, tile):
 
 def test_small_multiples_on_other_things_than_axes_are_refused_in_words(figure, tile):
     mosaic = figure.subplot_mosaic("ab")
-    with pytest.raises(ModelError, match=r"draws on axes, .*; got 'a'"):
+    with pytest.raises(ArgumentError, match=r"draws on axes, .*; got 'a'"):
         small_multiples(mosaic, [tile(STEPS)])
-    with pytest.raises(ModelError, match=r"draws on axes, .*; got Tessellation"):
+    with pytest.raises(ArgumentError, match=r"draws on axes, .*; got Tessellation"):
         small_multiples([tile(STEPS)], [mosaic["a"]])
-    with pytest.raises(ModelError, match="a policy map needs a Tessellation; got an MDP"):
+    with pytest.raises(ArgumentError, match="a policy map needs a Tessellation; got an MDP"):
         small_multiples([mosaic["a"]], [type("MDP", (), {})()])
 
 
 def test_more_maps_than_axes_are_refused(figure, tile):
-    with pytest.raises(ModelError, match="2 maps"):
+    with pytest.raises(ArgumentError, match="2 maps"):
         small_multiples([figure.subplots()], [tile(STEPS), tile(STEPS)])
 
 
@@ -224,7 +224,7 @@ def test_margins_that_are_all_ties_or_all_infinite_can_be_drawn(figure, tile, ma
 
 
 def test_a_margin_map_needs_margins(figure, tile):
-    with pytest.raises(ModelError, match="margins"):
+    with pytest.raises(ArgumentError, match="margins"):
         margin_map(figure.subplots(), tile(STEPS))
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError, ModelError
 from tessella.mdp.stages.staged import Staged
 from tessella.problems.benchmarks import BENCHMARKS, benchmark
 from tessella.problems.inventory import inventory
@@ -160,7 +160,7 @@ def test_the_eleven_labels_carry_the_papers_parameters():
 
 def test_an_unknown_label_is_answered_with_the_known_ones():
     with pytest.raises(
-        ModelError, match="no benchmark is called 'INV'; there are INV-Mix, INV-Lin"
+        ArgumentError, match="no benchmark is called 'INV'; there are INV-Mix, INV-Lin"
     ):
         benchmark("INV")
 
@@ -168,7 +168,7 @@ def test_an_unknown_label_is_answered_with_the_known_ones():
 def test_an_unknown_nonlinearity_is_answered_with_the_known_ones():
     known = ", ".join(NONLINEARITIES)
     for problem in (inventory, queue_admission):
-        with pytest.raises(ModelError, match=f"nonlinearity must be one of {known}; got 'odd'"):
+        with pytest.raises(ArgumentError, match=f"nonlinearity must be one of {known}; got 'odd'"):
             problem(nonlinearity="odd")
 
 

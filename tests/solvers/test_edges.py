@@ -79,7 +79,7 @@ def test_a_linear_program_that_answers_wrongly_is_found_out(monkeypatch):
 
 @pytest.mark.parametrize("method", ["vi", ts.ValueIteration])
 def test_what_is_no_method_is_refused(method):
-    with pytest.raises(ts.ModelError, match="method must be a method object"):
+    with pytest.raises(ts.ArgumentError, match="method must be a method object"):
         ts.solve(ts.benchmark("QUE-Mix"), method)
 
 
@@ -95,7 +95,7 @@ def test_what_is_no_method_is_refused(method):
     ],
 )
 def test_a_method_checks_its_own_settings(method, settings, message):
-    with pytest.raises(ts.ModelError, match=message):
+    with pytest.raises(ts.ArgumentError, match=message):
         method(**settings)
 
 
@@ -103,7 +103,7 @@ def test_a_method_checks_its_own_settings(method, settings, message):
 def test_a_guess_that_is_not_finite_is_refused(start):
     mdp = ts.benchmark("QUE-Mix")
     policy = np.zeros(mdp.grid.shape, int)
-    with pytest.raises(ts.ModelError, match="a guess must hold finite values"):
+    with pytest.raises(ts.ArgumentError, match="a guess must hold finite values"):
         ts.evaluate(mdp, policy, guess=np.full(mdp.grid.shape, start))
 
 
@@ -188,7 +188,7 @@ def test_a_tolerance_below_rounding_is_refused_with_what_can_be_had():
 
 @pytest.mark.parametrize("tol", [0.0, -1.0, np.nan, np.inf])
 def test_a_senseless_tolerance_is_refused(tol):
-    with pytest.raises(ts.ModelError, match="tol must be a positive number"):
+    with pytest.raises(ts.ArgumentError, match="tol must be a positive number"):
         ts.solve(ts.benchmark("INV-Mix"), ts.ValueIteration(tol))
 
 

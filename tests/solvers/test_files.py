@@ -34,7 +34,7 @@ def test_the_dataset_speaks_in_named_coordinates(solution):
 
 def test_a_file_of_another_model_is_refused(solution, tmp_path):
     solution.save(tmp_path / "s.nc")
-    with pytest.raises(ts.ModelError, match="another model; its model is 'INV-Mix'"):
+    with pytest.raises(ts.FileError, match="another model; its model is 'INV-Mix'"):
         ts.Solution.load(tmp_path / "s.nc", ts.inventory(unit_cost=0.26))
 
 
@@ -44,15 +44,13 @@ def test_a_file_of_another_version_is_refused(solution, tmp_path):
     solution.save(tmp_path / "s.nc")
     with netCDF4.Dataset(tmp_path / "s.nc", "a") as file:
         file.format = "tessella-solution-99"
-    with pytest.raises(
-        ts.ModelError, match="has format 'tessella-solution-99'; this version reads"
-    ):
+    with pytest.raises(ts.FileError, match="has format 'tessella-solution-99'; this version reads"):
         ts.Solution.load(tmp_path / "s.nc", solution.mdp)
 
 
 def test_a_file_that_is_no_solution_is_refused(solution, tmp_path):
     (tmp_path / "s.nc").write_bytes(b"not a netcdf file")
-    with pytest.raises(ts.ModelError, match="cannot be read as a saved solution"):
+    with pytest.raises(ts.FileError, match="cannot be read as a saved solution"):
         ts.Solution.load(tmp_path / "s.nc", solution.mdp)
 
 

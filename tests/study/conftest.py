@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tessella.study.folder import StudyError
+from tessella.errors import StudyError
 from tessella.study.record import Record
 from tessella.study.store import Store
 

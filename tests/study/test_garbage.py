@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tessella.errors import ModelError
+from tessella.errors import StudyError
 from tessella.study.judge import judge
 from tessella.study.methods.method import Fit, problem_of
 from tessella.study.plan import Study, batches
@@ -124,8 +124,8 @@ def test_a_batch_without_one_fit_for_each_run_fails_as_a_whole_and_one_by_one():
         with pytest.raises(FailedTogether, match=reason):
             attempt(specs)
         (alone,) = attempt(specs[:1]).records
-        assert "ModelError: a method must give back one Fit for each run" in alone.reason
-        with pytest.raises(ModelError, match=reason):
+        assert "StudyError: a method must give back one Fit for each run" in alone.reason
+        with pytest.raises(StudyError, match=reason):
             run_batch(specs)
 
 
@@ -172,5 +172,5 @@ def test_a_method_that_cannot_be_planned_is_refused_before_any_work(
 
     setattr(Odd, part, lambda self, *given: answer)
     monkeypatch.setattr(toy, "odd", Odd(), raising=False)
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(StudyError, match=message):
         [spec.key for batch in batches(study("toy:odd").specs) for spec in batch.specs]

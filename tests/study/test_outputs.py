@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tessella.errors import StudyError
 from tessella.study import outputs
-from tessella.study.folder import StudyError
 from tessella.study.outputs import read_parquet
 from tessella.study.plan import Study, batches
 from tessella.study.progress import Lines

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tessella.errors import ModelError
+from tessella.errors import StudyError
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.study import published
 from tessella.study.methods import UnknownMethodError, by_name, known
@@ -101,13 +101,13 @@ def test_a_changed_setting_changes_only_the_specs_it_touches(monkeypatch):
     ],
 )
 def test_a_study_that_cannot_be_run_is_refused(settings, message):
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(StudyError, match=message):
         Study(**settings)
 
 
 @pytest.mark.parametrize("name", ["lineal", "no_such_module:method", "tessella:nothing"])
 def test_an_unknown_method_is_refused(name):
-    with pytest.raises(ModelError, match=f"no method is called '{name}'"):
+    with pytest.raises(StudyError, match=f"no method is called '{name}'"):
         _ = Study(methods=(name,)).specs
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tessella.certificates.certify import certify
-from tessella.errors import ModelError
+from tessella.errors import StudyError
 from tessella.problems.benchmarks import benchmark
 from tessella.solvers import solve
 from tessella.study.methods import known
@@ -99,7 +99,7 @@ def test_truncated_value_iteration_is_greedy_after_that_many_sweeps(sweeps):
 def test_a_run_of_another_edition_is_refused():
     spec = Study(("QUE-Lin",), ("linear",), (100,), 1).specs[0]
     with pytest.raises(
-        ModelError, match=f"'linear' has edition {spec.edition} here; .* edition 99"
+        StudyError, match=f"'linear' has edition {spec.edition} here; .* edition 99"
     ):
         run(replace(spec, edition=99))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella.errors import ModelError
+from tessella.errors import StudyError
 from tessella.study.spec import Spec, canonical
 
 SPEC = Spec(
@@ -48,7 +48,7 @@ def test_a_spec_survives_its_json():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, object(), {1, 2}])
 def test_what_has_no_unique_form_is_refused(value):
-    with pytest.raises(ModelError, match="a spec holds finite numbers"):
+    with pytest.raises(StudyError, match="a spec holds finite numbers"):
         canonical({"setting": value})
 
 

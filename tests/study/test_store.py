@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tessella.errors import ModelError
-from tessella.study.folder import StudyError
+from tessella.errors import StudyError
 from tessella.study.record import COLUMNS, Record, Told, seal, unseal
 from tessella.study.spec import Spec
 from tessella.study.store import Store
@@ -189,7 +188,7 @@ def test_actions_take_the_narrowest_type_that_holds_them(tmp_path, highest, dtyp
 
 @pytest.mark.parametrize("actions", [np.array([0, -1]), np.array([0.5, 1.0])])
 def test_a_record_holds_indices_only(actions):
-    with pytest.raises(ModelError, match="actions must be indices"):
+    with pytest.raises(StudyError, match="actions must be indices"):
         replace(done(), actions=actions)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from tessella.errors import StudyError
 from tessella.study.cluster import RESTART, connect
-from tessella.study.folder import StudyError
 from tessella.study.plan import Batch, Study
 from tessella.study.progress import Lines
 from tessella.study.record import Record

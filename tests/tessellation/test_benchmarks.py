@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError, PolicyError
 from tessella.mdp.policy import Policy
 from tessella.tessellation import (
     base_stock,
@@ -79,23 +79,23 @@ def test_the_fixed_cost_of_an_order_is_what_turns_base_stock_into_s_S(solution):
 
 
 def test_a_model_without_a_policy_and_a_policy_of_another_model_are_refused(solution):
-    with pytest.raises(ModelError, match="needs a solution, or a model and a policy"):
+    with pytest.raises(ArgumentError, match="needs a solution, or a model and a policy"):
         tessellate(solution.mdp)
     queue = ts.benchmark("QUE-Mix")
-    with pytest.raises(ModelError, match="the policy is for"):
+    with pytest.raises(PolicyError, match="the policy is for"):
         tessellate(queue, solution.policy)
     renamed = Policy.of(solution.mdp.grid, tuple("abcde"), solution.policy.table)
-    with pytest.raises(ModelError, match="the policy has actions"):
+    with pytest.raises(PolicyError, match="the policy has actions"):
         tessellate(solution.mdp, renamed)
-    with pytest.raises(ModelError, match="action indices must lie in"):
+    with pytest.raises(PolicyError, match="action indices must lie in"):
         tessellate(queue, np.full(queue.grid.shape, 2))
 
 
 def test_a_section_must_be_on_the_grid_and_leave_an_axis(solution):
     t = tessellate(solution)
-    with pytest.raises(ModelError, match="regime=99 is not on the grid"):
+    with pytest.raises(ArgumentError, match="regime=99 is not on the grid"):
         section(t, regime=99)
-    with pytest.raises(ModelError, match="leave at least one axis"):
+    with pytest.raises(ArgumentError, match="leave at least one axis"):
         section(t, stock=0, regime=0)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.mdp import MDP
 from tessella.solvers.occupancy import occupancy
 from tessella.tessellation import compare, tessellate
@@ -107,20 +107,20 @@ def test_displacements_agree_with_trying_all_pairs_of_faces(tile, pair):
     ],
 )
 def test_a_wrong_occupancy_is_refused(tile, occupancy, message):
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ArgumentError, match=message):
         compare(tile([0, 1, 1]), tile([0, 0, 1]), occupancy)
 
 
 def test_policies_on_different_grids_or_actions_are_refused(tile):
-    with pytest.raises(ModelError, match="one grid"):
+    with pytest.raises(ArgumentError, match="one grid"):
         compare(tile([0, 1]), tile([0, 1, 1]))
-    with pytest.raises(ModelError, match="same actions"):
+    with pytest.raises(ArgumentError, match="same actions"):
         compare(tile([0, 1]), tile([0, 1], ("a", "b")))
 
 
 def test_what_is_not_a_tessellation_is_refused_with_the_way_to_make_one(tile):
     solution = SimpleNamespace(policy=None)
-    with pytest.raises(ModelError, match=r"two tessellations, or a solution .*; a is a Simple"):
+    with pytest.raises(ArgumentError, match=r"two tessellations, or a solution .*; a is a Simple"):
         compare(solution, solution)
-    with pytest.raises(ModelError, match=r"tessellate\(\.\.\.\) makes; b is a ndarray"):
+    with pytest.raises(ArgumentError, match=r"tessellate\(\.\.\.\) makes; b is a ndarray"):
         compare(tile([0, 1]), np.array([0, 1]))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.tessellation import (
     LinearIndex,
     base_stock,
@@ -76,7 +76,7 @@ def test_the_monotone_test_finds_a_planted_violation_and_names_it(inventory, rul
 
 
 def test_a_direction_that_does_not_exist_is_refused(rule):
-    with pytest.raises(ModelError, match="rises or falls; direction is 'up'"):
+    with pytest.raises(ArgumentError, match="rises or falls; direction is 'up'"):
         monotone(rule, "stock", "up")  # type: ignore[arg-type]
 
 
@@ -192,9 +192,9 @@ def test_on_three_axes_each_line_along_the_stock_axis_has_its_own_level(tile, ax
 
 
 def test_ordering_questions_need_numbers(tile):
-    with pytest.raises(ModelError, match="needs numbers"):
+    with pytest.raises(ArgumentError, match="needs numbers"):
         base_stock(tile([0, 1], ("no", "yes")), "x")
-    with pytest.raises(ModelError, match="needs numbers"):
+    with pytest.raises(ArgumentError, match="needs numbers"):
         reorder_point(tile([0, 1], (0, 1), {"level": ["low", "high"]}), "level")
 
 
@@ -493,7 +493,7 @@ def test_a_sum_with_an_axis_that_does_not_matter_is_a_sum_of_the_others(tile, pi
 )
 def test_a_sum_of_other_things_than_axes_of_numbers_is_refused(tile, sums, said):
     t = tile([[0, 1], [1, 1]], axes={"stock": [0, 1], "site": ["north", "south"]})
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ArgumentError, match=said):
         examine(t, sums)
 
 
@@ -533,7 +533,7 @@ def test_no_order_is_read_into_action_names(tile):
         lambda: monotone(t, ("x", "y")),
         lambda: linear_index(t),
     ):
-        with pytest.raises(ModelError, match="names have no order; act has 'walk'"):
+        with pytest.raises(ArgumentError, match="names have no order; act has 'walk'"):
             test()
 
 

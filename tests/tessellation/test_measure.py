@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
 from tessella.tessellation import measure, section, trim
 from tessella.tessellation.tessellate import build
@@ -144,13 +144,13 @@ def test_a_rim_leaves_out_the_layer_made_by_truncation(tile):
 
 @pytest.mark.parametrize("rim", [2, -1, {"y": (3, 1)}])
 def test_a_rim_that_leaves_nothing_is_refused(tile, rim):
-    with pytest.raises(ModelError, match="leave a part of each axis"):
+    with pytest.raises(ArgumentError, match="leave a part of each axis"):
         measure(tile(np.zeros((5, 4), int)), rim=rim)
 
 
 @pytest.mark.parametrize("rim", [1.0, "1", {"x": [1, 2]}, {"x": (1,)}, {"x": (1, 0.5)}])
 def test_a_rim_that_is_not_made_of_whole_numbers_is_refused(tile, rim):
-    with pytest.raises(ModelError, match="whole number, or a pair of them"):
+    with pytest.raises(ArgumentError, match="whole number, or a pair of them"):
         measure(tile(np.zeros((5, 4), int)), rim=rim)
 
 
@@ -169,7 +169,7 @@ def test_a_section_finds_a_value_that_misses_the_axis_by_rounding(tile):
 @pytest.mark.parametrize("value", [0.25, "0.3", None, np.nan, [0.1, 0.2]])
 def test_a_section_off_the_grid_is_refused(tile, value):
     t = tile([[0, 1], [1, 1], [0, 0]], axes={"load": [0.1, 0.2, 0.3], "y": [0, 1]})
-    with pytest.raises(ModelError, match="is not on the grid"):
+    with pytest.raises(ArgumentError, match="is not on the grid"):
         section(t, load=value)
 
 
@@ -182,7 +182,7 @@ def test_a_margin_profile_counts_equal_margins_and_no_state_without_an_alternati
 
 
 def test_a_margin_profile_needs_margins(tile):
-    with pytest.raises(ModelError, match="margins"):
+    with pytest.raises(ArgumentError, match="margins"):
         measure(tile([0, 1])).margin_profile(0.1)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tessella.baselines.forest import Rows, forest_mean
 from tessella.baselines.trained import Curve, Trained, greedy
 from tessella.baselines.transitions import Transitions, uniform_transitions
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.mdp.model import MDP
 
 
@@ -40,7 +40,9 @@ class FittedQ:
 
     def __post_init__(self) -> None:
         if min(self.trees, self.leaf, self.iterations) < 1:
-            raise ModelError("trees, leaf and iterations must be at least 1", "", f"got {self}")
+            raise ArgumentError(
+                "trees, leaf and iterations must be at least 1", value=f"got {self}"
+            )
 
     def size(self, mdp: MDP) -> int:
         """As the paper counts: trees."""

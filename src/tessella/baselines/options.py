@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon <= 1:
-            raise ModelError("epsilon must lie in [0, 1]", "", f"got {self.epsilon}")
+            raise ArgumentError("epsilon must lie in [0, 1]", value=f"got {self.epsilon}")
         if self.horizon < 1:
-            raise ModelError("horizon must be at least 1", "", f"got {self.horizon}")
+            raise ArgumentError("horizon must be at least 1", value=f"got {self.horizon}")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ConstantStep:
 
     def __post_init__(self) -> None:
         if not 0 < self.size <= 1:
-            raise ModelError("a step size must lie in (0, 1]", "", f"got {self.size}")
+            raise ArgumentError("a step size must lie in (0, 1]", value=f"got {self.size}")
 
     def after(self, visits):
         """Step size of a pair's update number ``visits`` (1, 2, ...)."""
@@ -52,7 +52,7 @@ class DecayingStep:
 
     def __post_init__(self) -> None:
         if not 0.5 < self.power <= 1:
-            raise ModelError("power must lie in (1/2, 1]", "", f"got {self.power}")
+            raise ArgumentError("power must lie in (1/2, 1]", value=f"got {self.power}")
 
     def after(self, visits):
         """Step size of a pair's update number ``visits`` (1, 2, ...)."""

@@ -10,7 +10,7 @@ from tessella.baselines.fitted_q import FittedQ, train_forests
 from tessella.baselines.options import Trajectory
 from tessella.baselines.tabular_q import TabularQ
 from tessella.baselines.trained import Curve, Trained, greedy
-from tessella.errors import ModelError, expect
+from tessella.errors import ArgumentError, expect
 from tessella.mdp.model import MDP
 
 Baseline = TabularQ | FittedQ
@@ -48,9 +48,9 @@ def train_batch(
 def _budgets(budgets: Sequence[int]) -> list[int]:
     for budget in budgets:
         if not isinstance(budget, int | np.integer) or budget < 1:
-            raise ModelError("training needs at least 1 update", "", f"got {budget}")
+            raise ArgumentError("training needs at least 1 update", value=f"got {budget}")
     if not len(budgets):
-        raise ModelError("training needs at least one budget")
+        raise ArgumentError("training needs at least one budget")
     return sorted({int(budget) for budget in budgets})
 
 

@@ -24,7 +24,7 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.decomposition import decompose
 from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
 from tessella.certificates.local import compare
-from tessella.errors import ModelError, expect
+from tessella.errors import ArgumentError, ModelError, PolicyError, expect
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -119,7 +119,7 @@ def certify(
 
 def _check_number(name: str, number: float | None) -> None:
     if number is not None and not (np.isfinite(number) and number >= 0):
-        raise ModelError(f"{name} must be a number that is not negative", "", f"got {number}")
+        raise ArgumentError(f"{name} must be a number that is not negative", value=f"got {number}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,9 @@ def _optimum(solution: Solution) -> Known:
     """The solution's value; of its own bound nothing is believed."""
     value = np.asarray(solution.value, dtype=float)
     if value.shape != solution.mdp.grid.shape or not np.isfinite(value).all():
-        raise ModelError(f"a solution's value must be finite, of shape {solution.mdp.grid.shape}")
+        raise ArgumentError(
+            f"a solution's value must be finite, of shape {solution.mdp.grid.shape}"
+        )
     return _known(Engine(solution.mdp, None), value)
 
 
@@ -144,7 +146,7 @@ def _worth(solution: Solution, policy: Policy) -> Known:
     tol = solution.error_bound or None
     worth = evaluate(mdp, policy, tol=tol, guess=solution.value, partial=True)
     if not np.isfinite(worth.error_bound):
-        raise ModelError("the policy's value must be finite", "", worth.reason)
+        raise PolicyError("the policy's value must be finite", value=worth.reason)
     return _known(Engine(mdp, None), worth.value, policy.table)
 
 

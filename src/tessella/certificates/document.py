@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import numpy as np
 
 from tessella.certificates.enclosure import Band, Enclosed
-from tessella.errors import ModelError
+from tessella.errors import FileError
 from tessella.grid import StateGrid
 from tessella.mdp.policy import Policy
 
@@ -42,7 +42,7 @@ def load(kind: type[Certificate], path: str | Path) -> Certificate:
         return certificate
     except (OSError, ValueError, KeyError, TypeError) as error:
         rule = f"{path} must be a certificate of format {FORMAT!r}, version {VERSION}"
-        raise ModelError(rule, "", f"{type(error).__name__}: {error}") from error
+        raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
 
 
 def _plain(value: Any) -> Any:

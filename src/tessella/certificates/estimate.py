@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.summary import money, percent, wrap
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.mdp.as_policy import as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import Rng
@@ -88,7 +88,7 @@ def estimate(
     """
     if paths < 2 or not 0 < confidence < 1 or (periods is not None and periods < 1):
         rule = "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
-        raise ModelError(rule, "", f"got {paths}, {periods} and {confidence}")
+        raise ArgumentError(rule, value=f"got {paths}, {periods} and {confidence}")
     policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]
     horizon = _horizon(mdp) if periods is None else periods
     tables = [p.table.ravel() for p in policies]

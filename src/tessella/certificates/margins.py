@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +63,12 @@ def _edges(margin: NDArray[np.float64], bins: int | NDArray) -> NDArray[np.float
     edges = np.asarray(bins)
     if edges.ndim == 0:
         if edges < 1:
-            raise ModelError("there must be at least one bin", "", f"got {edges}")
+            raise ArgumentError("there must be at least one bin", value=f"got {edges}")
         spread = margin if margin.size else np.array([0.0, 1.0])
         edges = np.unique(np.quantile(spread, np.linspace(0, 1, int(edges) + 1)))
         if edges.size == 1:
             edges = np.array([edges[0], edges[0] + 1.0])
     edges = edges.astype(float)
     if edges.ndim != 1 or edges.size < 2 or not (np.diff(edges) > 0).all():
-        raise ModelError("bin edges must increase", "", f"got {edges}")
+        raise ArgumentError("bin edges must increase", value=f"got {edges}")
     return edges

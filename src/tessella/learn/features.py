@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 
 LIMIT = 2.0**500  # its square is a number
 
@@ -64,7 +64,7 @@ class Features:
     def fit(self, points: NDArray) -> FeatureMap:
         """The map for a sample of (n, d) points; a coordinate that never varies keeps its scale."""
         if self.degree < 1:
-            raise ModelError("degree must be at least 1", "", f"got {self.degree}")
+            raise ArgumentError("degree must be at least 1", value=f"got {self.degree}")
         varies = (points != points[:1]).any(axis=0) & (self.scaling != "none")
         unit = np.where(varies, power_of_two(points), 1.0)
         centre, scale = _scaling(self.scaling, points / unit)
@@ -93,4 +93,4 @@ def _scaling(scaling: str, points: NDArray) -> tuple[NDArray, NDArray]:
         return points.min(axis=0), np.ptp(points, axis=0)
     if scaling == "none":
         return np.zeros(points.shape[1]), np.ones(points.shape[1])
-    raise ModelError("scaling must be standard, range or none", "", f"got {scaling!r}")
+    raise ArgumentError("scaling must be standard, range or none", value=f"got {scaling!r}")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
 from tessella.learn.learner import BoundaryLearner, Model, Task, first_best
 from tessella.learn.sample import Sample
@@ -82,7 +82,7 @@ def fit_batch(
     compiled code.
     """
     if seeds is not None and len(seeds) != len(samples):
-        raise ModelError(f"{len(samples)} samples need as many seeds", "", f"got {len(seeds)}")
+        raise ArgumentError(f"{len(samples)} samples need as many seeds", value=f"got {len(seeds)}")
     if isinstance(learner, BoundaryLearner):
         own = [learner.random_state] * len(samples) if seeds is None else seeds
         tasks = [
@@ -115,9 +115,9 @@ def _expect_classifier(learner: Any) -> None:
 
     rule = "fit needs a boundary learner or a scikit-learn classifier"
     if isinstance(learner, type):
-        raise ModelError(rule, "", f"got the class {learner.__name__}, not one of its objects")
+        raise ArgumentError(rule, value=f"got the class {learner.__name__}, not one of its objects")
     if not hasattr(learner, "__sklearn_tags__") or not is_classifier(learner):
-        raise ModelError(rule, "", f"got {type(learner).__name__}")
+        raise ArgumentError(rule, value=f"got {type(learner).__name__}")
 
 
 def _random_states(learner: Any) -> list[str]:
@@ -133,7 +133,7 @@ def _plain_seed(seed: Any) -> Any:
     try:
         return int(np.random.default_rng(seed).integers(2**32))
     except (TypeError, ValueError):
-        raise ModelError("a seed must be what np.random takes", "", f"got {seed!r}") from None
+        raise ArgumentError("a seed must be what np.random takes", value=f"got {seed!r}") from None
 
 
 def _policy(model: Model, sample: Sample, title: str) -> Policy:

@@ -21,7 +21,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.learn.features import FeatureMap, Features
 from tessella.learn.learner import BoundaryLearner, Constant, Model, Task
 
@@ -66,7 +66,7 @@ class LinearBoundary(BoundaryLearner):
 
     def learn(self, tasks: Sequence[Task]) -> list[Model]:
         if not self.C > 0:
-            raise ModelError("C must be positive", "", f"got {self.C}")
+            raise ArgumentError("C must be positive", value=f"got {self.C}")
         # These matrices are too thin to be worth a second thread.
         with threadpool_limits(1, user_api="blas"):
             return [self._learn(task) for task in tasks]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.learn.features import FeatureMap, Features, bounded, power_of_two
 from tessella.learn.learner import BoundaryLearner, Model, Task
 
@@ -64,7 +64,7 @@ class LocalBoundary(BoundaryLearner):
 
     def learn(self, tasks: Sequence[Task]) -> list[Model]:
         if self.k is not None and self.k < 1:
-            raise ModelError("k must be at least 1", "", f"got {self.k}")
+            raise ArgumentError("k must be at least 1", value=f"got {self.k}")
         return [self._learn(task) for task in tasks]
 
     def _learn(self, task: Task) -> LocalModel:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.learn.features import Features
 from tessella.learn.learner import Task
 from tessella.learn.neural import NeuralBoundary
@@ -52,7 +52,7 @@ class MarginBoundary(NeuralBoundary):
 
     def _weights(self, task: Task) -> NDArray[np.float64]:
         if not self.eta > 0:
-            raise ModelError("eta must be positive", "", f"got {self.eta}")
+            raise ArgumentError("eta must be positive", value=f"got {self.eta}")
         if task.margins is None:
             return super()._weights(task)
         weights = 1.0 / (task.margins + self.eta)

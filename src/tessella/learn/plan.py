@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class Plan:
     def __post_init__(self) -> None:
         whole = (*self.hidden, self.epochs, self.min_steps, self.batch_size)
         if any(number < 1 for number in whole) or not self.learning_rate > 0:
-            raise ModelError("every number of a training plan must be positive", "", f"got {self}")
+            raise ArgumentError(
+                "every number of a training plan must be positive", value=f"got {self}"
+            )
 
     def batch(self, n: int) -> int:
         """Observations in a batch of a sample of n."""

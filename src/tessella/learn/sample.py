@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, expect
+from tessella.errors import ArgumentError, expect
 from tessella.grid import StateGrid
 from tessella.learn.schemes import Scheme, Uniform, as_numbers
 from tessella.mdp.model import MDP
@@ -62,8 +62,8 @@ class Sample:
     def __post_init__(self) -> None:
         points = as_numbers(self.points, "points must be numbers")
         if points.ndim != 2 or points.shape[1] != self.grid.ndim or not len(points):
-            raise ModelError(
-                f"points must have shape (n, {self.grid.ndim})", "", f"got {points.shape}"
+            raise ArgumentError(
+                f"points must have shape (n, {self.grid.ndim})", value=f"got {points.shape}"
             )
         _refuse(points, ~np.isfinite(points).all(axis=1), "points must be finite")
         labels = _column(self.labels, len(points), "labels")
@@ -120,7 +120,7 @@ def draw(
     """
     expect("draw", solution, Solved, "Solution")
     if not isinstance(n, int | np.integer) or n < 1:
-        raise ModelError("a sample needs at least 1 state", "", f"got n={n}")
+        raise ArgumentError("a sample needs at least 1 state", value=f"got n={n}")
     mdp, labels = solution.mdp, solution.policy.table.ravel()
     rng = np.random.default_rng(rng)
     drawn = (scheme or Uniform()).states(labels, int(n), rng)
@@ -149,7 +149,7 @@ def _sigma(mdp: MDP, noise: float | ArrayLike | None) -> NDArray[np.float64]:
     )
     sigma = as_numbers(noise, rule)
     if sigma.shape not in ((), (mdp.grid.ndim,)) or not (np.isfinite(sigma) & (sigma >= 0)).all():
-        raise ModelError(rule, "", f"got {noise}")
+        raise ArgumentError(rule, value=f"got {noise}")
     steps = [np.abs(np.diff(v)).mean() if len(v) > 1 else 1.0 for v in mdp.grid.numbers]
     return sigma * np.array(steps)
 
@@ -157,8 +157,8 @@ def _sigma(mdp: MDP, noise: float | ArrayLike | None) -> NDArray[np.float64]:
 def _column(values: ArrayLike, n: int, noun: str) -> NDArray:
     array = np.asarray(values)
     if array.shape != (n,):
-        raise ModelError(
-            f"{noun} must have shape ({n},), one for each point", "", f"got {array.shape}"
+        raise ArgumentError(
+            f"{noun} must have shape ({n},), one for each point", value=f"got {array.shape}"
         )
     return array
 
@@ -167,4 +167,6 @@ def _refuse(array: NDArray, bad: ArrayLike, rule: str) -> None:
     rows = np.flatnonzero(bad)
     if rows.size:
         place, value = f"row {rows[0]}", f"is {array[rows[0]]}"
-        raise ModelError(rule, place, value, rows.size, len(array), "rows")
+        raise ArgumentError(
+            rule, place=place, value=value, count=rows.size, total=len(array), noun="rows"
+        )

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class Uniform:
         if self.replace:
             return Drawn(rng.integers(0, labels.size, n), n)
         if n > labels.size:
-            raise ModelError(
-                f"without replacement n is at most {labels.size} states", "", f"got {n}"
+            raise ArgumentError(
+                f"without replacement n is at most {labels.size} states", value=f"got {n}"
             )
         return Drawn(rng.permutation(labels.size)[:n], n)
 
@@ -56,14 +56,16 @@ class ByOccupancy:
     def states(self, labels: NDArray, n: int, rng: np.random.Generator) -> Drawn:
         weights = as_numbers(self.weights, "occupancy weights must be numbers").ravel()
         if weights.size != labels.size:
-            raise ModelError(
-                f"occupancy weights need {labels.size} entries", "", f"got {weights.size}"
+            raise ArgumentError(
+                f"occupancy weights need {labels.size} entries", value=f"got {weights.size}"
             )
         bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
         if bad.size or weights.sum() <= 0:
             place, value = (f"state {bad[0]}", f"has {weights[bad[0]]}") if bad.size else ("", "")
-            raise ModelError(
-                "occupancy weights must be finite, non-negative and not all zero", place, value
+            raise ArgumentError(
+                "occupancy weights must be finite, non-negative and not all zero",
+                place=place,
+                value=value,
             )
         return Drawn(rng.choice(labels.size, size=n, p=weights / weights.sum()), n)
 
@@ -92,4 +94,4 @@ def as_numbers(values: ArrayLike | None, rule: str) -> NDArray[np.float64]:
             raise TypeError
         return array.astype(float)
     except (TypeError, ValueError):
-        raise ModelError(rule, "", f"got {values!r}") from None
+        raise ArgumentError(rule, value=f"got {values!r}") from None

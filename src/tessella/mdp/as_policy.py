@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError, PolicyError, TessellaError
 from tessella.grid import unmasked
 from tessella.mdp.policy import Policy, Rule, refuse_other
 from tessella.mdp.policy_table import read_table
@@ -42,7 +42,7 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
             and CSV files values, unless said otherwise.
     """
     if labels not in (None, "index", "value"):
-        raise ModelError("labels must be 'index' or 'value'", "", f"got {labels!r}")
+        raise ArgumentError("labels must be 'index' or 'value'", value=f"got {labels!r}")
     own = source if isinstance(source, Policy) else getattr(source, "policy", None)
     if isinstance(own, Policy):
         refuse_other(own, mdp.grid, mdp.actions)
@@ -64,13 +64,17 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
         name = getattr(source, "__name__", type(source).__name__)
         name = "" if name == "<lambda>" else name.replace("_", " ")
         return _read(mdp, _from_function(mdp, source), labels, name)
-    answers = np.asarray(unmasked(source, "a policy")) if _rectangular(source) else None
+    answers = (
+        np.asarray(unmasked(source, "a policy", error=PolicyError))
+        if _rectangular(source)
+        else None
+    )
     if answers is None or answers.dtype.kind not in "biufU":
         rule = (
             "a policy must be a Policy, a rule, a table, a file's path, an estimator, an agent "
             "or a function"
         )
-        raise ModelError(rule, "", f"got {type(source).__name__}")
+        raise PolicyError(rule, value=f"got {type(source).__name__}")
     return _read(mdp, answers, labels or ("value" if answers.dtype.kind == "U" else "index"), "")
 
 
@@ -97,10 +101,10 @@ def _meaning(mdp: MDP, answers: NDArray) -> Labels:
     found = [_find(mdp, answer) for answer in answers]
     value = all(at >= 0 for at in found)
     if index and value and found != [int(a) for a in answers]:
-        raise ModelError(
+        raise PolicyError(
             "answers that could be action indices or action values must be explained",
-            f"{[a.item() for a in answers]}",
-            f"could be either among {mdp.actions}; say labels='index' or labels='value'",
+            place=f"{[a.item() for a in answers]}",
+            value=f"could be either among {mdp.actions}; say labels='index' or labels='value'",
         )
     return "index" if index else "value"
 
@@ -122,7 +126,9 @@ def _indices(mdp: MDP, answers: NDArray) -> NDArray[np.int32]:
         place = mdp.grid.describe(int(bad[0])) if table.size == mdp.n_states else ""
         rule = f"{mdp.action_name} must be one of {', '.join(map(str, mdp.actions))}"
         got = f"gets {answers.ravel()[bad[0]]}"
-        raise ModelError(rule, place, got, bad.size, answers.size, "states")
+        raise PolicyError(
+            rule, place=place, value=got, count=bad.size, total=answers.size, noun="states"
+        )
     return table
 
 
@@ -133,7 +139,7 @@ def _predicted(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
     answers = np.asarray(_asked(source.predict, mdp.grid.points, name))
     if answers.shape != (mdp.n_states,):
         rule = f"an estimator must predict one action for each of {mdp.n_states} points"
-        raise ModelError(rule, name, f"gives shape {answers.shape}")
+        raise PolicyError(rule, place=name, value=f"gives shape {answers.shape}")
     # The labels it was trained on say more than those it happens to predict.
     known = getattr(source, "classes_", None)
     if labels is None and isinstance(known, np.ndarray):
@@ -150,15 +156,17 @@ def _from_agent(mdp: MDP, agent: Any) -> NDArray:
         observations = mdp.grid.points.astype(np.float32)
     else:
         rule = f"an agent must observe flat state indices or {mdp.grid.ndim} coordinates"
-        raise ModelError(rule, type(agent).__name__, f"observes shape {shape}")
+        raise PolicyError(rule, place=type(agent).__name__, value=f"observes shape {shape}")
     answer = agent.predict(observations, deterministic=True)
     if not (isinstance(answer, tuple) and len(answer) == 2):
         rule = "an agent's predict must return actions and a state"
-        raise ModelError(rule, type(agent).__name__, f"returns {type(answer).__name__}")
+        raise PolicyError(
+            rule, place=type(agent).__name__, value=f"returns {type(answer).__name__}"
+        )
     actions = np.asarray(answer[0])
     if actions.size != mdp.n_states:
         rule = f"an agent must answer for each of {mdp.n_states} observations"
-        raise ModelError(rule, type(agent).__name__, f"gives shape {actions.shape}")
+        raise PolicyError(rule, place=type(agent).__name__, value=f"gives shape {actions.shape}")
     return actions.reshape(mdp.n_states)
 
 
@@ -178,23 +186,22 @@ def _from_function(mdp: MDP, function: Callable) -> NDArray:
         if answers.shape == (mdp.n_states,):
             return answers.reshape(mdp.grid.shape)
     rule = f"a policy function must return an action for each state, shape {mdp.grid.shape}"
-    raise ModelError(rule, "", f"got shape {answers.shape}")
+    raise PolicyError(rule, value=f"got shape {answers.shape}")
 
 
 def _asked_by_name(function: Callable, mdp: MDP) -> Any:
-    return call(function, mdp.grid.mesh(), "the policy function")
+    return call(function, mdp.grid.mesh(), "the policy function", error=PolicyError)
 
 
 def _asked(function: Callable, argument: Any, what: str) -> Any:
     try:
         return function(argument)
-    except ModelError:
+    except TessellaError:
         raise
     except Exception as error:
-        raise ModelError(
+        raise PolicyError(
             f"{what} must answer for arrays of coordinates, all states at once",
-            "",
-            f"it failed with {type(error).__name__}: {error}",
+            value=f"it failed with {type(error).__name__}: {error}",
         ) from error
 
 

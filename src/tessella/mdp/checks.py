@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ModelError, TessellaError, shown
 from tessella.grid import unmasked
 from tessella.mdp.scope import NamedValues, Scope
 
@@ -21,15 +21,19 @@ SUM_TOLERANCE = 1e-9  # a row of probabilities may miss 1 by this much; error bo
 
 
 def as_numbers(
-    result: Any, what: str, describe: Callable[[tuple, tuple], str] | None = None
+    result: Any,
+    what: str,
+    describe: Callable[[tuple, tuple], str] | None = None,
+    *,
+    error: type[TessellaError] = ModelError,
 ) -> NDArray[np.float64]:
     """``result`` as float64; ``describe`` names a place, given its index and the array's shape."""
     result = result.toarray() if hasattr(result, "toarray") else result  # a sparse matrix
-    unmasked(result, what, describe)
+    unmasked(result, what, describe, error=error)
     try:
         array = np.asarray(result)
     except ValueError:
-        raise ModelError(f"{what} must be a rectangular array of numbers") from None
+        raise error(f"{what} must be a rectangular array of numbers") from None
     if array.dtype.kind in "iufb":
         return array.astype(float)
     objects = np.asarray(result, dtype=object)
@@ -42,18 +46,19 @@ def as_numbers(
         lambda place: named(place, bad.shape),
         lambda place: f"is {np.asarray(objects[place]).item()!r}",
         "entries",
+        error=error,
     )
     return objects.astype(float)
 
 
-def shape_of(values: Any, what: str) -> tuple[int, ...]:
+def shape_of(values: Any, what: str, *, error: type[TessellaError] = ModelError) -> tuple[int, ...]:
     """The shape of an array or of nested lists."""
     if not hasattr(values, "shape"):
-        unmasked(values, what)
+        unmasked(values, what, error=error)
     try:
         return np.shape(values)
     except ValueError:
-        raise ModelError(f"{what} must be a rectangular array of numbers") from None
+        raise error(f"{what} must be a rectangular array of numbers") from None
 
 
 def refuse(
@@ -62,11 +67,20 @@ def refuse(
     describe: Callable[[tuple], str],
     value: Callable[[tuple], str],
     noun: str,
+    *,
+    error: type[TessellaError] = ModelError,
 ) -> None:
     """Raise for the first of the places marked ``bad``, and count them."""
     if bad.any():
         place = tuple(int(i) for i in np.unravel_index(bad.argmax(), bad.shape))
-        raise ModelError(rule, describe(place), value(place), int(bad.sum()), bad.size, noun)
+        raise error(
+            rule,
+            place=describe(place),
+            value=value(place),
+            count=int(bad.sum()),
+            total=bad.size,
+            noun=noun,
+        )
 
 
 def read_at(
@@ -117,7 +131,7 @@ def probabilities(scope: Scope, result: ArrayLike, count: int, what: str) -> NDA
     """Checked open-mesh probabilities of rank 1 + d + 1, last axis of length ``count``."""
     array = scope.ranked(_numbers(scope, result, what), what, count)
     if array.shape[-1] != count:
-        raise ModelError(f"{what} must list {count} values", "", f"has {array.shape[-1]}")
+        raise ModelError(f"{what} must list {count} values", value=f"has {array.shape[-1]}")
     finite = np.asarray(np.isfinite(array).all(axis=-1, keepdims=True))
     positive = np.asarray((array >= 0).all(axis=-1, keepdims=True))
     one = np.abs(array.sum(axis=-1, keepdims=True) - 1) <= SUM_TOLERANCE

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, NotConverged
+from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.dynamics import under_policy
 from tessella.mdp.engine import compiled, in_float64, on_device
 
@@ -46,7 +46,7 @@ def long_run(mdp: MDP, policy: Policy) -> NDArray[np.float64]:
 
 def _settled(d: NDArray[np.float64]) -> NDArray[np.float64]:
     if not d.sum() > 0.5:
-        raise ModelError("a process that ends has no long run; give another start")
+        raise ArgumentError("a process that ends has no long run; give another start")
     found = np.maximum(d, 0.0)
     return found / found.sum()
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.criteria.as_criterion import as_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ModelError, shown
+from tessella.errors import PolicyError, shown
 from tessella.grid import StateGrid, refuse_unordered
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.dynamics import Dynamics, Parts
@@ -237,13 +237,13 @@ class MDP:
         flat = np.asarray(table).ravel()
         bad = np.flatnonzero(~self.feasible[np.arange(self.n_states), flat])
         if bad.size:
-            raise ModelError(
+            raise PolicyError(
                 "a policy must take feasible actions",
-                self.describe(int(bad[0]), int(flat[bad[0]])),
-                "is not feasible",
-                bad.size,
-                self.n_states,
-                "states",
+                place=self.describe(int(bad[0]), int(flat[bad[0]])),
+                value="is not feasible",
+                count=bad.size,
+                total=self.n_states,
+                noun="states",
             )
 
     def describe(self, state: int, action: int) -> str:

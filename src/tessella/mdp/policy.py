@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError, FileError, PolicyError
 from tessella.grid import StateGrid, unmasked
 
 FORMAT, VERSION = "tessella policy", 1
@@ -105,9 +105,13 @@ class Policy:
 
     def act(self, points: ArrayLike) -> NDArray[np.int32]:
         """(n, d) points in the axes' own values -> (n,) action indices; for ``decide`` values."""
-        points = np.atleast_2d(np.asarray(unmasked(points, "points"), dtype=float))
+        points = np.atleast_2d(
+            np.asarray(unmasked(points, "points", error=ArgumentError), dtype=float)
+        )
         self.grid.nearest(points)  # refuses what is no point
-        return np.asarray(unmasked(self.rule(points), "what a rule says"), dtype=np.int32)
+        return np.asarray(
+            unmasked(self.rule(points), "what a rule says", error=PolicyError), dtype=np.int32
+        )
 
     def decide(self, points: ArrayLike) -> NDArray:
         """(n, d) points -> (n,) what to do: the actions' own values or names."""
@@ -152,7 +156,7 @@ class Policy:
             raise
         except (OSError, ValueError, KeyError, TypeError) as error:
             rule = f"{path} must be a policy of format {FORMAT!r}, version {VERSION}"
-            raise ModelError(rule, "", f"{type(error).__name__}: {error}") from error
+            raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
 
     def to_csv(self, path: str | Path) -> None:
         """Write a row for each state: its coordinates, and what to do. ``certify`` reads it."""
@@ -169,30 +173,34 @@ class Policy:
 def refuse_other(policy: Policy, grid: StateGrid, actions: tuple) -> None:
     """Refuse a policy of another grid or of other actions, which could pass for one of these."""
     if policy.grid != grid:
-        raise ModelError(f"the policy is for {policy.grid}, the model has {grid}")
+        raise PolicyError(f"the policy is for {policy.grid}, the model has {grid}")
     if tuple(policy.actions) != tuple(actions):
-        raise ModelError(f"the policy has actions {policy.actions}, the model {actions}")
+        raise PolicyError(f"the policy has actions {policy.actions}, the model {actions}")
 
 
 def checked_actions(table: ArrayLike, grid: StateGrid, actions: tuple) -> NDArray[np.int32]:
     """``table`` as a grid-shaped array of action indices, or an error that says why not."""
-    array = np.asarray(unmasked(table, "a policy"))
+    array = np.asarray(unmasked(table, "a policy", error=PolicyError))
     if array.size != grid.size or array.shape not in (grid.shape, (grid.size,)):
-        raise ModelError(f"a policy on this grid has shape {grid.shape}; got {array.shape}")
+        raise PolicyError(
+            f"a policy on this grid has shape {grid.shape}", value=f"got {array.shape}"
+        )
     array = array.reshape(grid.shape)
     whole = array.dtype.kind in "iub" or (
         array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.rint(array)).all()
     )
     if not whole:
-        raise ModelError(f"a policy holds action indices (whole numbers); got {array.dtype}")
+        raise PolicyError(
+            "a policy holds action indices (whole numbers)", value=f"got {array.dtype}"
+        )
     bad = np.flatnonzero((array < 0) | (array >= len(actions)))
     if bad.size:
-        raise ModelError(
+        raise PolicyError(
             f"action indices must lie in 0..{len(actions) - 1}",
-            grid.describe(bad[0]),
-            f"gets {array.ravel()[bad[0]]}",
-            bad.size,
-            grid.size,
-            "states",
+            place=grid.describe(bad[0]),
+            value=f"gets {array.ravel()[bad[0]]}",
+            count=bad.size,
+            total=grid.size,
+            noun="states",
         )
     return array.astype(np.int32)

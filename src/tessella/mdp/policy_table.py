@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import FileError
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -42,7 +42,7 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
             header = [name.strip() for name in next(reader, [])]
             lines = [(reader.line_num, cells) for cells in reader if cells]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ModelError(f"{path} cannot be read as a policy table", "", str(error)) from error
+        raise FileError(f"{path} cannot be read as a policy table", value=str(error)) from error
     action = _action_column(mdp, path, header)
     rows = _rows(path, header, lines)
     where = _states(mdp, path, rows)
@@ -59,16 +59,16 @@ def _action_column(mdp: MDP, path: Path, header: list[str]) -> str:
     twice = [name for name, times in Counter(filter(None, header)).items() if times > 1]
     if twice:
         rule = f"{path.name} must have each column once"
-        raise ModelError(rule, "", f"it has {twice[0]!r} {header.count(twice[0])} times")
+        raise FileError(rule, value=f"it has {twice[0]!r} {header.count(twice[0])} times")
     named = dict.fromkeys((mdp.action_name, "action"))
     actions = [name for name in named if name in header and name not in mdp.grid.axes]
     if len(actions) > 1:
         rule = f"{path.name} must have one column for the action"
-        raise ModelError(rule, "", f"it has {' and '.join(map(repr, actions))}")
+        raise FileError(rule, value=f"it has {' and '.join(map(repr, actions))}")
     for name in (*mdp.grid.axes, *(actions or [mdp.action_name])):
         if name not in header:
             rule = f"{path.name} must have a column {name!r}"
-            raise ModelError(rule, "", f"its columns are {', '.join(header)}")
+            raise FileError(rule, value=f"its columns are {', '.join(header)}")
     return actions[0]
 
 
@@ -77,7 +77,14 @@ def _rows(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> 
     if bad:
         rule = f"{path.name} must have {len(header)} cells in each row, as its header has"
         line, cells = bad[0]
-        raise ModelError(rule, f"line {line}", f"has {len(cells)}", len(bad), len(lines), "rows")
+        raise FileError(
+            rule,
+            place=f"line {line}",
+            value=f"has {len(cells)}",
+            count=len(bad),
+            total=len(lines),
+            noun="rows",
+        )
     return [Row(line, dict(zip(header, cells, strict=True))) for line, cells in lines]
 
 
@@ -91,7 +98,14 @@ def _states(mdp: MDP, path: Path, rows: Rows) -> NDArray[np.int64]:
         if bad.size:
             rule = f"{path.name} must hold states of the grid"
             value = f"has {name}={given[bad[0]]}"
-            raise ModelError(rule, f"line {rows[bad[0]].line}", value, bad.size, len(rows), "rows")
+            raise FileError(
+                rule,
+                place=f"line {rows[bad[0]].line}",
+                value=value,
+                count=bad.size,
+                total=len(rows),
+                noun="rows",
+            )
         places.append(at)
     return np.asarray(np.ravel_multi_index(tuple(places), mdp.grid.shape))
 
@@ -104,7 +118,14 @@ def _column(path: Path, rows: Rows, name: str, numeric: bool) -> NDArray:
     if bad:
         value = f"has {name}={text[bad[0]]!r}"
         rule = f"column {name!r} of {path.name} must hold numbers"
-        raise ModelError(rule, f"line {rows[bad[0]].line}", value, len(bad), len(rows), "rows")
+        raise FileError(
+            rule,
+            place=f"line {rows[bad[0]].line}",
+            value=value,
+            count=len(bad),
+            total=len(rows),
+            noun="rows",
+        )
     return np.array(text, dtype=float)
 
 
@@ -124,7 +145,9 @@ def _check_complete(mdp: MDP, path: Path, where: NDArray[np.int64]) -> None:
         if bad.size:
             rule = f"{path.name} must hold each state once"
             place = mdp.grid.describe(int(bad[0]))
-            raise ModelError(rule, place, what, bad.size, mdp.n_states, "states")
+            raise FileError(
+                rule, place=place, value=what, count=bad.size, total=mdp.n_states, noun="states"
+            )
 
 
 def write_table(policy: Policy, path: Path) -> None:

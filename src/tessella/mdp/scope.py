@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ModelError, TessellaError, shown
 from tessella.grid import StateGrid, plain_values, refuse_taken, refuse_unordered, unmasked
 
 Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may say of it
@@ -39,6 +39,10 @@ class Scope:
     @property
     def rank(self) -> int:
         return self.grid.ndim + 2
+
+    def axis(self, name: str) -> int:
+        """Position of the axis that a part of the model names."""
+        return self.grid.axis(name, error=ModelError)
 
     def mesh(self, noise: NamedValues | None = None) -> dict[str, NDArray]:
         """Name to open-mesh array of rank 1 + d + 1."""
@@ -64,7 +68,7 @@ class Scope:
             names = [self.action_name, *self.grid.axes, "noise"]
             lengths = ", ".join(f"{n} {most}" for n, most in zip(names, full, strict=True))
             raise ModelError(
-                f"{what} must broadcast over {lengths}", "", f"has shape {array.shape}"
+                f"{what} must broadcast over {lengths}", value=f"has shape {array.shape}"
             )
         return array.reshape(shape)
 
@@ -100,14 +104,14 @@ def make_scope(
     if not values.size:
         raise ModelError("a model needs at least one action")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ModelError("actions must be finite", "", f"got {values[~np.isfinite(values)][0]}")
+        raise ModelError("actions must be finite", value=f"got {values[~np.isfinite(values)][0]}")
     named = tuple(a.item() if isinstance(a, np.generic) else a for a in actions)
     if len(set(named)) < len(named):
         twice = next(a for a in named if named.count(a) > 1)
         raise ModelError(
             "actions must differ from one another",
-            f"{action_name}={shown(twice)}",
-            f"stands {named.count(twice)} times",
+            place=f"{action_name}={shown(twice)}",
+            value=f"stands {named.count(twice)} times",
         )
     if action_name in grid.axes:
         raise ModelError(f"the action cannot be called {action_name!r}: an axis is")
@@ -123,27 +127,34 @@ def listed(actions: Iterable) -> Sequence:
     return tuple(actions)
 
 
-def call(function: Callable, names: Mapping[str, NDArray], what: str) -> Any:
+def call(
+    function: Callable,
+    names: Mapping[str, NDArray],
+    what: str,
+    *,
+    error: type[TessellaError] = ModelError,
+) -> Any:
     """``function`` of those ``names`` that it asks for."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{what} must be a function of named coordinates; {error}") from None
+    except (TypeError, ValueError) as fault:
+        raise error(f"{what} must be a function of named coordinates; {fault}") from None
     wanted = [p.name for p in parameters if p.name in names or p.default is p.empty]
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         wanted = list(names)
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise ModelError(f"{what} asks for {unknown[0]!r}; it may name {', '.join(names)}")
+        may = f"it may name {', '.join(names)}"
+        raise error(f"{what} asks for {unknown[0]!r}", value=may)
     try:
         return function(**{name: names[name] for name in wanted})
-    except ModelError:
+    except TessellaError:
         raise
-    except Exception as error:
-        raise ModelError(
-            f"{what} failed: {type(error).__name__}: {error}; "
+    except Exception as fault:
+        raise error(
+            f"{what} failed: {type(fault).__name__}: {fault}; "
             "functions must work elementwise on arrays"
-        ) from error
+        ) from fault
 
 
 def feasible_mask(
@@ -158,9 +169,9 @@ def feasible_mask(
     else:
         result = np.asarray(unmasked(feasible, "feasible"))
     if result.dtype.kind != "b":
-        raise ModelError("feasible must be true or false", "", f"got {result.dtype}")
+        raise ModelError("feasible must be true or false", value=f"got {result.dtype}")
     if result.shape not in (full, (scope.grid.size, full[-1])):
-        raise ModelError(f"feasible must have shape {full}", "", f"got {result.shape}")
+        raise ModelError(f"feasible must have shape {full}", value=f"got {result.shape}")
     mask = result.reshape(scope.grid.size, full[-1]).copy()
     refuse_stuck(scope.grid, mask)
     mask.setflags(write=False)
@@ -173,9 +184,9 @@ def refuse_stuck(grid: StateGrid, mask: NDArray[np.bool_]) -> None:
     if stuck.size:
         raise ModelError(
             "every state needs a feasible action",
-            grid.describe(stuck[0]),
-            "has none",
-            stuck.size,
-            grid.size,
-            "states",
+            place=grid.describe(stuck[0]),
+            value="has none",
+            count=stuck.size,
+            total=grid.size,
+            noun="states",
         )

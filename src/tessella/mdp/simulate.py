@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, expect
+from tessella.errors import ArgumentError, expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, listed_states, start_distribution
@@ -61,9 +61,11 @@ def simulate(
     """
     expect("simulate", mdp, MDP)
     if periods < 1 or paths < 1:
-        raise ModelError("periods and paths must be at least 1", "", f"got {periods} and {paths}")
+        raise ArgumentError(
+            "periods and paths must be at least 1", value=f"got {periods} and {paths}"
+        )
     if rng is None:
-        raise ModelError("rng must be a generator or an integer seed", "", "got None")
+        raise ArgumentError("rng must be a generator or an integer seed", value="got None")
     rng = np.random.default_rng(rng)
     taken = mdp.policy(policy)
     table = taken.table.ravel()
@@ -92,5 +94,5 @@ def _starts(
     if states is None:
         return rng.choice(mdp.n_states, size=paths, p=start_distribution(mdp, start, policy))
     if len(states) not in (1, paths):
-        raise ModelError(f"start must name 1 or {paths} states", "", f"got {len(states)}")
+        raise ArgumentError(f"start must name 1 or {paths} states", value=f"got {len(states)}")
     return np.broadcast_to(states, (paths,)).copy()

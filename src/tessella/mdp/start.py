@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ArgumentError, shown
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
 
@@ -41,28 +41,32 @@ def start_distribution(mdp: MDP, start: Start, policy: Policy | None = None) -> 
     states = listed_states(mdp, start)
     if states is not None:
         return np.bincount(states, minlength=mdp.n_states) / len(states)
-    weights = as_numbers(start, "start probabilities").ravel()
+    weights = as_numbers(start, "start probabilities", error=ArgumentError).ravel()
     if weights.size != mdp.n_states:
-        raise ModelError(
-            f"a start distribution has {mdp.n_states} entries", "", f"got {weights.size}"
+        raise ArgumentError(
+            f"a start distribution has {mdp.n_states} entries", value=f"got {weights.size}"
         )
     bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
     if bad.size:
         place, value = mdp.grid.describe(int(bad[0])), f"has {weights[bad[0]]}"
         rule = "start probabilities must be finite and not negative"
-        raise ModelError(rule, place, value, bad.size, weights.size, "states")
+        raise ArgumentError(
+            rule, place=place, value=value, count=bad.size, total=weights.size, noun="states"
+        )
     total = weights.sum()
     if abs(total - 1) > SUM_TOLERANCE:
-        raise ModelError("start probabilities must sum to 1", "", f"they sum to {shown(total)}")
+        raise ArgumentError(
+            "start probabilities must sum to 1", value=f"they sum to {shown(total)}"
+        )
     # Rounding is left alone, so that a start comes back as it was given.
     return weights if abs(total - 1) <= 1e-14 else weights / total
 
 
 def _by_name(mdp: MDP, start: str, policy: Policy | None) -> NDArray[np.float64]:
     if start != STATIONARY:
-        raise ModelError(RULE, "", f"got the text {start!r}")
+        raise ArgumentError(RULE, value=f"got the text {start!r}")
     if policy is None:
-        raise ModelError("a stationary start needs a policy, and there is none in question")
+        raise ArgumentError("a stationary start needs a policy, and there is none in question")
     from tessella.mdp.long_run import long_run  # loads the engine
 
     return long_run(mdp, policy)
@@ -75,7 +79,9 @@ def _with_coordinates(grid: StateGrid, given: Mapping[str, object]) -> NDArray[n
         axis = grid.axis(name)
         at = np.atleast_1d(grid.locate(axis, np.asarray(value)))
         if at.size != 1 or at[0] < 0:
-            raise ModelError("a start must lie on the grid", f"{name}={value}", "does not")
+            raise ArgumentError(
+                "a start must lie on the grid", place=f"{name}={value}", value="does not"
+            )
         places[axis] = at.ravel()
     mesh = np.meshgrid(*places, indexing="ij")
     return np.ravel_multi_index(tuple(mesh), grid.shape).ravel()
@@ -87,17 +93,19 @@ def listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
         return None
     if isinstance(start, Mapping):
         return _with_coordinates(mdp.grid, start)
-    shape_of(start, "start")
-    array = np.asarray(unmasked(start, "start"))
+    shape_of(start, "start", error=ArgumentError)
+    array = np.asarray(unmasked(start, "start", error=ArgumentError))
     rule = RULE
     if array.dtype.kind == "b" or (array.dtype.kind in "iu" and (array.ndim > 1 or not array.size)):
-        raise ModelError(rule, "", f"got {array.dtype} of shape {array.shape}")
+        raise ArgumentError(rule, value=f"got {array.dtype} of shape {array.shape}")
     if array.dtype.kind not in "iu":
         return None
     states = np.atleast_1d(array)
     if array.shape == (mdp.n_states,) and states.max() == 1 and states.min() >= 0:
-        raise ModelError(rule, "", f"0 and 1 for each of {len(states)} states could mean either")
+        raise ArgumentError(
+            rule, value=f"0 and 1 for each of {len(states)} states could mean either"
+        )
     bad = states[(states < 0) | (states >= mdp.n_states)]
     if bad.size:
-        raise ModelError(f"states must lie in 0..{mdp.n_states - 1}", "", f"got {bad[0]}")
+        raise ArgumentError(f"states must lie in 0..{mdp.n_states - 1}", value=f"got {bad[0]}")
     return states.astype(np.int64)

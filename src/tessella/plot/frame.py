@@ -19,7 +19,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
 from tessella.tessellation import Tessellation, outline
 
@@ -44,7 +44,7 @@ class Scale:
 def frame(axes: Axes, grid: StateGrid) -> tuple[Scale, Scale]:
     """Name the axes, set ticks, and say where places go."""
     if grid.ndim > 2:
-        raise ModelError(f"a map shows one or two axes, not {grid.ndim}; take a section")
+        raise ArgumentError(f"a map shows one or two axes, not {grid.ndim}; take a section")
     scales = [_scale(values) for values in grid.values]
     axes.set_xlabel(grid.axes[0])
     _ticks(axes.xaxis, grid.values[0], scales[0])

@@ -11,7 +11,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.contour import ContourSet
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
 from tessella.plot.frame import INK, boundary_lines, field, frame
 from tessella.tessellation import Tessellation
@@ -43,7 +43,7 @@ def margin_map(axes: Axes, tessellation: Tessellation) -> Axes:
     States with one feasible action are grey. The tessellation must be that of a solution.
     """
     if tessellation.margin is None:
-        raise ModelError("a margin map needs margins: tessellate a solution")
+        raise ArgumentError("a margin map needs margins: tessellate a solution")
     axes.set_title("action margin")
     grid, margin = tessellation.grid, tessellation.margin
     if grid.ndim == 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from tessella.errors import ModelError, expect
+from tessella.errors import ArgumentError, expect
 from tessella.plot.policy import action_legend, policy_map
 from tessella.tessellation import Tessellation
 
@@ -29,7 +29,9 @@ def small_multiples(
     places = list(_row_by_row(axes))
     tessellations = _maps(tessellations)
     if len(places) < len(tessellations):
-        raise ModelError(f"{len(tessellations)} maps need as many axes; got {len(places)}")
+        raise ArgumentError(
+            f"{len(tessellations)} maps need as many axes", value=f"got {len(places)}"
+        )
     used, spare = places[: len(tessellations)], places[len(tessellations) :]
     for place, tessellation in zip(used, tessellations, strict=True):
         policy_map(place, tessellation, legend=False)
@@ -49,7 +51,7 @@ def _row_by_row(axes: Any) -> Iterator[Axes]:
             yield from _row_by_row(part)
     else:
         rule = "small_multiples draws on axes, as figure.subplots(2, 3) makes them"
-        raise ModelError(rule, "", f"got {axes!r}")
+        raise ArgumentError(rule, value=f"got {axes!r}")
 
 
 def _maps(tessellations: Iterable[Tessellation] | Tessellation) -> list[Tessellation]:

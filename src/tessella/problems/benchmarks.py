@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.mdp.model import MDP
 from tessella.problems.inventory import inventory
 from tessella.problems.queue_admission import queue_admission
@@ -57,4 +57,5 @@ def benchmark(label: str) -> MDP:
     for known in BENCHMARKS.values():
         if label in (known.label, known.full_name):
             return known.build()
-    raise ModelError(f"no benchmark is called {label!r}; there are {', '.join(BENCHMARKS)}")
+    there = f"there are {', '.join(BENCHMARKS)}"
+    raise ArgumentError(f"no benchmark is called {label!r}", value=there)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, NotConverged
+from tessella.errors import ArgumentError, ModelError, NotConverged
 from tessella.mdp.engine import in_callers_setting, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.rounding import EPS, Mass
@@ -150,7 +150,9 @@ def _directly(mdp: MDP, state: kernels.State) -> kernels.State:
 def _start(shape: tuple[int, ...], value: NDArray | None, policy: NDArray | None) -> kernels.State:
     point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
     if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
-        raise ModelError(f"a guess must hold finite values of shape {shape}; got {point.shape}")
+        raise ArgumentError(
+            f"a guess must hold finite values of shape {shape}", value=f"got {point.shape}"
+        )
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
     v, pi = on_device(point.reshape(shape)), on_device(actions.reshape(shape))
     zero, infinite = np.float64(0), np.float64(np.inf)

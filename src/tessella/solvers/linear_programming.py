@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import NotConverged
+from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.model import MDP
 from tessella.solvers.method import Method, whole
 
@@ -48,9 +48,9 @@ class LinearProgramming(Method):
     def begin(self, mdp: MDP) -> NDArray[np.float64]:
         """(S,) the value of the policy that the linear program selects."""
         if mdp.n_states > self.max_states:
-            raise ValueError(
-                f"linear programming writes the model as matrices; {mdp.n_states:,} states are "
-                f"more than max_states={self.max_states:,}"
+            raise ArgumentError(
+                "linear programming writes the model as matrices",
+                value=f"{mdp.n_states:,} states are more than max_states={self.max_states:,}",
             )
         from scipy.optimize import linprog
         from scipy.sparse import csr_array, eye_array, vstack

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def checked_tol(tol: object) -> float | None:
     if tol is None:
         return None
     if not isinstance(tol, int | float | np.number) or not (np.isfinite(tol) and tol > 0):
-        raise ModelError(f"tol must be a positive number, or None; got {tol!r}")
+        raise ArgumentError("tol must be a positive number, or None", value=f"got {tol!r}")
     return float(tol)
 
 
@@ -87,11 +87,13 @@ def whole(record: object, name: str, least: int) -> None:
     """Refuse a setting of ``record`` that is not a whole number, or less than ``least``."""
     number = getattr(record, name)
     if not isinstance(number, int) or number < least:
-        raise ModelError(f"{name} must be a whole number, at least {least}; got {number!r}")
+        raise ArgumentError(
+            f"{name} must be a whole number, at least {least}", value=f"got {number!r}"
+        )
 
 
 def between(record: object, name: str, low: float, high: float) -> None:
     """Refuse a setting of ``record`` that does not lie strictly between two numbers."""
     number = getattr(record, name)
     if not isinstance(number, int | float) or not low < number < high:
-        raise ModelError(f"{name} must lie in ({low}, {high}); got {number!r}")
+        raise ArgumentError(f"{name} must lie in ({low}, {high})", value=f"got {number!r}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import FileError
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.solvers.result import History, Result
@@ -108,15 +108,15 @@ class Solution(Result):
             with xr.open_dataset(path, engine="netcdf4") as file:
                 data = file.load()
         except (OSError, ValueError) as error:
-            raise ModelError(f"{path} cannot be read as a saved solution: {error}") from error
+            raise FileError(f"{path} cannot be read as a saved solution: {error}") from error
         found = data.attrs.get("format")
         if found != FORMAT:
-            raise ModelError(f"{path} has format {found!r}; this version reads {FORMAT!r}")
+            raise FileError(f"{path} has format {found!r}; this version reads {FORMAT!r}")
         if data.attrs["fingerprint"] != mdp.fingerprint:
-            raise ModelError(
+            raise FileError(
                 f"{path} holds the solution of another model",
-                f"its model is {data.attrs['model']!r} ({data.attrs['fingerprint'][:12]}),",
-                f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
+                place=f"its model is {data.attrs['model']!r} ({data.attrs['fingerprint'][:12]}),",
+                value=f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
             )
         solution = Solution(
             data["value"].values,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tessella.errors import ModelError, expect
+from tessella.errors import ArgumentError, expect
 from tessella.mdp.model import MDP
 from tessella.solvers.driver import Callback, Engine, decide, iterate
 from tessella.solvers.method import Method
@@ -42,10 +42,10 @@ def solve(
     if method is None:
         method = automatic(mdp, tol)
     elif tol is not None:
-        raise ValueError("say tol in the method object")
+        raise ArgumentError("say tol in the method object")
     if not isinstance(method, Method):
         rule = "method must be a method object such as ValueIteration()"
-        raise ModelError(rule, value=f"got {method!r}")
+        raise ArgumentError(rule, value=f"got {method!r}")
     engine = Engine(mdp, method.tolerance(mdp))
     found = iterate(engine, method, guess=method.begin(mdp), callback=callback, partial=partial)
     return _solution(engine, found, method.name)

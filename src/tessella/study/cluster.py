@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tessella.errors import StudyError
 from tessella.study.context import context
-from tessella.study.folder import StudyError
 
 RETRIES = 1  # deaths of a worker that a batch survives before its runs are tried one by one
 PATIENCE = 60  # seconds to wait for a scheduler to answer

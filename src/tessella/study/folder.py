@@ -12,11 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+from tessella.errors import StudyError
+
 LOCK, PROBE = "study.lock", "space.probe"
-
-
-class StudyError(RuntimeError):
-    """A study cannot go on; what was stored stays stored."""
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, expect
+from tessella.errors import StudyError, TessellaError, expect
 from tessella.mdp.model import MDP
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.solution import Solution
@@ -34,7 +34,7 @@ def judge(solution: Solution, specs: Sequence[Spec], fits: Sequence[Fit]) -> tup
     def record(spec: Spec, fit: Fit) -> Record:
         try:
             return _measured(solution, loss_of, spec, checked(fit, solution.mdp))
-        except ModelError as error:
+        except TessellaError as error:
             return Record(spec, reason=str(error))
         except Exception as error:  # whatever the parts of a fit may do when they are looked at
             return Record(spec, reason=said(error))
@@ -50,7 +50,7 @@ def checked(fit: Fit, mdp: MDP) -> Fit:
     seconds = fit.seconds
     if not isinstance(seconds, Real) or not 0 <= seconds < math.inf:
         rule = "the seconds of a fit must be a number, finite and not negative"
-        raise ModelError(rule, "", f"got {_brief(seconds)}")
+        raise StudyError(rule, value=f"got {_brief(seconds)}")
     actions = mdp.policy(fit.actions).table.ravel()
     return Fit(actions, _count(fit.size, "size"), Told(**told), float(seconds))
 
@@ -59,7 +59,7 @@ def _count(value: object, name: str) -> int:
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < COUNT:
         return int(value)
     rule = f"the {name.replace('_', ' ')} of a fit must be a whole number from 0 to 2^63 - 1"
-    raise ModelError(rule, "", f"got {_brief(value)}")
+    raise StudyError(rule, value=f"got {_brief(value)}")
 
 
 def _brief(value: object) -> str:
@@ -83,7 +83,9 @@ def _measured(
     figures = dict(zip(FIGURES, map(float, found), strict=True))
     for name, figure in figures.items():
         if not math.isfinite(figure):
-            raise ModelError("the figures of a run must be finite", name, f"is {figure}")
+            raise StudyError(
+                "the figures of a run must be finite", place=name, value=f"is {figure}"
+            )
     return Record(
         spec, **figures, size=fit.size, told=fit.told, seconds=fit.seconds, actions=actions
     )

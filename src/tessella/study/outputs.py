@@ -17,9 +17,9 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from tessella.errors import StudyError
 from tessella.study.figures import PICTURES, Picture
 from tessella.study.figures.looks import STYLE
-from tessella.study.folder import StudyError
 from tessella.study.progress import Progress
 from tessella.study.record import Record, read, seal, unseal
 from tessella.study.report import Drawn, report

@@ -15,7 +15,7 @@ from numbers import Real
 from operator import index
 from typing import NoReturn
 
-from tessella.errors import ModelError
+from tessella.errors import StudyError
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.study.methods import UnknownMethodError, by_name, known
 from tessella.study.published import SEEDS, SIZES
@@ -44,7 +44,7 @@ class Study:
     def __post_init__(self) -> None:
         unknown = [label for label in self.environments if label not in BENCHMARKS]
         if unknown:
-            raise ModelError(
+            raise StudyError(
                 f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}"
             )
         try:
@@ -52,7 +52,7 @@ class Study:
             object.__setattr__(self, "seeds", index(self.seeds))
         except TypeError:
             given = f"got {self.seeds!r} and {self.sizes!r}"
-            raise ModelError("seeds and sample sizes are whole numbers", "", given) from None
+            raise StudyError("seeds and sample sizes are whole numbers", value=given) from None
         # In one order, each once: the same study however it was asked for.
         asked = set(self.environments)
         object.__setattr__(self, "environments", tuple(e for e in BENCHMARKS if e in asked))
@@ -60,17 +60,17 @@ class Study:
         if self.methods is not None:
             object.__setattr__(self, "methods", tuple(dict.fromkeys(self.methods)))
         if self.seeds < 1:
-            raise ModelError(f"a study needs at least one seed; got {self.seeds}")
+            raise StudyError("a study needs at least one seed", value=f"got {self.seeds}")
         if not self.sizes or min(self.sizes) < 1:
-            raise ModelError(f"sample sizes must be positive; got {list(self.sizes)}")
+            raise StudyError("sample sizes must be positive", value=f"got {list(self.sizes)}")
         if max(self.sizes) > LARGEST:
-            raise ModelError(f"sample sizes end at {LARGEST:,}; got {max(self.sizes):,}")
+            raise StudyError(f"sample sizes end at {LARGEST:,}", value=f"got {max(self.sizes):,}")
         if not self.environments or self.methods == ():
-            raise ModelError("a study needs at least one environment and one method")
+            raise StudyError("a study needs at least one environment and one method")
         counts = self.seeds, len(self.sizes), len(self.names), len(self.environments)
         if math.prod(counts) > RUNS:
             each = "{:,} seeds, {} sizes, {} methods and {} environments".format(*counts)
-            raise ModelError(f"a study has at most {RUNS:,} runs; {each} are more")
+            raise StudyError(f"a study has at most {RUNS:,} runs; {each} are more")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -158,4 +158,4 @@ def _runs(name: str, sizes: tuple[int, ...], seeds: range) -> list[tuple[int, in
 
 
 def _refuse(name: str, what: str, given: object) -> NoReturn:
-    raise UnknownMethodError(f"a method {what}", repr(name), f"gives {given!r}")
+    raise UnknownMethodError(f"a method {what}", place=repr(name), value=f"gives {given!r}")

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
-from tessella.study.folder import StudyError
+from tessella.errors import StudyError
 from tessella.study.spec import Spec
 
 FIGURES = ("policy_error", "value_gap", "mean_loss", "worst_loss")
@@ -177,7 +176,7 @@ def _narrow(actions: NDArray) -> NDArray[np.unsignedinteger]:
     """The same indices in the narrowest type."""
     array = np.asarray(actions)
     if array.size and (array.dtype.kind not in "iu" or array.min() < 0):
-        raise ModelError("a record's actions must be indices, whole and not negative")
+        raise StudyError("a record's actions must be indices, whole and not negative")
     return array.astype(np.min_scalar_type(int(array.max(initial=0))))
 
 

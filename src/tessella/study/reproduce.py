@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tessella.errors import StudyError
 from tessella.study.cluster import RESTART, connect
-from tessella.study.folder import StudyError
 from tessella.study.methods import by_name
 from tessella.study.plan import Batch, Study, batches, seconds
 from tessella.study.progress import Progress
@@ -202,4 +202,4 @@ def _digest(results: Results) -> str:
     return digest.hexdigest()
 
 
-__all__ = ["Cluster", "Finished", "Interrupted", "StudyError", "reproduce"]
+__all__ = ["Cluster", "Finished", "Interrupted", "reproduce"]

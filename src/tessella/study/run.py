@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tessella.errors import ModelError
+from tessella.errors import StudyError
 from tessella.study.context import context
 from tessella.study.judge import judge
 from tessella.study.methods import UnknownMethodError, by_name
@@ -78,9 +78,9 @@ def _trained(method: Method, specs: Sequence[Spec]) -> Outcome:
 def _fits(given: Any, runs: int) -> list[Fit]:
     rule = "a method must give back one Fit for each run, in a list"
     if not isinstance(given, Iterable):
-        raise ModelError(rule, "", f"got {type(given).__name__}")
+        raise StudyError(rule, value=f"got {type(given).__name__}")
     fits = list(islice(given, runs + 1))
     if len(fits) != runs:
         many = f"{len(fits)}" if len(fits) < runs else f"more than {runs}"
-        raise ModelError(rule, "", f"got {many} for {runs} runs")
+        raise StudyError(rule, value=f"got {many} for {runs} runs")
     return fits

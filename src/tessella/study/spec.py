@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.errors import ModelError
+from tessella.errors import StudyError
 
 NOISE = "observation_noise"  # a parameter of how states are observed, not of how they move
 
@@ -95,4 +95,4 @@ def canonical(value: Any) -> str:
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"a spec holds finite numbers, text, lists and objects: {error}") from None
+        raise StudyError(f"a spec holds finite numbers, text, lists and objects: {error}") from None

@@ -20,7 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tessella.study.folder import StudyError, locked, reserve
+from tessella.errors import StudyError
+from tessella.study.folder import locked, reserve
 from tessella.study.record import Record, named, seal, unseal
 
 FORMAT = 3

@@ -16,8 +16,8 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
+from tessella.errors import StudyError
 from tessella.study.context import context
-from tessella.study.folder import StudyError
 from tessella.study.methods import UnknownMethodError
 from tessella.study.plan import Batch
 from tessella.study.record import Record, said

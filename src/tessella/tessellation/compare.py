@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.tessellation.tessellate import Tessellation, tessellate
 
 if TYPE_CHECKING:
@@ -81,15 +81,15 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
     if not isinstance(a, Tessellation):
         if not hasattr(a, "mdp"):
             rule = "compare takes two tessellations, or a solution and whatever decides"
-            raise ModelError(rule, "a", f"is a {type(a).__name__}")
+            raise ArgumentError(rule, place="a", value=f"is a {type(a).__name__}")
         a = tessellate(a)
     if not isinstance(b, Tessellation):
         if solution is a:
             rule = "beside a tessellation, compare takes another, which tessellate(...) makes"
-            raise ModelError(rule, "b", f"is a {type(b).__name__}")
+            raise ArgumentError(rule, place="b", value=f"is a {type(b).__name__}")
         b = tessellate(solution, b)
     if a.grid != b.grid or a.actions != b.actions:
-        raise ModelError("only policies on one grid with the same actions can be compared")
+        raise ArgumentError("only policies on one grid with the same actions can be compared")
     weight = _weights(a, occupancy)
     n = len(a.actions)
     pair = a.table.ravel().astype(np.int64) * n + b.table.ravel()
@@ -118,15 +118,19 @@ def _weights(a: Tessellation, occupancy: Occupancy | ArrayLike | None) -> NDArra
         return np.full(a.grid.size, 1 / a.grid.size)
     weight = np.asarray(getattr(occupancy, "share", occupancy), dtype=float)
     if weight.shape not in (a.grid.shape, (a.grid.size,)):
-        raise ModelError(f"an occupancy on this grid has shape {a.grid.shape}; got {weight.shape}")
+        raise ArgumentError(
+            f"an occupancy on this grid has shape {a.grid.shape}", value=f"got {weight.shape}"
+        )
     weight = weight.ravel()
     bad = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if bad.size:
         place, value = a.grid.describe(bad[0]), f"has {weight[bad[0]]}"
         rule = "occupancies must be finite and not negative"
-        raise ModelError(rule, place, value, bad.size, a.grid.size, "states")
+        raise ArgumentError(
+            rule, place=place, value=value, count=bad.size, total=a.grid.size, noun="states"
+        )
     if not weight.sum() > 0:
-        raise ModelError("an occupancy must be positive somewhere")
+        raise ArgumentError("an occupancy must be positive somewhere")
     return weight / weight.sum()
 
 

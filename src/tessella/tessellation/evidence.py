@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.tessellation.tessellate import Tessellation
 
 LINE = 130  # characters; what does not fit is in ``violations``
@@ -74,7 +74,9 @@ def refuse_names(tessellation: Tessellation, what: str) -> None:
     """Refuse to read an order into actions that are names."""
     if tessellation.quantities is None:
         rule = f"{what} needs actions that are numbers: names have no order"
-        raise ModelError(rule, tessellation.action_name, f"has {tessellation.actions[0]!r}")
+        raise ArgumentError(
+            rule, place=tessellation.action_name, value=f"has {tessellation.actions[0]!r}"
+        )
 
 
 def _one_line(text: str) -> str:

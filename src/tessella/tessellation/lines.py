@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
 
 Along = str | tuple[str, ...]
@@ -66,11 +66,11 @@ def checked_sum(grid: StateGrid, names: Iterable[str]) -> tuple[str, ...]:
     """The axes of a sum, or an error that says what is wrong with them."""
     rule = 'a sum names two or more axes of numbers, as in sums=[("stock", "transit")]'
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise ModelError(rule, "", f"got {names!r}")
+        raise ArgumentError(rule, value=f"got {names!r}")
     axes = tuple(names)
     if len(axes) < 2 or len(set(axes)) < len(axes):
-        raise ModelError(rule, "", f"got {axes!r}")
+        raise ArgumentError(rule, value=f"got {axes!r}")
     for name in axes:
         if grid.values[grid.axis(name)].dtype.kind == "U":
-            raise ModelError(rule, name, "holds text")
+            raise ArgumentError(rule, place=name, value="holds text")
     return axes

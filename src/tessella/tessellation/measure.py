@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.tessellation.cells import find_cells, neighbours
 from tessella.tessellation.tessellate import Tessellation, axes_touched
 from tessella.tessellation.window import Rim, trim
@@ -111,7 +111,7 @@ class Geometry:
     def _margins(self) -> NDArray[np.float64]:
         margin = self.tessellation.margin
         if margin is None:
-            raise ModelError("a margin profile needs margins: tessellate a solution")
+            raise ArgumentError("a margin profile needs margins: tessellate a solution")
         return np.sort(margin, axis=None)
 
 

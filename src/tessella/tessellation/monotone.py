@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, refuse_names
 from tessella.tessellation.lines import Along, Lines, lines
 from tessella.tessellation.tessellate import Tessellation
@@ -49,7 +49,9 @@ def monotone(
     Actions must be numbers. Without a direction, the one that has fewer violations is tested.
     """
     if direction not in (None, *get_args(Direction)):
-        raise ModelError("an action rises or falls", "direction", f"is {direction!r}")
+        raise ArgumentError(
+            "an action rises or falls", place="direction", value=f"is {direction!r}"
+        )
     refuse_names(tessellation, "monotonicity")
     cut = lines(tessellation.grid, axis)
     rank = tessellation.ranks[tessellation.table.ravel()[cut.states]]

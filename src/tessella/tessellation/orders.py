@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.lines import Along, Lines, lines, name_of
 from tessella.tessellation.tessellate import Tessellation
@@ -112,7 +112,7 @@ def _confines(tessellation: Tessellation, axis: Along) -> tuple[Lines, NDArray, 
     """Lines, and for each of their states what S must exceed and what it may be at most."""
     if not takes_orders(tessellation, axis):
         rule = f"ordering along {name_of(axis)!r} needs numbers, on the axis and as actions"
-        raise ModelError(rule)
+        raise ArgumentError(rule)
     cut = lines(tessellation.grid, axis)
     quantity = np.asarray(tessellation.quantities)
     ordered = np.sort(quantity)

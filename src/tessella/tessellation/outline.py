@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.tessellation.tessellate import Tessellation
 
 
@@ -24,7 +24,7 @@ def outline(tessellation: Tessellation) -> NDArray[np.floating]:
         cuts = np.flatnonzero(faces[0]) + 0.5
         return np.stack([np.stack([cuts, np.full_like(cuts, y)], axis=-1) for y in (-0.5, 0.5)], 1)
     if len(faces) != 2:
-        raise ModelError(f"an outline needs one or two axes, not {len(faces)}; take a section")
+        raise ArgumentError(f"an outline needs one or two axes, not {len(faces)}; take a section")
     upright = _stretches(faces[0])
     level = _stretches(faces[1].T)[..., ::-1]
     return np.concatenate([upright, level])

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from tessella.errors import ModelError
+from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
 from tessella.tessellation.cells import find_cells, neighbours
 
@@ -127,7 +127,7 @@ def tessellate(source: Any, policy: Any = None) -> Tessellation:
     """
     mdp = getattr(source, "mdp", source)
     if policy is None and mdp is source:
-        raise ModelError("tessellate needs a solution, or a model and a policy")
+        raise ArgumentError("tessellate needs a solution, or a model and a policy")
     table = mdp.policy(source if policy is None else policy).table
     margin = source.margin if policy is None else None
     return build(mdp.grid, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name)

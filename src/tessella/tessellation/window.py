@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ArgumentError, shown
 from tessella.grid import StateGrid
 from tessella.tessellation.tessellate import Tessellation, build
 
@@ -35,7 +35,9 @@ def trim(tessellation: Tessellation, rim: Rim) -> Tessellation:
         return tessellation
     for name, n, (low, high) in zip(grid.axes, grid.shape, layers, strict=True):
         if low < 0 or high < 0 or low + high >= n:
-            raise ModelError("a rim must leave a part of each axis", name, f"{low}+{high} of {n}")
+            raise ArgumentError(
+                "a rim must leave a part of each axis", place=name, value=f"{low}+{high} of {n}"
+            )
     window = tuple(slice(low, n - high) for n, (low, high) in zip(grid.shape, layers, strict=True))
     axes = dict(
         zip(grid.axes, (v[w] for v, w in zip(grid.values, window, strict=True)), strict=True)
@@ -48,7 +50,7 @@ def section(tessellation: Tessellation, **fixed: object) -> Tessellation:
     grid = tessellation.grid
     left = [name for name in grid.axes if name not in fixed]
     if not left:
-        raise ModelError("a section must leave at least one axis free")
+        raise ArgumentError("a section must leave at least one axis free")
     places = {grid.axis(name): _place(grid, name, value) for name, value in fixed.items()}
     window = [places.get(k, slice(None)) for k in range(grid.ndim)]
     axes = {name: grid.values[grid.axis(name)] for name in left}
@@ -91,12 +93,12 @@ def _ends(place: str, layer: Any) -> tuple[int, int]:
     pair = layer if isinstance(layer, tuple) else (layer, layer)
     if len(pair) != 2 or not all(isinstance(n, int | np.integer) for n in pair):
         rule = "layers of a rim are a whole number, or a pair of them (low end, high end)"
-        raise ModelError(rule, place, f"has {layer!r}")
+        raise ArgumentError(rule, place=place, value=f"has {layer!r}")
     return int(pair[0]), int(pair[1])
 
 
 def _place(grid: StateGrid, name: str, value: object) -> int:
     place = grid.locate(grid.axis(name), np.asarray(value))
     if place.ndim or place < 0:
-        raise ModelError(f"{name}={value} is not on the grid")
+        raise ArgumentError(f"{name}={value} is not on the grid")
     return int(place)

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import FileError
 from tessella.grid import StateGrid
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import make_scope
@@ -57,7 +57,7 @@ class Saved:
     def check(self, fingerprint: str) -> None:
         """Refuse a file that bears another fingerprint than the model that was made of it."""
         if self.fingerprint not in (None, fingerprint):
-            raise ModelError(f"{self.path.name} bears the fingerprint of another model")
+            raise FileError(f"{self.path.name} bears the fingerprint of another model")
 
 
 def save(mdp: MDP, path: str | Path) -> None:
@@ -135,15 +135,15 @@ def load(path: str | Path) -> Saved:
         about = {key: file.getncattr(key) for key in file.ncattrs()}
         if about.get("format") != FORMAT or about.get("version") != VERSION:
             kind = f"{about.get('format')!r}, version {about.get('version')}"
-            raise ModelError(
-                f"a model file has format {FORMAT!r}, version {VERSION}", "", f"got {kind}"
+            raise FileError(
+                f"a model file has format {FORMAT!r}, version {VERSION}", value=f"got {kind}"
             )
         arrays = {name: _read(file, name) for name in file.variables}
         for group in file.groups.values():
             arrays |= {f"{group.name}/{name}": _read(group, name) for name in group.variables}
     said = about.pop("content", None)
     if said != digest(about, {name: (values, ()) for name, values in arrays.items()}):
-        raise ModelError(f"the arrays of {Path(path).name} are not those that were saved")
+        raise FileError(f"the arrays of {Path(path).name} are not those that were saved")
     return Saved(
         Path(path),
         _parts(about, arrays),
@@ -176,7 +176,7 @@ def _opened(path: str | Path) -> netCDF4.Dataset:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise ModelError(f"{path} cannot be read as a saved model: {error}") from error
+        raise FileError(f"{path} cannot be read as a saved model: {error}") from error
 
 
 def tabular(mdp: MDP) -> Tabular:

@@ -24,7 +24,7 @@ class Decide(Stage):
     pays: Function | None = None
 
     def numbers(self, scope: Scope) -> Numbers:
-        axis = scope.grid.axis(self.axis)
+        axis = scope.axis(self.axis)
         what = f"deciding {self.axis}"
         target = checks.positions(scope, axis, call(self.to, scope.mesh(), what), what)[..., 0]
         lengths = list(target.shape)

@@ -47,8 +47,10 @@ class Jump(Stage):
 def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.int32]:
     """Flat next states, (A | 1, *grid, K | 1), from a mapping of axis names to new values."""
     if not hasattr(result, "items"):
-        raise ModelError(f"{what} must return a mapping of axis names to values; got {result!r}")
-    moved = {scope.grid.axis(name): value for name, value in result.items()}
+        raise ModelError(
+            f"{what} must return a mapping of axis names to values", value=f"got {result!r}"
+        )
+    moved = {scope.axis(name): value for name, value in result.items()}
     where = []
     for axis, name in enumerate(scope.grid.axes):
         value = moved.get(axis, scope.mesh()[name])

@@ -39,7 +39,7 @@ class Move(Stage):
     pays: Function | None = None
 
     def numbers(self, scope: Scope) -> Numbers:
-        axis = scope.grid.axis(self.axis)
+        axis = scope.axis(self.axis)
         n = scope.grid.shape[axis]
         what = f"the move of {self.axis}"
         given = self.matrix
@@ -47,7 +47,9 @@ class Move(Stage):
             given = call(given, {name: a[..., None] for name, a in scope.mesh().items()}, what)
         matrix = checks.as_numbers(given, what)
         if matrix.ndim < 2 or matrix.shape[-2:] != (n, n):
-            raise ModelError(f"{what} must be a ({n}, {n}) matrix", "", f"has shape {matrix.shape}")
+            raise ModelError(
+                f"{what} must be a ({n}, {n}) matrix", value=f"has shape {matrix.shape}"
+            )
         matrix = matrix.reshape((1,) * (scope.rank + 1 - matrix.ndim) + matrix.shape)
         if matrix.ndim > scope.rank + 1 or matrix.shape[axis + 1] != 1:
             raise ModelError(

@@ -40,7 +40,7 @@ class Shift(Stage):
     pays: Function | None = None
 
     def numbers(self, scope: Scope) -> Numbers:
-        axis = scope.grid.axis(self.axis)
+        axis = scope.axis(self.axis)
         what = f"the shift of {self.axis} by {self.noise.name}"
         law = make_law(scope, self.noise, what)
         steps = _steps(scope, self, axis, law, what)
@@ -56,7 +56,7 @@ def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArra
     """(A | 1, K) how many grid steps each noise value moves, a whole number of any size."""
     if stage.edge not in ("clip", "reflect", "error"):
         raise ModelError(
-            f"{what}: edge must be 'clip', 'reflect' or 'error'", "", f"got {stage.edge!r}"
+            f"{what}: edge must be 'clip', 'reflect' or 'error'", value=f"got {stage.edge!r}"
         )
     gap = _gap(scope.grid, axis, what)
     count = len(law.named[1])
@@ -100,7 +100,9 @@ def _gap(grid: StateGrid, axis: int, what: str) -> float:
         gap = gaps.mean()
     if np.abs(gaps - gap).max() > 1e-9 * abs(gap) + min(rounding, abs(gap) / 4):
         low, high = shown(np.abs(gaps).min()), shown(np.abs(gaps).max())
-        raise ModelError(f"{what}: the axis must be evenly spaced", "", f"gaps are {low} to {high}")
+        raise ModelError(
+            f"{what}: the axis must be evenly spaced", value=f"gaps are {low} to {high}"
+        )
     return float(gap)
 
 

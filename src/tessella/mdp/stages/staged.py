@@ -48,7 +48,7 @@ class Staged(Dynamics):
         for stage in stages:
             if not isinstance(stage, Stage):
                 rule = "a stage is Pay, Decide, Shift, Move or Jump"
-                raise ModelError(rule, "", f"got {stage!r}")
+                raise ModelError(rule, value=f"got {stage!r}")
             numbers.append(stage.numbers(moment))
             # The mask speaks of the state at the start, which the first move leaves behind.
             moment = moment if isinstance(stage, Pay) else scope
@@ -142,8 +142,7 @@ class Staged(Dynamics):
         if paid.shape not in ((), states.shape):
             raise ModelError(
                 "a reward must be worked out elementwise from what it names",
-                "",
-                f"{len(states)} states are paid an array of shape {paid.shape}",
+                value=f"{len(states)} states are paid an array of shape {paid.shape}",
             )
         return paid
 

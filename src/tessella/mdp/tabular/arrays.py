@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ArgumentError, ModelError, shown
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp.checks import as_numbers, shape_of
 from tessella.mdp.dynamics import Parts
@@ -48,7 +48,7 @@ def from_arrays(
 ) -> Parts:
     """See ``MDP.from_arrays``."""
     if layout not in ("ASS", "SAS"):
-        raise ModelError("layout must be 'ASS' or 'SAS'", "", f"got {layout!r}")
+        raise ArgumentError("layout must be 'ASS' or 'SAS'", value=f"got {layout!r}")
     matrices = _matrices(transition, layout)
     n_actions, n_states = len(matrices), len(matrices[0].indptr) - 1
     scope = _scope(grid, actions, action_name, n_states, n_actions)
@@ -90,8 +90,7 @@ def from_pairs(
     if not len(s) == len(a) == n_rows:
         raise ModelError(
             "states, choices and transition rows must be equally many",
-            "",
-            f"got {len(s)}, {len(a)} and {n_rows}",
+            value=f"got {len(s)}, {len(a)} and {n_rows}",
         )
     actions = None if actions is None else listed(actions)
     n_actions = min(max(int(a.max()) + 1, 1), UNNAMED) if actions is None else len(actions)
@@ -136,13 +135,15 @@ def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
         raise ModelError("transition must be a list of A sparse (S, S) matrices, not one matrix")
     if _any_sparse(transition):
         if layout != "ASS":
-            raise ModelError("a list of sparse matrices has layout 'ASS'", "", f"got {layout!r}")
+            raise ArgumentError(
+                "a list of sparse matrices has layout 'ASS'", value=f"got {layout!r}"
+            )
         matrices = [_matrix(m, f"the transition of action {a}") for a, m in enumerate(transition)]
     else:
         dense = as_numbers(transition, "transition")
         if dense.ndim != 3 or 0 in dense.shape:
             raise ModelError(
-                f"transition must have three axes ({layout})", "", f"has shape {dense.shape}"
+                f"transition must have three axes ({layout})", value=f"has shape {dense.shape}"
             )
         dense = dense if layout == "ASS" else np.moveaxis(dense, 1, 0)
         matrices = [sp.csr_array(m) for m in dense]
@@ -151,8 +152,8 @@ def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
         if matrix.shape != (n, n):
             raise ModelError(
                 f"transition ({layout}) must hold square matrices of one size",
-                f"action {action}",
-                f"has shape {matrix.shape}",
+                place=f"action {action}",
+                value=f"has shape {matrix.shape}",
             )
     return matrices
 
@@ -191,11 +192,11 @@ def _matrix(matrix: Any, what: str) -> sp.csr_array:
     if not sp.issparse(matrix):
         dense = as_numbers(matrix, what)
         if dense.ndim != 2:
-            raise ModelError(f"{what} must be a matrix", "", f"has shape {dense.shape}")
+            raise ModelError(f"{what} must be a matrix", value=f"has shape {dense.shape}")
         return sp.csr_array(dense)
     given = matrix.tocoo()
     if given.ndim != 2:
-        raise ModelError(f"{what} must be a matrix", "", f"has shape {given.shape}")
+        raise ModelError(f"{what} must be a matrix", value=f"has shape {given.shape}")
 
     def entry(k: tuple, _: tuple) -> str:
         return f"entry ({given.row[k[0]]}, {given.col[k[0]]})"
@@ -227,7 +228,8 @@ def _rewards(
     shape = shape_of(reward, "reward")
     if shape not in ((n,), (n, n_actions), full):
         raise ModelError(
-            f"reward must have shape ({n},), ({n}, {n_actions}) or {full}", "", f"has shape {shape}"
+            f"reward must have shape ({n},), ({n}, {n_actions}) or {full}",
+            value=f"has shape {shape}",
         )
     if shape == (n,):
         numbers = as_numbers(reward, "rewards", lambda place, _: scope.grid.describe(place[0]))
@@ -298,7 +300,8 @@ def _indices(array: ArrayLike, what: str) -> NDArray:
     indices = np.asarray(unmasked(array, what))
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or not indices.size:
         raise ModelError(
-            f"{what} must be a list of indices", "", f"got {indices.dtype} of shape {indices.shape}"
+            f"{what} must be a list of indices",
+            value=f"got {indices.dtype} of shape {indices.shape}",
         )
     return indices
 
@@ -309,10 +312,10 @@ def _inside(index: NDArray, count: int, what: str) -> NDArray[np.int64]:
     if bad.size:
         raise ModelError(
             f"{what} indices must lie in 0..{count - 1}",
-            f"pair {bad[0]}",
-            f"has {index[bad[0]]}",
-            bad.size,
-            len(index),
-            "pairs",
+            place=f"pair {bad[0]}",
+            value=f"has {index[bad[0]]}",
+            count=bad.size,
+            total=len(index),
+            noun="pairs",
         )
     return index.astype(np.int64)

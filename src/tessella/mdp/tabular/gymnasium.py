@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ArgumentError, ModelError, shown
 from tessella.mdp.checks import as_numbers
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import Scope, make_scope
@@ -33,7 +33,9 @@ def from_gymnasium(env: Any) -> Parts:
     """See ``MDP.from_gymnasium``."""
     table = getattr(getattr(env, "unwrapped", env), "P", None)
     if table is None:
-        raise ModelError("the environment must list its transitions", str(env), "has no table P")
+        raise ModelError(
+            "the environment must list its transitions", place=str(env), value="has no table P"
+        )
     scope = make_scope({"state": range(len(table))}, range(len(table[0])), "action")
     outcomes = _read(scope, table)
     pairs = _pairs(scope, outcomes, outcomes.probability * ~outcomes.ended)
@@ -57,7 +59,9 @@ def _read(scope: Scope, table: Any) -> Outcomes:
     n, n_actions = scope.grid.size, len(scope.actions)
     for s in range(n):
         if s not in table or len(table[s]) != n_actions:
-            raise ModelError(f"every state must list {n_actions} actions", f"state={s}", "does not")
+            raise ModelError(
+                f"every state must list {n_actions} actions", place=f"state={s}", value="does not"
+            )
     lists = [table[s][a] for s in range(n) for a in range(n_actions)]
     columns = list(zip(*(outcome for outcomes in lists for outcome in outcomes), strict=True))
     if len(columns) != 4:
@@ -171,7 +175,7 @@ def to_gymnasium(mdp: MDP, start: Start) -> Any:
         def step(self, action):
             if not mask[self._state, action]:
                 place = mdp.describe(self._state, int(action))
-                raise ModelError("the action must be feasible", place, "is not")
+                raise ArgumentError("the action must be feasible", place=place, value="is not")
             taken = mdp.dynamics.step(
                 np.array([self._state]), np.array([int(action)]), self.np_random
             )

@@ -61,7 +61,9 @@ class Pairs:
         if where.size:
             first = int(where[0])
             place, total = self.describe(first), len(self.states)
-            raise ModelError(rule, place, value(first), where.size, total, noun)
+            raise ModelError(
+                rule, place=place, value=value(first), count=where.size, total=total, noun=noun
+            )
 
     def refuse_entries(
         self, rule: str, bad: NDArray[np.bool_], value: Callable[[int], str], noun: str = "pairs"
@@ -96,7 +98,7 @@ def read_rewards(pairs: Pairs, reward: Any) -> NDArray[np.float64]:
     """(L,) rewards, one number for each pair."""
     shape = shape_of(reward, "reward")
     if shape != pairs.states.shape:
-        raise ModelError(f"reward must have shape {pairs.states.shape}", "", f"has shape {shape}")
+        raise ModelError(f"reward must have shape {pairs.states.shape}", value=f"has shape {shape}")
     return as_numbers(reward, "rewards", lambda place, _: pairs.describe(place[0]))
 
 

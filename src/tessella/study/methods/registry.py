@@ -10,13 +10,13 @@ from functools import cache
 from importlib import import_module
 from typing import get_args
 
-from tessella.errors import ModelError
+from tessella.errors import StudyError
 from tessella.study.methods.method import Group, Method
 
 PARTS = ("title", "group", "edition", "settings", "runs", "together", "seconds", "fit")
 
 
-class UnknownMethodError(ModelError):
+class UnknownMethodError(StudyError):
     """A name that leads to no method, here or on a worker."""
 
 
@@ -35,7 +35,8 @@ def by_name(name: str) -> Method:
     if ":" in name:
         return _imported(name)
     if name not in known():
-        raise UnknownMethodError(f"no method is called {name!r}; there are {', '.join(known())}")
+        there = f"there are {', '.join(known())}"
+        raise UnknownMethodError(f"no method is called {name!r}", value=there)
     return known()[name]
 
 
@@ -50,8 +51,6 @@ def _imported(name: str) -> Method:
     if lacking:
         raise UnknownMethodError(f"{name!r} is no method: it has no {', '.join(lacking)}")
     if found.group not in get_args(Group):
-        raise UnknownMethodError(
-            f"the group of {name!r} must be one of {', '.join(get_args(Group))}; "
-            f"it is {found.group!r}"
-        )
+        rule = f"the group of {name!r} must be one of {', '.join(get_args(Group))}"
+        raise UnknownMethodError(rule, value=f"it is {found.group!r}")
     return found
