@@ -22,7 +22,9 @@ SOURCE = Path(tessella.__file__).parent
 
 LAYERS = (
     "errors",
+    "rounding",
     "grid",
+    "criteria",
     "mdp",
     "problems",
     "solvers",
@@ -32,6 +34,7 @@ LAYERS = (
     "certificates",
     "rules",
     "plot",
+    "conformance",
     "study",
     "explore",
     "cli",
