@@ -27,8 +27,6 @@ HALF = ts.Noise("w", [0, 1], [0.4, 0.6])
 RAISE = ts.Decide("x", to=lambda x, action: np.minimum(x + action, 4), pays=lambda action: -action)
 STEP = ts.Shift("x", HALF, by=lambda w, action: -w * action)
 JUMP = ts.Jump(HALF, to=lambda x, w, action: {"x": (x + w * action) % 5})
-    ts.Noise("w", [0, 1], [0.4, 0.6]), to=lambda x, w, action: {"x": (x + w * action) % 5}
-)
 FEE = ts.Pay(lambda x, action: x * action)
 
 MODELS = {
