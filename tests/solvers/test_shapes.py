@@ -78,14 +78,14 @@ def certified(mdp: ts.MDP) -> ts.Certificate:
 
 
 @linux
-def test_forty_shapes_leave_no_more_maps_than_the_table_holds(table):
+def test_sixteen_shapes_leave_no_more_maps_than_the_table_holds(table):
     pieces = table(most=4)
     ask(2)
     before = maps()
     ask(3)
     each = maps() - before
     assert each > 2  # or the rest would show nothing
-    for n in range(4, 44):
+    for n in range(4, 20):
         ask(n)
     assert len(pieces) == 4
     assert maps() - before <= 6 * each
@@ -106,8 +106,7 @@ def test_new_shapes_solved_and_certified_take_the_place_of_old_ones(table):
     certified(small(11))
     certified(small(12))
     each, full = (maps() - before) / 2, maps()
-    for n in (13, 14):
-        certified(small(n))
+    certified(small(13))
     assert len(pieces) == 5
     assert maps() - full < each
 

@@ -58,22 +58,36 @@ class Exact:
 
 @st.composite
 def small_models(draw):
-    """(transition, reward, discount, feasible) with awkward numbers and few array shapes."""
+    """(transition, reward, discount, feasible) with awkward numbers and few array shapes.
+
+    Each shape compiles for seconds. Up to eight distinct rows count as eight; so a third of the
+    sparse rows repeat others, and of twelve pairs all are feasible or eight.
+    """
     n, n_actions = draw(st.sampled_from([(1, 2), (4, 3)]))
     seed = draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
-    weights = rng.random((n_actions, n, n)) * (rng.random((n_actions, n, n)) < draw(_density))
+    density = draw(_density)
+    weights = rng.random((n_actions, n, n)) * (rng.random((n_actions, n, n)) < density)
     weights[weights.sum(axis=-1) == 0, 0] = 1.0  # absorb what has nowhere to go
     transition = weights / weights.sum(axis=-1, keepdims=True)
+    if density < 1 and n > 1:
+        first, *_, last = np.split(rng.permutation(n_actions * n), 3)
+        rows = transition.reshape(-1, n)
+        rows[first] = rows[last]
     reward = rng.normal(size=(n, n_actions)) * 10.0 ** draw(st.integers(-12, 12))
     if draw(st.booleans()):
         reward = np.round(rng.normal(size=(n, n_actions)))  # ties
     discount = draw(st.sampled_from([0.0, 0.3, 0.9, 0.95, 0.99, 0.999, 0.9999]))
     feasible = np.ones((n, n_actions), bool)
     if draw(st.booleans()):
-        feasible = rng.random((n, n_actions)) < 0.7
-        feasible[np.arange(n), rng.integers(n_actions, size=n)] = True
+        feasible = options(rng) if n > 1 else rng.permuted([[True, False]], axis=1)
     return transition, reward, discount, feasible
+
+
+def options(rng: np.random.Generator) -> np.ndarray:
+    """(4, 3) which actions are feasible: two in state 0; one, two and three in the others."""
+    counts = np.array([2, *rng.permutation([1, 2, 3])])
+    return rng.permuted(np.arange(3) < counts[:, None], axis=1)
 
 
 _density = st.sampled_from([0.4, 1.0])

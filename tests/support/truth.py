@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import tessella as ts
-from support.models import Exact
+from support.models import Exact, options
 
 
 class Truth:
@@ -42,7 +42,10 @@ class Truth:
 
 
 def model(rng: np.random.Generator):
-    """(transition, reward, discount, feasible), all rows different: few shapes to compile."""
+    """(transition, reward, discount, feasible) of two shapes, since each compiles for seconds.
+
+    Up to eight distinct rows count as eight; so of twelve pairs eight are feasible.
+    """
     n, n_actions = [(3, 2), (4, 3)][rng.integers(2)]
     weights = rng.random((n_actions, n, n)) * (rng.random((n_actions, n, n)) < 0.6)
     weights[..., 0] += 0.01 * rng.random((n_actions, n))
@@ -54,9 +57,7 @@ def model(rng: np.random.Generator):
         reward = np.round(rng.normal(size=(n, n_actions)))  # ties
     feasible = np.ones((n, n_actions), bool)
     if n_actions > 2:
-        feasible = rng.random((n, n_actions)) < 0.7
-        feasible[np.arange(n), rng.integers(n_actions, size=n)] = True
-        feasible[0] = rng.permutation([True, True, False])
+        feasible = options(rng)
     return transition, reward, float(rng.choice([0.0, 0.3, 0.9, 0.95, 0.999])), feasible
 
 
