@@ -258,3 +258,15 @@ def test_history_bounds_hold_at_every_sweep():
         gap = np.abs(early.value - optimum.value).max()
         assert gap <= early.error_bound + optimum.error_bound
         assert early.history.bound[-1] <= early.error_bound
+
+
+@pytest.mark.parametrize(
+    ("reward", "policy"),
+    [([[0, 1], [1, 0], [1, 0]], [0, 0, 1]), ([[0, -2], [0, 0], [-2, 1]], [0, 1, 0])],
+)
+def test_a_model_without_a_future_is_evaluated_in_a_few_sweeps(reward, policy):
+    mdp = ts.MDP.from_arrays(np.tile(np.eye(3), (2, 1, 1)), np.array(reward, float), 0.0)
+    best = ts.solve(mdp)
+    # The optimum may be known better than rounding lets this policy be: that must not go on.
+    found = ts.evaluate(mdp, policy, tol=best.error_bound, guess=best.value, partial=True)
+    assert found.sweeps <= 3

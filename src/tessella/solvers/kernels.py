@@ -68,9 +68,11 @@ def least(data: Data, floor):
     """
     n, criterion = data.numbers, data.criterion
     largest = criterion.error(n.reward_scale)
-    sums = n.unit * (n.reward_scale + criterion.discount * largest)
+    # All of it may stand in the shift, and then the gain is as large as a reward.
+    sums = n.unit * (n.reward_scale + criterion.gain(largest) + criterion.discount * largest)
     built = n.reward_error + n.row_error * criterion.largest * largest
-    return jnp.minimum(floor, criterion.error(sums + built + 4 * EPS * largest))
+    eta = sums + built + criterion.uneven(largest)
+    return jnp.minimum(floor, criterion.error(eta + 4 * EPS * largest))
 
 
 def target(data: Data, floor):

@@ -1,0 +1,156 @@
+"""Which method is quickest, over a varied set of models: what the automatic choice rests on.
+
+    python benchmarks/methods.py [small|all]
+
+Processor time of a warm solve (compiled before, the best of a few), each as a multiple of the
+quickest on that model, in one run. The last column is what ``solve`` takes by itself; the last line
+is how much slower that is than the quickest, on average and at worst.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+import tessella as ts
+from tessella.solvers.solve import automatic
+
+METHODS = {
+    "modified 5": ts.ModifiedPolicyIteration(partial_sweeps=5),
+    "modified 20": ts.ModifiedPolicyIteration(),
+    "inexact .1": ts.InexactPolicyIteration(forcing=0.1),
+    "inexact .01": ts.InexactPolicyIteration(),
+}
+
+
+def inventory(stock: int, regime: int, discount: float) -> ts.MDP:
+    slope = 0.36 * 24 / regime
+    return ts.inventory(max_stock=stock, max_regime=regime, demand_slope=slope, discount=discount)
+
+
+def queue(length: int, regime: int, discount: float) -> ts.MDP:
+    return ts.queue_admission(
+        max_queue=length, max_regime=regime, arrival_slope=7 / regime, discount=discount
+    )
+
+
+def platelets(ages: int, most: int, discount: float) -> ts.MDP:
+    """Stock by remaining life and weekday: periodic, an order of fresh units, oldest used first."""
+    names = [f"life{k + 1}" for k in range(ages)]
+    mean = np.array([5.7, 6.9, 6.5, 6.2, 5.8, 3.3, 3.4]) * most / 20
+
+    def law(weekday):
+        return ts.truncated_poisson(mean[np.asarray(weekday, int)], most)
+
+    def to(demand, order, weekday, **lives):
+        left, later = demand, {}
+        for k, name in enumerate([*names, "fresh"]):
+            units = order if name == "fresh" else lives[name]
+            used = np.minimum(units, left)
+            left = left - used
+            if k:
+                later[names[k - 1]] = units - used
+        return later | {"weekday": (weekday + 1) % 7}
+
+    def pays(demand, order, **lives):
+        stock = order + sum(lives[name] for name in names)
+        waste = np.maximum(lives[names[0]] - demand, 0)
+        short, kept = np.maximum(demand - stock, 0), np.maximum(stock - demand, 0)
+        return -(10 * (order > 0) + 20 * short + 5 * waste + kept - waste)
+
+    def named(function, arguments):
+        """The function under argument names of its own, which tell what it depends on."""
+        text = f"lambda {', '.join(arguments)}: f({', '.join(f'{a}={a}' for a in arguments)})"
+        return eval(text, {"f": function})
+
+    axes = {"weekday": range(7)} | {name: range(most + 1) for name in names}
+    jump = ts.Jump(
+        ts.Noise("demand", range(most + 1), law),
+        to=named(to, ["demand", "order", "weekday", *names]),
+        pays=named(pays, ["demand", "order", *names]),
+    )
+    return ts.MDP.staged(axes, range(most + 1), discount, [jump], action_name="order", name="p")
+
+
+def random(states: int, discount: float) -> ts.MDP:
+    """Ten next states anywhere, ten actions: mixes in a few periods."""
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(0)
+    column = rng.integers(0, states, (10, states, 10))
+    weight = rng.dirichlet(np.ones(10), (10, states))
+    row = np.repeat(np.arange(states), 10)
+    rows = [
+        sp.csr_array((w.ravel(), (row, c.ravel())), shape=(states, states))
+        for w, c in zip(weight, column, strict=True)
+    ]
+    return ts.MDP.from_arrays(rows, rng.normal(size=(states, 10)), discount)
+
+
+def machine(states: int, discount: float) -> ts.MDP:
+    """Wear that grows slowly until a repair: mixes in as many periods as there are states."""
+    wear = ts.Shift("wear", ts.Noise("w", [0, 1], [0.5, 0.5]), pays=lambda wear: -wear / states)
+    repair = ts.Decide(
+        "wear",
+        to=lambda wear, repair: np.where(repair == 1, 0, wear),
+        pays=lambda repair: -20.0 * repair,
+    )
+    return ts.MDP.staged(
+        {"wear": range(states)}, (0, 1), discount, [repair, wear], action_name="repair"
+    )
+
+
+CASES = {
+    "inventory 825, 0.95": lambda: inventory(32, 24, 0.95),
+    "inventory 825, 0.999": lambda: inventory(32, 24, 0.999),
+    "inventory 20,301, 0.9": lambda: inventory(200, 100, 0.9),
+    "inventory 20,301, 0.95": lambda: inventory(200, 100, 0.95),
+    "inventory 20,301, 0.99": lambda: inventory(200, 100, 0.99),
+    "queue 20,301, 0.95": lambda: queue(200, 100, 0.95),
+    "queue 20,301, 0.99": lambda: queue(200, 100, 0.99),
+    "platelets 3,087, 0.95": lambda: platelets(2, 20, 0.95),
+    "platelets 9,317, 0.99": lambda: platelets(3, 10, 0.99),
+    "random 20,000, 0.95": lambda: random(20_000, 0.95),
+    "random 20,000, 0.99": lambda: random(20_000, 0.99),
+    "machine 20,000, 0.95": lambda: machine(20_000, 0.95),
+    "machine 20,000, 0.99": lambda: machine(20_000, 0.99),
+}
+LARGE = {
+    "platelets 64,827, 0.95": lambda: platelets(3, 20, 0.95),
+    "inventory 501,501, 0.95": lambda: inventory(1000, 500, 0.95),
+    "queue 501,501, 0.95": lambda: queue(1000, 500, 0.95),
+    "machine 500,000, 0.99": lambda: machine(500_000, 0.99),
+}
+
+
+def seconds(mdp: ts.MDP, method: ts.Method, repeats: int) -> tuple[float, int]:
+    best, sweeps = np.inf, 0
+    for _ in range(repeats + 1):  # the first compiles
+        clock = time.process_time()
+        solution = ts.solve(mdp, method)
+        best, sweeps = min(best, time.process_time() - clock), solution.sweeps
+    return best, sweeps
+
+
+def main() -> None:
+    large = sys.argv[1:] == ["all"]
+    print(f"{'model':26}" + "".join(f"{name:>18}" for name in METHODS) + "   automatic")
+    behind = []
+    for name, build in (CASES | (LARGE if large else {})).items():
+        mdp = build()
+        repeats = 3 if mdp.n_states < 50_000 else 1
+        found = {label: seconds(mdp, method, repeats) for label, method in METHODS.items()}
+        quickest = min(time for time, _ in found.values())
+        chosen = automatic(mdp)
+        label = next((n for n, m in METHODS.items() if m == chosen), None)
+        taken = found[label][0] if label else seconds(mdp, chosen, repeats)[0]
+        behind.append(taken / quickest)
+        cells = "".join(f"{t / quickest:11.2f} ({n:4})" for t, n in found.values())
+        print(f"{name:26}{cells}   {label or chosen.name} {behind[-1]:.2f}", flush=True)
+    print(f"automatic over quickest: mean {np.mean(behind):.2f}, worst {max(behind):.2f}")
+
+
+if __name__ == "__main__":
+    main()
