@@ -4,10 +4,11 @@ With pi greedy at v and d = T v - v = T_pi v - v, the value of pi is v + e where
 
     (I - discount P_pi) e = d.
 
-The system is solved by BiCGSTAB, which needs only products with P_pi: to nearly full accuracy
-(policy iteration), or only until the residual has fallen by ``forcing`` (inexact policy iteration:
-what is left is mended after the next improvement). The iteration count of a Krylov method hardly
-grows as the discount approaches 1, where sweeps need 1 / (1 - discount) of them.
+It is solved to nearly full accuracy (policy iteration), or only until the residual has fallen by
+``forcing`` (inexact policy iteration: what is left is mended after the next improvement): by sweeps
+where a few will do, else by BiCGSTAB, which needs only products with P_pi. The iteration count of a
+Krylov method hardly grows as the discount approaches 1, where sweeps of a chain that mixes slowly
+need 1 / (1 - discount) of them.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from dataclasses import dataclass, field
 
 from tessella.solvers.method import Method, between, whole
 
-HELPED = 0.5  # a linear solve that leaves more of the residual than this has failed
-SWEEPS_INSTEAD = 4  # sweeps in place of each product that was allowed: most of the work, then
+TRIED = 4  # sweeps of a policy that show how fast sweeps are
+FEW = 40  # where no more than these are needed, nothing is quicker
+HELPED = 0.5  # a linear solve that leaves more of the residual's span than this has failed
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class PolicyIteration(Method):
 
 @dataclass(frozen=True)
 class InexactPolicyIteration(Method):
-    """Policy iteration with evaluations cut short; the automatic choice for discounts near 1."""
+    """Policy iteration with evaluations cut short: the automatic choice."""
 
     max_sweeps: int = field(default=10_000, compare=False)
     forcing: float = 1e-2
@@ -58,31 +61,54 @@ class InexactPolicyIteration(Method):
 
 
 def evaluate_greedy(operators, state, forcing: float, max_products: int):
-    """v + e; or, where the linear solver gets nowhere, as far as plain sweeps of the policy go.
+    """v + e, by whichever way gets there: what the first few sweeps show decides.
 
-    No Krylov method beats sweeps on a long cycle of states before it has gone round it once. Where
-    dynamics offer a direct solve, a run that stalls so is helped by one instead (see ``driver``).
+    Sweeps of the policy cut the span of the residual by some rho each. Where few of them will do,
+    they are the cheapest way; else the linear solver takes over. It may get nowhere (no Krylov
+    method beats sweeps on a long line of states before it has gone along it once), and then sweeps
+    go as far as they go. Where dynamics offer a direct solve, a run that stalls so is helped by one
+    instead (see ``driver``).
     """
+    import jax.numpy as jnp
+    from jax import lax
+
+    def sweep(_, value):
+        return operators.sweep(state.policy, value)
+
+    def span(value):
+        residual = sweep(0, value) - value
+        return residual.max() - residual.min()
+
+    first = state.backup - state.value
+    tried = lax.fori_loop(0, TRIED, sweep, state.backup)
+    rho = (span(tried) / jnp.maximum(first.max() - first.min(), TINY)) ** (1 / (TRIED + 1))
+    needed = jnp.log(forcing) / jnp.log(jnp.clip(rho, TINY, 1 - 1e-9)) - TRIED
+    few = needed <= FEW
+
+    def sweeps(count, value):
+        return lax.fori_loop(0, count, sweep, value)
+
+    return lax.cond(
+        few,
+        lambda: sweeps(jnp.ceil(jnp.maximum(needed, 0)).astype(int), tried),
+        lambda: solve_linear(operators, state.policy, tried, forcing, max_products, sweeps, span),
+    )
+
+
+def solve_linear(operators, policy, value, forcing: float, max_products: int, sweeps, span):
+    """v + e with e by BiCGSTAB; as far as sweeps go where that leaves too much of the residual."""
     import jax.numpy as jnp
     from jax import lax
     from jax.scipy.sparse.linalg import bicgstab
 
     def left(e):
-        return operators.left(state.policy, e)
-
-    def sweep(_, value):
-        return operators.sweep(state.policy, value)
+        return operators.left(policy, e)
 
     # What all states share is known without solving: it is paid for ever.
-    residual = state.backup - state.value
+    residual = operators.sweep(policy, value) - value
     shared = (residual.max() + residual.min()) / 2
     guess = jnp.full_like(residual, operators.criterion.forever(shared))
     e, _ = bicgstab(left, residual, x0=guess, tol=forcing, maxiter=max_products)
-    rest = jnp.linalg.norm(residual - left(e)) / jnp.linalg.norm(residual)
-    helped = (rest < HELPED) | (residual == 0).all()
-    sweeps = SWEEPS_INSTEAD * max_products
-    return lax.cond(
-        helped,
-        lambda: state.value + e,
-        lambda: lax.fori_loop(0, sweeps, sweep, state.backup),
-    )
+    found = sweeps(TRIED, value + e)  # a small norm may hide large entries; sweeps even them out
+    helped = span(found) <= HELPED * (residual.max() - residual.min())
+    return lax.cond(helped, lambda: found, lambda: sweeps(max_products, value))

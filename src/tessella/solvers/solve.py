@@ -12,13 +12,14 @@ from tessella.errors import ArgumentError, expect
 from tessella.mdp.model import MDP
 from tessella.solvers.driver import Callback, Engine, decide, iterate
 from tessella.solvers.method import Method
-from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Result
 from tessella.solvers.solution import Solution, optimal
 
-NEAR_ONE = 0.98  # from this discount on, Krylov evaluations beat sweeps
-SMALL = 10_000  # and below this many states, where a sweep costs little more than its overhead
+# Found by ``benchmarks/methods.py``. A round of a small model costs little more than its overhead,
+# so fewer and better rounds are quicker there.
+SMALL = 10_000
+FORCING = 1e-2, 1e-1  # of small models, and of others
 
 
 def solve(
@@ -32,8 +33,8 @@ def solve(
     """The optimal value, action values and policy of ``mdp``, with a bound on their error.
 
     Args:
-        method: by default inexact policy iteration for small models and discounts near 1, and
-            modified policy iteration otherwise.
+        method: by default inexact policy iteration, which finds out as it goes whether sweeps or
+            a linear solver evaluate a policy more quickly.
         tol: bound on max|V - V*| for the default method; a method object carries its own.
         callback: called with a ``Progress`` after each sweep; a true answer stops the run.
         partial: return what there is when a limit is reached, instead of raising NotConverged.
@@ -53,9 +54,7 @@ def solve(
 
 def automatic(mdp: MDP, tol: float | None = None) -> Method:
     """The method that ``solve`` takes by itself."""
-    if mdp.discount >= NEAR_ONE or mdp.n_states <= SMALL:
-        return InexactPolicyIteration(tol)
-    return ModifiedPolicyIteration(tol)
+    return InexactPolicyIteration(tol, forcing=FORCING[mdp.n_states > SMALL])
 
 
 def _solution(engine: Engine, found: Result, method: str) -> Solution:
