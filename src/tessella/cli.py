@@ -68,13 +68,13 @@ def certify(label: str, policy: Path, save: Path | None) -> None:
 
     POLICY is a CSV file with a row for each state: a column for each axis, and one for the action.
     """
-    from tessella.certificates.certify import certify as judged
+    from tessella.certificates.certify import certify as certified
     from tessella.errors import TessellaError
     from tessella.problems.benchmarks import benchmark
     from tessella.solvers import solve as exactly
 
     try:
-        certificate = judged(exactly(benchmark(label)), policy)
+        certificate = certified(exactly(benchmark(label)), policy)
     except TessellaError as error:
         raise click.ClickException(str(error)) from None
     if save is not None:

@@ -29,7 +29,7 @@ class FittedQ:
     Args:
         trees: trees in each forest; also the paper's count of its size.
         leaf: observations in a leaf, at least.
-        iterations: how often the forest is fitted anew.
+        iterations: how often a new forest is fitted.
     """
 
     trees: int = 60

@@ -62,14 +62,14 @@ def _checkpoints(updates: int) -> list[int]:
 def _train_tables(
     method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> dict[tuple[int, int], Trained]:
-    from tessella.baselines.q_learning import sweep
+    from tessella.baselines.q_learning import uniform_updates
     from tessella.baselines.walk import walk
 
     path = method.sampling
     if isinstance(path, Trajectory):
         runs = [walk(method, path, mdp, budgets, seed) for seed in seeds]
     else:
-        runs = sweep(method, mdp, budgets, seeds)
+        runs = uniform_updates(method, mdp, budgets, seeds)
     found = {}
     for seed, run in zip(seeds, runs, strict=True):
         tables = np.stack([greedy(q_SA, mdp) for q_SA in run.q])

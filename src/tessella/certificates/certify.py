@@ -142,7 +142,6 @@ def _optimum(solution: Solution) -> Known:
 def _worth(solution: Solution, policy: Policy) -> Known:
     """The policy's value, as accurate as the optimum's or as rounding allows."""
     mdp = solution.mdp
-    # The tolerance goes with the engine: in the method it would ask for a compilation of its own.
     method = SinglePrecision() if suits(mdp) else InexactPolicyIteration(forcing=1e-6)
     engine = Engine(mdp, solution.error_bound or None)
     worth = run(engine, method, policy=policy.table, start=solution.value, partial=True)

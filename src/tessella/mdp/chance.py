@@ -22,7 +22,7 @@ def invert(cumulative: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
     return (cumulative <= u[:, None]).sum(axis=-1)
 
 
-def faced(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
-    """Entries of ``array`` (A | 1, *broadcast, ...) for walkers ``where`` they are, acting so."""
+def entries_at(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
+    """Entries of ``array`` (A | 1, *broadcast, ...) at ``where`` walkers are and what they do."""
     index = [w if n > 1 else 0 for w, n in zip(where, array.shape[1:], strict=False)]
     return array[(actions if len(array) > 1 else np.zeros_like(actions), *index)]

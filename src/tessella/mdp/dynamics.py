@@ -4,9 +4,10 @@ For an array ``w`` over next states, and every state ``s`` and action ``a``,
 
     backup(w)[s, a] = r(s, a) + sum_s' P(s' | s, a) w(s').
 
-Solvers, policy evaluation, occupancy and simulation see no more than this. It comes in two halves:
-what no action touches is done once (``tail``), the rest once per action (``head``), so that a
-maximum over actions never stores states x actions.
+Solvers, policy evaluation and occupancy work with its compiled form and with bounds on what
+rounding does to it; simulation draws from the same law, one period at a time (``step``). The
+compiled form comes in two halves: what no action touches is done once (``tail``), the rest once per
+action (``head``), so that a maximum over actions never stores states x actions.
 """
 
 from __future__ import annotations
@@ -67,13 +68,15 @@ class Steps:
 class Dynamics(ABC):
     """Transition law and rewards of an MDP on a grid."""
 
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, ...]: ...
+    scope: Scope  # its states and actions
 
     @property
-    @abstractmethod
-    def n_actions(self) -> int: ...
+    def shape(self) -> tuple[int, ...]:
+        return self.scope.grid.shape
+
+    @property
+    def n_actions(self) -> int:
+        return len(self.scope.actions)
 
     @abstractmethod
     def row_mass(self) -> Mass:
@@ -102,7 +105,7 @@ class Dynamics(ABC):
     @property
     @abstractmethod
     def adjoint_terms(self) -> int:
-        """The same for the adjoint, where what flows into one state is added up."""
+        """The same for the adjoint, where all that reaches one state is added up."""
 
     @property
     @abstractmethod

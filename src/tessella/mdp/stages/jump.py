@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp import checks
-from tessella.mdp.chance import faced, invert
-from tessella.mdp.rounding import Mass, mass_of
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
-from tessella.mdp.stages.operation import Operation, at, of_action
+from tessella.mdp.stages.operation import RandomOperation, at, of_action
 from tessella.mdp.stages.stage import Function, Numbers, Stage
 
 
@@ -61,8 +58,8 @@ def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter(Operation):
-    """Any move: ``target`` (A | 1, K, *grid) flat states, ``probs`` (A | 1, K, *broadcast)."""
+class Scatter(RandomOperation):
+    """Any map: ``target`` (A | 1, K, *grid) flat states, ``probs`` (A | 1, K, *broadcast)."""
 
     target: NDArray[np.int32]
     probs: NDArray[np.float64]
@@ -82,10 +79,6 @@ class Scatter(Operation):
             yield to, np.broadcast_to(p, self.shape)
 
     @property
-    def mass(self) -> Mass:
-        return mass_of(self.probs, 1)
-
-    @property
     def terms(self) -> int:
         return self.target.shape[1]
 
@@ -93,14 +86,8 @@ class Scatter(Operation):
     def adjoint_terms(self) -> int:
         return self.target.shape[1] + int(np.bincount(self.target.ravel()).max())
 
-    @cached_property
-    def cumulative(self) -> NDArray[np.float64]:
-        """(A | 1, *broadcast, K) ``probs`` summed up over outcomes, for simulation."""
-        return np.cumsum(np.moveaxis(self.probs, 1, -1), axis=-1)
-
     def sample(self, states, actions, rng):
-        where = np.unravel_index(states, self.shape)
-        k = invert(faced(self.cumulative, actions, where), rng)
+        where, k = self.draw(states, actions, rng)
         a = actions if len(self.target) > 1 else 0
         return self.target[(a, k, *where)].astype(np.int64), k
 

@@ -50,17 +50,9 @@ class Staged(Dynamics):
                 rule = "a stage is Pay, Decide, Shift, Move or Jump"
                 raise ModelError(rule, value=f"got {stage!r}")
             numbers.append(stage.numbers(moment))
-            # The mask speaks of the state at the start, which the first move leaves behind.
+            # The mask speaks of the state at the start, which any stage but Pay leaves behind.
             moment = moment if isinstance(stage, Pay) else scope
         return Staged(scope, tuple(numbers))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.scope.grid.shape
-
-    @property
-    def n_actions(self) -> int:
-        return len(self.scope.actions)
 
     def row_mass(self) -> Mass:
         return reduce(Mass.then, (stage.operation.mass for stage in self.stages))

@@ -44,7 +44,7 @@ def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Gene
 
 
 def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
-    """Distinct rows, and for each row the position of its like among them."""
+    """Distinct rows, and for each row the position of its equal among them."""
     rows.sum_duplicates()
     keys = _row_hashes(rows)
     _, first, index = np.unique(keys, return_index=True, return_inverse=True)

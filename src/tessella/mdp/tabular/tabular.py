@@ -92,7 +92,7 @@ class Outcomes:
 
 @dataclass(frozen=True, eq=False)
 class Tabular(Dynamics):
-    """Dynamics given as arrays; build it with ``MDP.from_arrays`` and its kin."""
+    """Dynamics given as arrays; built by ``MDP.from_arrays`` and other builders."""
 
     scope: Scope
     rows: sp.csr_array  # (n_rows, S) distinct rows
@@ -114,14 +114,6 @@ class Tabular(Dynamics):
         distinct, index = unique_rows(rows)
         shared = np.where(row_of < 0, 0, index[row_of]).astype(np.int32)
         return Tabular(scope, distinct, shared, reward, outcomes, built)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.scope.grid.shape
-
-    @property
-    def n_actions(self) -> int:
-        return len(self.scope.actions)
 
     def row_mass(self) -> Mass:
         return mass_of_rows(self.rows)
