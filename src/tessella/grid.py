@@ -40,6 +40,9 @@ class StateGrid:
     values: tuple[NDArray, ...]
 
     def __init__(self, axes: Mapping[str, Iterable] | None = None, /, **named: Iterable) -> None:
+        if not isinstance(axes, Mapping | None):
+            rule = "a grid needs axis names and their values, as in {'stock': range(33)}"
+            raise ModelError(rule, value=f"got {axes!r}")
         given = {**(axes or {}), **named}
         if not given:
             raise ModelError("a grid needs at least one axis")

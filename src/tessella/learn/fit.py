@@ -8,14 +8,14 @@ Off the grid a point may take what the nearest grid state may take.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, expect
 from tessella.grid import StateGrid
 from tessella.learn.learner import BoundaryLearner, Classifier, Task, first_best
 from tessella.learn.sample import Sample
@@ -69,6 +69,7 @@ def fit(learner: Any, sample: Sample) -> Policy:
     ``learner`` is a boundary learner, or any scikit-learn classifier, a pipeline for example. The
     network learners take their randomness from ``random_state``.
     """
+    _expect_samples("fit", [sample])
     return fit_batch(learner, [sample])[0]
 
 
@@ -81,6 +82,9 @@ def fit_batch(
     included, one for each sample. Samples of equal length, axes and number of actions share
     compiled code.
     """
+    _expect_samples("fit_batch", samples)
+    if seeds is not None and not isinstance(seeds, Sized):
+        raise ArgumentError("seeds must be a list, one for each sample", value=f"got {seeds!r}")
     if seeds is not None and len(seeds) != len(samples):
         raise ArgumentError(f"{len(samples)} samples need as many seeds", value=f"got {len(seeds)}")
     if isinstance(learner, BoundaryLearner):
@@ -95,6 +99,14 @@ def fit_batch(
         fitted = _foreign(learner, samples, seeds)
         title = type(learner).__name__
     return [_policy(c, s, title) for c, s in zip(fitted, samples, strict=True)]
+
+
+def _expect_samples(verb: str, samples: Any) -> None:
+    if isinstance(samples, Sample) or not isinstance(samples, Iterable):
+        rule = f"{verb} needs a list of samples"
+        raise ArgumentError(rule, value=f"got {type(samples).__name__}")
+    for sample in samples:
+        expect(verb, sample, Sample)
 
 
 def _foreign(learner: Any, samples: Sequence[Sample], seeds: Sequence | None) -> list[Classifier]:

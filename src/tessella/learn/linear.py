@@ -21,7 +21,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, is_positive
 from tessella.learn.features import FeatureMap, Features
 from tessella.learn.learner import BoundaryLearner, Classifier, Constant, Task
 
@@ -65,8 +65,9 @@ class LinearBoundary(BoundaryLearner):
         self.features = features
 
     def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
-        if not self.C > 0:
-            raise ArgumentError("C must be positive", value=f"got {self.C}")
+        for name, number in (("C", self.C), ("tol", self.tol)):
+            if not is_positive(number):
+                raise ArgumentError(f"{name} must be positive", value=f"got {number!r}")
         # These matrices are too thin to be worth a second thread.
         with threadpool_limits(1, user_api="blas"):
             return [self._learn(task) for task in tasks]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, is_count
 from tessella.learn.features import FeatureMap, Features, bounded, power_of_two
 from tessella.learn.learner import BoundaryLearner, Classifier, Task
 
@@ -63,8 +63,9 @@ class LocalBoundary(BoundaryLearner):
         self.features = features
 
     def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
-        if self.k is not None and self.k < 1:
-            raise ArgumentError("k must be at least 1", value=f"got {self.k}")
+        if self.k is not None and not is_count(self.k):
+            rule = "k must be at least 1, a whole number"
+            raise ArgumentError(rule, value=f"got {self.k!r}")
         return [self._learn(task) for task in tasks]
 
     def _learn(self, task: Task) -> LocalClassifier:

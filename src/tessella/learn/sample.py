@@ -14,9 +14,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, expect, is_count
 from tessella.grid import StateGrid
 from tessella.learn.schemes import Scheme, Uniform, as_numbers
+from tessella.mdp.chance import generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
@@ -119,11 +120,15 @@ def draw(
             ByOccupancy(weights) or Stratified().
     """
     expect("draw", solution, Solved, "Solution")
-    if not isinstance(n, int | np.integer) or n < 1:
+    if not is_count(n):
         raise ArgumentError("a sample needs at least 1 state", value=f"got n={n}")
+    scheme = Uniform() if scheme is None else scheme
+    if isinstance(scheme, type) or not isinstance(scheme, Scheme):
+        rule = "scheme must be a way to draw states, such as Uniform()"
+        raise ArgumentError(rule, value=f"got {scheme!r}")
     mdp, labels = solution.mdp, solution.policy.table.ravel()
-    rng = np.random.default_rng(rng)
-    drawn = (scheme or Uniform()).states(labels, int(n), rng)
+    rng = generator(rng)
+    drawn = scheme.states(labels, int(n), rng)
     sigma = _sigma(mdp, noise)
     exact = mdp.grid.points_of(drawn.states)
     return Sample(

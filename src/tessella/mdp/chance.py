@@ -10,6 +10,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import ArgumentError
+
+
+def generator(rng: object) -> np.random.Generator:
+    """``rng``, a generator or whatever seeds one; there is no seed that comes by itself."""
+    try:
+        if rng is not None:
+            return np.random.default_rng(rng)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        pass
+    raise ArgumentError("rng must be a generator or an integer seed", value=f"got {rng!r}")
+
 
 def draw(rows: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
     """One index from each row of probabilities."""

@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, FileError, PolicyError
+from tessella.errors import ArgumentError, FileError, PolicyError, writing
 from tessella.grid import StateGrid, unmasked
 
 FORMAT, VERSION = "tessella policy", 1
@@ -138,9 +138,9 @@ class Policy:
         axes = {n: v.tolist() for n, v in zip(self.grid.axes, self.grid.values, strict=True)}
         about = {"format": FORMAT, "version": VERSION, "name": self.name, "size": self.size}
         about |= {"action_name": self.action_name, "actions": list(self.actions), "axes": axes}
-        Path(path).write_text(
-            json.dumps(about | {"table": self.table.ravel().tolist()}) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(about | {"table": self.table.ravel().tolist()}) + "\n"
+        with writing(path):
+            Path(path).write_text(text, encoding="utf-8")
 
     @staticmethod
     def load(path: str | Path) -> Policy:

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tessella.errors import FileError
+from tessella.errors import FileError, writing
 from tessella.grid import StateGrid
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.rounding import Built
@@ -63,7 +63,7 @@ class Saved:
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
     attributes, variables = _contents(mdp)
-    with netCDF4.Dataset(str(path), "w", format="NETCDF4") as file:
+    with writing(path), netCDF4.Dataset(str(path), "w", format="NETCDF4") as file:
         file.setncatts(attributes | {"content": digest(attributes, variables)})
         for name, (values, dimensions) in variables.items():
             group, _, last = name.rpartition("/")

@@ -10,7 +10,7 @@ where r_i is the stage's expected reward given the state at its moment. Memory i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -38,6 +38,9 @@ class Staged(Dynamics):
         scope: Scope, stages: Sequence[Stage], feasible: NDArray[np.bool_] | None = None
     ) -> Staged:
         """Make numbers of the stages; ``feasible`` (S, A) says which pairs can occur."""
+        if not isinstance(stages, Iterable) or isinstance(stages, str):
+            raise ModelError("a staged model needs a list of stages", value=f"got {stages!r}")
+        stages = tuple(stages)
         if not stages:
             raise ModelError("a staged model needs at least one stage")
         moment = scope
