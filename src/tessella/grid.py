@@ -198,6 +198,11 @@ class StateGrid:
         return f"StateGrid({', '.join(parts)}; {self.size:,} states)"
 
 
+def index_type(count: int) -> type[np.int32] | type[np.int64]:
+    """The narrower of two types that holds the indices ``0..count - 1``."""
+    return np.int32 if count <= 2**31 else np.int64
+
+
 def refuse_taken(name: str, what: str) -> None:
     """Refuse a name that a solution already uses for something else."""
     if name in TAKEN:

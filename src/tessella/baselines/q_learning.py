@@ -5,7 +5,7 @@
 Transitions from uniform pairs do not depend on what was learned, so they are drawn beforehand and
 all seeds go through one compiled loop (vmap over seeds); a snapshot is that loop's state at a
 budget. The loop always has LANES lanes, whatever the number of seeds: compiled for another width it
-might round differently, and a seed's numbers shall not depend on which others run along.
+might round differently, and a seed's numbers must not depend on which others run along.
 """
 
 from __future__ import annotations

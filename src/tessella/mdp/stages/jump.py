@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
+from tessella.grid import index_type
 from tessella.mdp import checks
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
@@ -41,7 +42,7 @@ class Jump(Stage):
         return Numbers(operation, paid, self.pays, law.named, error)
 
 
-def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.int32]:
+def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.integer]:
     """Flat next states, (A | 1, *grid, K | 1), from a mapping of axis names to new values."""
     if not hasattr(result, "items"):
         raise ModelError(
@@ -54,14 +55,14 @@ def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.int32]:
         where.append(checks.positions(scope, axis, value, what, law.named, law.probs))
     full = np.broadcast_shapes(*(w.shape for w in where), (1, *scope.grid.shape, 1))
     where = tuple(np.broadcast_to(w, full) for w in where)
-    return np.ravel_multi_index(where, scope.grid.shape).astype(np.int32)
+    return np.ravel_multi_index(where, scope.grid.shape).astype(index_type(scope.grid.size))
 
 
 @dataclass(frozen=True, eq=False)
 class Scatter(RandomOperation):
     """Any map: ``target`` (A | 1, K, *grid) flat states, ``probs`` (A | 1, K, *broadcast)."""
 
-    target: NDArray[np.int32]
+    target: NDArray[np.integer]
     probs: NDArray[np.float64]
 
     @property

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.grid import index_type
 from tessella.mdp.dynamics import Dynamics, Lowered, Steps
 from tessella.mdp.rounding import EPS, EXACT, Built, Mass, expected_error, mass_of_rows
 from tessella.mdp.scope import Scope
@@ -96,7 +97,7 @@ class Tabular(Dynamics):
 
     scope: Scope
     rows: sp.csr_array  # (n_rows, S) distinct rows
-    row_of: NDArray[np.int32]  # (S, A); 0 where the action is infeasible
+    row_of: NDArray[np.integer]  # (S, A); 0 where the action is infeasible
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
     outcomes: Outcomes | None = None
     rounding: Built = EXACT
@@ -112,7 +113,7 @@ class Tabular(Dynamics):
     ) -> Tabular:
         """Store each distinct row once; ``row_of`` is -1 where the action is infeasible."""
         distinct, index = unique_rows(rows)
-        shared = np.where(row_of < 0, 0, index[row_of]).astype(np.int32)
+        shared = np.where(row_of < 0, 0, index[row_of]).astype(index_type(len(distinct.indptr) - 1))
         return Tabular(scope, distinct, shared, reward, outcomes, built)
 
     def row_mass(self) -> Mass:
