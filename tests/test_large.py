@@ -84,22 +84,27 @@ def test_rows_reach_states_beyond_2_to_the_31():
 
 
 @pytest.mark.parametrize(
-    ("axes", "noise"),
+    ("side", "noise"),
     [
-        ({"x": range(SIDE), "y": range(SIDE)}, ()),
-        ({"x": range(300)}, [ts.Noise(n, range(1000), np.full(1000, 0.001)) for n in "de"]),
+        (3000, ()),
+        (3, [ts.Noise(n, range(1000), np.full(1000, 0.001)) for n in "de"]),
     ],
 )
-def test_a_step_model_that_would_take_gigabytes_is_refused_before_it_is_made(axes, noise, held):
+def test_a_step_model_that_would_take_too_much_is_refused_before_it_is_made(
+    side, noise, held, monkeypatch
+):
     def never(**names):
         raise AssertionError("the step function was called")
 
+    monkeypatch.setattr(stepping, "LARGEST", 1 << 30)
     with pytest.raises(ts.ModelError) as found:
-        ts.MDP.from_step(never, axes, (0, 1), 0.9, noise)
-    assert "larger models are told as MDP.staged" in found.value.rule
-    pairs, outcomes = 2 * ts.StateGrid(axes).size, 1000 ** len(noise)
-    assert found.value.value.endswith(f"need {stepping.OUTCOME * pairs * outcomes:,}")
-    assert held() < 50e6
+        ts.MDP.from_step(never, {"x": range(side), "y": range(side)}, (0, 1), 0.9, noise)
+    assert "in at most 1,073,741,824 bytes; larger models are told as MDP.staged" in str(
+        found.value
+    )
+    outcomes = 2 * side**2 * 1000 ** len(noise)
+    assert found.value.value.endswith(f"need {stepping.OUTCOME * outcomes:,}")
+    assert held() < 5e6
 
 
 def test_what_a_step_model_takes_is_what_it_is_said_to_take(held):
