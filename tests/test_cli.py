@@ -112,4 +112,4 @@ def test_a_certificate_that_cannot_be_saved_is_an_error(tmp_path):
     words = ("certify", "QUE-Lin", str(tmp_path / "never.csv"))
     result = run(*words, "--save", str(tmp_path / "nowhere" / "c.json"))
     assert result.exit_code == 1
-    assert "c.json cannot be written: No such file or directory" in result.output
+    assert "c.json cannot be written; the folder" in result.output

@@ -12,6 +12,8 @@ from typing import NoReturn
 
 import click
 
+MOST_WORKERS = 256  # of one machine; each holds a few hundred MB
+
 
 class Words(click.ParamType):
     """A list written with commas."""
@@ -68,20 +70,17 @@ def certify(label: str, policy: Path, save: Path | None) -> None:
 
     POLICY is a CSV file with a row for each state: a column for each axis, and one for the action.
     """
-    from tessella.certificates.certify import certify as judged
+    from tessella.certificates.certify import certify as certified
     from tessella.errors import TessellaError
     from tessella.problems.benchmarks import benchmark
     from tessella.solvers import solve as exactly
 
     try:
-        certificate = judged(exactly(benchmark(label)), policy)
+        certificate = certified(exactly(benchmark(label)), policy)
+        if save is not None:
+            certificate.save(save)
     except TessellaError as error:
         raise click.ClickException(str(error)) from None
-    if save is not None:
-        try:
-            certificate.save(save)
-        except OSError as error:
-            raise click.ClickException(f"{save} cannot be written: {error.strerror}") from None
     click.echo(certificate.summary())
 
 
@@ -99,7 +98,9 @@ def certify(label: str, policy: Path, save: Path | None) -> None:
     show_default=True,
     help="Folder for the store, tables, figures and report.",
 )
-@click.option("--workers", type=click.IntRange(1), help="Worker processes; one for each core.")
+@click.option(
+    "--workers", type=click.IntRange(1, MOST_WORKERS), help="Worker processes; one for each core."
+)
 @click.option("--scheduler", help="A running dask scheduler's address, such as tcp://host:8786.")
 @click.option("--retry", is_flag=True, help="Run again what failed before.")
 @click.option("--report/--no-report", default=True, help="Write tables, figures and report.")

@@ -6,7 +6,11 @@ The message reads ``rule; place value (count of total noun)``, for example
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 
@@ -76,6 +80,31 @@ def expect(verb: str, value: object, kind: type, name: str = "") -> None:
     if not isinstance(value, kind):
         needed, got = _one(name or kind.__name__), _one(type(value).__name__)
         raise ArgumentError(f"{verb} needs {needed}", value=f"got {got}")
+
+
+def is_count(value: object) -> bool:
+    """Whether ``value`` is a whole number, at least 1."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def is_positive(value: object) -> bool:
+    """Whether ``value`` is a number above 0."""
+    return isinstance(value, Real) and not isinstance(value, bool) and float(value) > 0
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Say in words why the file at ``path`` cannot be written: every ``save`` works inside this."""
+    folder, rule = Path(path).parent, f"{path} cannot be written"
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "is missing"
+        raise FileError(rule, place=f"the folder {folder}", value=what)
+    if Path(path).is_dir():
+        raise FileError(rule, value="a folder has that name")
+    try:
+        yield
+    except OSError as error:
+        raise FileError(rule, value=error.strerror or str(error)) from error
 
 
 def _one(name: str) -> str:

@@ -40,6 +40,9 @@ class StateGrid:
     values: tuple[NDArray, ...]
 
     def __init__(self, axes: Mapping[str, Iterable] | None = None, /, **named: Iterable) -> None:
+        if not isinstance(axes, Mapping | None):
+            rule = "a grid needs axis names and their values, as in {'stock': range(33)}"
+            raise ModelError(rule, value=f"got {axes!r}")
         given = {**(axes or {}), **named}
         if not given:
             raise ModelError("a grid needs at least one axis")
@@ -193,6 +196,11 @@ class StateGrid:
     def __repr__(self) -> str:
         parts = (f"{n}: {_span(v)}" for n, v in zip(self.axes, self.values, strict=True))
         return f"StateGrid({', '.join(parts)}; {self.size:,} states)"
+
+
+def index_type(count: int) -> type[np.int32] | type[np.int64]:
+    """The narrower of two types that holds the indices ``0..count - 1``."""
+    return np.int32 if count <= 2**31 else np.int64
 
 
 def refuse_taken(name: str, what: str) -> None:

@@ -14,7 +14,7 @@ from tessella.baselines import (
     train,
     train_batch,
 )
-from tessella.baselines.q_learning import sweep
+from tessella.baselines.q_learning import uniform_updates
 from tessella.baselines.transitions import uniform_transitions
 from tessella.baselines.walk import walk
 
@@ -47,7 +47,7 @@ def slow_tables(method, mdp, n, seed):
 def test_the_compiled_loop_is_the_textbook_loop(small, ending, kind, step):
     method = kind(step=step, start=1.0)
     for mdp in (small, ending):
-        [run] = sweep(method, mdp, [40, 1_500], [3])
+        [run] = uniform_updates(method, mdp, [40, 1_500], [3])
         for n, q in zip((40, 1_500), run.q, strict=True):
             assert np.allclose(q, slow_tables(method, mdp, n, 3), rtol=1e-12, atol=1e-12)
 
@@ -84,7 +84,7 @@ def test_a_path_takes_what_looks_best_and_explores_as_often_as_told(kind, epsilo
 def test_the_values_approach_the_exact_ones(small, kind):
     exact = ts.solve(small).q.reshape(6, 3)
     method = kind(step=DecayingStep(0.7))
-    [run] = sweep(method, small, [1_000, 300_000], [0])
+    [run] = uniform_updates(method, small, [1_000, 300_000], [0])
     mask = small.feasible_mask
     far, near = (np.abs(q / method.tables - exact)[mask].max() for q in run.q)
     assert near < 0.1
@@ -92,7 +92,7 @@ def test_the_values_approach_the_exact_ones(small, kind):
 
 
 def test_nothing_follows_an_end(ending):
-    [run] = sweep(TabularQ(step=ConstantStep(0.5)), ending, [4_000], [0])
+    [run] = uniform_updates(TabularQ(step=ConstantStep(0.5)), ending, [4_000], [0])
     assert np.allclose(run.q[0, 0], [1.0, 5.0])
     assert (train(TabularQ(step=ConstantStep(0.5)), ending, 4_000).table == 1).all()
 
@@ -109,15 +109,15 @@ def test_a_batch_gives_what_single_runs_give(small, method):
 
 
 def test_a_seeds_values_do_not_depend_on_its_company(small):
-    alone = sweep(DoubleQ(), small, [200], [7])[0].q
+    alone = uniform_updates(DoubleQ(), small, [200], [7])[0].q
     for seeds in ([7, 1], [3, 7, 2], list(range(15))):
-        assert (sweep(DoubleQ(), small, [200], seeds)[seeds.index(7)].q == alone).all()
+        assert (uniform_updates(DoubleQ(), small, [200], seeds)[seeds.index(7)].q == alone).all()
 
 
 def test_both_methods_see_the_same_transitions_and_differ(small):
     tabular, double = (
-        sweep(TabularQ(), small, [500], [0])[0],
-        sweep(DoubleQ(), small, [500], [0])[0],
+        uniform_updates(TabularQ(), small, [500], [0])[0],
+        uniform_updates(DoubleQ(), small, [500], [0])[0],
     )
     assert (tabular.q != double.q).any()
 

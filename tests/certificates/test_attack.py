@@ -325,7 +325,7 @@ def test_a_table_whose_hash_was_made_anew_for_a_foreign_fingerprint_is_not_loade
             for name in group.variables:
                 arrays[f"{group.name}/{name}"] = (files._read(group, name), ())
         file.setncattr("content", files.digest(about, arrays))
-    with pytest.raises(ts.FileError, match=r"m\.nc bears the fingerprint of another model"):
+    with pytest.raises(ts.FileError, match=r"m\.nc has the fingerprint of another model"):
         ts.MDP.load(tmp_path / "m.nc")
 
 

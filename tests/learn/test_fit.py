@@ -105,7 +105,7 @@ def test_a_batch_gives_what_single_fits_give(learner, stock, queue):
         alone = fit(learner, sample)
         points = sample.grid.points
         assert (policy.table == alone.table).all()
-        assert (policy.rule.model.proba(points) == alone.rule.model.proba(points)).all()
+        assert (policy.rule.classifier.proba(points) == alone.rule.classifier.proba(points)).all()
 
 
 @named

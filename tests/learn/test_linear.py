@@ -25,8 +25,8 @@ def test_the_optimum_is_scikit_learns(n_classes, C):
     X, y = problem(n_classes)
     ours = LinearBoundary(C=C, features=Features("none")).fit(X, y)
     theirs = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(X, y)
-    assert np.allclose(ours.model_.weights[:, :-1], theirs.coef_, atol=1e-4)
-    assert np.allclose(ours.model_.weights[:, -1], theirs.intercept_, atol=1e-4)
+    assert np.allclose(ours.classifier_.weights[:, :-1], theirs.coef_, atol=1e-4)
+    assert np.allclose(ours.classifier_.weights[:, -1], theirs.intercept_, atol=1e-4)
     assert np.allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
 
 
@@ -34,7 +34,7 @@ def test_the_optimum_is_scikit_learns(n_classes, C):
 def test_at_the_optimum_no_direction_lowers_the_objective(n_classes):
     X, y = problem(n_classes)
     learner = LinearBoundary(C=0.7, features=Features("none")).fit(X, y)
-    W = learner.model_.weights
+    W = learner.classifier_.weights
 
     def objective(W):
         scores = X @ W[:, :-1].T + W[:, -1]

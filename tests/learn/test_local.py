@@ -89,13 +89,13 @@ def test_a_point_however_far_from_the_sample_gets_a_vote(scaling, unit):
 
 
 def test_unless_given_k_grows_with_the_root_of_n(stock):
-    ks = [fit(LocalBoundary(), draw(stock, n)).rule.model.k for n in (2, 100, 1_600, 6_400)]
+    ks = [fit(LocalBoundary(), draw(stock, n)).rule.classifier.k for n in (2, 100, 1_600, 6_400)]
     assert ks == [1, 2, 10, 20]
 
 
 def test_a_sample_smaller_than_k_votes_as_a_whole(stock):
     policy = fit(LocalBoundary(k=50), draw(stock, 7, rng=0))
-    assert policy.rule.model.k == 7
+    assert policy.rule.classifier.k == 7
     assert policy.size == 7
 
 
@@ -104,7 +104,7 @@ def test_its_size_is_its_sample(stock):
 
 
 def test_k_must_be_positive(stock):
-    with pytest.raises(ts.ArgumentError, match="k must be at least 1; got 0"):
+    with pytest.raises(ts.ArgumentError, match="k must be at least 1, a whole number; got 0"):
         fit(LocalBoundary(k=0), draw(stock, 10))
 
 

@@ -14,7 +14,7 @@ QUICK = {"hidden": (8, 8), "min_steps": 40, "epochs": 1}
 
 
 def layers_of(policy):
-    return [array for layer in policy.rule.model.layers for array in layer]
+    return [array for layer in policy.rule.classifier.layers for array in layer]
 
 
 def same(one, other):
@@ -161,7 +161,9 @@ def test_equal_margins_give_the_neural_learner_back(stock):
 def test_states_without_a_choice_weigh_nothing(gated):
     alone = np.isinf(gated.margin).ravel()
     assert alone.any()
-    assert np.isfinite(fit(MarginBoundary(**QUICK), draw(gated, 80)).rule.model.layers[0][0]).all()
+    assert np.isfinite(
+        fit(MarginBoundary(**QUICK), draw(gated, 80)).rule.classifier.layers[0][0]
+    ).all()
     sample = draw(gated, 80)
     only = type(sample)(
         sample.points,

@@ -108,7 +108,7 @@ def test_a_policy_gives_grid_points_their_action_and_others_that_of_the_nearest(
     mdp = drift()
     policy = mdp.policy([0, 1, 1, 0], name="mine")
     assert policy.act([[0], [1], [1.4], [2.6], [99]]).tolist() == [0, 1, 1, 0, 0]
-    assert (policy.size, repr(policy)) == (4, "Policy(mine: 4 states, 2 actions, 4 numbers)")
+    assert (policy.size, repr(policy)) == (4, "Policy(mine: 4 states, 2 actions, size 4)")
     with pytest.raises(ValueError, match="read-only"):
         policy.table[0] = 1
     ruled = Policy(mdp.grid, mdp.actions, Above(1.5))

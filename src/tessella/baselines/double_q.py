@@ -1,4 +1,4 @@
-"""Double Q-learning: two tables, each judging the other's choice.
+"""Double Q-learning: two tables, each valuing the other's choice.
 
     with probability 1/2, b* = argmax_{b feasible in s'} Q_1(s', b),
     Q_1(s, a) <- Q_1(s, a) + step [ r + discount Q_2(s', b*) - Q_1(s, a) ],
@@ -22,7 +22,7 @@ class DoubleQ(TabularQ):
     tables: ClassVar[int] = 2
 
     def target(self, q_TSA, nexts, coin, feasible_SA):
-        """The table that ``coin`` names learns; the other one judges its choice."""
+        """The table that ``coin`` names learns; the other one values its choice."""
         import jax.numpy as jnp
 
         choice = jnp.where(feasible_SA[nexts], q_TSA[coin, nexts], -jnp.inf).argmax()

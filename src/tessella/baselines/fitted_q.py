@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tessella.baselines.forest import Rows, forest_mean
 from tessella.baselines.trained import Curve, Trained, greedy
 from tessella.baselines.transitions import Transitions, uniform_transitions
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, is_count
 from tessella.mdp.model import MDP
 
 
@@ -29,7 +29,7 @@ class FittedQ:
     Args:
         trees: trees in each forest; also the paper's count of its size.
         leaf: observations in a leaf, at least.
-        iterations: how often the forest is fitted anew.
+        iterations: how often a new forest is fitted.
     """
 
     trees: int = 60
@@ -39,9 +39,9 @@ class FittedQ:
     title: ClassVar[str] = "Fitted Q iteration"
 
     def __post_init__(self) -> None:
-        if min(self.trees, self.leaf, self.iterations) < 1:
+        if not all(map(is_count, (self.trees, self.leaf, self.iterations))):
             raise ArgumentError(
-                "trees, leaf and iterations must be at least 1", value=f"got {self}"
+                "trees, leaf and iterations must be at least 1, whole numbers", value=f"got {self}"
             )
 
     def size(self, mdp: MDP) -> int:

@@ -5,20 +5,26 @@ A split is drawn at random for each feature and the best of them is kept, down t
 target is their mean and whose weight is their number: the same trees in law, on fewer rows.
 
 scikit-learn's compiled builder is called directly. Through ``ExtraTreeRegressor.fit`` the checks
-of a small tree take three times as long as growing it; a test holds the two routes together.
+of a small tree take three times as long as growing it; a test holds the two routes together. The
+builder is private and may change, so scikit-learn is held below the first version not tried.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
-from sklearn.tree._criterion import MSE
-from sklearn.tree._splitter import RandomSplitter
-from sklearn.tree._tree import DepthFirstTreeBuilder, Tree
 
 DEEP = np.iinfo(np.int32).max
+CHANGED = (
+    f"FittedQ grows trees with parts of scikit-learn that version {sklearn.__version__} does not "
+    "have as they were; install scikit-learn>=1.6,<1.10"
+)
 ONE = np.array([1], dtype=np.intp)
 
 
@@ -30,15 +36,36 @@ class Rows:
     weights: NDArray[np.float64]  # (m,)
 
 
-def grow(rows: Rows, targets: NDArray[np.float64], leaf: int, rng: np.random.RandomState) -> Tree:
+@cache
+def _parts() -> SimpleNamespace:
+    """What scikit-learn grows trees with; loaded when the first tree is grown."""
+    try:
+        from sklearn.tree._criterion import MSE
+        from sklearn.tree._splitter import RandomSplitter
+        from sklearn.tree._tree import DepthFirstTreeBuilder, Tree
+    except ImportError as error:
+        raise ImportError(CHANGED) from error
+    return SimpleNamespace(
+        MSE=MSE,
+        RandomSplitter=RandomSplitter,
+        DepthFirstTreeBuilder=DepthFirstTreeBuilder,
+        Tree=Tree,
+    )
+
+
+def grow(rows: Rows, targets: NDArray[np.float64], leaf: int, rng: np.random.RandomState) -> Any:
     """One tree for ``targets`` (m,)."""
     m, d = rows.inputs.shape
     # Half an observation of slack: weights are whole, their sums are compared as floats.
     least = leaf - 0.5
-    splitter = RandomSplitter(MSE(1, m), d, 1, least, rng, None)
-    tree = Tree(d, ONE, 1)
-    builder = DepthFirstTreeBuilder(splitter, 2, 1, least, DEEP, 0.0)
-    builder.build(tree, rows.inputs, targets[:, None], rows.weights, None)
+    parts = _parts()
+    try:
+        splitter = parts.RandomSplitter(parts.MSE(1, m), d, 1, least, rng, None)
+        tree = parts.Tree(d, ONE, 1)
+        builder = parts.DepthFirstTreeBuilder(splitter, 2, 1, least, DEEP, 0.0)
+        builder.build(tree, rows.inputs, targets[:, None], rows.weights, None)
+    except TypeError as error:  # another signature
+        raise ImportError(CHANGED) from error
     return tree
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, is_count, is_positive
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Trajectory:
     horizon: int = 200
 
     def __post_init__(self) -> None:
-        if not 0 <= self.epsilon <= 1:
-            raise ArgumentError("epsilon must lie in [0, 1]", value=f"got {self.epsilon}")
-        if self.horizon < 1:
-            raise ArgumentError("horizon must be at least 1", value=f"got {self.horizon}")
+        if not (self.epsilon == 0 or (is_positive(self.epsilon) and self.epsilon <= 1)):
+            raise ArgumentError("epsilon must lie in [0, 1]", value=f"got {self.epsilon!r}")
+        if not is_count(self.horizon):
+            raise ArgumentError("horizon must be at least 1", value=f"got {self.horizon!r}")
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class ConstantStep:
     size: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 < self.size <= 1:
-            raise ArgumentError("a step size must lie in (0, 1]", value=f"got {self.size}")
+        if not (is_positive(self.size) and self.size <= 1):
+            raise ArgumentError("a step size must lie in (0, 1]", value=f"got {self.size!r}")
 
     def after(self, visits):
         """Step size of a pair's update number ``visits`` (1, 2, ...)."""
@@ -51,8 +51,8 @@ class DecayingStep:
     power: float = 0.8
 
     def __post_init__(self) -> None:
-        if not 0.5 < self.power <= 1:
-            raise ArgumentError("power must lie in (1/2, 1]", value=f"got {self.power}")
+        if not (is_positive(self.power) and 0.5 < self.power <= 1):
+            raise ArgumentError("power must lie in (1/2, 1]", value=f"got {self.power!r}")
 
     def after(self, visits):
         """Step size of a pair's update number ``visits`` (1, 2, ...)."""

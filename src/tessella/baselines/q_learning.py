@@ -5,7 +5,7 @@
 Transitions from uniform pairs do not depend on what was learned, so they are drawn beforehand and
 all seeds go through one compiled loop (vmap over seeds); a snapshot is that loop's state at a
 budget. The loop always has LANES lanes, whatever the number of seeds: compiled for another width it
-might round differently, and a seed's numbers shall not depend on which others run along.
+might round differently, and a seed's numbers must not depend on which others run along.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Tables(NamedTuple):
     errors: Any  # () sum of |error| since the last snapshot
 
 
-class Move(NamedTuple):
+class Transition(NamedTuple):
     """One transition, or an array of them in each field."""
 
     state: Any
@@ -63,26 +63,26 @@ def blank(method: TabularQ, mdp: MDP) -> Tables:
     return Tables(np.full(shape, float(method.start)), np.zeros(shape), np.zeros(()))
 
 
-def update(method: TabularQ, tables: Tables, move: Move, discount, feasible_SA) -> Tables:
+def update(method: TabularQ, tables: Tables, seen: Transition, discount, feasible_SA) -> Tables:
     """One update, for compiled code."""
     q, visits, errors = tables
-    learner, future = method.target(q, move.next, move.coin, feasible_SA)
-    entry = (learner, move.state, move.action)
+    learner, future = method.target(q, seen.next, seen.coin, feasible_SA)
+    entry = (learner, seen.state, seen.action)
     visits = visits.at[entry].add(1.0)
-    error = move.reward + discount * jnp.where(move.ended, 0.0, future) - q[entry]
+    error = seen.reward + discount * jnp.where(seen.ended, 0.0, future) - q[entry]
     q = q.at[entry].add(method.step.after(visits[entry]) * error)
     return Tables(q, visits, errors + jnp.abs(error))
 
 
-def sweep(
+def uniform_updates(
     method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> list[Snapshots]:
     """Updates from uniform pairs, for each seed; ``budgets`` ascend."""
     parts = [seeds[i : i + LANES] for i in range(0, len(seeds), LANES)]
-    return [run for part in parts for run in _sweep_part(method, mdp, budgets, part)]
+    return [run for part in parts for run in _updates_part(method, mdp, budgets, part)]
 
 
-def _sweep_part(
+def _updates_part(
     method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> list[Snapshots]:
     tables = Tables(*(np.stack([array] * LANES) for array in blank(method, mdp)))
@@ -90,11 +90,11 @@ def _sweep_part(
     q, residual, done = [], [], 0
     for first in range(0, budgets[-1], PIECE):
         last = min(first + PIECE, budgets[-1])
-        moves = _moves(mdp, first, last, seeds)
+        seen = _transitions(mdp, first, last, seeds)
         stops = [budget for budget in budgets if first < budget <= last]
         for end in dict.fromkeys([*stops, last]):
             tables = _advance(
-                method, tables, moves, max(done, first) - first, end - first, mdp.discount, feasible
+                method, tables, seen, max(done, first) - first, end - first, mdp.discount, feasible
             )
             if end in stops:
                 before = budgets[len(q) - 1] if q else 0
@@ -107,26 +107,26 @@ def _sweep_part(
     return [Snapshots(at, *column) for column in columns]
 
 
-def _moves(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> Move:
+def _transitions(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> Transition:
     """(LANES, length) arrays; the length is a power of two, so that few are compiled."""
     drawn = [uniform_transitions(mdp, end, seed, begin) for seed in seeds]
     n = end - begin
     padding = (0, LANES - len(seeds)), (0, max(BLOCK, 1 << (n - 1).bit_length()) - n)
     names = ("states", "actions", "rewards", "nexts", "ended", "coins")
     stacked = (np.stack([getattr(one, name) for one in drawn]) for name in names)
-    return Move(*(np.pad(array, padding) for array in stacked))
+    return Transition(*(np.pad(array, padding) for array in stacked))
 
 
-@in_float64  # here and not around ``sweep``: rewards are the user's functions, in their setting
+@in_float64  # here, not around ``uniform_updates``: rewards are the user's, in their setting
 @compiled("method")
-def _advance(method, tables, moves, begin, end, discount, feasible_SA):
+def _advance(method, tables, seen, begin, end, discount, feasible_SA):
     """Updates ``begin`` to ``end`` of every seed."""
 
-    def one(tables, moves):
+    def one(tables, seen):
         def body(t, tables):
-            move = jax.tree.map(lambda array: array[t], moves)
-            return update(method, tables, move, discount, feasible_SA)
+            now = jax.tree.map(lambda array: array[t], seen)
+            return update(method, tables, now, discount, feasible_SA)
 
         return lax.fori_loop(begin, end, body, tables)
 
-    return jax.vmap(one)(tables, moves)
+    return jax.vmap(one)(tables, seen)

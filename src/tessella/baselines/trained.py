@@ -14,7 +14,7 @@ from tessella.mdp.policy import Policy
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """How a run went, without any look at the exact solution.
+    """How training went, without any look at the exact solution.
 
     Attributes:
         unit: what ``at`` counts.
@@ -43,7 +43,7 @@ class Trained(Policy):
     """A policy learned from a simulator.
 
     Attributes:
-        curve: how the run went.
+        curve: how training went.
         simulator_calls: transitions it was shown.
     """
 

@@ -39,14 +39,17 @@ class Transitions:
 
 def uniform_transitions(mdp: MDP, n: int, seed: int, begin: int = 0) -> Transitions:
     """Transitions ``begin`` (a multiple of BLOCK) to n, from uniform feasible pairs."""
-    pairs = np.flatnonzero(mdp.feasible_mask.ravel())
+    pairs = None if mdp.feasible is None else np.flatnonzero(mdp.feasible.ravel())
     numbers = range(begin // BLOCK, -(-n // BLOCK))
     blocks = [_block(mdp, pairs, np.random.default_rng([seed, i])) for i in numbers]
     columns = zip(*blocks, strict=True)
     return Transitions(*(np.concatenate(column)[: n - begin] for column in columns))
 
 
-def _block(mdp: MDP, pairs: NDArray, rng: np.random.Generator) -> tuple[NDArray, ...]:
-    states, actions = np.divmod(pairs[rng.integers(0, len(pairs), BLOCK)], mdp.n_actions)
+def _block(mdp: MDP, pairs: NDArray | None, rng: np.random.Generator) -> tuple[NDArray, ...]:
+    """One block; ``pairs`` are the feasible ones, None where all are."""
+    n = mdp.n_states * mdp.n_actions if pairs is None else len(pairs)
+    drawn = rng.integers(0, n, BLOCK)
+    states, actions = np.divmod(drawn if pairs is None else pairs[drawn], mdp.n_actions)
     steps = mdp.dynamics.step(states, actions, rng)
     return states, actions, steps.rewards, steps.states, steps.ended, rng.integers(0, 2, BLOCK)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.baselines.options import Trajectory
-from tessella.baselines.q_learning import Move, Snapshots, Tables, blank, update
+from tessella.baselines.q_learning import Snapshots, Tables, Transition, blank, update
 from tessella.baselines.tabular_q import TabularQ
 from tessella.mdp.engine import compiled, in_float64
 from tessella.mdp.model import MDP
@@ -54,16 +54,16 @@ def _step(
     place: Place,
     rng: np.random.Generator,
 ) -> tuple[Tables, Place]:
-    """One period: act, see, learn, go on or begin anew."""
+    """One period: act, see, learn, go on or start again."""
     feasible = mdp.feasible_mask
     explores = rng.random() < path.epsilon
     action = rng.choice(np.flatnonzero(feasible[place.state])) if explores else place.greedy
     steps = mdp.dynamics.step(np.array([place.state]), np.array([action]), rng)
     after, ended = int(steps.states[0]), bool(steps.ended[0])
-    move = Move(place.state, action, steps.rewards[0], after, ended, rng.integers(2))
-    anew = ended or place.age + 1 == path.horizon
-    state, age = (_begin(mdp, rng), 0) if anew else (after, place.age + 1)
-    tables, greedy = _learn(method, tables, move, state, mdp.discount, feasible)
+    seen = Transition(place.state, action, steps.rewards[0], after, ended, rng.integers(2))
+    again = ended or place.age + 1 == path.horizon
+    state, age = (_begin(mdp, rng), 0) if again else (after, place.age + 1)
+    tables, greedy = _learn(method, tables, seen, state, mdp.discount, feasible)
     return tables, Place(state, age, int(greedy))
 
 
@@ -73,8 +73,8 @@ def _begin(mdp: MDP, rng: np.random.Generator) -> int:
 
 @in_float64  # here and not around ``walk``: rewards are the user's functions, in their setting
 @compiled("method")
-def _learn(method, tables, move, state, discount, feasible_SA):
-    """The tables after ``move``, and their greedy action in ``state``."""
-    tables = update(method, tables, move, discount, feasible_SA)
+def _learn(method, tables, seen, state, discount, feasible_SA):
+    """The tables after ``seen``, and their greedy action in ``state``."""
+    tables = update(method, tables, seen, discount, feasible_SA)
     best = jnp.where(feasible_SA[state], tables.q[:, state].sum(axis=0), -jnp.inf).argmax()
     return tables, best

@@ -13,7 +13,8 @@ whatever wrote the certificate:
   the start and from the stated errors. Each enclosure must reach at least as far as the derived
   one, which is computed in twice the precision too, and no further than rounding explains.
 
-A document with a field that is missing, doubled, malformed or unknown is rejected.
+A document with a field that is missing, doubled, malformed or unknown is rejected. The exit status
+is 0 where it holds, 1 where it is rejected, 2 where a file is missing and nothing was checked.
 """
 
 import hashlib
@@ -789,6 +790,9 @@ def main(arguments: list[str]) -> int:
         for path, reader in zip(arguments, (read_certificate, read_model), strict=True):
             try:
                 files.append(reader(path))
+            except (FileNotFoundError, NotADirectoryError):
+                print(f"NOT CHECKED: there is no file {path}")
+                return 2
             except broken as error:
                 raise Rejected(f"{path} cannot be read, it may be cut short: {error}") from error
         with np.errstate(all="ignore"):  # what is not a number fails its comparison

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import numpy as np
 
 from tessella.certificates.enclosure import Band, Enclosed
-from tessella.errors import FileError
+from tessella.errors import FileError, writing
 from tessella.grid import StateGrid
 from tessella.mdp.policy import Policy
 
@@ -28,7 +28,9 @@ def save(certificate: Certificate, path: str | Path) -> None:
     """Write ``certificate`` to ``path``."""
     about = {"format": FORMAT, "version": VERSION, "content": certificate.content}
     content = about | _plain(certificate)
-    Path(path).write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(content, allow_nan=False) + "\n"
+    with writing(path):
+        Path(path).write_text(text, encoding="utf-8")
 
 
 def load(kind: type[Certificate], path: str | Path) -> Certificate:

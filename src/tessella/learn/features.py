@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, is_count
 
 LIMIT = 2.0**500  # its square is a number
 
@@ -63,8 +63,9 @@ class Features:
 
     def fit(self, points: NDArray) -> FeatureMap:
         """The map for a sample of (n, d) points; a coordinate that never varies keeps its scale."""
-        if self.degree < 1:
-            raise ArgumentError("degree must be at least 1", value=f"got {self.degree}")
+        if not is_count(self.degree):
+            rule = "degree must be at least 1, a whole number"
+            raise ArgumentError(rule, value=f"got {self.degree!r}")
         varies = (points != points[:1]).any(axis=0) & (self.scaling != "none")
         unit = np.where(varies, power_of_two(points), 1.0)
         centre, scale = _scaling(self.scaling, points / unit)

@@ -8,41 +8,41 @@ Off the grid a point may take what the nearest grid state may take.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, expect
 from tessella.grid import StateGrid
-from tessella.learn.learner import BoundaryLearner, Model, Task, first_best
+from tessella.learn.learner import BoundaryLearner, Classifier, Task, first_best
 from tessella.learn.sample import Sample
 from tessella.mdp.policy import Policy
 
 
 @dataclass(frozen=True, eq=False)
 class BoundaryRule:
-    """A fitted model as a rule: (n, d) points -> (n,) action indices."""
+    """A fitted classifier as a rule: (n, d) points -> (n,) action indices."""
 
-    model: Model
+    classifier: Classifier
     grid: StateGrid
     feasible: NDArray[np.bool_] | None  # (S, A)
 
     @property
     def size(self) -> int:
-        return self.model.size
+        return self.classifier.size
 
     def __call__(self, points: NDArray) -> NDArray[np.int32]:
-        scores = self.model.proba(points)
+        scores = self.classifier.proba(points)
         if self.feasible is not None:
             scores = np.where(self.feasible[self.grid.nearest(points)], scores, -np.inf)
         return first_best(scores)
 
 
 @dataclass(frozen=True, eq=False)
-class ForeignModel:
+class ForeignClassifier:
     """A fitted scikit-learn classifier, its columns put where the actions are."""
 
     classifier: Any
@@ -69,6 +69,7 @@ def fit(learner: Any, sample: Sample) -> Policy:
     ``learner`` is a boundary learner, or any scikit-learn classifier, a pipeline for example. The
     network learners take their randomness from ``random_state``.
     """
+    _expect_samples("fit", [sample])
     return fit_batch(learner, [sample])[0]
 
 
@@ -81,6 +82,9 @@ def fit_batch(
     included, one for each sample. Samples of equal length, axes and number of actions share
     compiled code.
     """
+    _expect_samples("fit_batch", samples)
+    if seeds is not None and not isinstance(seeds, Sized):
+        raise ArgumentError("seeds must be a list, one for each sample", value=f"got {seeds!r}")
     if seeds is not None and len(seeds) != len(samples):
         raise ArgumentError(f"{len(samples)} samples need as many seeds", value=f"got {len(seeds)}")
     if isinstance(learner, BoundaryLearner):
@@ -89,25 +93,33 @@ def fit_batch(
             Task(s.points, s.labels, len(s.actions), s.margins, seed)
             for s, seed in zip(samples, own, strict=True)
         ]
-        models = learner.learn(tasks)
+        fitted = learner.learn(tasks)
         title = learner.title
     else:
-        models = _foreign(learner, samples, seeds)
+        fitted = _foreign(learner, samples, seeds)
         title = type(learner).__name__
-    return [_policy(m, s, title) for m, s in zip(models, samples, strict=True)]
+    return [_policy(c, s, title) for c, s in zip(fitted, samples, strict=True)]
 
 
-def _foreign(learner: Any, samples: Sequence[Sample], seeds: Sequence | None) -> list[Model]:
+def _expect_samples(verb: str, samples: Any) -> None:
+    if isinstance(samples, Sample) or not isinstance(samples, Iterable):
+        rule = f"{verb} needs a list of samples"
+        raise ArgumentError(rule, value=f"got {type(samples).__name__}")
+    for sample in samples:
+        expect(verb, sample, Sample)
+
+
+def _foreign(learner: Any, samples: Sequence[Sample], seeds: Sequence | None) -> list[Classifier]:
     from sklearn.base import clone
 
     _expect_classifier(learner)
-    models: list[Model] = []
+    fitted: list[Classifier] = []
     for place, sample in enumerate(samples):
         own: Any = clone(learner)
         if seeds is not None:
             own.set_params(**dict.fromkeys(_random_states(own), _plain_seed(seeds[place])))
-        models.append(ForeignModel(own.fit(sample.points, sample.labels), len(sample.actions)))
-    return models
+        fitted.append(ForeignClassifier(own.fit(sample.points, sample.labels), len(sample.actions)))
+    return fitted
 
 
 def _expect_classifier(learner: Any) -> None:
@@ -136,6 +148,6 @@ def _plain_seed(seed: Any) -> Any:
         raise ArgumentError("a seed must be what np.random takes", value=f"got {seed!r}") from None
 
 
-def _policy(model: Model, sample: Sample, title: str) -> Policy:
-    rule = BoundaryRule(model, sample.grid, sample.feasible)
+def _policy(classifier: Classifier, sample: Sample, title: str) -> Policy:
+    rule = BoundaryRule(classifier, sample.grid, sample.feasible)
     return Policy(sample.grid, sample.actions, rule, title, sample.action_name)

@@ -1,8 +1,8 @@
 """What the boundary learners share.
 
-A learner turns a task (features, labels, perhaps margins) into a model, K scores for each point;
-the class with the highest score wins, the lowest index among those that tie. It is also a
-scikit-learn classifier: ``fit`` is one task, ``learn`` many at a time.
+A learner turns a task (features, labels, perhaps margins) into a classifier, K scores for each
+point; the class with the highest score wins, the lowest index among those that tie. It is also a
+scikit-learn estimator: ``fit`` is one task, ``learn`` many at a time.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Task:
     seed: Any = 0  # whatever np.random.default_rng takes
 
 
-class Model(Protocol):
-    """A fitted rule; picklable, and free of any training machinery."""
+class Classifier(Protocol):
+    """What was fitted; picklable, and free of any training machinery."""
 
     @property
     def size(self) -> int:
-        """Numbers stored, as the paper counts them."""
+        """How much it stores, as the paper counts it: weights, or observations."""
         ...
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -48,7 +48,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """The model of a sample with one label only: K columns, all weight on ``label``."""
+    """The classifier of a sample with one label only: K columns, all weight on ``label``."""
 
     label: int
     n_classes: int
@@ -63,15 +63,15 @@ class Constant:
 class BoundaryLearner(ClassifierMixin, BaseEstimator):
     """A scikit-learn classifier whose work is done by ``learn``.
 
-    After ``fit``: ``classes_``, ``model_`` (a ``Model``), ``size_`` (numbers stored).
+    After ``fit``: ``classes_``, ``classifier_``, ``size_`` (what it stores).
     """
 
     title = "Boundary"
     random_state: Any = 0
 
     @abstractmethod
-    def learn(self, tasks: Sequence[Task]) -> list[Model]:
-        """One model for each task; none depends on which others are there."""
+    def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
+        """One classifier for each task; none depends on which others are there."""
 
     def fit(self, X: Any, y: Any) -> Self:
         return self._fit(X, y, None)
@@ -79,7 +79,7 @@ class BoundaryLearner(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        return self.model_.proba(X)
+        return self.classifier_.proba(X)
 
     def predict(self, X: Any) -> NDArray:
         scores = self.predict_proba(X)
@@ -92,8 +92,8 @@ class BoundaryLearner(ClassifierMixin, BaseEstimator):
         if margins is not None:
             margins = np.asarray(margins, dtype=float)
         task = Task(X, labels, len(self.classes_), margins, self.random_state)
-        self.model_ = self.learn([task])[0]
-        self.size_ = self.model_.size
+        self.classifier_ = self.learn([task])[0]
+        self.size_ = self.classifier_.size
         return self
 
 

@@ -21,15 +21,15 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, is_positive
 from tessella.learn.features import FeatureMap, Features
-from tessella.learn.learner import BoundaryLearner, Constant, Model, Task
+from tessella.learn.learner import BoundaryLearner, Classifier, Constant, Task
 
 ROUNDS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class LinearModel:
+class LinearClassifier:
     """R rows of weights; classes that the sample never shows get no row and no probability."""
 
     features: FeatureMap
@@ -64,14 +64,15 @@ class LinearBoundary(BoundaryLearner):
         self.tol = tol
         self.features = features
 
-    def learn(self, tasks: Sequence[Task]) -> list[Model]:
-        if not self.C > 0:
-            raise ArgumentError("C must be positive", value=f"got {self.C}")
+    def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
+        for name, number in (("C", self.C), ("tol", self.tol)):
+            if not is_positive(number):
+                raise ArgumentError(f"{name} must be positive", value=f"got {number!r}")
         # These matrices are too thin to be worth a second thread.
         with threadpool_limits(1, user_api="blas"):
             return [self._learn(task) for task in tasks]
 
-    def _learn(self, task: Task) -> Model:
+    def _learn(self, task: Task) -> Classifier:
         shown, labels = np.unique(task.labels, return_inverse=True)
         if len(shown) == 1:
             return Constant(int(shown[0]), task.n_classes)
@@ -79,7 +80,7 @@ class LinearBoundary(BoundaryLearner):
         design = _design(features(task.points))
         problem = _Problem(design, labels, _contrasts(len(shown)), self.C)
         weights = _newton(problem, self.tol)
-        return LinearModel(features, weights, shown, task.n_classes)
+        return LinearClassifier(features, weights, shown, task.n_classes)
 
 
 def _design(features: NDArray) -> NDArray:

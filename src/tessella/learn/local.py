@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, is_count
 from tessella.learn.features import FeatureMap, Features, bounded, power_of_two
-from tessella.learn.learner import BoundaryLearner, Model, Task
+from tessella.learn.learner import BoundaryLearner, Classifier, Task
 
 
 @dataclass(frozen=True, eq=False)
-class LocalModel:
+class LocalClassifier:
     """The stored observations."""
 
     features: FeatureMap
@@ -62,18 +62,19 @@ class LocalBoundary(BoundaryLearner):
         self.k = k
         self.features = features
 
-    def learn(self, tasks: Sequence[Task]) -> list[Model]:
-        if self.k is not None and self.k < 1:
-            raise ArgumentError("k must be at least 1", value=f"got {self.k}")
+    def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
+        if self.k is not None and not is_count(self.k):
+            rule = "k must be at least 1, a whole number"
+            raise ArgumentError(rule, value=f"got {self.k!r}")
         return [self._learn(task) for task in tasks]
 
-    def _learn(self, task: Task) -> LocalModel:
+    def _learn(self, task: Task) -> LocalClassifier:
         n = len(task.points)
         features = (self.features or Features("range")).fit(task.points)
         k = min(self.k or max(1, round(np.sqrt(n) / 4)), n)
         z = features(task.points)
         unit = float(power_of_two(z).max())
-        return LocalModel(features, unit, KDTree(z / unit), task.labels, task.n_classes, k)
+        return LocalClassifier(features, unit, KDTree(z / unit), task.labels, task.n_classes, k)
 
 
 def _weights(distance: NDArray) -> NDArray:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, is_positive
 from tessella.learn.features import Features
 from tessella.learn.learner import Task
 from tessella.learn.neural import NeuralBoundary
@@ -51,8 +51,8 @@ class MarginBoundary(NeuralBoundary):
         return self._fit(X, y, margins)
 
     def _weights(self, task: Task) -> NDArray[np.float64]:
-        if not self.eta > 0:
-            raise ArgumentError("eta must be positive", value=f"got {self.eta}")
+        if not is_positive(self.eta):
+            raise ArgumentError("eta must be positive", value=f"got {self.eta!r}")
         if task.margins is None:
             return super()._weights(task)
         weights = 1.0 / (task.margins + self.eta)

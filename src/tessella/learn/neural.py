@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from tessella.learn.features import FeatureMap, Features
-from tessella.learn.learner import BoundaryLearner, Constant, Model, Task
+from tessella.learn.learner import BoundaryLearner, Classifier, Constant, Task
 from tessella.learn.plan import Plan
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkModel:
+class NetworkClassifier:
     """The trained layers; predicts in NumPy, in float64."""
 
     features: FeatureMap
@@ -72,10 +72,10 @@ class NeuralBoundary(BoundaryLearner):
         self.features = features
         self.random_state = random_state
 
-    def learn(self, tasks: Sequence[Task]) -> list[Model]:
+    def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
         from tessella.learn.network import Job, train
 
-        models: list[Model] = [Constant(0, 1)] * len(tasks)
+        fitted: list[Classifier] = [Constant(0, 1)] * len(tasks)
         many = [i for i, task in enumerate(tasks) if task.n_classes > 1]
         maps = [self._map(tasks[i]) for i in many]
         jobs = [
@@ -90,8 +90,8 @@ class NeuralBoundary(BoundaryLearner):
         ]
         for i, features, layers in zip(many, maps, train(jobs, self._plan()), strict=True):
             exact = tuple((w.astype(float), b.astype(float)) for w, b in layers)
-            models[i] = NetworkModel(features, exact)
-        return models
+            fitted[i] = NetworkClassifier(features, exact)
+        return fitted
 
     def _map(self, task: Task) -> FeatureMap:
         return (self.features or Features("standard")).fit(task.points)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, is_count, is_positive
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         whole = (*self.hidden, self.epochs, self.min_steps, self.batch_size)
-        if any(number < 1 for number in whole) or not self.learning_rate > 0:
-            raise ArgumentError(
-                "every number of a training plan must be positive", value=f"got {self}"
-            )
+        if not all(map(is_count, whole)) or not is_positive(self.learning_rate):
+            rule = "numbers of a training plan must be positive, all but the learning rate whole"
+            raise ArgumentError(rule, value=f"got {self}")
 
     def batch(self, n: int) -> int:
         """Observations in a batch of a sample of n."""

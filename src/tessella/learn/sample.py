@@ -14,9 +14,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, expect, is_count
 from tessella.grid import StateGrid
 from tessella.learn.schemes import Scheme, Uniform, as_numbers
+from tessella.mdp.chance import generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
@@ -67,13 +68,13 @@ class Sample:
             )
         _refuse(points, ~np.isfinite(points).all(axis=1), "points must be finite")
         labels = _column(self.labels, len(points), "labels")
-        known = np.isin(labels, np.arange(len(self.actions)))
+        known = _indices(labels, len(self.actions))
         _refuse(labels, ~known, f"labels must be action indices 0..{len(self.actions) - 1}")
         margins = as_numbers(self.margins, "margins must be numbers")
         margins = _column(margins, len(points), "margins")
         _refuse(margins, ~(margins >= 0), "margins must not be negative")
         states = _column(self.states, len(points), "states")
-        known = np.isin(states, np.arange(self.grid.size))
+        known = _indices(states, self.grid.size)
         _refuse(states, ~known, f"states must lie in 0..{self.grid.size - 1}")
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "labels", labels.astype(np.int32))
@@ -119,11 +120,15 @@ def draw(
             ByOccupancy(weights) or Stratified().
     """
     expect("draw", solution, Solved, "Solution")
-    if not isinstance(n, int | np.integer) or n < 1:
+    if not is_count(n):
         raise ArgumentError("a sample needs at least 1 state", value=f"got n={n}")
+    scheme = Uniform() if scheme is None else scheme
+    if isinstance(scheme, type) or not isinstance(scheme, Scheme):
+        rule = "scheme must be a way to draw states, such as Uniform()"
+        raise ArgumentError(rule, value=f"got {scheme!r}")
     mdp, labels = solution.mdp, solution.policy.table.ravel()
-    rng = np.random.default_rng(rng)
-    drawn = (scheme or Uniform()).states(labels, int(n), rng)
+    rng = generator(rng)
+    drawn = scheme.states(labels, int(n), rng)
     sigma = _sigma(mdp, noise)
     exact = mdp.grid.points_of(drawn.states)
     return Sample(
@@ -161,6 +166,13 @@ def _column(values: ArrayLike, n: int, noun: str) -> NDArray:
             f"{noun} must have shape ({n},), one for each point", value=f"got {array.shape}"
         )
     return array
+
+
+def _indices(array: NDArray, count: int) -> NDArray[np.bool_]:
+    """Which entries are one of ``0..count - 1``; nothing as long as ``count`` is made."""
+    if array.dtype.kind not in "biuf":
+        return np.zeros(len(array), dtype=bool)
+    return (array >= 0) & (array < count) & (array == np.floor(array))
 
 
 def _refuse(array: NDArray, bad: ArrayLike, rule: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ class Drawn:
     exact_labels: int  # labels read off the exact solution, for choosing and for training
 
 
+@runtime_checkable
 class Scheme(Protocol):
     """A way to draw n states."""
 

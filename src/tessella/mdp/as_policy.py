@@ -176,8 +176,13 @@ def _from_function(mdp: MDP, function: Callable) -> NDArray:
     needed = [
         p.name for p in parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD
     ]
+    hint = ""
     if len(needed) == 1 and needed[0] not in mdp.grid.axes:
-        answers = np.asarray(_asked(function, mdp.grid.points, "the policy function"))
+        hint = (
+            f"; its argument {needed[0]!r} names no axis, so it was given points of shape "
+            f"(n, {mdp.grid.ndim}); the axes are {', '.join(mdp.grid.axes)}"
+        )
+        answers = np.asarray(_asked(function, mdp.grid.points, "the policy function", hint))
     else:
         answers = np.asarray(_asked_by_name(function, mdp))
     try:
@@ -186,14 +191,14 @@ def _from_function(mdp: MDP, function: Callable) -> NDArray:
         if answers.shape == (mdp.n_states,):
             return answers.reshape(mdp.grid.shape)
     rule = f"a policy function must return an action for each state, shape {mdp.grid.shape}"
-    raise PolicyError(rule, value=f"got shape {answers.shape}")
+    raise PolicyError(rule, value=f"got shape {answers.shape}{hint}")
 
 
 def _asked_by_name(function: Callable, mdp: MDP) -> Any:
     return call(function, mdp.grid.mesh(), "the policy function", error=PolicyError)
 
 
-def _asked(function: Callable, argument: Any, what: str) -> Any:
+def _asked(function: Callable, argument: Any, what: str, hint: str = "") -> Any:
     try:
         return function(argument)
     except TessellaError:
@@ -201,7 +206,7 @@ def _asked(function: Callable, argument: Any, what: str) -> Any:
     except Exception as error:
         raise PolicyError(
             f"{what} must answer for arrays of coordinates, all states at once",
-            value=f"it failed with {type(error).__name__}: {error}",
+            value=f"it failed with {type(error).__name__}: {error}{hint}",
         ) from error
 
 

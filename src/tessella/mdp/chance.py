@@ -10,6 +10,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import ArgumentError
+
+
+def generator(rng: object) -> np.random.Generator:
+    """``rng``, a generator or whatever seeds one; there is no seed that comes by itself."""
+    try:
+        if rng is not None:
+            return np.random.default_rng(rng)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        pass
+    raise ArgumentError("rng must be a generator or an integer seed", value=f"got {rng!r}")
+
 
 def draw(rows: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
     """One index from each row of probabilities."""
@@ -22,7 +34,7 @@ def invert(cumulative: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
     return (cumulative <= u[:, None]).sum(axis=-1)
 
 
-def faced(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
-    """Entries of ``array`` (A | 1, *broadcast, ...) for walkers ``where`` they are, acting so."""
+def entries_at(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
+    """Entries of ``array`` (A | 1, *broadcast, ...) at ``where`` walkers are and what they do."""
     index = [w if n > 1 else 0 for w, n in zip(where, array.shape[1:], strict=False)]
     return array[(actions if len(array) > 1 else np.zeros_like(actions), *index)]

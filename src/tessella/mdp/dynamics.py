@@ -83,13 +83,15 @@ class Factorised(Protocol):
 class Dynamics(ABC):
     """Transition law and rewards of an MDP on a grid."""
 
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, ...]: ...
+    scope: Scope  # its states and actions
 
     @property
-    @abstractmethod
-    def n_actions(self) -> int: ...
+    def shape(self) -> tuple[int, ...]:
+        return self.scope.grid.shape
+
+    @property
+    def n_actions(self) -> int:
+        return len(self.scope.actions)
 
     @abstractmethod
     def row_mass(self) -> Mass:
@@ -118,7 +120,7 @@ class Dynamics(ABC):
     @property
     @abstractmethod
     def adjoint_terms(self) -> int:
-        """The same for the adjoint, where what flows into one state is added up."""
+        """The same for the adjoint, where all that reaches one state is added up."""
 
     @property
     @abstractmethod

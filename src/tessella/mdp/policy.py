@@ -2,9 +2,10 @@
 
     pi: points -> actions
 
-A policy is a *rule* first: it is asked about points, in the axes' own values, and stores ``size``
-numbers. Its table over the grid is computed when asked for, a slab of states at a time, so that a
-rule for a billion states holds no more than its own numbers.
+A policy is a *rule* first: it is asked about points, in the axes' own values. Its table over the
+grid is computed when asked for, a slab of states at a time, so that a rule for a billion states
+holds no more than its own numbers. ``size`` says how much that is, as the rule itself counts it:
+weights, entries of a table, observations or trees.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, FileError, PolicyError
+from tessella.errors import ArgumentError, FileError, PolicyError, writing
 from tessella.grid import StateGrid, unmasked
 
 FORMAT, VERSION = "tessella policy", 1
@@ -34,7 +35,7 @@ class Rule(Protocol):
 
     @property
     def size(self) -> int:
-        """How many numbers it stores."""
+        """How much it stores, as it counts that itself."""
         ...
 
     def __call__(self, points: NDArray[np.float64]) -> NDArray: ...
@@ -46,7 +47,7 @@ class Table:
 
     Attributes:
         actions: (grid shape) action indices.
-        stored: how many numbers the rule stores that the table was made from; None for its own.
+        stored: the size of the rule that the table was made from; None if the table is all.
     """
 
     grid: StateGrid
@@ -100,7 +101,7 @@ class Policy:
 
     @property
     def size(self) -> int:
-        """How many numbers the policy stores."""
+        """How much the rule stores, as it counts that itself."""
         return self.rule.size
 
     def act(self, points: ArrayLike) -> NDArray[np.int32]:
@@ -137,9 +138,9 @@ class Policy:
         axes = {n: v.tolist() for n, v in zip(self.grid.axes, self.grid.values, strict=True)}
         about = {"format": FORMAT, "version": VERSION, "name": self.name, "size": self.size}
         about |= {"action_name": self.action_name, "actions": list(self.actions), "axes": axes}
-        Path(path).write_text(
-            json.dumps(about | {"table": self.table.ravel().tolist()}) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(about | {"table": self.table.ravel().tolist()}) + "\n"
+        with writing(path):
+            Path(path).write_text(text, encoding="utf-8")
 
     @staticmethod
     def load(path: str | Path) -> Policy:
@@ -167,7 +168,7 @@ class Policy:
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
         sizes = f"{self.grid.size:,} states, {len(self.actions)} actions"
-        return f"{type(self).__name__}({name}{sizes}, {self.size:,} numbers)"
+        return f"{type(self).__name__}({name}{sizes}, size {self.size:,})"
 
 
 def refuse_other(policy: Policy, grid: StateGrid, actions: tuple) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError
+from tessella.errors import FileError, writing
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -60,14 +60,16 @@ def _action_column(mdp: MDP, path: Path, header: list[str]) -> str:
     if twice:
         rule = f"{path.name} must have each column once"
         raise FileError(rule, value=f"it has {twice[0]!r} {header.count(twice[0])} times")
-    named = dict.fromkeys((mdp.action_name, "action"))
-    actions = [name for name in named if name in header and name not in mdp.grid.axes]
+    named = [n for n in dict.fromkeys((mdp.action_name, "action")) if n not in mdp.grid.axes]
+    actions = [name for name in named if name in header]
     if len(actions) > 1:
         rule = f"{path.name} must have one column for the action"
         raise FileError(rule, value=f"it has {' and '.join(map(repr, actions))}")
-    for name in (*mdp.grid.axes, *(actions or [mdp.action_name])):
-        if name not in header:
-            rule = f"{path.name} must have a column {name!r}"
+    columns = {name: repr(name) for name in mdp.grid.axes}
+    columns[actions[0] if actions else ""] = " or ".join(map(repr, named))
+    for name, called in columns.items():
+        if not name or name not in header:
+            rule = f"{path.name} must have a column {called}"
             raise FileError(rule, value=f"its columns are {', '.join(header)}")
     return actions[0]
 
@@ -153,7 +155,7 @@ def _check_complete(mdp: MDP, path: Path, where: NDArray[np.int64]) -> None:
 def write_table(policy: Policy, path: Path) -> None:
     """A header with the axes and the action, and a row for each state in flat order."""
     grid = policy.grid
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with writing(path), path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([*grid.axes, policy.action_name])
         decisions = policy.decisions.ravel()

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, expect, is_count
+from tessella.mdp.chance import generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, listed_states, start_distribution
@@ -60,13 +61,11 @@ def simulate(
         start: any start (see ``tessella.mdp.start``); a list of state indices is one for each path.
     """
     expect("simulate", mdp, MDP)
-    if periods < 1 or paths < 1:
+    if not (is_count(periods) and is_count(paths)):
         raise ArgumentError(
-            "periods and paths must be at least 1", value=f"got {periods} and {paths}"
+            "periods and paths must be at least 1", value=f"got {periods!r} and {paths!r}"
         )
-    if rng is None:
-        raise ArgumentError("rng must be a generator or an integer seed", value="got None")
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
     taken = mdp.policy(policy)
     table = taken.table.ravel()
     states = np.empty((paths, periods + 1), dtype=np.int64)

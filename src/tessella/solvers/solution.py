@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError
+from tessella.errors import FileError, writing
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.solvers.result import History, Result
@@ -97,7 +97,8 @@ class Solution(Result):
             "reason": self.reason,
             "method": self.method,
         }
-        data.to_netcdf(path, engine="netcdf4")
+        with writing(path):
+            data.to_netcdf(path, engine="netcdf4")
 
     @staticmethod
     def load(path: str | Path, mdp: MDP) -> Solution:

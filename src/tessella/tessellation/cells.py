@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from tessella.grid import index_type
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
@@ -27,7 +29,7 @@ class Cells:
         sizes: (n,) elements in each cell.
     """
 
-    labels: NDArray[np.int32]
+    labels: NDArray[np.integer]
     values: NDArray
     sizes: NDArray[np.int64]
 
@@ -35,7 +37,7 @@ class Cells:
 def find_cells(table: NDArray) -> Cells:
     """Cells of ``table`` (any shape with at least one axis) under nearest-neighbour connection."""
     starts = _run_starts(table)
-    run = np.cumsum(starts, dtype=np.int32).reshape(table.shape)
+    run = np.cumsum(starts, dtype=index_type(table.size + 1)).reshape(table.shape)
     run -= 1
     values = table[starts]
     lengths = np.diff(np.flatnonzero(starts), append=table.size)
@@ -56,7 +58,7 @@ def _join(table: NDArray, starts: NDArray, run: NDArray, runs: int) -> tuple[int
     """Number of components, and the component of each run."""
     links = [_overlaps(table, starts, run, axis) for axis in range(table.ndim - 1)]
     if not links:
-        return runs, np.arange(runs, dtype=np.int32)
+        return runs, np.arange(runs, dtype=index_type(runs))
     here, there = (np.concatenate(side) for side in zip(*links, strict=True))
     graph = coo_array((np.ones(len(here), dtype=np.int8), (here, there)), shape=(runs, runs))
     return connected_components(graph, directed=False)

@@ -1,6 +1,6 @@
 """Parts of a tessellation: the grid without its rim, and slices at fixed values of some axes.
 
-A part is tessellated anew: two states are in one cell of the part only if they are connected
+A part is tessellated afresh: two states are in one cell of the part only if they are connected
 inside it, and a face counts only if both of its states are inside.
 """
 

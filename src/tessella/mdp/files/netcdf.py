@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tessella.errors import FileError
+from tessella.errors import FileError, writing
 from tessella.grid import StateGrid
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import make_scope
@@ -55,15 +55,15 @@ class Saved:
     fingerprint: str | None  # of the rows in the file; None where it speaks of stages
 
     def check(self, fingerprint: str) -> None:
-        """Refuse a file that bears another fingerprint than the model that was made of it."""
+        """Refuse a file whose fingerprint is not that of the model that was made of it."""
         if self.fingerprint not in (None, fingerprint):
-            raise FileError(f"{self.path.name} bears the fingerprint of another model")
+            raise FileError(f"{self.path.name} has the fingerprint of another model")
 
 
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
     attributes, variables = _contents(mdp)
-    with netCDF4.Dataset(str(path), "w", format="NETCDF4") as file:
+    with writing(path), netCDF4.Dataset(str(path), "w", format="NETCDF4") as file:
         file.setncatts(attributes | {"content": digest(attributes, variables)})
         for name, (values, dimensions) in variables.items():
             group, _, last = name.rpartition("/")
@@ -71,7 +71,7 @@ def save(mdp: MDP, path: str | Path) -> None:
 
 
 def content(mdp: MDP) -> str | None:
-    """The hash that a file of ``mdp`` bears; None where the model is too large to be written."""
+    """The hash in a file of ``mdp``; None where the model is too large to be written."""
     if entries(mdp) > LARGEST:
         return None
     return digest(*_contents(mdp))
@@ -115,7 +115,7 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
 
 
 def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
-    """The hash of a file's content, as told above."""
+    """The hash of a file's content, as described above."""
     found = hashlib.sha256()
     for name, value in sorted(attributes.items()):
         text = value if isinstance(value, str) else float(value).hex()

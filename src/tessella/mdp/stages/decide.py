@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp import checks
-from tessella.mdp.chance import faced
+from tessella.mdp.chance import entries_at
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.operation import Operation, at, of_action
 from tessella.mdp.stages.stage import Function, Numbers, Stage, reward_of
@@ -67,7 +67,7 @@ class Gather(Operation):
 
     def sample(self, states, actions, rng):
         where = list(np.unravel_index(states, self.shape))
-        where[self.axis] = faced(self.target, actions, where).astype(np.int64)
+        where[self.axis] = entries_at(self.target, actions, where).astype(np.int64)
         return np.ravel_multi_index(tuple(where), self.shape), None
 
 

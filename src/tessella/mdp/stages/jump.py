@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
+from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.chance import faced, invert
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
-from tessella.mdp.stages.operation import Operation, at, of_action, shared
+from tessella.mdp.stages.operation import RandomOperation, at, of_action, shared
 from tessella.mdp.stages.stage import Function, Numbers, Stage
-from tessella.rounding import Mass, mass_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ class Jump(Stage):
         return Numbers(operation, paid, self.pays, law.named, error)
 
 
-def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.int32]:
+def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.integer]:
     """Flat next states, (A | 1, *grid, K | 1), from a mapping of axis names to new values."""
     if not hasattr(result, "items"):
         raise ModelError(
@@ -57,14 +55,14 @@ def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.int32]:
         where.append(checks.positions(scope, axis, value, what, law.named, law.probs))
     full = np.broadcast_shapes(*(w.shape for w in where), (1, *scope.grid.shape, 1))
     where = tuple(np.broadcast_to(w, full) for w in where)
-    return np.ravel_multi_index(where, scope.grid.shape).astype(np.int32)
+    return np.ravel_multi_index(where, scope.grid.shape).astype(index_type(scope.grid.size))
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter(Operation):
-    """Any move: ``target`` (A | 1, K, *grid) flat states, ``probs`` (A | 1, K, *broadcast)."""
+class Scatter(RandomOperation):
+    """Any map: ``target`` (A | 1, K, *grid) flat states, ``probs`` (A | 1, K, *broadcast)."""
 
-    target: NDArray[np.int32]
+    target: NDArray[np.integer]
     probs: NDArray[np.float64]
 
     @property
@@ -82,10 +80,6 @@ class Scatter(Operation):
             yield to, np.broadcast_to(p, self.shape)
 
     @property
-    def mass(self) -> Mass:
-        return mass_of(self.probs, 1)
-
-    @property
     def terms(self) -> int:
         return self.target.shape[1]
 
@@ -93,14 +87,8 @@ class Scatter(Operation):
     def adjoint_terms(self) -> int:
         return self.target.shape[1] + int(np.bincount(self.target.ravel()).max())
 
-    @cached_property
-    def cumulative(self) -> NDArray[np.float64]:
-        """(A | 1, *broadcast, K) ``probs`` summed up over outcomes, for simulation."""
-        return np.cumsum(np.moveaxis(self.probs, 1, -1), axis=-1)
-
     def sample(self, states, actions, rng):
-        where = np.unravel_index(states, self.shape)
-        k = invert(faced(self.cumulative, actions, where), rng)
+        where, k = self.draw(states, actions, rng)
         a = actions if len(self.target) > 1 else 0
         return self.target[(a, k, *where)].astype(np.int64), k
 

@@ -1,4 +1,4 @@
-"""What every move of a stage can do, in numbers and compiled.
+"""What happens to the state in a stage, in numbers and compiled.
 
 Its numbers are outcomes, ``s -> target_k(s)`` with probability ``p_k(s)``; from them follow the
 sparse matrix, the samples and the row masses. Its compiled form is a faster way to the same sum: a
@@ -11,16 +11,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rounding import Mass
+from tessella.mdp.chance import entries_at, invert
+from tessella.rounding import Mass, mass_of
 
 
 class CompiledOperation(Protocol):
-    """A move as the engine runs it, linear in ``w``; JAX is loaded when it is first applied."""
+    """An operation as the engine runs it, linear in ``w``; JAX is loaded when first applied."""
 
     @property
     def acts(self) -> bool: ...
@@ -35,7 +37,7 @@ class CompiledOperation(Protocol):
         ...
 
     def apply(self, arrays: Any, w: Any, action: Any) -> Any:
-        """The expectation of ``w`` after the move, under ``action``."""
+        """The expectation of ``w`` after the operation, under ``action``."""
         ...
 
 
@@ -48,14 +50,14 @@ class Operation(ABC):
     @property
     @abstractmethod
     def acts(self) -> bool:
-        """Whether the move depends on the action."""
+        """Whether the operation depends on the action."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray]: ...
 
     @abstractmethod
     def compiled(self, acts: bool) -> CompiledOperation:
-        """Its compiled form; ``acts`` says whether the move or its reward knows the action."""
+        """Its compiled form; ``acts`` says whether it or its reward depends on the action."""
 
     @abstractmethod
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
@@ -80,6 +82,28 @@ class Operation(ABC):
         self, states: NDArray, actions: NDArray, rng: np.random.Generator
     ) -> tuple[NDArray, NDArray | None]:
         """(states reached, index of the noise drawn or None), for n walkers."""
+
+
+class RandomOperation(Operation):
+    """An operation with K outcomes in every state: ``probs`` (A | 1, K, *broadcast)."""
+
+    probs: NDArray[np.float64]
+
+    @property
+    def mass(self) -> Mass:
+        return mass_of(self.probs, 1)
+
+    @cached_property
+    def cumulative(self) -> NDArray[np.float64]:
+        """(A | 1, *broadcast, K) ``probs`` summed up over outcomes, for simulation."""
+        return np.cumsum(np.moveaxis(self.probs, 1, -1), axis=-1)
+
+    def draw(
+        self, states: NDArray, actions: NDArray, rng: np.random.Generator
+    ) -> tuple[tuple[NDArray, ...], NDArray[np.int64]]:
+        """Coordinates of n walkers, and the index of the outcome that each of them drew."""
+        where = np.unravel_index(states, self.shape)
+        return where, invert(entries_at(self.cumulative, actions, where), rng)
 
 
 def at(array: NDArray, action: int) -> NDArray:

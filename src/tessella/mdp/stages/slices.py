@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.chance import faced, invert
-from tessella.mdp.stages.operation import Operation, at, of_action, shared
-from tessella.rounding import Mass, mass_of
+from tessella.mdp.stages.operation import RandomOperation, at, of_action, shared
 
 
 @dataclass(frozen=True, eq=False)
-class Slices(Operation):
+class Slices(RandomOperation):
     """Shifts along one axis: ``pad`` maps padded positions to it, a slice starts at an offset."""
 
     axis: int
@@ -40,10 +37,6 @@ class Slices(Operation):
             yield np.take(state, to, axis=self.axis), np.broadcast_to(p, self.shape)
 
     @property
-    def mass(self) -> Mass:
-        return mass_of(self.probs, 1)
-
-    @property
     def terms(self) -> int:
         return self.offsets.shape[1]
 
@@ -51,14 +44,8 @@ class Slices(Operation):
     def adjoint_terms(self) -> int:
         return 2 * self.offsets.shape[1] + len(self.pad)
 
-    @cached_property
-    def cumulative(self) -> NDArray[np.float64]:
-        """(A | 1, *broadcast, K) ``probs`` summed up over outcomes, for simulation."""
-        return np.cumsum(np.moveaxis(self.probs, 1, -1), axis=-1)
-
     def sample(self, states, actions, rng):
-        where = np.unravel_index(states, self.shape)
-        k = invert(faced(self.cumulative, actions, where), rng)
+        where, k = self.draw(states, actions, rng)
         start = self.offsets[actions if len(self.offsets) > 1 else 0, k]
         to = list(where)
         to[self.axis] = self.pad[start + where[self.axis]].astype(np.int64)

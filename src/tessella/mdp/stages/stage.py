@@ -30,7 +30,7 @@ class Stage(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """A stage made of numbers: its move, and what it pays."""
+    """A stage made of numbers: what happens to the state, and what it pays."""
 
     hashed_as: ClassVar[str] = "Compiled"  # saved files hold fingerprints of this word
 

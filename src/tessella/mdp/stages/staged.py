@@ -10,7 +10,7 @@ where r_i is the stage's expected reward given the state at its moment. Memory i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -38,6 +38,9 @@ class Staged(Dynamics):
         scope: Scope, stages: Sequence[Stage], feasible: NDArray[np.bool_] | None = None
     ) -> Staged:
         """Make numbers of the stages; ``feasible`` (S, A) says which pairs can occur."""
+        if not isinstance(stages, Iterable) or isinstance(stages, str):
+            raise ModelError("a staged model needs a list of stages", value=f"got {stages!r}")
+        stages = tuple(stages)
         if not stages:
             raise ModelError("a staged model needs at least one stage")
         moment = scope
@@ -50,17 +53,9 @@ class Staged(Dynamics):
                 rule = "a stage is Pay, Decide, Shift, Move or Jump"
                 raise ModelError(rule, value=f"got {stage!r}")
             numbers.append(stage.numbers(moment))
-            # The mask speaks of the state at the start, which the first move leaves behind.
+            # The mask speaks of the state at the start, which any stage but Pay leaves behind.
             moment = moment if isinstance(stage, Pay) else scope
         return Staged(scope, tuple(numbers))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.scope.grid.shape
-
-    @property
-    def n_actions(self) -> int:
-        return len(self.scope.actions)
 
     def row_mass(self) -> Mass:
         return reduce(Mass.then, (stage.operation.mass for stage in self.stages))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.grid import index_type
 from tessella.mdp.chance import draw
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Gene
 
 
 def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
-    """Distinct rows, and for each row the position of its like among them."""
+    """Distinct rows, and for each row the position of its equal among them."""
     rows.sum_duplicates()
     keys = _row_hashes(rows)
     _, first, index = np.unique(keys, return_index=True, return_inverse=True)
@@ -116,14 +117,14 @@ def lower_rows(rows: sp.csr_array, n_states: int):
     entry_row = np.repeat(np.arange(n_rows), lengths)
     within = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
     chunk, place = first[entry_row] + within // width, within % width
-    columns = np.zeros((len(row_of_chunk), width), dtype=np.int32)
+    columns = np.zeros((len(row_of_chunk), width), dtype=index_type(n_states))
     probs = np.zeros((len(row_of_chunk), width))
     columns[chunk, place] = rows.indices
     probs[chunk, place] = rows.data
     arrays = {"columns": columns, "probs": probs}
     split = bool((chunks > 1).any())
     if split:
-        arrays["row_of_chunk"] = row_of_chunk.astype(np.int32)
+        arrays["row_of_chunk"] = row_of_chunk.astype(index_type(n_rows))
     return SparseRows(n_rows, split), arrays
 
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,8 @@ from tessella.mdp.tabular.pairs import Pairs, tabular_parts
 from tessella.mdp.tabular.tabular import Outcomes
 
 WHAT = "the step function"
+OUTCOME = 176  # bytes held at once for each outcome while rows are made of them, as measured
+LARGEST = 8 << 30  # bytes beyond which no model is written out
 
 
 def from_step(
@@ -36,9 +39,11 @@ def from_step(
 ) -> Parts:
     """See ``MDP.from_step``."""
     n, n_actions = scope.grid.size, len(scope.actions)
+    _refuse_large(scope, 1)  # however few the outcomes, before anything as large is made
     mask = np.ones((n, n_actions), bool) if feasible is None else feasible_mask(scope, feasible)
     reading = replace(scope, allowed=mask.T.reshape(n_actions, *scope.grid.shape, 1))
     laws = _laws(reading, [noise] if isinstance(noise, Noise) else noise)
+    _refuse_large(scope, math.prod(len(law.named[1]) for law in laws))
     named, law = _joint(reading, laws)
     result = call(step, scope.mesh() | named, WHAT)
     if not (isinstance(result, tuple) and len(result) == 2):
@@ -62,6 +67,18 @@ def from_step(
     expected = outcomes.expected_reward[pairs.keys]
     built = outcomes.built(factors=max(len(laws), 1))
     return tabular_parts(pairs, expected, outcomes, built)
+
+
+def _refuse_large(scope: Scope, outcomes: int) -> None:
+    """Refuse a model that would take too much memory, before anything of it is computed."""
+    pairs = f"{len(scope.actions):,} actions x {scope.grid.size:,} states"
+    needed = OUTCOME * len(scope.actions) * scope.grid.size * outcomes
+    if needed > LARGEST:
+        raise ModelError(
+            f"from_step writes out every outcome, in at most {LARGEST:,} bytes; larger models are "
+            "told as MDP.staged, whose Jump takes such a function",
+            value=f"{pairs} x {outcomes:,} values of the noise need {needed:,}",
+        )
 
 
 def _laws(scope: Scope, noises: Sequence[Noise]) -> list[Law]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.grid import index_type
 from tessella.mdp.dynamics import Dynamics, Factorised, Lowered, Steps
 from tessella.mdp.scope import Scope
 from tessella.mdp.tabular.rows import (
@@ -92,11 +93,11 @@ class Outcomes:
 
 @dataclass(frozen=True, eq=False)
 class Tabular(Dynamics):
-    """Dynamics given as arrays; build it with ``MDP.from_arrays`` and its kin."""
+    """Dynamics given as arrays; built by ``MDP.from_arrays`` and other builders."""
 
     scope: Scope
     rows: sp.csr_array  # (n_rows, S) distinct rows
-    row_of: NDArray[np.int32]  # (S, A); 0 where the action is infeasible
+    row_of: NDArray[np.integer]  # (S, A); 0 where the action is infeasible
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
     outcomes: Outcomes | None = None
     rounding: Built = EXACT
@@ -112,16 +113,8 @@ class Tabular(Dynamics):
     ) -> Tabular:
         """Store each distinct row once; ``row_of`` is -1 where the action is infeasible."""
         distinct, index = unique_rows(rows)
-        shared = np.where(row_of < 0, 0, index[row_of]).astype(np.int32)
+        shared = np.where(row_of < 0, 0, index[row_of]).astype(index_type(len(distinct.indptr) - 1))
         return Tabular(scope, distinct, shared, reward, outcomes, built)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.scope.grid.shape
-
-    @property
-    def n_actions(self) -> int:
-        return len(self.scope.actions)
 
     def row_mass(self) -> Mass:
         return mass_of_rows(self.rows)

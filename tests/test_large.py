@@ -1,0 +1,152 @@
+"""Grids of more than 2^31 states, and what is refused or never made because it would not fit."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+
+import tessella as ts
+from tessella.baselines import FittedQ, forest
+from tessella.baselines.transitions import BLOCK, uniform_transitions
+from tessella.grid import index_type
+from tessella.mdp.tabular import step as stepping
+from tessella.mdp.tabular.rows import lower_rows
+
+SIDE = 70_000
+GRID = ts.StateGrid(x=range(SIDE), y=range(SIDE))
+FAR = [SIDE**2 - 1, 2**31 + 5, 2**31 - 1, 0]
+
+
+@pytest.fixture
+def held():
+    """Most bytes held at once since the fixture began, as a function."""
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+
+def test_a_grid_beyond_2_to_the_31_finds_its_states_without_a_table_of_them(held):
+    assert GRID.size > 2**32
+    for state in FAR:
+        x, y = divmod(state, SIDE)
+        assert GRID.describe(state) == f"x={x}, y={y}"
+        assert GRID.state(x=x, y=y) == state
+    points = GRID.points_of(np.array(FAR))
+    np.testing.assert_array_equal(points, [divmod(state, SIDE) for state in FAR])
+    np.testing.assert_array_equal(GRID.nearest(points + 0.25), FAR)
+    np.testing.assert_array_equal(GRID.coordinates(FAR)["y"], np.array(FAR) % SIDE)
+    assert held() < 20e6
+
+
+def test_a_walk_on_such_a_grid_stays_where_it_is(held):
+    shift = ts.Shift("x", ts.Noise("d", [0, 1], [0.5, 0.5]), by=lambda d: -d)
+    fall = ts.Decide("y", to=lambda y, a: np.maximum(y - a, 0))
+    mdp = ts.MDP.staged(GRID, (0, 1), 0.9, [fall, shift], action_name="a")
+    states, actions = np.repeat(FAR, 50), np.tile([0, 1], 100)
+    reached = mdp.dynamics.step(states, actions, np.random.default_rng(0)).states
+    x, y = np.divmod(states, SIDE)
+    np.testing.assert_array_equal(reached % SIDE, np.maximum(y - actions, 0))
+    fallen = x - reached // SIDE
+    assert set(np.unique(fallen[x > 0])) == {0, 1}
+    assert not fallen[x == 0].any()
+    assert held() < 50e6
+
+
+def test_a_sample_holds_states_beyond_2_to_the_31_and_makes_nothing_as_long_as_the_grid(held):
+    points = GRID.points_of(np.array(FAR))
+    sample = ts.Sample(points, [0, 1, 1, 0], np.ones(4), FAR, GRID, ("a", "b"))
+    assert sample.states.tolist() == FAR
+    for wrong in (GRID.size, -1, 0.5, "0"):
+        with pytest.raises(ts.ArgumentError, match=f"states must lie in 0..{GRID.size - 1}"):
+            ts.Sample(points, [0, 1, 1, 0], np.ones(4), [wrong] * 4, GRID, ("a", "b"))
+    policy = ts.fit(ts.LinearBoundary(), sample)
+    assert policy.act(points).shape == (4,)
+    assert held() < 50e6
+
+
+def test_indices_are_as_wide_as_they_must_be():
+    assert index_type(2**31) is np.int32
+    assert index_type(2**31 + 1) is np.int64
+
+
+def test_rows_reach_states_beyond_2_to_the_31():
+    rows = sp.csr_array(([0.5, 0.5, 1.0], [3, 2**31 + 7, 2**32], [0, 2, 3]), shape=(2, GRID.size))
+    _, arrays = lower_rows(rows, GRID.size)
+    assert set(arrays["columns"].ravel().tolist()) == {0, 3, 2**31 + 7, 2**32}
+
+
+@pytest.mark.parametrize(
+    ("side", "noise"),
+    [
+        (3000, ()),
+        (3, [ts.Noise(n, range(1000), np.full(1000, 0.001)) for n in "de"]),
+    ],
+)
+def test_a_step_model_that_would_take_too_much_is_refused_before_it_is_made(
+    side, noise, held, monkeypatch
+):
+    def never(**names):
+        raise AssertionError("the step function was called")
+
+    monkeypatch.setattr(stepping, "LARGEST", 1 << 30)
+    with pytest.raises(ts.ModelError) as found:
+        ts.MDP.from_step(never, {"x": range(side), "y": range(side)}, (0, 1), 0.9, noise)
+    assert "in at most 1,073,741,824 bytes; larger models are told as MDP.staged" in str(
+        found.value
+    )
+    outcomes = 2 * side**2 * 1000 ** len(noise)
+    assert found.value.value.endswith(f"need {stepping.OUTCOME * outcomes:,}")
+    assert held() < 5e6
+
+
+def test_what_a_step_model_takes_is_what_it_is_said_to_take(held):
+    def step(x, y, a, d):
+        return {"x": np.clip(x + a - d, 0, 299)}, 1.0 * x - d + y
+
+    noise = ts.Noise("d", range(10), np.full(10, 0.1))
+    axes, actions = {"x": range(300), "y": range(40)}, (0, 1, 2)
+    ts.MDP.from_step(step, axes, actions, 0.9, noise, action_name="a")
+    assert 0.3 < held() / (300 * 40 * 3 * 10 * stepping.OUTCOME) < 1.1
+
+
+def test_transitions_of_a_model_where_all_is_feasible_need_no_list_of_pairs(monkeypatch):
+    mdp = ts.benchmark("QUE-Lin")
+    assert mdp.feasible is None
+    pairs = np.random.default_rng([3, 0]).integers(0, mdp.n_states * mdp.n_actions, BLOCK)
+    monkeypatch.setattr(ts.MDP, "feasible_mask", property(lambda self: pytest.fail("a full mask")))
+    seen = uniform_transitions(mdp, 100, 3)
+    np.testing.assert_array_equal(seen.states * mdp.n_actions + seen.actions, pairs[:100])
+
+
+@pytest.mark.parametrize("module", ["sklearn.tree._splitter", "sklearn.tree._tree"])
+def test_a_scikit_learn_without_the_tree_builder_is_answered_in_words(module, monkeypatch):
+    forest._parts.cache_clear()
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"FittedQ grows trees .*; install scikit-learn>=1\.6,<"):
+        ts.train(FittedQ(trees=1, iterations=1), ts.benchmark("QUE-Lin"), 5)
+    forest._parts.cache_clear()
+
+
+def test_a_tree_builder_of_another_form_is_answered_in_words(monkeypatch):
+    monkeypatch.setattr(forest._parts(), "RandomSplitter", lambda: None)
+    with pytest.raises(ImportError, match="does not have as they were"):
+        ts.train(FittedQ(trees=1, iterations=1), ts.benchmark("QUE-Lin"), 5)
+
+
+def test_scikit_learn_is_held_below_the_first_version_that_was_not_tried():
+    project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
+    (asked,) = (d for d in project["project"]["dependencies"] if d.startswith("scikit-learn"))
+    assert asked in forest.CHANGED
+    low, high = (
+        tuple(map(int, version.split(".")))
+        for version in re.fullmatch(r"scikit-learn>=([\d.]+),<([\d.]+)", asked).groups()
+    )
+    assert low <= tuple(map(int, sklearn.__version__.split(".")[:2])) < high
