@@ -32,6 +32,7 @@ LAYERS = (
     "certificates",
     "rules",
     "plot",
+    "conformance",
     "study",
     "explore",
     "cli",

@@ -2,6 +2,7 @@
 
 The way of the data::
 
+    problem(name), Problem(...)      -> Problem         problem.build(**settings) -> MDP
     benchmark, inventory, queue_admission, MDP.staged, MDP.from_...   -> MDP
     solve(mdp)                       -> Solution        evaluate(mdp, policy) -> Evaluation
     tessellate(solution)             -> Tessellation    measure(tessellation) -> Geometry
@@ -36,7 +37,10 @@ _HOME = {
     ),
     "tessella.problems.benchmarks": ("BENCHMARKS", "benchmark"),
     "tessella.problems.inventory": ("inventory",),
+    "tessella.problems.parameter": ("Choice", "Integer", "Integers", "Number", "Numbers"),
+    "tessella.problems.problem": ("Problem", "Theory"),
     "tessella.problems.queue_admission": ("queue_admission",),
+    "tessella.problems.registry": ("all_problems", "problem", "register"),
     "tessella.solvers": (
         "Evaluation",
         "InexactPolicyIteration",
@@ -111,7 +115,10 @@ if TYPE_CHECKING:
     from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift, truncated_poisson
     from tessella.problems.benchmarks import BENCHMARKS, benchmark
     from tessella.problems.inventory import inventory
+    from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers
+    from tessella.problems.problem import Problem, Theory
     from tessella.problems.queue_admission import queue_admission
+    from tessella.problems.registry import all_problems, problem, register
     from tessella.solvers import (
         Evaluation,
         InexactPolicyIteration,

@@ -26,7 +26,7 @@ from tessella.study.limits import limits
 from tessella.study.localisation import low_margin_shares
 from tessella.study.measures import final_errors, final_runs, settled
 from tessella.study.methods import by_name
-from tessella.study.methods.method import problem_of
+from tessella.study.methods.method import instance_of
 from tessella.study.outputs import write
 from tessella.study.plan import Study
 from tessella.study.progress import Lines
@@ -44,7 +44,7 @@ STUDY = Study(("INV-Mix", "INV-Lin", "QUE-Lin"), METHODS, (100, 400, 6400), 3)
 
 def made(spec: Spec, errors: int | None = None) -> Record:
     """A record with this many errors, or with as many as its method's group makes."""
-    solution = problem_of(spec).solution
+    solution = instance_of(spec).solution
     rng = np.random.default_rng([spec.n, spec.seed, zlib.crc32(spec.method.encode())])
     near = by_name(spec.method).group == "boundary"
     usual = 6000 // spec.n + int(rng.integers(3)) if near else 200 + int(rng.integers(90))

@@ -13,7 +13,7 @@ import pytest
 
 from tessella.errors import ModelError
 from tessella.study.judge import judge
-from tessella.study.methods.method import Fit, problem_of
+from tessella.study.methods.method import Fit, instance_of
 from tessella.study.plan import Study, batches
 from tessella.study.progress import Lines
 from tessella.study.record import Told
@@ -38,9 +38,9 @@ def kinds() -> list[str]:
     """Every kind of garbage, by name."""
     import toy
 
-    problem = problem_of(study("exact_table").specs[0])
-    fit = Fit(problem.solution.policy.table.ravel(), 1, Told(), 0.0)
-    return list(toy.garbage(fit, problem.mdp))
+    instance = instance_of(study("exact_table").specs[0])
+    fit = Fit(instance.solution.policy.table.ravel(), 1, Told(), 0.0)
+    return list(toy.garbage(fit, instance.mdp))
 
 
 def test_every_kind_of_garbage_is_a_failed_record_beside_a_good_one(tmp_path):
@@ -74,7 +74,7 @@ def test_every_kind_of_garbage_is_a_failed_record_beside_a_good_one(tmp_path):
 )
 def test_a_failed_record_says_what_was_wrong_in_a_sentence(change, reason):
     (spec,) = study("exact_table").specs
-    solution = problem_of(spec).solution
+    solution = instance_of(spec).solution
     fit = Fit(solution.policy.table.ravel(), 1, Told(), 0.0)
     (record,) = judge(solution, [spec], [replace(fit, **change)])
     assert re.search(reason, record.reason), record.reason
@@ -96,7 +96,7 @@ def test_infeasible_actions_are_a_failed_record():
 
 def test_counts_of_numpy_are_counts(tmp_path):
     (spec,) = study("exact_table").specs
-    solution = problem_of(spec).solution
+    solution = instance_of(spec).solution
     told = Told(np.int64(5), np.uint8(4), 3, np.int32(2))  # type: ignore[arg-type]
     fit = Fit(solution.policy.table.astype(float), np.int16(9), told, np.float32(0.5))  # type: ignore[arg-type]
     (record,) = judge(solution, [spec], [fit])
@@ -107,7 +107,7 @@ def test_counts_of_numpy_are_counts(tmp_path):
 
 
 def test_no_method_can_change_what_it_is_measured_against():
-    solution = problem_of(study("exact_table").specs[0]).solution
+    solution = instance_of(study("exact_table").specs[0]).solution
     for array in (solution.value, solution.q, solution.margin, solution.policy.table):
         with pytest.raises(ValueError, match="read-only"):
             array[0, 0] = 0

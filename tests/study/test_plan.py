@@ -12,7 +12,7 @@ from tessella.errors import ModelError
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.study import published
 from tessella.study.methods import UnknownMethodError, by_name, known
-from tessella.study.methods.method import problem_of
+from tessella.study.methods.method import instance_of
 from tessella.study.plan import Study, batches
 from tessella.study.published import METHODS
 
@@ -38,8 +38,8 @@ def test_references_are_apart_from_the_papers_methods():
 def test_every_spec_holds_all_parameters_and_makes_its_environment_again():
     for spec in Study(seeds=1, methods=("linear",), sizes=(100,)).specs:
         expected = BENCHMARKS[spec.environment].build()
-        assert problem_of(spec).mdp.fingerprint == expected.fingerprint
-        assert problem_of(spec).mdp.parameters == expected.parameters
+        assert instance_of(spec).mdp.fingerprint == expected.fingerprint
+        assert instance_of(spec).mdp.parameters == expected.parameters
 
 
 def test_batches_hold_every_spec_once_and_never_mix_methods_or_dynamics():

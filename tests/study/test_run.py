@@ -12,7 +12,7 @@ from tessella.errors import ModelError
 from tessella.problems.benchmarks import benchmark
 from tessella.solvers import solve
 from tessella.study.methods import known
-from tessella.study.methods.method import problem_of
+from tessella.study.methods.method import instance_of
 from tessella.study.outputs import parquet, read_parquet
 from tessella.study.plan import Study, batches
 from tessella.study.record import Told
@@ -64,7 +64,7 @@ def test_what_a_method_was_told_is_counted():
     def told(method: str) -> Told:
         return run(Study(("INV-Mix",), (method,), (100,), 1).specs[0]).told
 
-    sweeps = problem_of(Study(("INV-Mix",), ("linear",)).specs[0]).solution.sweeps
+    sweeps = instance_of(Study(("INV-Mix",), ("linear",)).specs[0]).solution.sweeps
     assert told("linear") == Told(labels=100, backups=sweeps * 825)
     assert told("margin") == Told(labels=100, margins=100, backups=sweeps * 825)
     assert told("exact_table") == Told(labels=825, backups=sweeps * 825)
@@ -116,7 +116,7 @@ def test_a_policy_of_many_actions_is_stored_as_it_was_judged(tmp_path):
     """Indices above 255 need more than a byte; here all orders worth giving are among them."""
     (plain,) = Study(("INV-Lin",), ("exact_table",)).specs
     model = {**plain.model, "max_stock": 12, "max_regime": 2, "orders": list(range(299, -1, -1))}
-    spec = replace(plain, environment="INV-Many", model=model)
+    spec = replace(plain, model=model)
     record = run(spec)
     assert (record.mean_loss, record.actions.min() > 255) == (0, True)
     with Store.writer(tmp_path) as store:
@@ -125,7 +125,7 @@ def test_a_policy_of_many_actions_is_stored_as_it_was_judged(tmp_path):
     path = tmp_path / "records.parquet"
     path.write_bytes(parquet(Results(Study(("INV-Lin",), ("exact_table",)), (record,))))
     (written,) = read_parquet(path)
-    solution = problem_of(spec).solution
+    solution = instance_of(spec).solution
     for back in (stored, written):
         np.testing.assert_array_equal(back.actions, solution.policy.table.ravel())
         loss = certify(solution, back.actions.reshape(solution.value.shape)).mean_loss

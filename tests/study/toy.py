@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tessella.mdp.model import MDP
 from tessella.study.methods import UnknownMethodError
-from tessella.study.methods.method import Fit, Group, Problem
+from tessella.study.methods.method import Fit, Group, Instance
 from tessella.study.record import Told
 from tessella.study.spec import Spec
 
@@ -44,12 +44,12 @@ class Toy:
     def seconds(self, spec: Spec) -> float:
         return 0.01 + self.pause
 
-    def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
         time.sleep(self.pause)
-        return [self._one(problem, spec) for spec in specs]
+        return [self._one(instance, spec) for spec in specs]
 
-    def _one(self, problem: Problem, spec: Spec) -> Fit:
-        mdp = problem.mdp
+    def _one(self, instance: Instance, spec: Spec) -> Fit:
+        mdp = instance.mdp
         actions = spec.generator("toy").integers(0, mdp.n_actions, mdp.n_states)
         return Fit(actions, spec.n, Told(labels=spec.n), 0.001)
 
@@ -58,30 +58,30 @@ class Toy:
 class Deadly(Toy):
     """Kills its worker on one seed of one size."""
 
-    def _one(self, problem: Problem, spec: Spec) -> Fit:
+    def _one(self, instance: Instance, spec: Spec) -> Fit:
         if spec.seed == 1 and spec.n == 200:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super()._one(problem, spec)
+        return super()._one(instance, spec)
 
 
 @dataclass(frozen=True)
 class Broken(Toy):
     """Raises an error on one seed of one size."""
 
-    def _one(self, problem: Problem, spec: Spec) -> Fit:
+    def _one(self, instance: Instance, spec: Spec) -> Fit:
         if spec.seed == 1 and spec.n == 200:
             raise ValueError("this one cannot be learned")
-        return super()._one(problem, spec)
+        return super()._one(instance, spec)
 
 
 @dataclass(frozen=True)
 class Lacking(Toy):
     """Imports what is not there on one seed of one size."""
 
-    def _one(self, problem: Problem, spec: Spec) -> Fit:
+    def _one(self, instance: Instance, spec: Spec) -> Fit:
         if spec.seed == 1 and spec.n == 200:
             import_module("nosuch")
-        return super()._one(problem, spec)
+        return super()._one(instance, spec)
 
 
 quick = Toy("Quick")
@@ -149,9 +149,9 @@ def garbage(fit: Fit, mdp: MDP) -> dict[str, Any]:
 class Careless(Toy):
     """Gives garbage back, of another kind on each seed but the first."""
 
-    def _one(self, problem: Problem, spec: Spec) -> Fit:
-        fit = super()._one(problem, spec)
-        return [fit, *garbage(fit, problem.mdp).values()][spec.seed]
+    def _one(self, instance: Instance, spec: Spec) -> Fit:
+        fit = super()._one(instance, spec)
+        return [fit, *garbage(fit, instance.mdp).values()][spec.seed]
 
 
 class Unspeakable(Exception):  # noqa: N818
@@ -188,9 +188,9 @@ WILD = (
 class Wild(Toy):
     """Raises whatever can be raised, something else on each seed but the first."""
 
-    def _one(self, problem: Problem, spec: Spec) -> Fit:
+    def _one(self, instance: Instance, spec: Spec) -> Fit:
         WILD[spec.seed]()
-        return super()._one(problem, spec)
+        return super()._one(instance, spec)
 
 
 @dataclass(frozen=True)
@@ -199,8 +199,8 @@ class Miscounting(Toy):
 
     gives: str = "fewer"
 
-    def fit(self, problem: Problem, specs: Sequence[Spec]) -> Any:
-        fits = super().fit(problem, specs)
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> Any:
+        fits = super().fit(instance, specs)
         return {"fewer": fits[:-1], "more": cycle(fits), "nothing": None}[self.gives]
 
 

@@ -84,7 +84,7 @@ def _coverage(results: Results, table: list[Row]) -> list[str]:
 def _noise(results: Results, family: str) -> str:
     """What is left to learn when the states have been seen, where observations are noisy."""
     members = results.members(family)
-    clear = [e for e in members if not results.solutions[e].mdp.parameters["observation_noise"]]
+    clear = [e for e in members if not results.solutions[e].mdp.observation_noise]
     if len(clear) == len(members):
         return ""
     apart = f" (except in {', '.join(clear)}, without noise)" if clear else ""

@@ -99,7 +99,7 @@ class Study:
 
     @property
     def _models(self) -> dict[str, dict]:
-        return {e: dict(BENCHMARKS[e].build().parameters) for e in self.environments}
+        return {e: BENCHMARKS[e].identity() for e in self.environments}
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.solvers.solution import Solution
 from tessella.study.methods import by_name
-from tessella.study.methods.method import problem_of
+from tessella.study.methods.method import instance_of
 from tessella.study.plan import Study
 from tessella.study.published import REPRESENTATIVE
 from tessella.study.record import Record
@@ -111,7 +111,7 @@ class Results:
     def solutions(self) -> dict[str, Solution]:
         """Exact solution of each environment."""
         first = {spec.environment: spec for spec in reversed(self.study.specs)}
-        return {label: problem_of(first[label]).solution for label in self.study.environments}
+        return {label: instance_of(first[label]).solution for label in self.study.environments}
 
     @cached_property
     def tessellations(self) -> dict[str, Tessellation]:

@@ -16,7 +16,7 @@ from tessella.errors import ModelError
 from tessella.study.context import context
 from tessella.study.judge import judge
 from tessella.study.methods import UnknownMethodError, by_name
-from tessella.study.methods.method import Fit, Method, problem_of
+from tessella.study.methods.method import Fit, Method, instance_of
 from tessella.study.record import Record, said
 from tessella.study.spec import Spec
 
@@ -70,9 +70,9 @@ def _method(specs: Sequence[Spec]) -> Method:
 
 
 def _trained(method: Method, specs: Sequence[Spec]) -> Outcome:
-    problem = problem_of(specs[0])
-    fits = _fits(method.fit(problem, specs), len(specs))
-    return Outcome(judge(problem.solution, specs, fits), context())
+    instance = instance_of(specs[0])
+    fits = _fits(method.fit(instance, specs), len(specs))
+    return Outcome(judge(instance.solution, specs, fits), context())
 
 
 def _fits(given: Any, runs: int) -> list[Fit]:

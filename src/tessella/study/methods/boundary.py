@@ -14,7 +14,7 @@ from tessella.learn.local import LocalBoundary
 from tessella.learn.margin import MarginBoundary
 from tessella.learn.neural import NeuralBoundary
 from tessella.learn.sample import Sample, draw
-from tessella.study.methods.method import Fit, Group, Method, Problem
+from tessella.study.methods.method import Fit, Group, Instance, Method
 from tessella.study.record import Told
 from tessella.study.spec import Spec
 
@@ -51,20 +51,20 @@ class Boundary:
     def seconds(self, spec: Spec) -> float:
         return self.start + self.each * spec.n
 
-    def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
-        samples = [draw(problem.solution, s.n, rng=s.generator("sample")) for s in specs]
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        samples = [draw(instance.solution, s.n, rng=s.generator("sample")) for s in specs]
         seeds = [spec.entropy("training") for spec in specs]
         began = time.perf_counter()
         policies = fit_batch(self._learner(specs[0]), samples, seeds)
         seconds = (time.perf_counter() - began) / len(specs)
         return [
-            Fit(policy.table.ravel(), policy.size, self._told(problem, sample), seconds)
+            Fit(policy.table.ravel(), policy.size, self._told(instance, sample), seconds)
             for policy, sample in zip(policies, samples, strict=True)
         ]
 
-    def _told(self, problem: Problem, sample: Sample) -> Told:
+    def _told(self, instance: Instance, sample: Sample) -> Told:
         labels = sample.exact_labels
-        return Told(labels, labels if self.sees_margins else 0, problem.backups)
+        return Told(labels, labels if self.sees_margins else 0, instance.backups)
 
     def _learner(self, spec: Spec) -> Any:
         settings = {name: _lively(name, value) for name, value in spec.settings.items()}

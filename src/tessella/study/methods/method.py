@@ -14,21 +14,19 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import ModelError
 from tessella.mdp.model import MDP
-from tessella.problems.inventory import inventory
-from tessella.problems.queue_admission import queue_admission
+from tessella.problems.registry import problem
 from tessella.solvers.solution import Solution
 from tessella.study.record import Told
 from tessella.study.spec import Spec, canonical
 
 Group = Literal["boundary", "value", "reference"]
 
-MAKERS = {"inventory": inventory, "queue": queue_admission}
-
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """An environment as a worker holds it."""
+class Instance:
+    """A problem with its settings, built: the model, and its optimum when first asked for."""
 
     mdp: MDP
 
@@ -95,7 +93,7 @@ class Method(Protocol):
         """About how long one run takes; decides the order of work and the time left."""
         ...
 
-    def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
         """One fit for each of ``specs``, which share dynamics and settings.
 
         What cannot be judged (a policy of another shape, counts that are none) is recorded as
@@ -104,13 +102,19 @@ class Method(Protocol):
         ...
 
 
-def problem_of(spec: Spec) -> Problem:
-    """The environment of ``spec``, kept for the next batch."""
-    return _problem(spec.family, spec.environment, canonical(dict(spec.model)))
+def instance_of(spec: Spec) -> Instance:
+    """The model of ``spec``, kept for the next batch."""
+    return _instance(spec.environment, canonical(dict(spec.model)))
 
 
 @lru_cache(maxsize=32)
-def _problem(family: str, label: str, model: str) -> Problem:
+def _instance(name: str, model: str) -> Instance:
     import json
 
-    return Problem(MAKERS[family](**json.loads(model), name=label))
+    settings = json.loads(model)
+    edition, known = settings.pop("edition", 1), problem(name)
+    if edition != known.edition:
+        raise ModelError(
+            f"{name!r} has edition {known.edition} here; the study asks for edition {edition}"
+        )
+    return Instance(known.build(**settings))

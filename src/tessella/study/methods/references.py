@@ -16,7 +16,7 @@ import numpy as np
 
 from tessella.baselines.fitted_q import FittedQ
 from tessella.baselines.tabular_q import TabularQ
-from tessella.study.methods.method import Fit, Group, Method, Problem
+from tessella.study.methods.method import Fit, Group, Instance, Method
 from tessella.study.methods.value_based import ValueBased
 from tessella.study.record import Told
 from tessella.study.spec import Spec
@@ -46,17 +46,17 @@ class TruncatedValueIteration:
     def seconds(self, spec: Spec) -> float:
         return 0.01
 
-    def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
         from tessella.solvers import ValueIteration, solve
 
         began, sweeps = time.perf_counter(), specs[0].settings["sweeps"]
         # The action values are one sweep more than the value they come from.
         before = ValueIteration(max_sweeps=sweeps - 1)
-        q = solve(problem.mdp, before, partial=True).q
+        q = solve(instance.mdp, before, partial=True).q
         seconds = time.perf_counter() - began
         actions = np.argmax(q, axis=-1).ravel()
-        told = Told(backups=sweeps * problem.mdp.n_states)
-        return [Fit(actions, problem.mdp.n_states, told, seconds) for _ in specs]
+        told = Told(backups=sweeps * instance.mdp.n_states)
+        return [Fit(actions, instance.mdp.n_states, told, seconds) for _ in specs]
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class ExactTable:
     def seconds(self, spec: Spec) -> float:
         return 0.01
 
-    def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
-        solution, states = problem.solution, problem.mdp.n_states
-        told = Told(labels=states, backups=problem.backups)
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        solution, states = instance.solution, instance.mdp.n_states
+        told = Told(labels=states, backups=instance.backups)
         # The first solve of a process compiles; the second shows what solving takes.
         began = time.perf_counter()
-        Problem(problem.mdp).solution  # noqa: B018
+        Instance(instance.mdp).solution  # noqa: B018
         seconds = time.perf_counter() - began
         return [Fit(solution.policy.table.ravel(), states, told, seconds) for _ in specs]
 

@@ -17,7 +17,7 @@ from tessella.baselines.fitted_q import FittedQ
 from tessella.baselines.options import ConstantStep, DecayingStep, Trajectory, UniformPairs
 from tessella.baselines.tabular_q import TabularQ
 from tessella.baselines.train import Baseline, train_batch
-from tessella.study.methods.method import Fit, Group, Method, Problem
+from tessella.study.methods.method import Fit, Group, Instance, Method
 from tessella.study.record import Told
 from tessella.study.spec import Spec
 
@@ -54,12 +54,12 @@ class ValueBased:
     def seconds(self, spec: Spec) -> float:
         return self.start + self.each * spec.n
 
-    def fit(self, problem: Problem, specs: Sequence[Spec]) -> list[Fit]:
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
         settings = {name: _lively(value) for name, value in specs[0].settings.items()}
         seeds = [spec.entropy("transitions", every_n=True) for spec in specs]
         budgets = [spec.n for spec in specs]
         began = time.perf_counter()
-        trained = train_batch(self.baseline(**settings), problem.mdp, budgets, seeds)
+        trained = train_batch(self.baseline(**settings), instance.mdp, budgets, seeds)
         # One call trains every seed up to the largest budget.
         pace = (time.perf_counter() - began) / (len(set(seeds)) * max(budgets))
         return [

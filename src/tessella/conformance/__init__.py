@@ -1,0 +1,9 @@
+"""Checks that anybody can run on parts of their own: does it keep what the package relies on?
+
+Each check runs on one object, says nothing when all is well, and raises an AssertionError that
+names the first promise that is broken, and where.
+"""
+
+from tessella.conformance.problem import check_problem
+
+__all__ = ["check_problem"]
