@@ -39,15 +39,16 @@ from threadpoolctl import threadpool_limits
 
 from tessella.baselines.transitions import Transitions, uniform_transitions
 from tessella.learn.sample import Sample, draw
-from tessella.study.methods import by_name
-from tessella.study.methods.method import Instance, instance_of
-from tessella.study.plan import Study
-from tessella.study.progress import Lines
-from tessella.study.published import METHODS
-from tessella.study.record import Record
-from tessella.study.reproduce import Cluster, reproduce
-from tessella.study.spec import Spec
-from tessella.study.store import Store
+from tessella.paper.plan import paper_study
+from tessella.paper.published import METHODS
+from tessella.paper.reproduce import Cluster, reproduce
+from tessella.runner.display import Lines
+from tessella.runner.methods import by_name
+from tessella.runner.methods.method import Instance, instance_of
+from tessella.runner.record import Record
+from tessella.runner.spec import Spec
+from tessella.runner.store import Store
+from tessella.runner.study import Study
 
 STEP = 0.1
 
@@ -175,7 +176,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, help="keep the study here; it must not exist")
     asked = parser.parse_args()
-    study = Study(methods=METHODS, seeds=asked.seeds)
+    study = paper_study(methods=METHODS, seeds=asked.seeds)
     with tempfile.TemporaryDirectory() as scratch, Watch() as watch:
         folder = asked.out or Path(scratch) / "study"
         if folder.exists():
@@ -186,7 +187,7 @@ def main() -> None:
         with Store.reader(folder) as store:
             ours = {record.spec.key: record for record in store.records()}
     rng = np.random.default_rng(asked.seed)
-    rows = [compared(study, method, ours, asked.sample, rng) for method in study.names]
+    rows = [compared(study, method, ours, asked.sample, rng) for method in study.methods]
     print(f"{'method':12}{'CPU s, ours':>12}{'plain':>8}{'error, ours':>13}{'plain':>8}")
     for row in rows:
         mark = "" if row.no_worse else "  ours errs more: not counted"

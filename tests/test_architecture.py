@@ -33,7 +33,8 @@ LAYERS = (
     "rules",
     "plot",
     "conformance",
-    "study",
+    "runner",
+    "paper",
     "explore",
     "cli",
 )

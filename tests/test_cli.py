@@ -99,7 +99,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(words, message, tmp_path):
 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("tessella.study.cluster.PATIENCE", 0.5)
+    monkeypatch.setattr("tessella.runner.cluster.PATIENCE", 0.5)
     monkeypatch.setattr(sys, "argv", ["tessella", "paper"])
     address = "tcp://127.0.0.1:1"
     words = ("paper", "--methods", "exact_table", "--environments", "INV-Mix")

@@ -9,6 +9,7 @@ The way of the data::
     draw(solution, n, ...)           -> Sample          fit(learner, sample)  -> Policy
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate
+    run_study(Study(problems, methods))                 -> StudyResults
 
 Names are loaded when first used, so importing tessella is quick.
 """
@@ -72,6 +73,11 @@ _HOME = {
     "tessella.certificates.certify": ("certify",),
     "tessella.certificates.estimate": ("Estimate", "estimate"),
     "tessella.mdp.as_policy": ("as_policy",),
+    "tessella.runner.measure": ("Measure",),
+    "tessella.runner.methods.own": ("BaselineMethod", "FunctionMethod", "LearnerMethod"),
+    "tessella.runner.results": ("StudyResults",),
+    "tessella.runner.run_study": ("run_study",),
+    "tessella.runner.study": ("Study",),
     "tessella.tessellation": (
         "Comparison",
         "Geometry",
@@ -119,6 +125,11 @@ if TYPE_CHECKING:
     from tessella.problems.problem import Problem, Theory
     from tessella.problems.queue_admission import queue_admission
     from tessella.problems.registry import all_problems, problem, register
+    from tessella.runner.measure import Measure
+    from tessella.runner.methods.own import BaselineMethod, FunctionMethod, LearnerMethod
+    from tessella.runner.results import StudyResults
+    from tessella.runner.run_study import run_study
+    from tessella.runner.study import Study
     from tessella.solvers import (
         Evaluation,
         InexactPolicyIteration,

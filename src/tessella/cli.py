@@ -152,9 +152,11 @@ def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, r
     work, and a changed setting runs only what it touches.
     """
     from tessella.errors import ModelError
-    from tessella.study.plan import Study
-    from tessella.study.progress import progress
-    from tessella.study.reproduce import Cluster, Interrupted, StudyError, reproduce
+    from tessella.paper.plan import paper_study
+    from tessella.paper.reproduce import reproduce
+    from tessella.runner.display import display
+    from tessella.runner.folder import StudyError
+    from tessella.runner.run_study import Cluster, Interrupted
 
     if scheduler is not None and workers is not None:
         raise click.UsageError("--workers is for this machine; a scheduler has its own")
@@ -166,8 +168,8 @@ def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, r
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = {"environments": environments, "methods": methods, "sizes": sizes, "seeds": seeds}
     try:
-        study = Study(**{name: value for name, value in chosen.items() if value is not None})
-        with progress(sys.stderr) as shown:
+        study = paper_study(**{name: value for name, value in chosen.items() if value is not None})
+        with display(sys.stderr) as shown:
             where = Cluster(workers, scheduler)
             done = reproduce(study, out, shown, where, retry=retry, report=report)
     except ModelError as error:

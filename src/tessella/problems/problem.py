@@ -35,7 +35,7 @@ class Theory:
     says: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """A family of models, or one of its members.
 
