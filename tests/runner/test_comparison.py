@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -196,6 +197,32 @@ def test_in_this_process_only_the_culprit_of_a_batch_fails():
         (80, ""),
     }
     assert {r.told for r in results.done} == {Told(labels=3)}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_problem_that_is_not_built_is_failed_runs_and_no_other_problem_suffers(workers):
+    def refuses(wear: float, price: float) -> ts.MDP:
+        raise ModelError("nothing to build")
+
+    broken = replace(MACHINE, name="broken", family="", make=refuses)
+    simple = replace(MACHINE, make=machine_by_value())
+    results = ts.run_study(ts.Study([simple, broken], never_by_value()), workers=workers)
+    found = {r.spec.environment: r.reason for r in results.records}
+    assert found["machine"] == ""
+    assert "nothing to build" in found["broken"]
+
+
+def machine_by_value():
+    """The function as a script has it: workers cannot import this file."""
+    names: dict = {"np": np, "ts": ts}
+    exec("from __future__ import annotations\n" + inspect.getsource(machine), names)
+    names["machine"].__module__ = "__main__"
+    return names["machine"]
+
+
+def never_by_value():
+    function = eval("lambda instance, n, rng: [0] * instance.mdp.n_states", {})
+    return ts.FunctionMethod("never", function, once=True)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tessella.errors import ModelError
 from tessella.runner.carry import unpack
 from tessella.runner.context import context
 from tessella.runner.methods import by_name
-from tessella.runner.methods.method import Fit, Method, instance_of
+from tessella.runner.methods.method import Fit, Method, instance_of, problem_of
 from tessella.runner.names import UnknownNameError
 from tessella.runner.record import Record, said
 from tessella.runner.score import score
@@ -55,10 +55,7 @@ def attempt(specs: Sequence[Spec], packed: bytes = b"") -> Outcome:
     """
     unpack(packed)
     method = _method(specs)
-    try:
-        instance_of(specs[0])
-    except ModelError as error:  # a worker without the problem is at fault, not the run
-        raise UnknownNameError(str(error)) from None
+    problem_of(specs[0])  # a worker without the problem is at fault, not the run
     try:
         return _trained(method, specs)
     except BaseException as error:  # an exit, too, is the method's and not the worker's

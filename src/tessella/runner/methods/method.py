@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import ModelError
 from tessella.mdp.model import MDP
 from tessella.problems.problem import Problem
 from tessella.problems.registry import problem
@@ -104,17 +105,26 @@ class Method(Protocol):
         ...
 
 
-def instance_of(spec: Spec) -> Instance:
-    """The model of ``spec``, kept for the next batch."""
-    return _instance(problem(spec.environment), canonical(dict(spec.model)))
-
-
-@lru_cache(maxsize=32)
-def _instance(known: Problem, model: str) -> Instance:
-    settings = json.loads(model)
-    edition = settings.pop("edition", 1)
+def problem_of(spec: Spec) -> Problem:
+    """The record that ``spec`` names; one of another edition is another problem."""
+    try:
+        known = problem(spec.environment)
+    except ModelError as error:
+        raise UnknownNameError(str(error)) from error
+    edition = spec.model.get("edition", 1)
     if edition != known.edition:
         raise UnknownNameError(
             f"{known.name!r} has edition {known.edition} here; the study asks for edition {edition}"
         )
-    return Instance(known.build(**settings))
+    return known
+
+
+def instance_of(spec: Spec) -> Instance:
+    """The model of ``spec``, kept for the next batch."""
+    settings = {name: value for name, value in spec.model.items() if name != "edition"}
+    return _instance(problem_of(spec), canonical(settings))
+
+
+@lru_cache(maxsize=32)
+def _instance(known: Problem, settings: str) -> Instance:
+    return Instance(known.build(**json.loads(settings)))
