@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 import tessella as ts
 from tessella.paper.figures.looks import STYLE
 from tessella.paper.figures.tessellations import landscape, policies
+from tessella.paper.outputs import image
 from tessella.paper.plan import paper_study
 from tessella.paper.published import REPRESENTATIVE
 from tessella.paper.results import Results
@@ -49,8 +50,8 @@ def main() -> None:
         figures = {"figure-1": figure_1, "figure-2": figure_2, "error-map": error_figure}
         for name, draw in figures.items():
             figure = draw()
-            figure.savefig(out / f"{name}.png", dpi=200, metadata={"Software": None})
-            figure.savefig(out / f"{name}.svg", metadata={"Date": None, "Creator": None})
+            for form in ("svg", "png"):
+                (out / f"{name}.{form}").write_bytes(image(figure, form))
             print(out / f"{name}.png")
 
 

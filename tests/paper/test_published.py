@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tessella.paper.conclusions import conclusions
@@ -24,7 +25,9 @@ def results() -> Results:
 
 def test_it_is_the_study_that_this_version_plans(results):
     """A changed setting needs a new run: `make paper`, then copy its records and table."""
-    assert {r.spec.key for r in results.records} == {spec.key for spec in paper_study().specs}
+    # The keys as they were stored, not as this version would write them.
+    stored = pq.read_table(GENERATED / "records.parquet", columns=["key"])["key"].to_pylist()
+    assert set(stored) == {spec.key for spec in paper_study().specs}
     assert results.failed == []
 
 

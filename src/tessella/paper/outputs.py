@@ -58,13 +58,14 @@ def write(results: Results, folder: Path, display: Display) -> list[Path]:
 def _draw(results: Results, picture: Picture, folder: Path) -> Drawn:
     with rc_context(STYLE):
         wide, narrow = picture.draw(results, False), picture.draw(results, True)
-        svg = _image(wide, "svg")
+        svg = image(wide, "svg")
         put(folder / f"{picture.name}.svg", svg)
-        put(folder / f"{picture.name}.png", _image(wide, "png"))
-        return Drawn(picture.name, picture.title, picture.says(results), svg, _image(narrow, "svg"))
+        put(folder / f"{picture.name}.png", image(wide, "png"))
+        return Drawn(picture.name, picture.title, picture.says(results), svg, image(narrow, "svg"))
 
 
-def _image(figure: Figure, form: str) -> bytes:
+def image(figure: Figure, form: str) -> bytes:
+    """The figure as the bytes of a file, ``svg`` or ``png``."""
     # No dates or versions: the same results give the same bytes.
     nothing = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
     file = io.BytesIO()
