@@ -39,54 +39,55 @@ from threadpoolctl import threadpool_limits
 
 from tessella.baselines.transitions import Transitions, uniform_transitions
 from tessella.learn.sample import Sample, draw
-from tessella.study.methods import by_name
-from tessella.study.methods.method import Problem, problem_of
-from tessella.study.plan import Study
-from tessella.study.progress import Lines
-from tessella.study.published import METHODS
-from tessella.study.record import Record
-from tessella.study.reproduce import Cluster, reproduce
-from tessella.study.spec import Spec
-from tessella.study.store import Store
+from tessella.paper.plan import paper_study
+from tessella.paper.published import METHODS
+from tessella.paper.reproduce import Cluster, reproduce
+from tessella.runner.display import Lines
+from tessella.runner.methods import by_name
+from tessella.runner.methods.method import Instance, instance_of
+from tessella.runner.record import Record
+from tessella.runner.spec import Spec
+from tessella.runner.store import Store
+from tessella.runner.study import Study
 
 STEP = 0.1
 
 
-def plain_linear(problem: Problem, sample: Sample, seed: int) -> NDArray:
-    return _classified(problem, sample, LogisticRegression())
+def plain_linear(instance: Instance, sample: Sample, seed: int) -> NDArray:
+    return _classified(instance, sample, LogisticRegression())
 
 
-def plain_network(problem: Problem, sample: Sample, seed: int) -> NDArray:
-    return _classified(problem, sample, MLPClassifier((64, 64), random_state=seed % 2**32))
+def plain_network(instance: Instance, sample: Sample, seed: int) -> NDArray:
+    return _classified(instance, sample, MLPClassifier((64, 64), random_state=seed % 2**32))
 
 
-def plain_margin(problem: Problem, sample: Sample, seed: int) -> NDArray:
+def plain_margin(instance: Instance, sample: Sample, seed: int) -> NDArray:
     weights = 1 / (sample.margins + by_name("margin").settings()["eta"])
     network = MLPClassifier((64, 64), random_state=seed % 2**32)
-    return _classified(problem, sample, network, mlpclassifier__sample_weight=weights)
+    return _classified(instance, sample, network, mlpclassifier__sample_weight=weights)
 
 
-def plain_neighbours(problem: Problem, sample: Sample, seed: int) -> NDArray:
-    return _classified(problem, sample, KNeighborsClassifier(5, weights="distance"))
+def plain_neighbours(instance: Instance, sample: Sample, seed: int) -> NDArray:
+    return _classified(instance, sample, KNeighborsClassifier(5, weights="distance"))
 
 
-def _classified(problem: Problem, sample: Sample, classifier, **given: NDArray) -> NDArray:
+def _classified(instance: Instance, sample: Sample, classifier, **given: NDArray) -> NDArray:
     if len(set(sample.labels)) == 1:
-        return np.full(problem.mdp.n_states, sample.labels[0])
+        return np.full(instance.mdp.n_states, sample.labels[0])
     pipeline = make_pipeline(StandardScaler(), classifier)
-    return pipeline.fit(sample.points, sample.labels, **given).predict(problem.mdp.grid.points)
+    return pipeline.fit(sample.points, sample.labels, **given).predict(instance.mdp.grid.points)
 
 
-def plain_q(problem: Problem, seen: Transitions, seed: int) -> NDArray:
-    mdp = problem.mdp
+def plain_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
+    mdp = instance.mdp
     q = np.zeros((mdp.n_states, mdp.n_actions))
     for s, a, r, t in zip(seen.states, seen.actions, seen.rewards, seen.nexts, strict=True):
         q[s, a] += STEP * (r + mdp.discount * q[t].max() - q[s, a])
     return q.argmax(axis=1)
 
 
-def plain_double_q(problem: Problem, seen: Transitions, seed: int) -> NDArray:
-    mdp = problem.mdp
+def plain_double_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
+    mdp = instance.mdp
     q = np.zeros((2, mdp.n_states, mdp.n_actions))
     rows = zip(seen.states, seen.actions, seen.rewards, seen.nexts, seen.coins, strict=True)
     for s, a, r, t, i in rows:
@@ -94,8 +95,8 @@ def plain_double_q(problem: Problem, seen: Transitions, seed: int) -> NDArray:
     return q.sum(axis=0).argmax(axis=1)
 
 
-def plain_fitted_q(problem: Problem, seen: Transitions, seed: int) -> NDArray:
-    mdp, settings = problem.mdp, by_name("fitted_q").settings()
+def plain_fitted_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
+    mdp, settings = instance.mdp, by_name("fitted_q").settings()
     points, n_actions = mdp.grid.points, mdp.n_actions
 
     def every_action(states: NDArray) -> NDArray:
@@ -113,7 +114,7 @@ def plain_fitted_q(problem: Problem, seen: Transitions, seed: int) -> NDArray:
     return table.reshape(-1, n_actions).argmax(axis=1)
 
 
-PLAIN: dict[str, Callable[[Problem, object, int], NDArray]] = {
+PLAIN: dict[str, Callable[[Instance, object, int], NDArray]] = {
     "linear": plain_linear,
     "neural": plain_network,
     "margin": plain_margin,
@@ -154,17 +155,17 @@ class Watch:
 
 def plain(spec: Spec) -> tuple[float, float]:
     """CPU seconds and policy error of one spec, the plain way."""
-    problem = problem_of(spec)
+    instance = instance_of(spec)
     if by_name(spec.method).group == "boundary":
-        told: object = draw(problem.solution, spec.n, rng=spec.generator("sample"))
+        told: object = draw(instance.solution, spec.n, rng=spec.generator("sample"))
     else:
-        told = uniform_transitions(problem.mdp, spec.n, spec.entropy("transitions", every_n=True))
+        told = uniform_transitions(instance.mdp, spec.n, spec.entropy("transitions", every_n=True))
     began = time.process_time()
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        actions = PLAIN[spec.method](problem, told, spec.entropy("training"))
+        actions = PLAIN[spec.method](instance, told, spec.entropy("training"))
     seconds = time.process_time() - began
-    return seconds, float((actions != problem.solution.policy.table.ravel()).mean())
+    return seconds, float((actions != instance.solution.policy.table.ravel()).mean())
 
 
 def main() -> None:
@@ -175,7 +176,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, help="keep the study here; it must not exist")
     asked = parser.parse_args()
-    study = Study(methods=METHODS, seeds=asked.seeds)
+    study = paper_study(methods=METHODS, seeds=asked.seeds)
     with tempfile.TemporaryDirectory() as scratch, Watch() as watch:
         folder = asked.out or Path(scratch) / "study"
         if folder.exists():
@@ -186,7 +187,7 @@ def main() -> None:
         with Store.reader(folder) as store:
             ours = {record.spec.key: record for record in store.records()}
     rng = np.random.default_rng(asked.seed)
-    rows = [compared(study, method, ours, asked.sample, rng) for method in study.names]
+    rows = [compared(study, method, ours, asked.sample, rng) for method in study.methods]
     print(f"{'method':12}{'CPU s, ours':>12}{'plain':>8}{'error, ours':>13}{'plain':>8}")
     for row in rows:
         mark = "" if row.no_worse else "  ours errs more: not counted"

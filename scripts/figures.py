@@ -1,4 +1,4 @@
-"""Draw the paper's Figures 1 and 2, and an error map, from our own solutions.
+"""Write the pictures of the docs: the paper's Figures 1 and 2 as the report has them, an error map.
 
 python scripts/figures.py [--out FOLDER]
 """
@@ -7,61 +7,29 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 
 import tessella as ts
-from tessella.plot import error_map, legends, margin_map, small_multiples, value_map
-from tessella.problems.benchmarks import BENCHMARKS
-from tessella.tessellation import Tessellation, compare, tessellate
-
-STYLE: dict[Any, Any] = {
-    "font.size": 8,
-    "axes.titlesize": 8.5,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7.5,
-    "legend.title_fontsize": 8,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "svg.hashsalt": "tessella",
-}
+from tessella.paper.figures.looks import STYLE
+from tessella.paper.figures.tessellations import landscape, policies
+from tessella.paper.outputs import image
+from tessella.paper.plan import paper_study
+from tessella.paper.published import REPRESENTATIVE
+from tessella.paper.results import Results
+from tessella.plot import error_map
+from tessella.tessellation import compare, tessellate
 
 
 def figure_1() -> Figure:
     """Optimal policies of all eleven benchmarks."""
-    figure = Figure(figsize=(7.0, 5.4), layout="constrained")
-    rows = figure.subplots(3, 4)
-    families: dict[str, list[Tessellation]] = {}
-    for label, known in BENCHMARKS.items():
-        solved = tessellate(ts.solve(ts.benchmark(label)))
-        families.setdefault(known.family, []).append(solved)
-    inventory, queue = families["inventory"], families["queue"]
-    small_multiples([*rows[0][:3], *rows[1]], inventory, legend=False)
-    small_multiples(rows[2], queue, legend=False)
-    legends(rows[0][3], [inventory[0], queue[0]])
-    rows[0][3].axis("off")
-    for axes in rows[0][:3]:  # the panel below has the same axis
-        axes.set_xlabel("")
-        axes.tick_params(labelbottom=False)
-    for axes in rows[:, 1:].flat:
-        axes.set_ylabel("")
-        axes.tick_params(labelleft=False)
-    return figure
+    return policies(Results(paper_study(), ()), narrow=False)
 
 
-def figure_2(label: str = "INV-Mix") -> Figure:
-    """Value landscape beside margin geometry."""
-    figure = Figure(figsize=(7.0, 2.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    solution = ts.solve(ts.benchmark(label))
-    value_map(left, solution)
-    margin_map(right, tessellate(solution))
-    return figure
+def figure_2() -> Figure:
+    """Value landscape beside margin geometry, of the paper's representative environment."""
+    return landscape(Results(paper_study((REPRESENTATIVE,)), ()), narrow=False)
 
 
 def error_figure(label: str = "INV-Hard", assumed: str = "INV-Lin") -> Figure:
@@ -82,8 +50,8 @@ def main() -> None:
         figures = {"figure-1": figure_1, "figure-2": figure_2, "error-map": error_figure}
         for name, draw in figures.items():
             figure = draw()
-            figure.savefig(out / f"{name}.png", dpi=200, metadata={"Software": None})
-            figure.savefig(out / f"{name}.svg", metadata={"Date": None, "Creator": None})
+            for form in ("svg", "png"):
+                (out / f"{name}.{form}").write_bytes(image(figure, form))
             print(out / f"{name}.png")
 
 

@@ -9,4 +9,4 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "study")]
+sys.path[:0] = [str(TESTS), str(TESTS / "runner")]

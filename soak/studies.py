@@ -23,8 +23,8 @@ def uninterrupted() -> dict[str, tuple]:
     """What the runs give in this process, without a cluster."""
     from test_kill import asked, numbers
 
-    from tessella.study.plan import batches
-    from tessella.study.run import run_batch
+    from tessella.runner.run import run_batch
+    from tessella.runner.study import batches
 
     every = batches(asked(*METHODS).specs)
     return numbers(record for batch in every for record in run_batch(batch.specs).records)

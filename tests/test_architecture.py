@@ -35,7 +35,8 @@ LAYERS = (
     "rules",
     "plot",
     "conformance",
-    "study",
+    "runner",
+    "paper",
     "explore",
     "cli",
 )

@@ -18,10 +18,36 @@ def run(*words: str):
     return CliRunner().invoke(main, words)
 
 
-def test_list_names_every_benchmark():
+def test_list_names_every_problem():
     result = run("list")
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines()] == list(BENCHMARKS)
+    named = [line.split()[0] for line in result.output.splitlines()]
+    assert named[:2] == ["inventory", "queue_admission"]
+    assert set(named) >= set(BENCHMARKS)
+
+
+def test_show_says_what_may_be_set_and_what_theory_knows():
+    result = run("show", "QUE-Lin")
+    assert result.exit_code == 0
+    assert "service_rate       4.0     a number above 0" in result.output
+    assert "threshold in queue: admit up to a length" in result.output
+
+
+def test_a_problem_is_solved_with_the_settings_that_are_typed():
+    result = run("solve", "inventory", "--set", "max_stock=6", "--set", "orders=0,3")
+    assert result.exit_code == 0
+    assert f"{7 * 25} states" in result.output
+
+
+def test_a_problem_of_the_current_folder_is_found_by_its_path(tmp_path, monkeypatch):
+    text = (
+        "import tessella as ts; small = ts.inventory.variant('small', max_stock=4, orders=[0, 2])"
+    )
+    (tmp_path / "mine_of_cli.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    result = run("solve", "mine_of_cli:small")
+    assert (result.exit_code, f"{5 * 25} states" in result.output) == (0, True)
 
 
 def test_solve_says_how_good_the_answer_is():
@@ -47,7 +73,14 @@ def test_certify_prints_the_summary_of_the_certificate(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("solve", "QUE"), "no benchmark is called 'QUE'"),
+        (("solve", "QUE"), "no problem is called 'QUE'; there are inventory"),
+        (("show", "QUE"), "no problem is called 'QUE'"),
+        (("show", "nosuch:thing"), "no problem is called 'nosuch:thing': ModuleNotFoundError"),
+        (("show", "math:pi"), "a problem is a tessella.Problem; 'math:pi' is float"),
+        (("solve", "QUE-Mix", "--set", "rate=4"), "QUE-Mix has no parameter 'rate'; there are"),
+        (("solve", "QUE-Mix", "--set", "service_rate=x"), "service_rate must be a number above 0"),
+        (("solve", "QUE-Mix", "--set", "service_rate"), "service_rate must be a number above 0"),
+        (("solve", "QUE-Mix", "--set", "discount=1"), "from 0, below 1; QUE-Mix got 1.0"),
         (("paper", "--environments", "QUE"), "no benchmark is called 'QUE'"),
         (("paper", "--methods", "lineal"), "no method is called 'lineal'; there are linear"),
         (("paper", "--sizes", "100,x"), "'100,x' is not a list of int with commas"),
@@ -66,7 +99,8 @@ def test_what_cannot_be_done_is_refused_in_one_line(words, message, tmp_path):
 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("tessella.study.cluster.PATIENCE", 0.5)
+    monkeypatch.setattr("tessella.runner.cluster.PATIENCE", 0.5)
+    monkeypatch.setattr(sys, "argv", ["tessella", "paper"])
     address = "tcp://127.0.0.1:1"
     words = ("paper", "--methods", "exact_table", "--environments", "INV-Mix")
     result = run(*words, "--scheduler", address, "--out", str(tmp_path))

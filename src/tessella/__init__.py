@@ -2,12 +2,14 @@
 
 The way of the data::
 
+    problem(name), Problem(...)      -> Problem         problem.build(**settings) -> MDP
     benchmark, inventory, queue_admission, MDP.staged, MDP.from_...   -> MDP
     solve(mdp)                       -> Solution        evaluate(mdp, policy) -> Evaluation
     tessellate(solution)             -> Tessellation    measure(tessellation) -> Geometry
     draw(solution, n, ...)           -> Sample          fit(learner, sample)  -> Policy
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate
+    run_study(Study(problems, methods))                 -> StudyResults
 
 Names are loaded when first used, so importing tessella is quick.
 """
@@ -44,7 +46,10 @@ _HOME = {
     ),
     "tessella.problems.benchmarks": ("BENCHMARKS", "benchmark"),
     "tessella.problems.inventory": ("inventory",),
+    "tessella.problems.parameter": ("Choice", "Integer", "Integers", "Number", "Numbers"),
+    "tessella.problems.problem": ("Problem", "Theory"),
     "tessella.problems.queue_admission": ("queue_admission",),
+    "tessella.problems.registry": ("all_problems", "problem", "register"),
     "tessella.solvers": (
         "Evaluation",
         "InexactPolicyIteration",
@@ -79,6 +84,11 @@ _HOME = {
     "tessella.certificates.loss": ("Loss", "loss"),
     "tessella.criteria": ("Discounted",),
     "tessella.mdp.as_policy": ("as_policy",),
+    "tessella.runner.measure": ("Measure",),
+    "tessella.runner.methods.own": ("BaselineMethod", "FunctionMethod", "LearnerMethod"),
+    "tessella.runner.results": ("StudyResults",),
+    "tessella.runner.run_study": ("run_study",),
+    "tessella.runner.study": ("Study",),
     "tessella.tessellation": (
         "Comparison",
         "Geometry",
@@ -132,7 +142,15 @@ if TYPE_CHECKING:
     from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift, truncated_poisson
     from tessella.problems.benchmarks import BENCHMARKS, benchmark
     from tessella.problems.inventory import inventory
+    from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers
+    from tessella.problems.problem import Problem, Theory
     from tessella.problems.queue_admission import queue_admission
+    from tessella.problems.registry import all_problems, problem, register
+    from tessella.runner.measure import Measure
+    from tessella.runner.methods.own import BaselineMethod, FunctionMethod, LearnerMethod
+    from tessella.runner.results import StudyResults
+    from tessella.runner.run_study import run_study
+    from tessella.runner.study import Study
     from tessella.solvers import (
         Evaluation,
         InexactPolicyIteration,

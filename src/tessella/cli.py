@@ -38,45 +38,87 @@ def main() -> None:
     """From a model of repeated decisions to a small rule that you can read and trust."""
 
 
-@main.command("list")
-def list_benchmarks() -> None:
-    """The benchmarks, by label."""
-    from tessella.problems.benchmarks import BENCHMARKS
+def _set(function):
+    """The option that gives a problem other settings."""
+    return click.option(
+        "--set", "given", multiple=True, metavar="NAME=VALUE", help="Another setting; may repeat."
+    )(function)
 
-    for known in BENCHMARKS.values():
-        click.echo(f"{known.label:10} {known.full_name:27} {known.family}")
+
+def _model(name: str, given: tuple[str, ...]):
+    """The model of the problem called ``name``, with the settings that were typed."""
+    from tessella.errors import ArgumentError
+    from tessella.problems.registry import problem
+
+    sys.path.append(os.getcwd())  # a problem of one's own may lie in the current folder
+    known, settings = problem(name), {}
+    for word in given:
+        key, equals, text = word.partition("=")
+        parameter = known.parameter(key.strip())
+        try:
+            settings[parameter.name] = parameter.parse(text) if equals else None
+        except ValueError:
+            rule = f"{parameter.name} must be {parameter.range}"
+            raise ArgumentError(rule, place=known.name, value=f"got {text!r}") from None
+    return known.build(**settings)
+
+
+@main.command("list")
+def list_problems() -> None:
+    """The problems, by name, with their families."""
+    from tessella.problems.registry import all_problems
+
+    for known in all_problems():
+        click.echo(f"{known.name:16} {known.family:10} {known.title}")
 
 
 @main.command()
-@click.argument("label")
-def solve(label: str) -> None:
-    """Solve a benchmark exactly and say how good the answer is."""
+@click.argument("problem")
+def show(problem: str) -> None:
+    """Say what of a problem may be set, and what theory knows of it."""
     from tessella.errors import TessellaError
-    from tessella.problems.benchmarks import benchmark
-    from tessella.solvers import solve as exactly
+    from tessella.problems.registry import problem as found
 
+    sys.path.append(os.getcwd())
     try:
-        click.echo(exactly(benchmark(label)))
+        click.echo(found(problem))
     except TessellaError as error:
         raise click.ClickException(str(error)) from None
 
 
 @main.command()
-@click.argument("label")
+@click.argument("problem")
+@_set
+def solve(problem: str, given: tuple[str, ...]) -> None:
+    """Solve a problem exactly and say how good the answer is.
+
+    PROBLEM is a name that `tessella list` prints, or package.module:attribute.
+    """
+    from tessella.errors import TessellaError
+    from tessella.solvers import solve as exactly
+
+    try:
+        click.echo(exactly(_model(problem, given)))
+    except TessellaError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@main.command()
+@click.argument("problem")
 @click.argument("policy", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@_set
 @click.option("--save", type=click.Path(path_type=Path), help="Also write it as JSON.")
-def certify(label: str, policy: Path, save: Path | None) -> None:
-    """Say what a policy loses on a benchmark, exactly.
+def certify(problem: str, policy: Path, given: tuple[str, ...], save: Path | None) -> None:
+    """Say what a policy loses on a problem, exactly.
 
     POLICY is a CSV file with a row for each state: a column for each axis, and one for the action.
     """
     from tessella.certificates.certify import certify as certified
     from tessella.errors import TessellaError
-    from tessella.problems.benchmarks import benchmark
     from tessella.solvers import solve as exactly
 
     try:
-        certificate = certified(exactly(benchmark(label)), policy)
+        certificate = certified(exactly(_model(problem, given)), policy)
         if save is not None:
             certificate.save(save)
     except TessellaError as error:
@@ -111,10 +153,11 @@ def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, r
     work, and a changed setting runs only what it touches.
     """
     from tessella.errors import StudyError, TessellaError
-    from tessella.study.methods import UnknownMethodError
-    from tessella.study.plan import Study
-    from tessella.study.progress import progress
-    from tessella.study.reproduce import Cluster, Interrupted, reproduce
+    from tessella.paper.plan import paper_study
+    from tessella.paper.reproduce import reproduce
+    from tessella.runner.display import display
+    from tessella.runner.names import UnknownNameError
+    from tessella.runner.run_study import Cluster, Interrupted
 
     if scheduler is not None and workers is not None:
         raise click.UsageError("--workers is for this machine; a scheduler has its own")
@@ -126,14 +169,14 @@ def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, r
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = {"environments": environments, "methods": methods, "sizes": sizes, "seeds": seeds}
     try:
-        study = Study(**{name: value for name, value in chosen.items() if value is not None})
+        study = paper_study(**{name: value for name, value in chosen.items() if value is not None})
     except TessellaError as error:
         raise click.ClickException(str(error)) from None
     try:
-        with progress(sys.stderr) as shown:
+        with display(sys.stderr) as shown:
             where = Cluster(workers, scheduler)
             done = reproduce(study, out, shown, where, retry=retry, report=report)
-    except UnknownMethodError as error:
+    except UnknownNameError as error:
         raise click.ClickException(str(error)) from None
     except StudyError as error:
         _leave(f"Error: {error}; to go on: {_command()}", 1)

@@ -20,7 +20,7 @@ def test_without_noise_the_points_are_the_states_themselves(stock):
 
 
 def test_unless_said_the_noise_is_the_models_own(stock):
-    own = stock.mdp.parameters["observation_noise"]
+    own = stock.mdp.observation_noise
     assert own > 0
     assert (draw(stock, 50, rng=1).points == draw(stock, 50, noise=own, rng=1).points).all()
 

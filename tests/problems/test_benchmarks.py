@@ -151,8 +151,9 @@ def test_the_eleven_labels_carry_the_papers_parameters():
     for table, shared in ((INVENTORY, shared_inventory), (QUEUE, shared_queue)):
         for label, (nonlinearity, noise, strength, full_name) in table.items():
             mdp = benchmark(label)
-            own = {"nonlinearity": nonlinearity, "observation_noise": noise, "strength": strength}
+            own = {"nonlinearity": nonlinearity, "strength": strength}
             assert mdp.parameters == shared | own
+            assert mdp.observation_noise == noise
             assert mdp.name == label
             assert benchmark(full_name).fingerprint == mdp.fingerprint
             assert benchmark(full_name).name == label
@@ -168,7 +169,9 @@ def test_an_unknown_label_is_answered_with_the_known_ones():
 def test_an_unknown_nonlinearity_is_answered_with_the_known_ones():
     known = ", ".join(NONLINEARITIES)
     for problem in (inventory, queue_admission):
-        with pytest.raises(ArgumentError, match=f"nonlinearity must be one of {known}; got 'odd'"):
+        with pytest.raises(
+            ArgumentError, match=f"nonlinearity must be one of {known}; \\w+ got 'odd'"
+        ):
             problem(nonlinearity="odd")
 
 
@@ -183,11 +186,13 @@ def test_every_benchmark_is_kept_as_stages_of_a_few_numbers_for_each_state():
 def test_problems_take_other_sizes_and_refuse_impossible_ones():
     assert inventory(max_stock=0, max_regime=0, orders=(0,)).n_states == 1
     assert queue_admission(max_queue=5, max_regime=0).n_states == 6
-    with pytest.raises(ModelError, match="an axis needs at least one value; stock has none"):
+    with pytest.raises(
+        ArgumentError, match="max_stock must be a whole number from 0 on; inventory"
+    ):
         inventory(max_stock=-1)
-    with pytest.raises(ModelError, match="deciding stock leaves the grid"):
+    with pytest.raises(ArgumentError, match="orders must be a list of whole numbers, each from 0"):
         inventory(orders=(-1, 4))
     with pytest.raises(ModelError, match="actions must differ from one another; order=4 stands 2"):
         inventory(orders=(4, 4))
-    with pytest.raises(ModelError, match="the probabilities of the shift of stock by demand"):
+    with pytest.raises(ArgumentError, match="demand_slope must be a number; inventory got nan"):
         inventory(demand_slope=float("nan"))

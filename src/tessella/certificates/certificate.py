@@ -131,6 +131,12 @@ class Certificate:
 
         return summary(self)
 
+    def paragraphs(self) -> list[str]:
+        """The summary without its title and not broken into lines, for pages of any width."""
+        from tessella.certificates.summary import paragraphs
+
+        return paragraphs(self)
+
     def __str__(self) -> str:
         """Title and cost: the first two paragraphs of the summary."""
         return "\n".join(self.summary().split("\n\n")[:2])

@@ -17,13 +17,25 @@ WIDTH = 88
 MOST = 5  # lines in a list of causes
 
 
-def summary(certificate: Certificate) -> str:
-    """Cost, places, causes, certainty, and what theory says; paragraphs of plain text."""
-    parts = [_title(certificate), _cost(certificate), _differences(certificate)]
+def paragraphs(certificate: Certificate) -> list[str]:
+    """Cost, places, causes, certainty, and what theory says: sentences, not broken into lines.
+
+    A list has a line for each entry, which begins with spaces.
+    """
+    parts = [_cost(certificate), _differences(certificate)]
     if certificate.mean_loss.lower > 0:
         parts.append(_causes(certificate))
-    parts += [_certainty(certificate), _theory(certificate)]
-    return "\n\n".join(parts)
+    return [*parts, _certainty(certificate), _theory(certificate)]
+
+
+def summary(certificate: Certificate) -> str:
+    """The paragraphs under a title, as plain text of short lines."""
+    told = ["\n".join(map(_broken, part.split("\n"))) for part in paragraphs(certificate)]
+    return "\n\n".join([_title(certificate), *told])
+
+
+def _broken(line: str) -> str:
+    return line if line.startswith(" ") else wrap(line)
 
 
 def money(amount: float) -> str:
@@ -73,7 +85,7 @@ def _start(c: Certificate) -> str:
 
 def _cost(c: Certificate) -> str:
     if c.worst_loss.upper == 0:
-        return wrap(
+        return (
             f"Cost: none. This policy is optimal. {_start(c)}, its long-run value is "
             f"{money(c.optimal_mean)}, and no policy does better from any state."
         )
@@ -87,7 +99,7 @@ def _cost(c: Certificate) -> str:
         text += f"It gives away {money(c.mean_loss)}{relative}, as much as {each} every period. "
     else:
         text += f"No loss can be seen; it is at most {money(c.mean_loss.upper)}. "
-    return wrap(text + _worst(c))
+    return text + _worst(c)
 
 
 def _worst(c: Certificate) -> str:
@@ -104,7 +116,7 @@ def _worst(c: Certificate) -> str:
 def _differences(c: Certificate) -> str:
     count, costly = round(c.policy_error * c.grid.size), round(c.costly_error * c.grid.size)
     if not count:
-        return wrap("Differences: none. It takes the optimal action in every state.")
+        return "Differences: none. It takes the optimal action in every state."
     harmless = count - costly
     text = f"Differences: it does not take the optimal action in {count:,} of {c.grid.size:,} "
     text += f"states ({percent(c.policy_error)}), in which {percent(c.bounds.error_share)} of the "
@@ -114,7 +126,7 @@ def _differences(c: Certificate) -> str:
     if costly:
         dearest = money(c.local_losses.max())
         text += f"The dearest single decision costs {dearest}."
-    return wrap(text)
+    return text
 
 
 def _causes(c: Certificate) -> str:
@@ -134,7 +146,7 @@ def _causes(c: Certificate) -> str:
         f"{c.actions[c.optimal.flat[place]]}): {percent(state.flat[place] / whole)}"
         for place in _largest(state)[:3]
     ]
-    return "\n".join([*lines, wrap(f"The states that cost most: {'; '.join(dearest)}.")])
+    return "\n".join([*lines, f"The states that cost most: {'; '.join(dearest)}."])
 
 
 def _largest(parts: np.ndarray) -> list[int]:
@@ -150,14 +162,14 @@ def _certainty(c: Certificate) -> str:
         off = at_most(max(loss.upper - loss, loss - loss.lower))
         text = f"the average loss is {loss:.12g} and at most {off} off, all rounding "
         text += "included; it is computed from the model, not estimated from runs"
-    return wrap(f"Certainty: {text}. Whether the model fits the business is another question.")
+    return f"Certainty: {text}. Whether the model fits the business is another question."
 
 
 def _theory(c: Certificate) -> str:
     b = c.bounds
     text = "Theory: "
     if b.error_share.upper == 0:
-        return wrap(text + "without differences, every bound of the theory is 0 too.")
+        return text + "without differences, every bound of the theory is 0 too."
     text += "from the time spent in differing states alone, the loss could be up to "
     text += f"{money(b.policy_error.upper)}. "
     near = b.localisation
@@ -172,4 +184,4 @@ def _theory(c: Certificate) -> str:
         text += f"{money(near.eps)} apart, first at {c.grid.describe(near.example or 0)}. "
     if b.second_best.holds:
         text += "No difference is worse than the second-best action, so each costs its margin."
-    return wrap(text.rstrip())
+    return text.rstrip()

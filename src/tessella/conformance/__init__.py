@@ -7,5 +7,6 @@ names the first promise that is broken, and where.
 from tessella.conformance.dynamics import check_dynamics
 from tessella.conformance.method import check_method
 from tessella.conformance.policy import check_policy
+from tessella.conformance.problem import check_problem
 
-__all__ = ["check_dynamics", "check_method", "check_policy"]
+__all__ = ["check_dynamics", "check_method", "check_policy", "check_problem"]

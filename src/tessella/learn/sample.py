@@ -147,7 +147,7 @@ def draw(
 def _sigma(mdp: MDP, noise: float | ArrayLike | None) -> NDArray[np.float64]:
     """(d,) standard deviations in the axes' own values."""
     if noise is None:
-        noise = mdp.parameters.get("observation_noise", 0.0)
+        noise = mdp.observation_noise
     rule = (
         f"noise must be one number, or one for each of {mdp.grid.ndim} axes, "
         "finite and not negative"

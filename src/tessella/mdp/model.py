@@ -47,6 +47,9 @@ class MDP:
         name: what the model is called.
         parameters: the numbers it was made from, kept with saved results.
         start: (S,) distribution of the first state, or None when all states are as likely.
+        observation_noise: standard deviation of observed coordinates, in grid steps, where a
+            sample is drawn without another; it stands beside the model and is no part of its
+            numbers. One number, or one for each axis.
     """
 
     grid: StateGrid
@@ -58,6 +61,7 @@ class MDP:
     name: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     start: NDArray[np.float64] | None = None
+    observation_noise: float | Sequence[float] = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criterion", as_criterion(self.criterion))
@@ -263,6 +267,10 @@ class MDP:
         """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""
         return replace(self, start=None if start is None else start_distribution(self, start))
 
+    def with_observation_noise(self, noise: float | Sequence[float]) -> MDP:
+        """The same model, seen with other noise: what ``draw`` takes when it is given none."""
+        return replace(self, observation_noise=noise)
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that decides the model's numbers."""
@@ -297,7 +305,7 @@ class MDP:
         saved = load(path)
         mdp = assemble(saved.parts, saved.discount, saved.name, saved.parameters)
         saved.check(mdp.fingerprint)
-        return mdp
+        return replace(mdp, observation_noise=saved.observation_noise)
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""

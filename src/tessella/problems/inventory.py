@@ -14,41 +14,26 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift, truncated_poisson
-from tessella.problems.nonlinearity import LAZY_WALK, regime_mean
+from tessella.problems.nonlinearity import LAZY_WALK, NONLINEARITIES, regime_mean
+from tessella.problems.parameter import Choice, Integer, Integers, Number
+from tessella.problems.problem import Problem, Theory
 
 
-def inventory(
-    *,
-    max_stock: int = 32,
-    max_regime: int = 24,
-    orders: Sequence[int] = (0, 4, 8, 12, 16),
-    demand_base: float = 1.8,
-    demand_slope: float = 0.36,
-    nonlinearity: str = "mixed",
-    strength: float = 1.0,
-    max_demand: int = 55,
-    unit_cost: float = 0.25,
-    fixed_cost: float = 0.20,
-    holding_cost: float = 0.08,
-    shortage_cost: float = 1.55,
-    discount: float = 0.95,
-    observation_noise: float = 0.45,
-    name: str = "inventory",
+def _model(
+    max_stock: int,
+    max_regime: int,
+    orders: Sequence[int],
+    demand_base: float,
+    demand_slope: float,
+    nonlinearity: str,
+    strength: float,
+    max_demand: int,
+    unit_cost: float,
+    fixed_cost: float,
+    holding_cost: float,
+    shortage_cost: float,
+    discount: float,
 ) -> MDP:
-    """The paper's inventory model; the defaults are INV-Mix.
-
-    Args:
-        max_stock, max_regime: x_max and z_max; the grid is (0..x_max) x (0..z_max).
-        orders: the actions.
-        demand_base, demand_slope: b and beta_z of the mean demand.
-        nonlinearity, strength: g and its factor.
-        max_demand: d_max; the tail of the demand is put on it.
-        unit_cost, fixed_cost, holding_cost, shortage_cost: c_o, K, h, p.
-        observation_noise: sigma of the coordinates in a training sample; not part of the model.
-    """
-    parameters = {key: value for key, value in locals().items() if key != "name"}
-    parameters["orders"] = list(orders)
-
     def demand_law(regime):
         mean = regime_mean(regime, max_regime, demand_base, demand_slope, nonlinearity, strength)
         return truncated_poisson(mean, max_demand)
@@ -78,6 +63,31 @@ def inventory(
             Shift("regime", Noise("drift", steps, probabilities)),
         ],
         action_name="order",
-        name=name,
-        parameters=parameters,
     )
+
+
+inventory = Problem(
+    "inventory",
+    "Inventory control with lost sales under a demand regime; the defaults are INV-Mix",
+    _model,
+    parameters=(
+        Integer("max_stock", 32, "x_max: the stock is 0..x_max", low=0),
+        Integer("max_regime", 24, "z_max: the regime is 0..z_max", low=0),
+        Integers("orders", (0, 4, 8, 12, 16), "the actions", low=0),
+        Number("demand_base", 1.8, "b: mean demand in regime 0"),
+        Number("demand_slope", 0.36, "beta_z: what a regime adds to it"),
+        Choice("nonlinearity", "mixed", "g: how demand bends", tuple(NONLINEARITIES)),
+        Number("strength", 1.0, "the factor of g"),
+        Integer("max_demand", 55, "d_max: the tail of the demand is put on it", low=0),
+        Number("unit_cost", 0.25, "c_o: cost of a unit ordered"),
+        Number("fixed_cost", 0.20, "K: cost of an order"),
+        Number("holding_cost", 0.08, "h: cost of a unit left over"),
+        Number("shortage_cost", 1.55, "p: cost of a sale lost"),
+        Number("discount", 0.95, "worth of the next period", low=0.0, below=1.0),
+    ),
+    observation_noise=0.45,
+    theory=(
+        Theory("monotone in stock", "the more there is, the less is ordered"),
+        Theory("(s, S) in stock", "order from s down, up to S as far as lots allow (Scarf 1960)"),
+    ),
+)

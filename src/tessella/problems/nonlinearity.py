@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tessella.errors import ArgumentError
-
 NONLINEARITIES = {
     "linear": lambda u: np.zeros_like(u),
     "sinusoidal": lambda u: np.sin(2 * np.pi * u),
@@ -23,10 +21,6 @@ SMALLEST_MEAN = 0.05  # a mean of demand or arrivals never falls below this
 
 def regime_mean(regime, largest: int, base: float, slope: float, bend: str, strength: float):
     """``max(base + slope z + strength g(z / z_max), 0.05)``."""
-    if bend not in NONLINEARITIES:
-        raise ArgumentError(
-            f"nonlinearity must be one of {', '.join(NONLINEARITIES)}", value=f"got {bend!r}"
-        )
     z = np.asarray(regime, dtype=float)
     g = NONLINEARITIES[bend](z / max(largest, 1))
     return np.maximum(base + slope * z + strength * g, SMALLEST_MEAN)

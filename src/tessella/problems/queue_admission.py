@@ -14,41 +14,27 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Noise, Pay, Shift, truncated_poisson
-from tessella.problems.nonlinearity import LAZY_WALK, regime_mean
+from tessella.problems.nonlinearity import LAZY_WALK, NONLINEARITIES, regime_mean
+from tessella.problems.parameter import Choice, Integer, Number
+from tessella.problems.problem import Problem, Theory
 
 
-def queue_admission(
-    *,
-    max_queue: int = 30,
-    max_regime: int = 20,
-    arrival_base: float = 1.0,
-    arrival_slope: float = 0.35,
-    nonlinearity: str = "mixed",
-    strength: float = 2.5,
-    max_arrivals: int = 45,
-    service_rate: float = 4.0,
-    max_service: int = 20,
-    admission_reward: float = 2.0,
-    holding_cost: float = 0.10,
-    overflow_cost: float = 4.0,
-    rejection_cost: float = 0.40,
-    discount: float = 0.95,
-    observation_noise: float = 0.25,
-    name: str = "queue admission",
+def _model(
+    max_queue: int,
+    max_regime: int,
+    arrival_base: float,
+    arrival_slope: float,
+    nonlinearity: str,
+    strength: float,
+    max_arrivals: int,
+    service_rate: float,
+    max_service: int,
+    admission_reward: float,
+    holding_cost: float,
+    overflow_cost: float,
+    rejection_cost: float,
+    discount: float,
 ) -> MDP:
-    """The paper's queue-admission model; the defaults are QUE-Mix.
-
-    Args:
-        max_queue, max_regime: q_max and l_max.
-        arrival_base, arrival_slope: lambda_0 and beta_lambda of the mean arrivals.
-        nonlinearity, strength: g and its factor; the paper gives no factor, 2.5 is ours.
-        max_arrivals, max_service: d_max and s_max; tails are put on them.
-        service_rate: mu.
-        admission_reward, holding_cost, overflow_cost, rejection_cost: r_a, h, c_ov, c_rej.
-        observation_noise: sigma of the coordinates in a training sample; not part of the model.
-    """
-    parameters = {key: value for key, value in locals().items() if key != "name"}
-
     def arrival_law(regime):
         mean = regime_mean(regime, max_regime, arrival_base, arrival_slope, nonlinearity, strength)
         return truncated_poisson(mean, max_arrivals)
@@ -81,6 +67,33 @@ def queue_admission(
             Shift("regime", Noise("drift", steps, probabilities)),
         ],
         action_name="admit",
-        name=name,
-        parameters=parameters,
     )
+
+
+queue_admission = Problem(
+    "queue_admission",
+    "Admission to a queue under an arrival regime; the defaults are QUE-Mix",
+    _model,
+    family="queue",
+    parameters=(
+        Integer("max_queue", 30, "q_max: the queue is 0..q_max", low=0),
+        Integer("max_regime", 20, "l_max: the regime is 0..l_max", low=0),
+        Number("arrival_base", 1.0, "lambda_0: mean arrivals in regime 0"),
+        Number("arrival_slope", 0.35, "beta_lambda: what a regime adds to them"),
+        Choice("nonlinearity", "mixed", "g: how arrivals bend", tuple(NONLINEARITIES)),
+        Number("strength", 2.5, "the factor of g; the paper gives none, 2.5 is ours"),
+        Integer("max_arrivals", 45, "d_max: the tail of the arrivals is put on it", low=0),
+        Number("service_rate", 4.0, "mu: mean services", above=0.0),
+        Integer("max_service", 20, "s_max: the tail of the services is put on it", low=0),
+        Number("admission_reward", 2.0, "r_a: reward of an arrival that is let in"),
+        Number("holding_cost", 0.10, "h: cost of a place in the queue"),
+        Number("overflow_cost", 4.0, "c_ov: cost of a period with an overflow"),
+        Number("rejection_cost", 0.40, "c_rej: cost of an arrival turned away"),
+        Number("discount", 0.95, "worth of the next period", low=0.0, below=1.0),
+    ),
+    observation_noise=0.25,
+    theory=(
+        Theory("monotone in queue", "the longer the queue, the less is let in"),
+        Theory("threshold in queue", "admit up to a length that the regime decides (Naor 1969)"),
+    ),
+)

@@ -2,7 +2,8 @@
 
 attributes   format, version, name, axes, action_name, actions and parameters (JSON), discount,
              kind (of dynamics), fingerprint (of the model saved), row_error and reward_error (how
-             far rows and rewards may be off, relative and absolute), content (hash of all else)
+             far rows and rewards may be off, relative and absolute), observation_noise (JSON, when
+             there is some), content (hash of all else)
 grid/<axis>  the values of each axis; state s has C-order position s in the grid
 indptr, indices, data    distinct rows of P in compressed sparse form, each row stored once
 row_of, reward, feasible (state, action): row of P, expected reward, 1 where feasible
@@ -53,6 +54,7 @@ class Saved:
     name: str
     parameters: dict[str, Any]
     fingerprint: str | None  # of the rows in the file; None where it speaks of stages
+    observation_noise: float | list[float] = 0.0
 
     def check(self, fingerprint: str) -> None:
         """Refuse a file whose fingerprint is not that of the model that was made of it."""
@@ -151,6 +153,7 @@ def load(path: str | Path) -> Saved:
         about["name"],
         json.loads(about["parameters"]),
         about["fingerprint"] if about["kind"] == "tabular" else None,
+        json.loads(about.get("observation_noise", "0.0")),
     )
 
 
@@ -194,7 +197,9 @@ def tabular(mdp: MDP) -> Tabular:
 
 
 def _attributes(mdp: MDP) -> dict[str, Any]:
-    return {
+    noise = np.asarray(mdp.observation_noise, dtype=float)
+    seen = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
+    return seen | {
         "format": FORMAT,
         "version": VERSION,
         "name": mdp.name,

@@ -1,0 +1,73 @@
+"""check_problem(problem): whether a problem of one's own keeps what a record promises.
+
+Every setting within its range builds a model, the same settings always the same one, also after a
+way through JSON (a stored spec) and through a pickle (a worker); every line that a reader is shown
+is there; and what theory says of the optimal policy is found in it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import cloudpickle
+
+from tessella.mdp.model import MDP
+from tessella.problems.problem import Problem
+from tessella.solvers import solve
+from tessella.tessellation import examine, tessellate
+
+
+def check_problem(problem: Problem, *, theory: bool = True) -> None:
+    """Raise an AssertionError that names the first promise ``problem`` does not keep.
+
+    Args:
+        theory: also solve the default model and look for what theory says; False where that
+            takes too long.
+    """
+    assert isinstance(problem, Problem), f"a problem is a tessella.Problem, not {problem!r}"
+    _check_words(problem)
+    mdp = _built(problem)
+    _check_same(problem, mdp, "built again", problem)
+    settings = json.loads(json.dumps(problem.settings()))
+    _check_same(problem, mdp, "built from its settings as JSON", problem, **settings)
+    again = cloudpickle.loads(cloudpickle.dumps(problem))
+    _check_same(problem, mdp, "sent to another process", again)
+    for parameter in problem.settable:
+        for value in parameter.extremes():
+            _built(problem, **{parameter.name: value})
+    if theory and problem.theory:
+        _check_theory(problem, mdp)
+
+
+def _check_words(problem: Problem) -> None:
+    lacking = [p.name for p in problem.parameters if not p.about]
+    assert problem.title, f"{problem.name} has no title"
+    assert not lacking, f"{problem.name}: {lacking[0]} has no line of explanation"
+
+
+def _built(problem: Problem, **settings: Any) -> MDP:
+    told = ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "its defaults"
+    try:
+        return problem.build(**settings)
+    except Exception as error:
+        raise AssertionError(
+            f"{problem.name} with {told}, within range, is not built: {error}"
+        ) from error
+
+
+def _check_same(problem: Problem, mdp: MDP, how: str, other: Problem, **settings: Any) -> None:
+    found = _built(other, **settings)
+    same = found.fingerprint == mdp.fingerprint
+    assert same, f"{problem.name} {how} is another model: the same settings must give the same one"
+
+
+def _check_theory(problem: Problem, mdp: MDP) -> None:
+    found = examine(tessellate(solve(mdp))).evidence
+    for known in problem.theory:
+        assert known.structure in found, (
+            f"{problem.name}: examine has no test {known.structure!r} for it; "
+            f"there are {', '.join(found)}"
+        )
+        evidence = found[known.structure]
+        assert evidence, f"{problem.name}: theory is not borne out: {evidence.describe()}"

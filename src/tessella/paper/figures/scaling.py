@@ -1,0 +1,53 @@
+"""Figure 4: policy error against the number of labels or updates, on one environment."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from tessella.paper.figures.looks import canvas, legend_below, look
+from tessella.paper.readings import curves, decays, title
+from tessella.paper.results import Results
+
+
+def scaling_figure(results: Results, narrow: bool) -> Figure:
+    figure = canvas(narrow, 3.6, 4.0)
+    axes = figure.subplots()
+    smallest = 1.0
+    for method in results.group("boundary", "value"):
+        runs = curves(results, method, results.representative)
+        if runs.empty:
+            continue
+        n, mean = runs.index.to_numpy(), runs.mean(axis=1).to_numpy()
+        low, high = runs.quantile(0.1, axis=1), runs.quantile(0.9, axis=1)
+        style = look(method)
+        axes.fill_between(n, low, high, color=style.colour, alpha=0.15, linewidth=0)
+        axes.plot(n, mean, label=title(method), **style.curve())
+        smallest = min(smallest, mean[mean > 0].min(initial=1.0))
+    axes.set(xscale="log", yscale="log", xlabel="labels, or Bellman updates", ylabel="policy error")
+    axes.set_ylim(bottom=smallest / 2)
+    axes.set_xticks(list(results.study.sizes), [f"{n:,}" for n in results.study.sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    axes.set_title(results.representative)
+    axes.grid(visible=True)
+    legend_below(figure, narrow)
+    return figure
+
+
+def scaling_says(results: Results) -> str:
+    powers = {m: p for m, p in decays(results).items() if not np.isnan(p)}
+    parts = []
+    for group, name in (("boundary", "boundary methods"), ("value", "value-based methods")):
+        of = sorted(
+            ((powers[m], title(m)) for m in results.group(group) if m in powers), reverse=True
+        )
+        if of:
+            listed = ", ".join(f"{t} {p:.2f}" for p, t in of)
+            parts.append(f"for {name}: {listed}")
+    seen = "Mean over seeds; bands hold the middle 80% of them."
+    if not parts:
+        return f"{seen} No method has errors at two sizes or more, so none tells how they fall."
+    rises = " Where p is negative the error rises." if min(powers.values()) < 0 else ""
+    return f"{seen} The error goes about as n^-p, with p {'; '.join(parts)}.{rises}"

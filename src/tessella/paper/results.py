@@ -1,0 +1,95 @@
+"""Results: the finished runs of a study, with the exact solutions they are measured against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.paper.published import REPRESENTATIVE
+from tessella.problems.registry import problem
+from tessella.runner.methods import by_name
+from tessella.runner.results import StudyResults
+from tessella.tessellation import Geometry, Tessellation, measure, tessellate
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a study asks of a method at its largest n, in every environment."""
+
+    n: int
+    seeds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Results(StudyResults):
+    """What tables, figures and report are made from."""
+
+    @cached_property
+    def asked(self) -> dict[str, Asked]:
+        """By method. The largest n is the plan's: a failure moves no method to a smaller one."""
+        pairs: dict[str, set[tuple[int, int]]] = {name: set() for name in self.study.methods}
+        for spec in self.study.specs:
+            pairs[spec.method].add((spec.n, spec.seed))
+        largest = {name: max((n for n, _ in of), default=0) for name, of in pairs.items()}
+        return {
+            name: Asked(largest[name], sum(n == largest[name] for n, _ in of))
+            for name, of in pairs.items()
+        }
+
+    @cached_property
+    def final(self) -> Any:
+        """Of ``frame``, the runs at each method's largest n."""
+        largest = self.frame["method"].map({name: asked.n for name, asked in self.asked.items()})
+        return self.frame[self.frame["n"] == largest]
+
+    def planned(self, *names: str) -> list[str]:
+        """Methods of these groups, group by group, each in the study's order."""
+        return [m for name in names for m in self.study.methods if by_name(m).group == name]
+
+    def group(self, *names: str) -> list[str]:
+        """Those of ``planned`` that have finished runs."""
+        there = set(self.frame["method"])
+        return [m for m in self.planned(*names) if m in there]
+
+    @property
+    def compared(self) -> bool:
+        """Whether there are finished runs of boundary methods or of baselines."""
+        return bool(self.group("boundary", "value"))
+
+    def family(self, environment: str) -> str:
+        return problem(environment).family
+
+    def families(self) -> list[str]:
+        return list(dict.fromkeys(self.family(label) for label in self.study.problems))
+
+    def members(self, family: str) -> list[str]:
+        """The study's environments of this family."""
+        return [e for e in dict.fromkeys(self.study.problems) if self.family(e) == family]
+
+    @cached_property
+    def representative(self) -> str:
+        """The environment of the figures that show one: the paper's, where the study has it."""
+        known = self.study.problems
+        return REPRESENTATIVE if REPRESENTATIVE in known else known[0]
+
+    @cached_property
+    def tessellations(self) -> dict[str, Tessellation]:
+        return {label: tessellate(solution) for label, solution in self.solutions.items()}
+
+    @cached_property
+    def geometry(self) -> dict[str, Geometry]:
+        """The paper's diagnostics of every optimal policy."""
+        return {label: measure(t) for label, t in self.tessellations.items()}
+
+    def wrong(self, environment: str, method: str) -> NDArray[np.bool_]:
+        """(runs, S) whether a state's action is wrong, at the method's largest n."""
+        run = environment, method, self.asked[method].n
+        actions = [
+            r.actions for r in self.done if (r.spec.environment, r.spec.method, r.spec.n) == run
+        ]
+        best = self.solutions[environment].policy.table.ravel()
+        return np.stack(actions) != best if actions else np.zeros((0, best.size), bool)

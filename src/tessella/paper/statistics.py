@@ -1,0 +1,103 @@
+"""Statistics over runs.
+
+A family's figure for one seed is the mean over the family's environments; what is reported is the
+mean and the standard deviation (n - 1) of these over the seeds, as in the paper. Beside it stands
+the interquartile mean: the mean of the middle half of all runs of the family, which a few bad runs
+do not move, with a 95 % percentile interval from a bootstrap. The bootstrap draws whole seeds: a
+family's environments share the random draws of a seed, so seeds are what is independent. Of few
+seeds such intervals are too narrow, about as those of a mean that takes the normal law for
+Student's: the truth lies within with P(|t_{n-1}| < 1.96 sqrt((n-1)/n)), 0.75 at 3 seeds and 0.92 at
+15. One seed has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import trim_mean
+
+DRAWS = 2000
+LEVEL = 0.95
+FEW = 10  # below this many seeds the intervals are said to be too narrow
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One figure of one method in one family; ``std``, ``low`` and ``high`` need two seeds."""
+
+    mean: float
+    std: float
+    iqm: float
+    low: float
+    high: float
+    seeds: int
+
+
+_NAN = float("nan")
+NOTHING = Summary(_NAN, _NAN, _NAN, _NAN, _NAN, seeds=0)
+
+
+def by_seed(frame: Any, family: str, method: str, column: str) -> NDArray[np.float64]:
+    """(environments, seeds) of environments with runs, and of seeds that none of these lacks.
+
+    ``frame`` has a row for each run, at one n for each method.
+    """
+    rows = frame[(frame["family"] == family) & (frame["method"] == method)]
+    table = rows.pivot(index="environment", columns="seed", values=column)
+    return table.dropna(axis=1).to_numpy(dtype=float)
+
+
+def summarise(values: NDArray[np.float64], rng: np.random.Generator | int = 0) -> Summary:
+    """Of (environments, seeds) runs."""
+    if not values.size:
+        return NOTHING
+    averages = values.mean(axis=0)
+    low, high = _interval(values, np.random.default_rng(rng))
+    return Summary(
+        float(averages.mean()),
+        float(averages.std(ddof=1)) if averages.size > 1 else float("nan"),
+        float(interquartile_mean(values.ravel())),
+        low,
+        high,
+        averages.size,
+    )
+
+
+def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(..., n) -> (...) mean without the lowest and the highest quarter."""
+    return trim_mean(values, 0.25, axis=-1)
+
+
+def _interval(values: NDArray[np.float64], rng: np.random.Generator) -> tuple[float, float]:
+    seeds = values.shape[1]
+    if seeds < 2:
+        return float("nan"), float("nan")
+    drawn = rng.integers(0, seeds, (DRAWS, seeds))
+    again = values[:, drawn].swapaxes(0, 1).reshape(DRAWS, -1)
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(interquartile_mean(again), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def caution(seeds: int) -> str:
+    """What a reader of intervals over this many seeds must know; nothing when they are enough."""
+    if seeds >= FEW:
+        return ""
+    if seeds < 2:
+        return "One seed has neither a standard deviation nor an interval."
+    return (
+        f"Bootstrap intervals of {seeds} seeds are too narrow: in simulations 95 % intervals of 3 "
+        "seeds held the truth about 77 % of the time, those of 15 seeds 92 to 96 %."
+    )
+
+
+def decay(sizes: NDArray, errors: NDArray[np.float64]) -> float:
+    """The power p of the least-squares fit ``error ~ n^-p``; errors of zero are left out."""
+    kept = errors > 0
+    if kept.sum() < 2:
+        return float("nan")
+    slope = np.polyfit(np.log(np.asarray(sizes, float)[kept]), np.log(errors[kept]), 1)[0]
+    return float(-slope)

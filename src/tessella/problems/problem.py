@@ -1,0 +1,146 @@
+"""A problem is a record: what it is called, what may be set, what theory says, how it is built.
+
+    problem.build(**settings) -> MDP
+
+Settings are checked by name, kind and range before anything is built; what is not given has its
+default. The noise with which states are observed in a training sample is a setting of the problem
+and stands beside the model: it decides samples, and nothing of the model's own numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from tessella.errors import ArgumentError, expect
+from tessella.mdp.model import MDP
+from tessella.problems.parameter import Number, Parameter
+
+NOISE = "observation_noise"
+RESERVED = ("name", "edition")
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What theory says of the optimal policy, in words and as something that can be looked up.
+
+    Attributes:
+        structure: name of a test of ``tessella.examine``, such as ``(s, S) in stock``.
+        says: the sentence, with whom it is from.
+    """
+
+    structure: str
+    says: str
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A family of models, or one of its members.
+
+    Attributes:
+        name: by which it is found; the model's name too.
+        title: one line that says what it is about.
+        make: the function that builds the model from all parameters, by keyword.
+        parameters: what may be set, with defaults, ranges and explanations.
+        family: problems that differ in their settings alone; its own name where none is given.
+        observation_noise: standard deviation of the coordinates of a training sample, in grid
+            steps; the default of the setting ``observation_noise``.
+        theory: what is known of the optimal policy at the defaults.
+        aliases: other names by which it is found.
+        edition: raise it when ``make`` changes what the same settings give.
+    """
+
+    name: str
+    title: str
+    make: Callable[..., MDP]
+    parameters: tuple[Parameter, ...] = ()
+    family: str = ""
+    observation_noise: float = 0.0
+    theory: tuple[Theory, ...] = ()
+    aliases: tuple[str, ...] = ()
+    edition: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ArgumentError("a problem needs a name", value=f"got {self.name!r}")
+        object.__setattr__(self, "family", self.family or self.name)
+        object.__setattr__(self, "parameters", tuple(self.parameters))
+        names = [parameter.name for parameter in self.settable]
+        for name in names:
+            if names.count(name) > 1 or name in RESERVED or not name.isidentifier():
+                rule = f"parameters need names of their own, other than {' and '.join(RESERVED)}"
+                raise ArgumentError(rule, place=self.name, value=f"has {name!r}")
+        self.settings()  # the defaults lie in their own ranges
+
+    @cached_property
+    def settable(self) -> tuple[Parameter, ...]:
+        """The parameters, and the noise of observations."""
+        about = "standard deviation of observed coordinates in a sample, in grid steps"
+        return (*self.parameters, Number(NOISE, self.observation_noise, about, low=0.0))
+
+    def parameter(self, name: str) -> Parameter:
+        for known in self.settable:
+            if known.name == name:
+                return known
+        there = ", ".join(known.name for known in self.settable)
+        raise ArgumentError(f"{self.name} has no parameter {name!r}; there are {there}")
+
+    def settings(self, **given: Any) -> dict[str, Any]:
+        """Every setting by name, checked and plain; what is not given has its default."""
+        for name in given:
+            self.parameter(name)
+        return {
+            known.name: known.check(given.get(known.name, known.default), self.name)
+            for known in self.settable
+        }
+
+    def identity(self, **given: Any) -> dict[str, Any]:
+        """All that decides the numbers: every setting, and the edition from the second on."""
+        later = {"edition": self.edition} if self.edition != 1 else {}
+        return self.settings(**given) | later
+
+    def build(self, *, name: str = "", **settings: Any) -> MDP:
+        """The model with these settings; ``name`` is what it is called, if not as the problem."""
+        chosen = self.settings(**settings)
+        noise = chosen.pop(NOISE)
+        mdp = self.make(**chosen)
+        expect(f"the problem {self.name}", mdp, MDP)
+        return replace(mdp, name=name or self.name, parameters=chosen, observation_noise=noise)
+
+    __call__ = build
+
+    def variant(
+        self,
+        name: str,
+        title: str = "",
+        *,
+        aliases: tuple[str, ...] = (),
+        theory: tuple[Theory, ...] | None = None,
+        **settings: Any,
+    ) -> Problem:
+        """A member of the same family: other defaults, under a name of its own."""
+        chosen = self.settings(**settings)
+        return replace(
+            self,
+            name=name,
+            title=title or self.title,
+            parameters=tuple(replace(p, default=chosen[p.name]) for p in self.parameters),
+            observation_noise=chosen[NOISE],
+            theory=self.theory if theory is None else theory,
+            aliases=aliases,
+        )
+
+    def __str__(self) -> str:
+        """The record as a page of plain lines."""
+        rows = [(p.name, str(p.default), p.range, p.about) for p in self.settable]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        lines = [f"{self.name}: {self.title}", "", "Settings, with default and range:"]
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+            lines.append("  ".join(["", *cells, row[3]]).rstrip())
+        if self.theory:
+            lines += ["", "Theory:"]
+            lines += [f"  {known.structure}: {known.says}" for known in self.theory]
+        return "\n".join(lines)

@@ -1,0 +1,65 @@
+"""The problems that can be found by name: those of the package, and those that were registered.
+
+A name with a colon, ``package.module:attribute``, is imported, so that a problem of one's own can
+be named wherever a name is taken: on the command line, and by the workers of a study.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tessella.errors import ArgumentError, expect
+from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.inventory import inventory
+from tessella.problems.problem import Problem
+from tessella.problems.queue_admission import queue_admission
+
+OURS = {known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values())}
+
+_registered: dict[str, Problem] = {}
+
+
+def all_problems() -> tuple[Problem, ...]:
+    """Every problem that has a name here, the package's own first."""
+    return (*OURS.values(), *_registered.values())
+
+
+def register(problem: Problem) -> Problem:
+    """Make ``problem`` known by its name; registered again, the later one counts.
+
+    The names of the package's own problems stay theirs.
+    """
+    expect("register", problem, Problem)
+    taken = {name for known in OURS.values() for name in (known.name, *known.aliases)}
+    mine = {problem.name, *problem.aliases}
+    if problem is not OURS.get(problem.name) and mine & taken:
+        rule = "a problem of the package keeps its name"
+        raise ArgumentError(rule, place=repr(min(mine & taken)), value="is taken")
+    if problem.name not in OURS:
+        _registered[problem.name] = problem
+    return problem
+
+
+def problem(name: str) -> Problem:
+    """The problem called ``name``, or what ``package.module:attribute`` leads to."""
+    if ":" in name:
+        return _imported(name)
+    for known in all_problems():
+        if name in (known.name, *known.aliases):
+            return known
+    there = ", ".join(known.name for known in all_problems())
+    raise ArgumentError(f"no problem is called {name!r}; there are {there}")
+
+
+def _imported(path: str) -> Problem:
+    module, _, attribute = path.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except Exception as error:  # whatever a module may do when it is imported
+        said = f"{type(error).__name__}: {error}"
+        raise ArgumentError(f"no problem is called {path!r}: {said}") from error
+    if not isinstance(found, Problem):
+        raise ArgumentError(
+            "a problem is a tessella.Problem", place=repr(path), value=f"is {type(found).__name__}"
+        )
+    return found

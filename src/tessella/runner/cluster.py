@@ -1,0 +1,140 @@
+"""Where the work is done: worker processes on this machine, or an existing scheduler's.
+
+Either way the study talks to a dask.distributed client and to nothing else. A scheduler that asks
+for TLS (``tls://host:8786``) is spoken to with dask's own settings, ``distributed.comm.tls``: the
+file of an authority, a certificate and its key. Each worker is one process with one thread and one
+XLA thread: the batches are many and small, so cores are shared out between batches, not within one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tessella.errors import StudyError
+from tessella.runner.context import context
+
+RETRIES = 1  # deaths of a worker that a batch survives before its runs are tried one by one
+PATIENCE = 60  # seconds to wait for a scheduler to answer
+RESTART = 600  # seconds in which a lost worker of this machine must be back
+
+THREADS = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "JAX_PLATFORMS": "cpu",
+}
+
+
+@contextmanager
+def connect(
+    workers: int | None = None, scheduler: str | None = None, cache: Path | None = None
+) -> Iterator[Any]:
+    """A client of ``scheduler``, or of ``workers`` processes on this machine (one for each core).
+
+    Args:
+        cache: folder in which workers of this machine keep compiled code.
+    """
+    with _existing(scheduler) if scheduler else _local(workers, cache) as client:
+        yield client
+
+
+@contextmanager
+def _existing(address: str) -> Iterator[Any]:
+    from distributed import Client
+
+    class Closing(Client):
+        """Closes at once when it cannot begin: at the end of a process its loop is gone."""
+
+        def start(self, **settings: Any) -> None:
+            try:
+                super().start(**settings)
+            except BaseException:
+                self.close()
+                raise
+
+    try:
+        client = Closing(address, timeout=PATIENCE, set_as_default=False)
+    except Exception as error:  # each transport has errors of its own
+        raise StudyError(f"no scheduler answers at {address}: {error}{_hint(address)}") from error
+    with client:
+        yield client
+
+
+def _hint(address: str) -> str:
+    """What to look at first."""
+    from dask.config import get
+
+    if not address.startswith("tls://"):
+        return "; if it asks for TLS, its address begins with tls://"
+    asked = ("ca-file", "client.cert", "client.key")
+    lacking = [name for name in asked if not get(f"distributed.comm.tls.{name}", None)]
+    return f"; dask has no setting distributed.comm.tls.{lacking[0]}" if lacking else ""
+
+
+@contextmanager
+def _local(workers: int | None, cache: Path | None) -> Iterator[Any]:
+    from dask.config import set as configured
+    from distributed import Client, LocalCluster
+
+    environment = {**THREADS, **(_compiled(cache) if cache else {})}
+    settings = {
+        "distributed.scheduler.allowed-failures": RETRIES,
+        "distributed.nanny.pre-spawn-environ": environment,
+        "distributed.worker.daemon": True,
+        # A crowded machine takes long to start a worker anew; the cluster must not give it up.
+        "distributed.deploy.lost-worker-timeout": f"{RESTART}s",
+    }
+    with (
+        _environment(environment),
+        configured(settings),
+        LocalCluster(
+            n_workers=workers or cores(),
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",  # any free port: several studies may run at once
+            silence_logs=logging.CRITICAL,
+            preload=["tessella.runner.worker"],
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def cores() -> int:
+    """How many cores this process may use, where the system tells; else how many there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _compiled(folder: Path) -> dict[str, str]:
+    """Settings with which JAX keeps compiled code for the next process: here, or where told."""
+    # Code for one processor may not run on another that reads the same folder.
+    here = folder / hashlib.sha256(context()["processor"].encode()).hexdigest()[:8]
+    return {
+        "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", str(here)),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+    }
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Workers inherit the environment, also those that replace a lost one later."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,91 @@
+"""The paper's four boundary methods: they are told exact labels and learn the regions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+from tessella.learn.features import Features
+from tessella.learn.fit import fit_batch
+from tessella.learn.linear import LinearBoundary
+from tessella.learn.local import LocalBoundary
+from tessella.learn.margin import MarginBoundary
+from tessella.learn.neural import NeuralBoundary
+from tessella.learn.sample import Sample, draw
+from tessella.runner.methods.method import Fit, Group, Instance, Method
+from tessella.runner.record import Told
+from tessella.runner.spec import Spec
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A boundary learner with its own defaults.
+
+    Args:
+        start, each: about the seconds of one fit: ``start + each * n``.
+        sees_margins: whether it is told the margin of each labelled state as well.
+    """
+
+    title: str
+    learner: type
+    start: float
+    each: float
+    sees_margins: bool = False
+    group: Group = "boundary"
+    edition: int = 2
+
+    def settings(self) -> dict[str, Any]:
+        given = self.learner().get_params(deep=False)
+        # The seed of a run decides its randomness.
+        given.pop("random_state", None)
+        return {name: _plain(value) for name, value in given.items()}
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(n, seed) for n in sizes for seed in seeds]
+
+    def together(self, spec: Spec) -> Hashable:
+        return spec.environment, spec.n
+
+    def seconds(self, spec: Spec) -> float:
+        return self.start + self.each * spec.n
+
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        samples = [draw(instance.solution, s.n, rng=s.generator("sample")) for s in specs]
+        seeds = [spec.entropy("training") for spec in specs]
+        began = time.perf_counter()
+        policies = fit_batch(self._learner(specs[0]), samples, seeds)
+        seconds = (time.perf_counter() - began) / len(specs)
+        return [
+            Fit(policy.table.ravel(), policy.size, self._told(instance, sample), seconds)
+            for policy, sample in zip(policies, samples, strict=True)
+        ]
+
+    def _told(self, instance: Instance, sample: Sample) -> Told:
+        labels = sample.exact_labels
+        return Told(labels, labels if self.sees_margins else 0, instance.backups)
+
+    def _learner(self, spec: Spec) -> Any:
+        settings = {name: _lively(name, value) for name, value in spec.settings.items()}
+        return self.learner(**settings)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _lively(name: str, value: Any) -> Any:
+    if name == "features" and value is not None:
+        return Features(**value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+BOUNDARY: dict[str, Method] = {
+    "linear": Boundary("Linear Boundary", LinearBoundary, 0.01, 2e-6),
+    "neural": Boundary("Neural Boundary", NeuralBoundary, 0.04, 1e-5),
+    "margin": Boundary("Margin Boundary", MarginBoundary, 0.04, 1e-5, sees_margins=True),
+    "local": Boundary("Local Boundary", LocalBoundary, 0.008, 1e-6),
+}

@@ -1,0 +1,152 @@
+"""Methods of one's own in a line: a learner, a baseline, or any function that gives a policy.
+
+Each is asked for one policy at a time, with randomness that n and seed decide; what it gives back
+may be whatever ``tessella.as_policy`` reads. Its settings are in the spec of each run, so that a
+changed one is another run; raise ``edition`` when the code changes what it gives.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tessella.learn.fit import fit_batch
+from tessella.learn.sample import draw
+from tessella.mdp.model import MDP
+from tessella.runner.methods.method import Fit, Group, Instance
+from tessella.runner.record import Told
+from tessella.runner.spec import Spec
+
+
+class OneByOne(ABC):
+    """A method that makes its policies one at a time, for every n and seed."""
+
+    name: str
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def make(self, instance: Instance, spec: Spec) -> tuple[Any, Told]:
+        """The policy of one run, and what it was told."""
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(n, seed) for n in sizes for seed in seeds]
+
+    def together(self, spec: Spec) -> Hashable:
+        return spec.environment, spec.n
+
+    def seconds(self, spec: Spec) -> float:
+        return 0.01 + 1e-5 * spec.n
+
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        return [self._one(instance, spec) for spec in specs]
+
+    def _one(self, instance: Instance, spec: Spec) -> Fit:
+        began = time.perf_counter()
+        made, told = self.make(instance, spec)
+        policy = instance.mdp.policy(made)
+        actions = policy.table.ravel()
+        return Fit(actions, policy.size, told, time.perf_counter() - began)
+
+
+@dataclass(frozen=True)
+class LearnerMethod(OneByOne):
+    """A scikit-learn classifier, or a boundary learner, that is shown n exact labels.
+
+    Args:
+        name: by which it is found.
+        learner: an object, not a class; each run has a copy of it, with a seed of its own.
+    """
+
+    name: str
+    learner: Any
+    edition: int = 1
+    group: Group = "boundary"
+
+    def settings(self) -> dict[str, Any]:
+        given = self.learner.get_params()
+        kept = {k: v for k, v in given.items() if k.split("__")[-1] != "random_state"}
+        return {"learner": type(self.learner).__name__} | {k: _plain(v) for k, v in kept.items()}
+
+    def make(self, instance: Instance, spec: Spec) -> tuple[Any, Told]:
+        sample = draw(instance.solution, spec.n, rng=spec.generator("sample"))
+        (policy,) = fit_batch(self.learner, [sample], [spec.entropy("training")])
+        return policy, Told(labels=sample.exact_labels, backups=instance.backups)
+
+
+@dataclass(frozen=True)
+class BaselineMethod(OneByOne):
+    """A policy trained from a simulator.
+
+    Args:
+        name: by which it is found.
+        train: ``train(mdp, updates, rng) -> policy``; it is trusted to use the model as a
+            simulator and no more than ``updates`` times.
+        about: its settings, as numbers and text.
+    """
+
+    name: str
+    train: Callable[[MDP, int, np.random.Generator], Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    edition: int = 1
+    group: Group = "value"
+
+    def settings(self) -> dict[str, Any]:
+        return dict(self.about)
+
+    def make(self, instance: Instance, spec: Spec) -> tuple[Any, Told]:
+        policy = self.train(instance.mdp, spec.n, spec.generator("transitions"))
+        return policy, Told(simulator_calls=getattr(policy, "simulator_calls", spec.n))
+
+
+@dataclass(frozen=True)
+class FunctionMethod(OneByOne):
+    """Any way to a policy.
+
+    Args:
+        name: by which it is found.
+        function: ``function(instance, n, rng) -> policy``; ``instance.mdp`` is the model and
+            ``instance.solution`` its optimum.
+        told: what each run was told.
+        once: whether one run is all there is: n and seed have no part in it.
+        about: its settings, as numbers and text.
+    """
+
+    name: str
+    function: Callable[[Instance, int, np.random.Generator], Any]
+    told: Told = field(default_factory=Told)
+    once: bool = False
+    about: Mapping[str, Any] = field(default_factory=dict)
+    edition: int = 1
+    group: Group = "reference"
+
+    def settings(self) -> dict[str, Any]:
+        return dict(self.about)
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(0, 0)] if self.once else super().runs(sizes, seeds)
+
+    def make(self, instance: Instance, spec: Spec) -> tuple[Any, Told]:
+        return self.function(instance, spec.n, spec.generator("policy")), self.told
+
+
+def _plain(value: Any) -> Any:
+    """What a spec can hold; of anything else, what it prints or is called."""
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and np.isfinite(value):
+        return value
+    text = repr(value)  # an address in it would be another one in every process
+    return getattr(value, "__qualname__", type(value).__name__) if " at 0x" in text else text

@@ -1,0 +1,199 @@
+"""Record: what one run gave, how long it took, and what the method was told.
+
+A method is told one or more of four things, and a comparison is fair only with all in view:
+
+    labels           optimal actions of states, each exact;
+    margins          best minus second-best action value of states, each exact;
+    backups          full Bellman backups (a state's best action, by exact expectation) behind them;
+    simulator_calls  sampled transitions.
+
+A stored row carries a checksum, the SHA-256 of all its other columns, so that a record whose spec,
+figures or policy were altered on the way is found out. (It guards against accidents, not against
+someone who computes it anew.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import StudyError
+from tessella.runner.spec import Spec, canonical
+
+FIGURES = ("policy_error", "value_gap", "mean_loss", "worst_loss")
+LONGEST = 2000  # characters of a reason
+WIDTHS = ("uint8", "uint16", "uint32", "uint64")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a method was told."""
+
+    labels: int = 0
+    margins: int = 0
+    backups: int = 0
+    simulator_calls: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One finished, or failed, run.
+
+    Attributes:
+        policy_error: share of states whose action differs from the optimal one.
+        value_gap: the paper's: mean local loss / (1 - discount).
+        mean_loss, worst_loss: of V* - V_pi over states, by evaluating the policy.
+        size: effective number of parameters, counted as the paper counts them.
+        told: what the method was told.
+        seconds: training time; for a batch that trained together, its share.
+        actions: (S,) the policy's action indices, in the narrowest unsigned type that holds them;
+            empty for a failed run.
+        reason: why the run failed; empty when it did not.
+        measures: what else was measured of the policy, by name.
+    """
+
+    spec: Spec
+    policy_error: float = float("nan")
+    value_gap: float = float("nan")
+    mean_loss: float = float("nan")
+    worst_loss: float = float("nan")
+    size: int = 0
+    told: Told = field(default_factory=Told)
+    seconds: float = float("nan")
+    actions: NDArray[np.integer] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    reason: str = ""
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "actions", _narrow(self.actions))
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.reason)
+
+    def row(self) -> dict[str, Any]:
+        """The record as one row of a table.
+
+        ``actions`` are the bytes of one ``dtype`` for each state in C order, lowest byte first.
+        """
+        return {
+            "key": self.spec.key,
+            "environment": self.spec.environment,
+            "family": self.spec.family,
+            "method": self.spec.method,
+            "n": self.spec.n,
+            "seed": self.spec.seed,
+            **{name: _number(getattr(self, name)) for name in FIGURES},
+            "size": int(self.size),
+            **{name: int(count) for name, count in asdict(self.told).items()},
+            "seconds": _number(self.seconds),
+            "dtype": self.actions.dtype.name,
+            "actions": self.actions.astype(_stored(self.actions.dtype.name)).tobytes(),
+            "reason": self.reason,
+            "spec": self.spec.json,
+            "measures": canonical(dict(self.measures)) if self.measures else "",
+        }
+
+    @staticmethod
+    def from_row(row: Mapping[str, Any]) -> Record:
+        def number(name: str) -> float:
+            # SQLite keeps a missing number as NULL.
+            return float("nan") if row[name] is None else float(row[name])
+
+        return Record(
+            spec=Spec.from_json(row["spec"]),
+            **{name: number(name) for name in FIGURES},
+            size=int(row["size"]),
+            told=Told(*(row[part.name] for part in fields(Told))),
+            seconds=number("seconds"),
+            actions=np.frombuffer(row["actions"], _stored(row["dtype"])),
+            reason=row["reason"],
+            # Records from before there were measures have no such column.
+            measures=json.loads(row.get("measures") or "{}"),
+        )
+
+
+def said(error: BaseException) -> str:
+    """What an error of anybody's code says, as text that can be stored and shown."""
+    try:
+        text = str(error)
+    except Exception:  # an error whose words are an error
+        text = "(it cannot be put in words)"
+    whole = text.encode("utf-8", "backslashreplace").decode()
+    return f"{type(error).__name__}: {whole if len(whole) <= LONGEST else whole[:LONGEST] + '...'}"
+
+
+def seal(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with its checksum."""
+    return {**row, "checksum": _checksum(row)}
+
+
+def unseal(row: Mapping[str, Any]) -> Record:
+    """The record of a sealed row; one that was altered, or makes no sense, is named and refused."""
+    needed = [column for column in COLUMNS if column != "measures"]
+    lacking = [column for column in (*needed, "checksum") if column not in row]
+    if lacking:
+        raise StudyError(f"{named(row)} has no {', '.join(lacking)}")
+    if row["checksum"] != _checksum(row):
+        raise StudyError(f"{named(row)} was altered after it was stored: its checksum differs")
+    return read(row)
+
+
+def read(row: Mapping[str, Any]) -> Record:
+    """The record of a row without a look at its checksum."""
+    try:
+        if hashlib.sha256(row["spec"].encode()).hexdigest() != row["key"]:
+            raise ValueError("its key is that of another spec")
+        return Record.from_row(row)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StudyError(f"{named(row)} cannot be read: {error}") from error
+
+
+def named(row: Mapping[str, Any]) -> str:
+    """What to call a row, whatever is left of it."""
+    environment, method, n, seed = map(row.get, ("environment", "method", "n", "seed"))
+    key = str(row.get("key"))[:12]
+    return f"the record {key} ({environment}, {method}, n={n}, seed={seed})"
+
+
+def _checksum(row: Mapping[str, Any]) -> str:
+    """Of what stands in the row, of whatever type; a missing number is NaN or NULL.
+
+    Measures count where there are some: records from before there were any keep their checksum.
+    """
+    needed = [column for column in COLUMNS if column != "measures" or row.get(column)]
+    told = [_plain(row[column]) for column in needed]
+    return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return hashlib.sha256(value).hexdigest()
+    return None if value != value else value
+
+
+def _number(value: float) -> float:
+    return float(value) + 0.0  # SQLite knows no -0
+
+
+def _narrow(actions: NDArray) -> NDArray[np.unsignedinteger]:
+    """The same indices in the narrowest type."""
+    array = np.asarray(actions)
+    if array.size and (array.dtype.kind not in "iu" or array.min() < 0):
+        raise StudyError("a record's actions must be indices, whole and not negative")
+    return array.astype(np.min_scalar_type(int(array.max(initial=0))))
+
+
+def _stored(name: str) -> np.dtype:
+    if name not in WIDTHS:
+        raise ValueError(f"its actions are of the type {name!r}")
+    return np.dtype(name).newbyteorder("<")
+
+
+COLUMNS = tuple(Record(Spec("", "", {}, "")).row())  # of a row, without its checksum

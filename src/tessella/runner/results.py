@@ -1,0 +1,67 @@
+"""StudyResults: the finished and failed runs of a study, as records and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from tessella.runner.methods.method import instance_of
+from tessella.runner.record import FIGURES, Record
+from tessella.runner.study import Study
+from tessella.solvers.solution import Solution
+
+LEFT_OUT = {"actions", "dtype", "spec", "reason", "measures"}
+
+
+@dataclass(frozen=True, eq=False)
+class StudyResults:
+    """What came of a study.
+
+    Attributes:
+        records: of the study's specs, failures included.
+        sessions: the processes that worked on the store.
+        contexts: where the records were computed.
+    """
+
+    study: Study
+    records: tuple[Record, ...]
+    sessions: Sequence[dict[str, Any]] = field(default_factory=list)
+    contexts: Sequence[dict[str, Any]] = field(default_factory=list)
+
+    @cached_property
+    def done(self) -> list[Record]:
+        return [record for record in self.records if not record.failed]
+
+    @cached_property
+    def failed(self) -> list[Record]:
+        return [record for record in self.records if record.failed]
+
+    @cached_property
+    def frame(self) -> Any:
+        """pandas frame with one row for each finished run, measures included, policies not."""
+        names = [name for name in Record(self.study.specs[0]).row() if name not in LEFT_OUT]
+        rows = [record.row() | dict(record.measures) for record in self.done]
+        return pd.DataFrame(rows, columns=pd.Index([*names, *self.study.measures]))
+
+    def table(self, *columns: str) -> Any:
+        """Mean over seeds by problem, method and n, of policy error, losses and measures."""
+        asked = [*columns] or [*FIGURES, *self.study.measures]
+        return self.frame.groupby(["environment", "method", "n"], sort=False)[asked].mean()
+
+    @cached_property
+    def solutions(self) -> dict[str, Solution]:
+        """Exact solution of each problem, by its name."""
+        first = {spec.environment: spec for spec in reversed(self.study.specs)}
+        return {name: instance_of(first[name]).solution for name in self.study.problems}
+
+    def __str__(self) -> str:
+        study = self.study
+        head = (
+            f"Study: {len(self.done):,} of {len(self.records):,} runs finished; "
+            f"{len(study.problems)} problems, {len(study.methods)} methods"
+        )
+        return f"{head}\n{self.table('policy_error', 'mean_loss', *study.measures)}"

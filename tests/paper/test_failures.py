@@ -1,0 +1,323 @@
+"""What failed runs, few seeds and odd studies leave of conclusions, tables, captions and report.
+
+The records are made up, not trained: boundary methods err in few states, at the smallest margins,
+fewer with n; baselines err in many states anywhere.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tessella.paper.conclusions import conclusions
+from tessella.paper.figures.cost import cost_says
+from tessella.paper.figures.heatmap import heatmap, heatmap_says
+from tessella.paper.figures.margins import margin_says
+from tessella.paper.figures.scaling import scaling_says
+from tessella.paper.limits import limits
+from tessella.paper.localisation import low_margin_shares
+from tessella.paper.outputs import write
+from tessella.paper.plan import paper_study
+from tessella.paper.published import METHODS, SIZES
+from tessella.paper.readings import final_errors, final_runs, settled
+from tessella.paper.report import command, report
+from tessella.paper.results import Results
+from tessella.paper.table import as_csv, latex, markdown, rows
+from tessella.runner.display import Lines
+from tessella.runner.methods import by_name
+from tessella.runner.methods.method import instance_of
+from tessella.runner.record import Record, Told
+from tessella.runner.spec import Spec
+from tessella.runner.study import Study
+from tessella.solvers import ValueIteration, solve
+
+pytestmark = pytest.mark.xdist_group("results")
+
+STUDY = paper_study(("INV-Mix", "INV-Lin", "QUE-Lin"), METHODS, (100, 400, 6400), 3)
+
+
+def made(spec: Spec, errors: int | None = None) -> Record:
+    """A record with this many errors, or with as many as its method's group makes."""
+    solution = instance_of(spec).solution
+    rng = np.random.default_rng([spec.n, spec.seed, zlib.crc32(spec.method.encode())])
+    near = by_name(spec.method).group == "boundary"
+    usual = 6000 // spec.n + int(rng.integers(3)) if near else 200 + int(rng.integers(90))
+    order = np.argsort(solution.margin, axis=None) if near else rng.permutation(solution.value.size)
+    best = solution.policy.table.ravel()
+    wrong = order[: usual if errors is None else errors]
+    actions = best.copy()
+    actions[wrong] = (best[wrong] + 1) % solution.mdp.n_actions
+    share = wrong.size / best.size
+    told = Told(labels=spec.n, margins=spec.n if spec.method == "margin" else 0, backups=10)
+    return Record(spec, share, share, share, share, 7, told, 0.1, actions.astype(np.uint8))
+
+
+def results(study: Study = STUDY, errors: Callable[[Spec], int | None] | None = None) -> Results:
+    return Results(study, tuple(made(s, errors(s) if errors else None) for s in study.specs))
+
+
+def broken(whole: Results, fails: Callable[[Spec], bool]) -> Results:
+    """The same with some runs failed."""
+    records = (Record(r.spec, reason="x") if fails(r.spec) else r for r in whole.records)
+    return Results(whole.study, tuple(records))
+
+
+@pytest.fixture(scope="module")
+def whole() -> Results:
+    return results()
+
+
+def without_linear(spec: Spec) -> bool:
+    return (spec.method, spec.environment) == ("linear", "QUE-Lin")
+
+
+def without_largest(spec: Spec) -> bool:
+    return (spec.method, spec.n) == ("linear", 6400)
+
+
+def about(found: Results, family: str) -> list:
+    return [f for f in conclusions(found) if f.claim.startswith(family)]
+
+
+def test_the_made_up_records_bear_out_every_claim(whole):
+    assert [finding.holds for finding in conclusions(whole)] == [True] * 8
+
+
+@pytest.mark.parametrize("method", ["linear", "margin", "tabular_q"])
+def test_a_claim_cannot_be_told_without_the_runs_of_one_of_its_methods(whole, method):
+    found = broken(whole, lambda s: (s.method, s.family) == (method, "queue"))
+    for finding in about(found, "Queue"):
+        assert finding.holds is None
+        assert f"{by_name(method).title}: no finished runs at n = 6,400" in finding.evidence
+        assert "nan" not in finding.evidence
+    assert [f.holds for f in conclusions(found) if not f.claim.startswith("Queue")] == [True] * 5
+
+
+def test_a_claim_about_a_family_cannot_be_told_without_one_of_its_environments(whole):
+    found = broken(whole, lambda s: (s.method, s.environment) == ("margin", "INV-Lin"))
+    for finding in about(found, "Inventory"):
+        assert finding.holds is None
+        assert "Margin Boundary: without INV-Lin" in finding.evidence
+
+
+def test_missing_seeds_are_named_and_leave_the_verdict(whole):
+    found = broken(whole, lambda s: (s.method, s.seed, s.environment) == ("margin", 1, "INV-Lin"))
+    for finding in about(found, "Inventory"):
+        assert finding.holds is True
+        assert "Margin Boundary: 2 of 3 seeds" in finding.evidence
+
+
+def test_no_claim_about_one_environment_is_told_without_a_method_there(whole):
+    found = broken(whole, lambda s: (s.method, s.environment) == ("local", "INV-Mix"))
+    for finding in about(found, "INV-Mix"):
+        assert finding.holds is None
+        assert "too few finished runs on INV-Mix: Local Boundary" in finding.evidence
+
+
+def test_no_errors_are_not_no_runs(whole):
+    faultless = results(errors=lambda s: 0 if s.method == "local" else None)
+    found = broken(faultless, without_linear)
+    shares = low_margin_shares(found)
+    assert np.isnan(shares["queue", "local"])
+    assert ("queue", "linear") not in shares
+    evidence = about(found, "Queue")[2].evidence
+    assert "no errors at all: Local Boundary; Linear Boundary: no finished runs" in evidence
+
+
+def test_the_largest_n_is_the_plans_whatever_failed(whole):
+    found = broken(whole, without_largest)
+    row = rows(found)[0]
+    assert (row.method, row.n, row.there) == ("linear", 6400, False)
+    assert found.wrong("INV-Mix", "linear").shape == (0, 825)
+    assert "linear" not in final_runs(found)
+    assert final_errors(found).loc["linear"].isna().all()
+    note = "no finished runs at n = 6,400"
+    assert f"| Linear Boundary ({note}) | – |" in markdown(rows(found))
+    assert rows(whole)[0].n == 6400
+    assert "(" not in markdown(rows(whole)).split("## ")[1].replace("Train (s)", "")
+
+
+def test_rows_that_lack_runs_are_marked_everywhere(whole, tmp_path):
+    found = broken(
+        whole,
+        lambda s: (
+            s.method == "neural"
+            and (s.environment == "INV-Lin" or (s.environment, s.seed) == ("INV-Mix", 2))
+        ),
+    )
+    table = rows(found)
+    note = "2 of 3 seeds, without INV-Lin"
+    assert table[1].gaps.note == note
+    assert table[1].policy_error.seeds == 2
+    assert f"| Neural Boundary ({note}) |" in markdown(table)
+    assert "Runs have failed" in markdown(table)
+    assert "Runs have failed" not in markdown(rows(whole))
+    assert [line["note"] for line in csv.DictReader(io.StringIO(as_csv(table)))][:2] == ["", note]
+    assert f"& Neural Boundary ({note}) &" in latex(table)
+    page = report(found, table, [])
+    assert f'Neural Boundary<span class="note">{note}</span>' in page
+    assert "Runs have failed" in page
+
+
+def test_seeds_that_finished_nowhere_in_common_are_said(whole):
+    split = {("INV-Mix", 0), ("INV-Mix", 1), ("INV-Lin", 2)}
+    found = broken(whole, lambda s: s.method == "local" and (s.environment, s.seed) in split)
+    assert rows(found)[3].gaps.note == "no seed finished in every environment"
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        lambda s: (s.method, s.environment) == ("linear", "INV-Mix"),
+        lambda s: s.environment == "INV-Mix",
+        lambda s: s.environment == "QUE-Lin" or s.n == 6400,
+        lambda s: s.method != "fitted_q" or s.environment != "QUE-Lin",
+    ],
+)
+def test_whatever_failed_there_is_a_report_without_holes(whole, tmp_path, fails):
+    write(broken(whole, fails), tmp_path, Lines(io.StringIO()))
+    _, body = (tmp_path / "report.html").read_text().split("</style>")
+    text = re.sub(r"<[^>]+>", "", body)
+    assert not re.search(r"\bnan\b", text)
+    assert not re.search(r": \.|p \.|: ;", text)
+
+
+def test_labels_that_show_few_states_are_not_said_to_show_nearly_all():
+    heading = "The labels show nearly every state"
+    few, many = (results(replace(STUDY, sizes=(n,))) for n in (100, 6400))
+    assert heading not in dict(limits(few, rows(few)))
+    said = dict(limits(many, rows(many)))[heading]
+    assert "observation noise" in said[0]
+
+
+def test_noise_is_left_to_learn_only_where_there_is_some():
+    def said(*environments: str) -> str:
+        found = results(paper_study(environments, METHODS, (6400,), 1))
+        return dict(limits(found, rows(found)))["The labels show nearly every state"][0]
+
+    assert "noise" not in said("INV-N0")
+    assert "(except in INV-N0, without noise)" in said("INV-Mix", "INV-N0")
+
+
+def test_ties_explain_a_rising_error_only_of_tables_and_only_probably():
+    rising = results(errors=lambda s: 10 + s.n // 10 if s.method in METHODS[4:] else None)
+    said = dict(limits(rising, rows(rising)))["More updates can mean more errors"]
+    reason = {s.split(" errs")[0]: "probably because" in s for s in said}
+    assert reason == {
+        "Double Q-learning": True,
+        "Fitted Q iteration": False,
+        "Tabular Q-learning": True,
+    }
+
+
+def test_a_study_without_some_environments_is_partial():
+    partial = Results(paper_study(("INV-Mix",), METHODS, SIZES, 15), ())
+    full = Results(paper_study(), ())
+    assert "This is a partial study" in report(partial, rows(partial), [])
+    assert "This is a partial study" not in report(full, rows(full), [])
+
+
+def test_the_command_in_the_report_runs_the_same_study(whole):
+    said = command(STUDY)
+    assert said == (
+        "tessella paper --seeds 3 --methods linear,neural,margin,local,double_q,fitted_q,tabular_q "
+        "--environments INV-Mix,INV-Lin,QUE-Lin --sizes 100,400,6400"
+    )
+    assert said in report(whole, rows(whole), [])
+    assert command(paper_study()) == "tessella paper --seeds 15"
+
+
+def test_one_seed_has_no_interval_and_few_seeds_a_warning(whole):
+    one = rows(results(replace(STUDY, seeds=1)))
+    assert f"{one[0].policy_error.iqm:.4f} [–]" in markdown(one)
+    assert "One seed has neither a standard deviation nor an interval" in markdown(one)
+    warning = "intervals of 3 seeds are too narrow"
+    assert warning in markdown(rows(whole))
+    assert warning in report(whole, rows(whole), [])
+    enough = results(paper_study(("INV-Mix",), ("linear", "tabular_q"), (100,), 10))
+    assert "too narrow" not in markdown(rows(enough)) + report(enough, rows(enough), [])
+
+
+def test_families_stay_together_in_the_heat_map_whatever_their_order(whole):
+    mixed = replace(STUDY)
+    object.__setattr__(mixed, "environments", ("INV-Mix", "QUE-Lin", "INV-Lin"))
+    found = Results(mixed, whole.records)
+    assert list(final_errors(found)) == ["INV-Mix", "INV-Lin", "QUE-Lin"]
+    groups, families = heatmap(found, narrow=False).axes[0].lines
+    assert list(groups.get_ydata()) == [3.5, 3.5]
+    assert list(families.get_xdata()) == [1.5, 1.5]
+
+
+def test_methods_stand_by_group_whatever_their_order():
+    turned = replace(STUDY, methods=("tabular_q", "local", "fitted_q", "linear"))
+    table = final_errors(results(turned))
+    assert list(table.index) == ["local", "linear", "tabular_q", "fitted_q"]
+
+
+def test_the_heat_map_counts_only_environments_where_every_method_has_runs(whole):
+    assert "In 3 of 3 environments the worst" in heatmap_says(whole)
+    said = heatmap_says(broken(whole, without_linear))
+    assert "In 2 of 2 environments in which every method has finished runs the worst" in said
+
+
+def test_captions_have_a_sentence_where_there_is_nothing_to_list(whole):
+    assert "with p for boundary methods" in scaling_says(whole)
+    one = results(replace(STUDY, sizes=(100,)))
+    assert scaling_says(one).endswith("so none tells how they fall.")
+    faultless = results(errors=lambda s: 0 if s.family == "queue" else None)
+    said = margin_says(faultless)
+    assert "Queue admission: boundary methods make no errors, value-based methods make no" in said
+    unrun = broken(whole, lambda s: s.family == "queue")
+    assert margin_says(unrun).endswith("Queue admission: no finished runs.")
+
+
+@pytest.mark.parametrize("label", ["INV-Mix", "QUE-Lin"])
+def test_the_greedy_policy_is_optimal_from_the_sweep_on_that_is_named(whole, label):
+    solution = whole.solutions[label]
+    last = settled(solution)
+
+    def greedy(sweeps: int) -> np.ndarray:
+        before = ValueIteration(max_sweeps=sweeps - 1)
+        return np.argmax(solve(solution.mdp, before, partial=True).q, axis=-1)
+
+    assert (greedy(last) == solution.policy.table).all()
+    assert (greedy(last - 1) != solution.policy.table).any()
+
+
+def test_the_unit_of_cost_and_what_no_label_needs_are_said(whole):
+    assert "One evaluation is one action weighed in one state" in cost_says(whole)
+    page = report(whole, rows(whole), [])
+    assert "a solve to twelve digits" in page
+    assert "Inventory: after 4 of 445 to 448 sweeps; Queue admission: after 30 of 407" in page
+
+
+def test_margins_are_among_what_a_method_was_told(whole):
+    table = rows(whole)
+    assert [row.margins for row in table[:4]] == [0, 0, 6400, 0]
+    assert "| Labels | Margins | Backups behind them |" in markdown(table)
+    assert "Margin Boundary is told more than the other boundary methods" in report(
+        whole, table, []
+    )
+
+
+def test_latex_has_interquartile_means_and_escapes_what_it_must(whole, monkeypatch):
+    table = rows(whole)
+    error = table[0].policy_error
+    text = latex(table)
+    assert f"& {error.iqm:.4f} [{error.low:.4f}, {error.high:.4f}] &" in text
+    body = [line for line in text.splitlines() if line.endswith(r"\\") and "multi" not in line]
+    assert {line.count(" & ") for line in body} == {9}
+    monkeypatch.setattr("tessella.paper.table.title", lambda method: "A_b & c#1 50%")
+    assert r"& A\_b \& c\#1 50\% &" in latex(table)
+
+
+def test_the_time_of_the_work_is_told_as_progress_tells_it(whole):
+    worked = replace(whole, sessions=[{"seconds": 247.0}])
+    assert "<b>4:07</b><span>minutes of work" in report(worked, rows(worked), [])

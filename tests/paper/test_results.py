@@ -1,0 +1,233 @@
+"""From stored runs to conclusions, tables, figures and a report."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tessella.certificates.certify import certify
+from tessella.paper.conclusions import conclusions
+from tessella.paper.differences import differences
+from tessella.paper.limits import limits
+from tessella.paper.localisation import low_margin_shares
+from tessella.paper.outputs import write
+from tessella.paper.plan import paper_study
+from tessella.paper.published import MAIN_TABLE, METHODS
+from tessella.paper.readings import title
+from tessella.paper.results import Results
+from tessella.paper.table import as_csv, latex, markdown, rows
+from tessella.runner.display import Lines
+from tessella.runner.record import Record
+from tessella.runner.run import run_batch
+from tessella.runner.store import Store
+from tessella.runner.study import batches
+
+# One process sets up what these tests share.
+pytestmark = pytest.mark.xdist_group("results")
+
+SIZES = (100, 6400)
+SHOWN = (*METHODS, "value_iteration_2", "value_iteration_4", "exact_table")
+STUDY = paper_study(("INV-Mix", "QUE-Lin"), SHOWN, SIZES, 8)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """A small fresh study, by way of a store."""
+    folder = tmp_path_factory.mktemp("study")
+    with Store.writer(folder) as store:
+        for batch in batches(STUDY.specs):
+            outcome = run_batch(batch.specs)
+            store.add(outcome.records, outcome.context)
+        return Results(STUDY, tuple(store.records()), store.sessions(), store.contexts())
+
+
+@pytest.fixture(scope="module")
+def written(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    write(results, folder, Lines(io.StringIO()))
+    return folder
+
+
+def exchanged(results: Results) -> Results:
+    """The same runs with the roles of boundary methods and baselines exchanged."""
+    other = {"linear": "tabular_q", "neural": "double_q", "margin": "fitted_q"}
+    other |= {theirs: ours for ours, theirs in other.items()}
+    kept = [r for r in results.done if r.spec.method in other]
+    turned = [replace(r, spec=replace(r.spec, method=other[r.spec.method])) for r in kept]
+    return Results(replace(results.study, methods=tuple(other)), tuple(turned))
+
+
+def test_the_papers_conclusions_come_out(results):
+    found = conclusions(results)
+    assert len(found) == 8
+    assert [finding for finding in found if finding.holds is not True] == []
+
+
+def test_the_checker_says_so_when_a_conclusion_does_not_hold(results):
+    found = conclusions(exchanged(results))
+    assert [finding for finding in found if finding.holds is not False] == []
+
+
+def test_nothing_is_concluded_from_one_group_alone(results):
+    ours = tuple(r for r in results.records if r.spec.method in ("linear", "local"))
+    found = conclusions(Results(results.study, ours))
+    assert {finding.holds for finding in found} == {None}
+
+
+def test_the_low_margin_share_is_a_count_of_errors(results):
+    share = low_margin_shares(results)["inventory", "linear"]
+    solution = results.solutions["INV-Mix"]
+    order = np.argsort(solution.margin, axis=None)
+    low = set(order[: 825 // 4 + 1].tolist())
+    inside = total = 0
+    for record in results.done:
+        if (record.spec.environment, record.spec.method) == ("INV-Mix", "linear"):
+            if record.spec.n != max(SIZES):
+                continue
+            for state, action in enumerate(record.actions):
+                if action != solution.policy.table.ravel()[state]:
+                    total += 1
+                    inside += state in low
+    assert share == pytest.approx(inside / total)
+
+
+def test_the_table_holds_family_averages_at_the_largest_n(results):
+    by_name = {(row.family, row.method): row for row in rows(results)}
+    errors = [
+        r.policy_error
+        for r in results.done
+        if (r.spec.environment, r.spec.method, r.spec.n) == ("INV-Mix", "neural", max(SIZES))
+    ]
+    row = by_name["inventory", "neural"]
+    assert row.policy_error.mean == pytest.approx(np.mean(errors))
+    assert row.policy_error.std == pytest.approx(np.std(errors, ddof=1))
+    assert by_name["queue", "exact_table"].policy_error.mean == 0
+    assert row.printed is None, "another n and fewer environments are not the paper's setting"
+
+
+def test_ratios_are_ours_over_the_papers(results):
+    row = replace(rows(results)[0], printed=MAIN_TABLE["inventory", "linear"])
+    assert row.ratio("policy_error") == pytest.approx(row.policy_error.mean / 0.0408)
+    assert row.ratio("value_gap") == pytest.approx(row.value_gap.mean / 0.099)
+
+
+def test_the_same_table_stands_in_markdown_csv_and_latex(results):
+    table = rows(results)
+    lines = list(csv.DictReader(io.StringIO(as_csv(table))))
+    assert len(lines) == len(table) == 2 * len(SHOWN)
+    first = table[0]
+    assert float(lines[0]["policy_error_mean"]) == first.policy_error.mean
+    shown = f"{first.policy_error.mean:.4f} ± {first.policy_error.std:.4f}"
+    assert shown in markdown(table)
+    assert shown.replace("±", r"$\pm$") in latex(table)
+    widths = {line.count("|") for line in markdown(table).splitlines() if "Linear" in line}
+    assert widths == {12, 10}
+
+
+def test_limits_name_the_reference_that_needs_less(results):
+    said = dict(limits(results, rows(results)))
+    sentences = said["A few sweeps of the model may do"]
+    first = "Inventory: Value iteration, 4 sweeps loses 0 on average"
+    assert any(sentence.startswith(first) for sentence in sentences)
+    assert "6,400 labels drawn from 825 states" in said["The labels show nearly every state"][0]
+
+
+def test_numbers_far_from_the_papers_are_named_with_their_ratio(results):
+    table = rows(results)
+    near = replace(
+        table[0], printed=replace(_printed(table[0]), policy_error=table[0].policy_error.mean)
+    )
+    far = replace(
+        table[0], printed=replace(_printed(table[0]), policy_error=table[0].policy_error.mean / 2)
+    )
+    assert differences([near])["Where the numbers differ"][0].startswith("Every ratio")
+    assert (
+        "policy error 2.00 times the paper's" in (differences([far])["Where the numbers differ"][0])
+    )
+
+
+def _printed(row):
+    return replace(MAIN_TABLE["inventory", "linear"], value_gap=row.value_gap.mean)
+
+
+class Links(HTMLParser):
+    """Everything that a page asks its reader to fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found += [v for k, v in attrs if k in ("src", "srcset", "href", "action") and v]
+        if tag not in ("meta", "img", "source"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_certificates_are_told_whole_in_paragraphs(written, results):
+    solution = results.solutions["INV-Mix"]
+    given = certify(solution, solution.mdp.policy(np.zeros(solution.mdp.grid.shape, int)))
+    said, parts = given.summary(), given.paragraphs()
+    assert " ".join(" ".join(parts).split()) == " ".join(said.split("\n\n", 1)[1].split())
+    assert [part.count("\n") > 0 for part in parts] == [False, False, True, False, False]
+    assert max(map(len, said.splitlines())) < 100 < max(map(len, parts))
+    page = (written / "report.html").read_text()
+    for method in METHODS:
+        assert f"<summary><b>{title(method)}</b> loses " in page
+
+
+def test_the_report_is_one_file_that_asks_for_nothing(written):
+    page = (written / "report.html").read_text()
+    links = Links()
+    links.feed(page)
+    assert links.open == []
+    assert {link.split(":")[0] for link in links.found if not link.startswith("#")} == {"data"}
+    assert not re.search(r"@import|url\(|<script", page)
+    assert 'name="viewport"' in page
+
+
+def test_the_report_says_what_was_found(written, results):
+    page = (written / "report.html").read_text()
+    text = re.sub(r"<[^>]+>", "", page)
+    for finding in conclusions(results):
+        assert finding.claim.replace("'", "&#39;") in text
+    assert text.count("holds") >= 8
+    assert "This is a partial study" in text
+    assert f"{len(results.records):,}" in text
+
+
+@pytest.mark.parametrize("name", ["1", "2", "3", "4", "5", "a1", "cost"])
+def test_every_figure_is_there_twice(written, name):
+    png = (written / "figures" / f"figure-{name}.png").read_bytes()
+    svg = (written / "figures" / f"figure-{name}.svg").read_text()
+    assert png.startswith(b"\x89PNG")
+    assert "<svg" in svg
+    assert "<dc:date>" not in svg
+
+
+def test_all_records_are_in_the_parquet_file(written, results):
+    table = pq.read_table(written / "records.parquet").to_pylist()
+    assert [row["key"] for row in table] == [r.spec.key for r in results.records]
+    np.testing.assert_array_equal(
+        np.frombuffer(table[-1]["actions"], np.uint8), results.records[-1].actions
+    )
+
+
+def test_a_study_of_failures_and_of_strangers_still_has_a_report(tmp_path, results):
+    failed = Record(results.records[0].spec, reason="no <luck>")
+    study = paper_study(("INV-Mix",), ("linear",), (100,), 1)
+    write(Results(study, (failed,)), tmp_path, Lines(io.StringIO()))
+    page = (tmp_path / "report.html").read_text()
+    assert "no &lt;luck&gt;" in page
+    assert "cannot be told" in page

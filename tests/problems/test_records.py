@@ -1,0 +1,182 @@
+"""A problem is a record: what may be set is checked by name, kind and range, and builds a model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.errors import ArgumentError
+from tessella.problems import registry
+
+
+def walk(size: int, drift: float, moves: list[int], start: str, discount: float) -> ts.MDP:
+    """Stay, or step up with a chance; the numbers decide everything."""
+    stay, up = np.eye(size), (1 - drift) * np.eye(size) + drift * np.eye(size, k=1)
+    up[-1, -1] = 1.0
+    reward = np.outer(np.arange(size), [1.0, 0.5]) + (start == "high")
+    return ts.MDP.from_arrays([stay, up], reward, discount, grid={"x": range(size)})
+
+
+WALK = ts.Problem(
+    "walk",
+    "A walk with drift",
+    walk,
+    parameters=(
+        ts.Integer("size", 5, "states", low=2),
+        ts.Number("drift", 0.5, "chance of a step", low=0, high=1),
+        ts.Numbers("moves", (0.5, 1), "not used", above=0),
+        ts.Choice("start", "low", "where", ("low", "high")),
+        ts.Number("discount", 0.9, "worth of the next period", low=0, below=1),
+    ),
+    observation_noise=0.3,
+)
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """What a test registers is forgotten after it."""
+    monkeypatch.setattr(registry, "_registered", {})
+
+
+def test_settings_are_all_of_them_plain_and_checked():
+    given = WALK.settings(size=np.int64(7), drift=1, moves=range(1, 4))
+    assert given == {
+        "size": 7,
+        "drift": 1.0,
+        "moves": [1.0, 2.0, 3.0],
+        "start": "low",
+        "discount": 0.9,
+        "observation_noise": 0.3,
+    }
+    assert json.loads(json.dumps(given)) == given
+    kinds = [type(value) for value in given.values()]
+    assert kinds == [int, float, list, str, float, float]
+
+
+def test_a_model_knows_its_settings_and_the_noise_stands_beside_them():
+    mdp = WALK.build(size=3, observation_noise=0.1)
+    assert (mdp.name, mdp.n_states, mdp.discount) == ("walk", 3, 0.9)
+    assert mdp.parameters == {
+        "size": 3,
+        "drift": 0.5,
+        "moves": [0.5, 1.0],
+        "start": "low",
+        "discount": 0.9,
+    }
+    assert mdp.observation_noise == 0.1
+    assert WALK(size=3, name="short").name == "short"
+
+
+def test_the_noise_decides_samples_and_nothing_of_the_model():
+    clear, noisy = WALK.build(observation_noise=0), WALK.build(observation_noise=0.4)
+    assert clear.fingerprint == noisy.fingerprint
+    assert clear.content != WALK.build(size=6).content
+    points = [ts.draw(ts.solve(mdp), 50, rng=0).points for mdp in (clear, noisy)]
+    assert np.array_equal(points[0], np.rint(points[0]))
+    said = ts.draw(ts.solve(clear), 50, noise=0.4, rng=0).points
+    np.testing.assert_array_equal(points[1], said)
+    other = clear.with_observation_noise(0.4)
+    np.testing.assert_array_equal(ts.draw(ts.solve(other), 50, rng=0).points, said)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, (0.1,)])
+def test_the_noise_travels_with_a_saved_model(tmp_path, noise):
+    WALK.build().with_observation_noise(noise).save(tmp_path / "model.nc")
+    assert np.array_equal(ts.MDP.load(tmp_path / "model.nc").observation_noise, noise)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sise": 3}, "walk has no parameter 'sise'; there are size, drift, moves, start, disc"),
+        ({"size": 1}, "size must be a whole number from 2 on; walk got 1"),
+        ({"size": 2.5}, "size must be a whole number from 2 on; walk got 2.5"),
+        ({"size": True}, "size must be a whole number from 2 on; walk got True"),
+        ({"drift": 1.5}, "drift must be a number from 0 to 1; walk got 1.5"),
+        ({"drift": float("nan")}, "drift must be a number from 0 to 1; walk got nan"),
+        ({"drift": "half"}, "drift must be a number from 0 to 1; walk got 'half'"),
+        ({"drift": None}, "drift must be a number from 0 to 1; walk got None"),
+        ({"moves": (1, 0)}, r"moves must be a list of numbers, each above 0; walk got \(1, 0\)"),
+        ({"moves": "12"}, "moves must be a list of numbers, each above 0; walk got '12'"),
+        ({"moves": ()}, r"moves must be a list of numbers, each above 0; walk got \(\)"),
+        ({"moves": 3}, "moves must be a list of numbers, each above 0; walk got 3"),
+        ({"start": "middle"}, "start must be one of low, high; walk got 'middle'"),
+        ({"start": ["low"]}, r"start must be one of low, high; walk got \['low'\]"),
+        ({"discount": 1}, "discount must be a number from 0, below 1; walk got 1"),
+        ({"observation_noise": -1}, "observation_noise must be a number from 0 on; walk got -1"),
+    ],
+)
+def test_what_is_out_of_range_is_refused_with_parameter_range_and_value(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        WALK.build(**settings)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": ""}, "a problem needs a name"),
+        ({"observation_noise": -0.1}, "observation_noise must be a number from 0 on"),
+        ({"parameters": (ts.Number("x", 2.0, high=1),)}, "x must be a number to 1; walk got 2"),
+        ({"parameters": (ts.Number("x", 1.0), ts.Integer("x", 1))}, "names of their own.*has 'x'"),
+        ({"parameters": (ts.Number("name", 1.0),)}, "other than name and edition; walk has 'name'"),
+        ({"parameters": (ts.Number("observation_noise", 1.0),)}, "has 'observation_noise'"),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(change, message):
+    with pytest.raises(ArgumentError, match=message):
+        replace(WALK, **change)
+
+
+def test_a_variant_has_other_defaults_and_the_same_family():
+    steep = WALK.variant("steep", "A steep walk", drift=0.9, observation_noise=0.0)
+    assert (steep.family, steep.name, steep.title) == ("walk", "steep", "A steep walk")
+    assert steep.build().fingerprint == WALK.build(drift=0.9).fingerprint
+    assert steep.build().observation_noise == 0
+    assert WALK.settings()["drift"] == 0.5
+    assert steep.variant("long", size=50).settings()["drift"] == 0.9
+
+
+def test_an_edition_enters_the_identity_from_the_second_on():
+    assert WALK.identity() == WALK.settings()
+    assert replace(WALK, edition=2).identity() == WALK.settings() | {"edition": 2}
+
+
+def test_the_registry_lists_ours_and_what_was_registered(known):
+    ours = [problem.name for problem in ts.all_problems()]
+    assert ours == ["inventory", "queue_admission", *ts.BENCHMARKS]
+    assert ts.register(WALK) is WALK
+    assert ts.all_problems()[-1] is WALK
+    assert ts.problem("walk") is WALK
+    assert ts.problem("Inventory-Mixed-0.45") is ts.problem("INV-Mix")
+
+
+def test_a_problem_may_be_registered_again_and_the_packages_own_may_not_be_taken(known):
+    ts.register(WALK)
+    later = ts.register(WALK.variant("walk", size=9))
+    assert ts.problem("walk") is later
+    assert ts.register(ts.inventory) is ts.inventory
+    for name in ("INV-Mix", "inventory", "Queue-Mixed-0.25"):
+        with pytest.raises(ArgumentError, match=f"keeps its name; '{name}' is taken"):
+            ts.register(WALK.variant(name))
+    with pytest.raises(ArgumentError, match="register needs a Problem; got a function"):
+        ts.register(walk)  # type: ignore[arg-type]
+
+
+def test_a_benchmark_is_its_family_with_other_settings():
+    for label, known in ts.BENCHMARKS.items():
+        family = {"inventory": ts.inventory, "queue": ts.queue_admission}[known.family]
+        assert family.build(**known.settings()).fingerprint == known.build().fingerprint
+        assert known.build().name == label
+
+
+def test_a_record_prints_what_may_be_set_and_what_theory_says():
+    text = str(ts.problem("INV-Hard"))
+    assert text.startswith("INV-Hard: Inventory control, a hard mix of demand\n")
+    assert "  strength           1.2 " in text
+    assert text.endswith(
+        "(s, S) in stock: order from s down, up to S as far as lots allow (Scarf 1960)"
+    )

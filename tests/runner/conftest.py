@@ -1,0 +1,102 @@
+"""Studies as separate processes, the way a person starts them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tessella.errors import StudyError
+from tessella.runner.record import Record
+from tessella.runner.store import Store
+
+HERE = Path(__file__).parent
+PATIENCE = 120  # seconds
+
+
+@dataclass
+class Shell:
+    """Starts commands, watches their stores, and ends what is left of them."""
+
+    compiled: Path
+    started: list[subprocess.Popen] = field(default_factory=list)
+
+    def start(
+        self, *words: str, main: str = "tessella.cli", first: str = "", **options
+    ) -> subprocess.Popen:
+        """Start ``main`` with these words, after the code ``first``."""
+        code = f"{first}; import sys; from {main} import main; sys.exit(main())".lstrip("; ")
+        cache = {"JAX_COMPILATION_CACHE_DIR": str(self.compiled)}
+        ours = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *words],
+            env={**os.environ, **cache, "PYTHONPATH": os.pathsep.join([str(HERE), *ours])},
+            text=True,
+            **{**pipes, **options},
+        )
+        self.started.append(process)
+        return process
+
+    def paper(self, folder: Path, *words: str, **options) -> subprocess.Popen:
+        """Start a study without its report."""
+        return self.start("paper", "--no-report", "--out", str(folder), *words, **options)
+
+    def finish(self, process: subprocess.Popen) -> tuple[int, str]:
+        """Exit status and output."""
+        output, _ = process.communicate(timeout=PATIENCE)
+        return process.returncode, output
+
+    def close(self) -> None:
+        for process in self.started:
+            process.kill()
+            process.communicate()
+
+    @staticmethod
+    def until(condition: Callable[[], object], process: subprocess.Popen) -> None:
+        """Wait for ``condition()``; that the process ends first is an error."""
+        limit = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < limit, "waited too long"
+            assert process.poll() is None, f"ended too early: {process.communicate()[0]}"
+            time.sleep(0.02)
+
+    @staticmethod
+    def stored(folder: Path) -> int:
+        """How many records there are."""
+        try:
+            with Store.reader(folder) as store:
+                return len(store.states())
+        except StudyError:  # not yet
+            return 0
+
+    @staticmethod
+    def records(folder: Path) -> list[Record]:
+        with Store.reader(folder) as store:
+            return store.records()
+
+    @staticmethod
+    def workers(process: subprocess.Popen) -> list[psutil.Process]:
+        """The worker processes of a study on this machine."""
+        children = psutil.Process(process.pid).children(recursive=True)
+        return [c for c in children if "spawn_main" in " ".join(c.cmdline())]
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled code that all studies of the tests share."""
+    return tmp_path_factory.mktemp("compiled")
+
+
+@pytest.fixture
+def shell(compiled: Path) -> Iterator[Shell]:
+    opened = Shell(compiled)
+    yield opened
+    opened.close()

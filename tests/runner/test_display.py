@@ -1,0 +1,76 @@
+"""How far a study is, and how long it still takes."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tessella.runner.bars import bars
+from tessella.runner.display import Lines, display, line
+from tessella.runner.pace import Pace, clock
+
+
+def test_the_time_left_is_the_work_left_at_the_pace_so_far():
+    stage = Pace(total=10, work=100.0, began=0.0)
+    stage.add(count=2, work=25.0, now=5.0)
+    assert stage.left(now=5.0) == pytest.approx(75 * 5 / 25)
+    assert stage.rate(now=5.0) == pytest.approx(2 / 5)
+
+
+def test_what_was_stored_before_counts_as_done_and_not_towards_the_rate():
+    stage = Pace(total=10, work=20.0, done=8, began=0.0)
+    stage.add(1, 10.0, now=2.0)
+    assert (stage.done, stage.rate(2.0)) == (9, 0.5)
+    stage.add(1, 10.0, now=4.0)
+    assert stage.left(9.0) == 0
+    assert stage.elapsed(9.0) == 4.0, "a stage that ended stands still"
+
+
+def test_nothing_is_said_about_pace_before_anything_arrived():
+    stage = Pace(total=10, work=20.0)
+    assert stage.rate(3.0) is None
+    assert stage.left(3.0) is None
+    assert line("Linear", stage, 3.0) == "Linear: 0 of 10"
+
+
+def test_a_line_has_counts_rate_and_time_left():
+    stage = Pace(total=1155, work=100.0, began=0.0)
+    stage.add(300, 25.0, now=10.0)
+    assert line("Linear", stage, 10.0) == "Linear: 300 of 1,155, 30.0 a second, 0:30 left"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (247, "4:07"), (3723, "1:02:03")]
+)
+def test_clock(seconds, text):
+    assert clock(seconds) == text
+
+
+def test_lines_say_when_a_stage_ends():
+    stream = io.StringIO()
+    with display(stream) as shown:
+        assert isinstance(shown, Lines)
+        shown.stage("All", 4, 4.0)
+        shown.stage("Linear", 2, 2.0)
+        shown.advance("Linear", 1, 1.0)
+        assert stream.getvalue() == ""
+        shown.advance("Linear", 1, 1.0)
+    assert stream.getvalue().startswith("Linear: 2 of 2")
+
+
+def test_the_first_arrival_starts_the_clock_of_a_stage_and_is_not_part_of_its_pace():
+    stage = Pace(total=30, work=30.0)
+    stage.add(10, 10.0, now=100.0)
+    assert (stage.rate(100.0), stage.left(100.0)) == (None, None)
+    stage.add(10, 10.0, now=105.0)
+    assert stage.rate(105.0) == pytest.approx(2.0)
+    assert stage.left(105.0) == pytest.approx(5.0)
+
+
+def test_a_title_is_shown_as_it_is_whatever_it_looks_like():
+    stream = io.StringIO()
+    with bars(stream) as shown:
+        shown.stage("Odd [/b] [red]one", 1, 1.0)
+        shown.advance("Odd [/b] [red]one", 1, 1.0)
+    assert "Odd [/b] [red]one" in stream.getvalue()
