@@ -238,7 +238,7 @@ def never_by_value():
     ],
 )
 def test_what_cannot_take_part_is_refused_by_name(given, message):
-    with pytest.raises(StudyError, match=message):
+    with pytest.raises(ts.TessellaError, match=message):
         ts.Study(**{"problems": [MACHINE], "methods": [NEVER]} | given)
 
 
