@@ -133,7 +133,7 @@ def test_the_summary_tells_cost_places_and_causes(queue):
     assert f"in {(c.policy.table != c.optimal).sum()} of 651 states" in text
     flowing = " ".join(text.split())
     assert f"start from is {c.grid.describe(c.worst_state)}" in flowing
-    assert f"dearest single decision costs {c.local_loss.max():.4g}" in flowing
+    assert f"costliest single decision costs {c.local_loss.max():.4g}" in flowing
     assert max(len(line) for line in text.splitlines()) <= 88
     shares = [float(line.split(" %")[0]) for line in text.splitlines() if line.startswith("  ")]
     assert sum(shares) == pytest.approx(100, abs=0.3)

@@ -366,8 +366,8 @@ def parts_of(content, path=()):
 
 def test_a_tolerance_that_the_costly_error_does_not_fit_is_found(document):
     content, model = document
-    dearest = float(np.max(content["local_losses"]["value"]))
-    said = verdict(content | {"tolerance": 1.01 * dearest}, model)
+    costliest = float(np.max(content["local_losses"]["value"]))
+    said = verdict(content | {"tolerance": 1.01 * costliest}, model)
     assert said.startswith("REJECTED: costly_error is 0, not")
 
 

@@ -124,8 +124,8 @@ def _differences(c: Certificate) -> str:
     if harmless > 0:
         text += f"In {harmless:,} of them its action is as good as the optimal one. "
     if costly:
-        dearest = money(c.local_losses.max())
-        text += f"The dearest single decision costs {dearest}."
+        costliest = money(c.local_losses.max())
+        text += f"The costliest single decision costs {costliest}."
     return text
 
 
@@ -141,12 +141,12 @@ def _causes(c: Certificate) -> str:
             f"  {100 * amount / whole:5.1f} %  {money(amount):>10}  "
             f"{what} {taken} where {best} is best"
         )
-    dearest = [
+    costliest = [
         f"{c.grid.describe(place)} ({c.actions[c.policy.table.flat[place]]} instead of "
         f"{c.actions[c.optimal.flat[place]]}): {percent(state.flat[place] / whole)}"
         for place in _largest(state)[:3]
     ]
-    return "\n".join([*lines, f"The states that cost most: {'; '.join(dearest)}."])
+    return "\n".join([*lines, f"The states that cost most: {'; '.join(costliest)}."])
 
 
 def _largest(parts: np.ndarray) -> list[int]:

@@ -26,7 +26,7 @@ class Proven(NamedTuple):
 
 
 class Enclosure(Protocol):
-    """The compiled side of a criterion: numbers, so that changing them compiles nothing anew.
+    """The compiled side of a criterion: numbers, so that changing them compiles nothing new.
 
     Arguments are arrays of the engine; ``eta`` is how far a computed backup may be off.
     """

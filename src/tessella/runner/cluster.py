@@ -88,7 +88,7 @@ def _local(workers: int | None, cache: Path | None) -> Iterator[Any]:
         "distributed.scheduler.allowed-failures": RETRIES,
         "distributed.nanny.pre-spawn-environ": environment,
         "distributed.worker.daemon": True,
-        # A crowded machine takes long to start a worker anew; the cluster must not give it up.
+        # A crowded machine takes long to start a worker again; the cluster must not give it up.
         "distributed.deploy.lost-worker-timeout": f"{RESTART}s",
     }
     with (

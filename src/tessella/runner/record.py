@@ -9,7 +9,7 @@ A method is told one or more of four things, and a comparison is fair only with 
 
 A stored row carries a checksum, the SHA-256 of all its other columns, so that a record whose spec,
 figures or policy were altered on the way is found out. (It guards against accidents, not against
-someone who computes it anew.)
+someone who computes it again.)
 """
 
 from __future__ import annotations
