@@ -82,7 +82,7 @@ _HOME = {
     "tessella.certificates.certify": ("certify",),
     "tessella.certificates.estimate": ("Estimate", "estimate"),
     "tessella.certificates.loss": ("Loss", "loss"),
-    "tessella.criteria": ("Discounted",),
+    "tessella.criteria": ("Average", "Discounted"),
     "tessella.mdp.as_policy": ("as_policy",),
     "tessella.runner.measure": ("Measure",),
     "tessella.runner.methods.own": ("BaselineMethod", "FunctionMethod", "LearnerMethod"),
@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from tessella.certificates.certify import certify
     from tessella.certificates.estimate import Estimate, estimate
     from tessella.certificates.loss import Loss, loss
-    from tessella.criteria import Discounted
+    from tessella.criteria import Average, Discounted
     from tessella.errors import (
         ArgumentError,
         FileError,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.mdp.dynamics import over_actions, under_policy
+from tessella.mdp.dynamics import under_policy
 from tessella.mdp.engine import in_float64, on_device
 
 RNG = np.random.default_rng(0)
@@ -27,6 +27,13 @@ HALF = ts.Noise("w", [0, 1], [0.4, 0.6])
 RAISE = ts.Decide("x", to=lambda x, action: np.minimum(x + action, 4), pays=lambda action: -action)
 STEP = ts.Shift("x", HALF, by=lambda w, action: -w * action)
 JUMP = ts.Jump(HALF, to=lambda x, w, action: {"x": (x + w * action) % 5})
+SIGN = np.array([1.0, -1.0])
+LAW = ts.Noise("w", [0, 1], lambda y, action: 0.5 + 0.03 * SIGN * (y + action))
+CHANCE = ts.Jump(LAW, to=lambda x, w: {"x": np.minimum(x + w, 4)})
+LUCK = ts.Shift("x", LAW)
+CYCLE = np.eye(5)[[1, 2, 3, 4, 0]]
+FLIP = ts.Move("x", CYCLE, pays=lambda x, action: x * action)
+TURN = ts.Move("x", lambda action: np.where(action > 0, CYCLE, np.eye(5)))
 FEE = ts.Pay(lambda x, action: x * action)
 
 MODELS = {
@@ -35,7 +42,12 @@ MODELS = {
     "a fee, then a decision": (staged(FEE, RAISE), True),
     "a fee alone": (staged(FEE), True),
     "a shift by the action": (staged(STEP), False),
-    "a jump by the action": (staged(JUMP), False),
+    "a jump by the action": (staged(JUMP), True),
+    "a jump with a law by the action": (staged(CHANCE), True),
+    "a shift by one of many actions": (staged(STEP, actions=range(12)), True),
+    "a shift with a law by one of many": (staged(LUCK, actions=range(12)), True),
+    "a chain that pays by the action": (staged(FLIP), True),
+    "a chain by the action": (staged(TURN), False),
     "a decision after the walk": (staged(WALK, RAISE), False),
     "two decisions": (staged(RAISE, RAISE), False),
 }
@@ -47,10 +59,10 @@ def both(mdp, table, w, pay):
     policy, w_S = on_device(table), on_device(w)
     tail = program.tail(arrays, w_S, pay)
 
-    def step(action, total):
-        return np.where(table == action, np.asarray(program.head(arrays, tail, action, pay)), total)
-
-    plain = over_actions(program, step, np.zeros(mdp.grid.shape))
+    plain = np.zeros(mdp.grid.shape)
+    for action in range(mdp.n_actions):
+        backup = np.asarray(program.head(arrays, tail, action, pay))
+        plain = np.where(table == action, backup, plain)
     return np.asarray(under_policy(program, arrays, policy, w_S, pay)), plain
 
 
@@ -58,7 +70,7 @@ def both(mdp, table, w, pay):
 @pytest.mark.parametrize("name", MODELS)
 def test_each_state_gets_the_backup_of_its_own_action(name, pay):
     mdp, _ = MODELS[name]
-    table = RNG.integers(0, 3, mdp.grid.shape).astype(np.int32)
+    table = RNG.integers(0, mdp.n_actions, mdp.grid.shape).astype(np.int32)
     together, one_by_one = both(mdp, table, RNG.normal(size=mdp.grid.shape), pay)
     # The same products and sums; compiled together they may round once more.
     assert np.allclose(together, one_by_one, rtol=1e-14, atol=1e-14)

@@ -10,6 +10,8 @@ from tessella.baselines.fitted_q import FittedQ, train_forests
 from tessella.baselines.options import Trajectory
 from tessella.baselines.tabular_q import TabularQ
 from tessella.baselines.trained import Curve, Trained, greedy
+from tessella.criteria.criterion import serve
+from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, expect, is_count
 from tessella.mdp.chance import generator
 from tessella.mdp.model import MDP
@@ -26,6 +28,7 @@ def train(
     policy's ``curve`` tells how training went.
     """
     expect("train", mdp, MDP)
+    serve("train", mdp.criterion, Discounted)
     _expect_baseline("train", baseline)
     budget = _budgets([updates])[0]
     own = isinstance(rng, int | np.integer)
@@ -40,6 +43,7 @@ def train_batch(
 ) -> dict[tuple[int, int], Trained]:
     """``{(seed, budget): policy}``: each the same as ``train`` alone gives for that seed."""
     expect("train_batch", mdp, MDP)
+    serve("train_batch", mdp.criterion, Discounted)
     _expect_baseline("train_batch", baseline)
     ascending = _budgets(_listed("budgets", budgets))
     seeds = list(map(_seed, dict.fromkeys(_listed("seeds", seeds))))

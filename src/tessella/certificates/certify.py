@@ -24,6 +24,8 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.decomposition import decompose
 from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
 from tessella.certificates.local import compare
+from tessella.criteria.criterion import serve
+from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, ModelError, PolicyError, expect
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
@@ -60,6 +62,7 @@ def certify(
     """
     expect("certify", solution, Solution)
     mdp = solution.mdp
+    serve("certify", mdp.criterion, Discounted)
     if not Engine(mdp, None).written_rest > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     _check_number("eps", eps)

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.summary import money, percent, wrap
+from tessella.criteria.criterion import serve
+from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError
 from tessella.mdp.as_policy import as_policy
 from tessella.mdp.model import MDP
@@ -86,6 +88,7 @@ def estimate(
         periods: T; None for as many as leave ``1e-6 R / (1 - discount)`` after them.
         start: any start (see ``tessella.mdp.start``); stationary under ``policy``.
     """
+    serve("estimate", mdp.criterion, Discounted)
     if paths < 2 or not 0 < confidence < 1 or (periods is not None and periods < 1):
         rule = "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
         raise ArgumentError(rule, value=f"got {paths}, {periods} and {confidence}")

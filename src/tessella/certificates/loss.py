@@ -1,6 +1,8 @@
 """loss(solution, policy) -> Loss: what a policy gives away, by evaluating it and no more.
 
-    loss(s) = V*(s) - V_pi(s),    known within the error bounds of both together.
+    loss(s) = V*(s) - V_pi(s),    known within the error bounds of both together;
+
+for the average criterion it is the difference of the gains, from every state.
 
 A certificate says much more, and proves it to whoever has the model's file; this is the figure to
 compare many policies by.
@@ -67,5 +69,7 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
     worth = evaluate(mdp, taken, guess=solution.value)
     off = solution.error_bound + worth.error_bound
     lost = solution.value - worth.value
+    if solution.gain is not None and worth.gain is not None:
+        lost = np.full(mdp.grid.shape, solution.gain - worth.gain)
     lost[lost <= off] = 0.0
     return Loss(taken, lost, off, first)

@@ -11,7 +11,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from tessella.errors import ModelError
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ArgumentError
 from tessella.rounding import Mass
 
 X = TypeVar("X")  # a number, or an array of them
@@ -49,8 +52,8 @@ class Enclosure(Protocol):
         """What a period's reward is lowered by, when values are lowered by ``shift``."""
         ...
 
-    def uneven(self, shift: Any) -> Any:
-        """How far a backup is off because rows do not pass the shift on as it is."""
+    def uneven(self, shift: Any, most: Any) -> Any:
+        """How far a backup is off because rows do not sum to 1; values are up to ``most``."""
         ...
 
     def enclose(self, low: Any, high: Any, eta: Any, sizes: Any) -> Proven:
@@ -61,8 +64,24 @@ class Enclosure(Protocol):
         """Bound on the error of a value whose residual is at most this, rounding included."""
         ...
 
+    def reach(self, reward_scale: Any) -> Any:
+        """No value is larger than this, with rewards of this size."""
+        ...
+
     def forever(self, reward: Any) -> Any:
         """The value of a reward that every period pays."""
+        ...
+
+    def step(self, value: Any, backup: Any) -> Any:
+        """The next point of plain sweeps."""
+        ...
+
+    def unknown(self, e: Any) -> tuple[Any, Any]:
+        """(values, gain): what the unknown of a policy's linear system holds."""
+        ...
+
+    def values(self, backup: Any, middle: Any, shift: Any) -> tuple[Any, Any]:
+        """(values to report, gain or None), from NumPy's arrays and numbers."""
         ...
 
 
@@ -88,12 +107,16 @@ class Criterion(ABC):
         """The compiled side, for row sums within ``mass``; ``unit`` is the rounding of a backup."""
 
     @abstractmethod
+    def source(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The right side of the system whose solution is a policy's occupancy from ``start``."""
+
+    @abstractmethod
     def identity(self) -> Any:
         """What enters the fingerprint of a model."""
 
 
-def refuse_other(verb: str, criterion: Criterion, kind: type[Criterion]) -> None:
+def serve(verb: str, criterion: Criterion, kind: type[Criterion]) -> None:
     """Refuse a criterion that ``verb`` cannot serve."""
     if not isinstance(criterion, kind):
-        rule = f"{verb} serves models with the criterion {kind.__name__}"
-        raise ModelError(rule, value=f"got {criterion}")
+        rule = f"{verb} serves models with the criterion {kind.__name__}, not {criterion}"
+        raise ArgumentError(rule)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessella.criteria.criterion import Criterion, Proven, X
 from tessella.errors import ModelError, shown
@@ -62,6 +63,9 @@ class Discounted(Criterion):
         )
         return Contraction(*map(np.float64, numbers))
 
+    def source(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.per_period(start)
+
     def identity(self) -> float:
         return self.discount
 
@@ -89,7 +93,7 @@ class Contraction(NamedTuple):
     def gain(self, shift):
         return (1 - self.discount) * shift
 
-    def uneven(self, shift):
+    def uneven(self, shift, most):
         return self.off * abs(shift) + 2 * EPS * abs(self.gain(shift))
 
     def enclose(self, low, high, eta, sizes) -> Proven:
@@ -117,5 +121,17 @@ class Contraction(NamedTuple):
     def error(self, residual):
         return residual / self.rest_low * OUTWARD
 
+    def reach(self, reward_scale):
+        return self.error(reward_scale)
+
     def forever(self, reward):
         return reward / (1 - self.discount)
+
+    def step(self, value, backup):
+        return backup
+
+    def unknown(self, e):
+        return e, 0.0
+
+    def values(self, backup, middle, shift):
+        return (backup + middle) + shift, None

@@ -263,6 +263,10 @@ class MDP:
         """The same model with another discount."""
         return replace(self, criterion=Discounted(discount))
 
+    def with_criterion(self, criterion: float | Criterion) -> MDP:
+        """The same model with another criterion: a number is a discount."""
+        return replace(self, criterion=as_criterion(criterion))
+
     def with_start(self, start: Start) -> MDP:
         """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""
         return replace(self, start=None if start is None else start_distribution(self, start))
@@ -303,7 +307,7 @@ class MDP:
         from tessella.mdp.files.netcdf import load
 
         saved = load(path)
-        mdp = assemble(saved.parts, saved.discount, saved.name, saved.parameters)
+        mdp = assemble(saved.parts, saved.criterion, saved.name, saved.parameters)
         saved.check(mdp.fingerprint)
         return replace(mdp, observation_noise=saved.observation_noise)
 

@@ -10,11 +10,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.criteria.average import Average
+from tessella.criteria.criterion import Enclosure
+from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, ModelError, NotConverged
 from tessella.mdp.engine import in_callers_setting, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
+from tessella.solvers.chains import refuse_several_gains
 from tessella.solvers.method import Method, checked_tol
 from tessella.solvers.operators import Data, Numbers
 from tessella.solvers.result import History, Result
@@ -22,6 +26,7 @@ from tessella.solvers.result import History, Result
 LARGEST = 1e290  # values beyond this are refused: their sums could overflow
 SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
 STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
+STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
 STRETCH = 256  # sweeps in one compiled call when nobody watches
 
 
@@ -132,13 +137,17 @@ def iterate(
         state, rounds = stretch.state, int(stretch.rounds)
         log.add(np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds])
         if bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps:
-            return _report(method, stretch, log, partial)
+            return _report(method, engine.data.criterion, stretch, log, partial)
         if method.linear and log.stalled:
             state = _directly(engine.mdp, state)
+        if log.stuck and isinstance(engine.mdp.criterion, Average):
+            refuse_several_gains(engine.mdp, np.asarray(state.policy), policy is not None)
 
 
 def _directly(mdp: MDP, state: kernels.State) -> kernels.State:
     """Start again from the value of the present policy, where dynamics offer a direct solve."""
+    if not isinstance(mdp.criterion, Discounted):
+        return state
     actions = np.asarray(state.policy)
     system = mdp.dynamics.factorised(actions, mdp.discount)
     if system is None:
@@ -177,6 +186,12 @@ class _Log:
         share, rounds = STALLED
         return len(self) > rounds and not self.bounds[-1] < share * self.bounds[-1 - rounds]
 
+    @property
+    def stuck(self) -> bool:
+        """Whether many rounds brought next to nothing."""
+        share, rounds = STUCK
+        return len(self) > rounds and not self.bounds[-1] < share * self.bounds[-1 - rounds]
+
     def add(self, bounds, changes) -> None:
         before = self.seconds[-1] if self.seconds else 0.0
         now = time.perf_counter() - self.began
@@ -193,7 +208,9 @@ class _Log:
         return History(np.array(self.bounds), np.array(self.changes), np.array(self.seconds))
 
 
-def _report(method: Method, stretch: kernels.Stretch, log: _Log, partial: bool) -> Result:
+def _report(
+    method: Method, criterion: Enclosure, stretch: kernels.Stretch, log: _Log, partial: bool
+) -> Result:
     state, wanted = stretch.state, float(stretch.target)
     bound, floor = float(state.bound), float(state.floor)
     if np.isnan(bound):
@@ -212,8 +229,9 @@ def _report(method: Method, stretch: kernels.Stretch, log: _Log, partial: bool) 
         reason = f"stopped by the callback after {len(log)} sweeps at bound {bound:.3g}"
     else:
         reason = f"{method.limit} at bound {bound:.3g}, short of {wanted:.3g}"
-    value = (np.asarray(state.backup) + float(state.middle)) + float(state.shift)
-    done = Result(value, bound, converged, reason, log.history())
+    found = np.asarray(state.backup), float(state.middle), float(state.shift)
+    value, gain = criterion.values(*found)
+    done = Result(value, bound, converged, reason, log.history(), gain=gain)
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)
     return done

@@ -33,6 +33,12 @@ class Evaluation(Result):
         ends = [
             f"{self.value.flat[s]:.6g} at {self.mdp.grid.describe(s)}" for s in (lowest, highest)
         ]
+        if self.gain is not None:
+            return (
+                f"Gain of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}: "
+                f"{self.gain:.8g} per period, off by at most {self.error_bound:.2g}, "
+                f"{self.sweeps} sweeps, {self.ending}"
+            )
         return (
             f"Value of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}: "
             f"mean {self.value.mean():.6g} over {self.value.size:,} states\n"

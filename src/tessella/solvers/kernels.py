@@ -67,11 +67,11 @@ def least(data: Data, floor):
     No value exceeds that of the largest reward, paid for ever, so a far-off point is no excuse.
     """
     n, criterion = data.numbers, data.criterion
-    largest = criterion.error(n.reward_scale)
+    largest = criterion.reach(n.reward_scale)
     # All of it may stand in the shift, and then the gain is as large as a reward.
     sums = n.unit * (n.reward_scale + criterion.gain(largest) + criterion.discount * largest)
     built = n.reward_error + n.row_error * criterion.largest * largest
-    eta = sums + built + criterion.uneven(largest)
+    eta = sums + built + criterion.uneven(largest, largest)
     return jnp.minimum(floor, criterion.error(eta + 4 * EPS * largest))
 
 
@@ -115,10 +115,11 @@ def advance(
         point = method.refine(operators.around(state.shift), state)
         new = look(operators, fixed, point, state.shift, state.policy)
         if method.safeguarded:
+            step = operators.criterion.step(state.value, state.backup)
             new = lax.cond(
                 new.bound < state.bound,
                 lambda: new,
-                lambda: look(operators, fixed, state.backup, state.shift, state.policy),
+                lambda: look(operators, fixed, step, state.shift, state.policy),
             )
         return new, k + 1, bounds.at[k].set(new.bound), changes.at[k].set(new.changed)
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.criteria.criterion import serve
+from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.model import MDP
 from tessella.solvers.method import Method, whole
@@ -47,6 +49,7 @@ class LinearProgramming(Method):
 
     def begin(self, mdp: MDP) -> NDArray[np.float64]:
         """(S,) the value of the policy that the linear program selects."""
+        serve("LinearProgramming", mdp.criterion, Discounted)
         if mdp.n_states > self.max_states:
             raise ArgumentError(
                 "linear programming writes the model as matrices",

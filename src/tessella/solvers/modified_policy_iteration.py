@@ -25,6 +25,7 @@ class ModifiedPolicyIteration(Method):
         from jax import lax
 
         def sweep(_, value):
-            return operators.sweep(state.policy, value)
+            return operators.plain(state.policy, value)
 
-        return lax.fori_loop(0, self.partial_sweeps, sweep, state.backup)
+        first = operators.criterion.step(state.value, state.backup)
+        return lax.fori_loop(0, self.partial_sweeps, sweep, first)

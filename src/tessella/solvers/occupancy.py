@@ -19,12 +19,15 @@ from jax import lax
 from jax.scipy.sparse.linalg import bicgstab
 from numpy.typing import NDArray
 
+from tessella.criteria.average import Average
+from tessella.criteria.discounted import Discounted
 from tessella.errors import NotConverged, expect
 from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.solvers.driver import Engine
+from tessella.solvers.hitting import policy_time
 from tessella.solvers.method import checked_tol
 from tessella.solvers.operators import Data, Operators
 from tessella.solvers.single_precision import in_single, pays_off, scaled_residual
@@ -35,7 +38,7 @@ PLAIN = 800  # steps of the process where a correction did not help
 
 @dataclass(frozen=True, eq=False)
 class Occupancy:
-    """Discounted share of time in each state."""
+    """Share of time in each state; with a discount, nearer periods count more."""
 
     mdp: MDP
     policy: Policy
@@ -61,7 +64,7 @@ def occupancy(
     tol: float | None = None,
     max_rounds: int = 200,
 ) -> Occupancy:
-    """Normalised discounted occupancy of ``policy`` from a start distribution (uniform).
+    """Share of time in each state: discounted, from a start; or in the long run.
 
     Args:
         policy: whatever decides: see ``tessella.as_policy``.
@@ -80,9 +83,10 @@ def occupancy(
 def _share(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, float]:
     """(grid) the occupancy, and a bound on the sum of its errors."""
     engine, single = Engine(mdp, None), pays_off(mdp)
-    factor, floor = 1 / engine.rest, engine.adjoint_floor
+    factor = _factor(engine, table)
+    floor = engine.adjoint_floor * engine.rest * factor
     wanted = max(tol, 2 * floor)
-    policy, source = on_device((table, mdp.criterion.per_period(mu)))
+    policy, source = on_device((table, mdp.criterion.source(mu)))
     system = engine.program, engine.data, policy, source
     d, left, bound = source, np.inf, np.inf
     for _ in range(max_rounds):
@@ -105,8 +109,17 @@ def _improved(single: bool, system: tuple, d, before: float) -> tuple[Any, float
     return trial, float(left)
 
 
+def _factor(engine: Engine, table: NDArray) -> float:
+    """What the sum of a residual is multiplied by to bound the sum of the errors."""
+    if isinstance(engine.mdp.criterion, Average):
+        return 1 + 2 * policy_time(engine, table)  # of (I - P + mean)^-1: see ``hitting``
+    return 1 / engine.rest
+
+
 def _directly(mdp: MDP, table: NDArray, source, d):
     """The occupancy by a direct solve, where dynamics offer one."""
+    if not isinstance(mdp.criterion, Discounted):
+        return d
     system = mdp.dynamics.factorised(table, mdp.discount)
     if system is None:
         return d

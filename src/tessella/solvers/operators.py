@@ -93,16 +93,28 @@ class Operators:
         w = self.criterion.discount * value
         return under_policy(self.program, self.data.arrays, policy, w, pay)
 
-    def left(self, policy: Any, value: Any) -> Any:
-        """(I - discount P_pi) v: the matrix of the linear system of a policy."""
-        return value - self.expect(policy, value)
+    def left(self, policy: Any, unknown: Any) -> Any:
+        """h + g - discount P_pi h: the left side of the linear system of a policy.
+
+        The unknown holds the values h, and where the criterion knows one, the gain g.
+        """
+        value, gain = self.criterion.unknown(unknown)
+        return value + gain - self.expect(policy, value)
+
+    def evaluated(self, value: Any, unknown: Any) -> Any:
+        """``value`` improved by the solution of that system."""
+        return value + self.criterion.unknown(unknown)[0]
+
+    def plain(self, policy: Any, value: Any) -> Any:
+        """The next point of plain sweeps of a policy."""
+        return self.criterion.step(value, self.sweep(policy, value))
 
     def rounding(self, value: Any, shift: Any) -> Any:
         """eta: how far a computed backup of ``value``, and of shift + value, may be off."""
         n, most = self.data.numbers, size(value)
         sums = n.unit * (n.reward_scale + jnp.abs(self.gain) + self.criterion.discount * most)
         built = n.reward_error + n.row_error * self.criterion.largest * most
-        return sums + self.criterion.uneven(shift) + built
+        return sums + self.criterion.uneven(shift, most) + built
 
 
 def size(x: Any) -> Any:

@@ -73,14 +73,15 @@ def evaluate_greedy(operators, state, forcing: float, max_products: int):
     from jax import lax
 
     def sweep(_, value):
-        return operators.sweep(state.policy, value)
+        return operators.plain(state.policy, value)
 
     def span(value):
-        residual = sweep(0, value) - value
+        residual = operators.sweep(state.policy, value) - value
         return residual.max() - residual.min()
 
     first = state.backup - state.value
-    tried = lax.fori_loop(0, TRIED, sweep, state.backup)
+    begun = operators.criterion.step(state.value, state.backup)
+    tried = lax.fori_loop(0, TRIED, sweep, begun)
     rho = (span(tried) / jnp.maximum(first.max() - first.min(), TINY)) ** (1 / (TRIED + 1))
     needed = jnp.log(forcing) / jnp.log(jnp.clip(rho, TINY, 1 - 1e-9)) - TRIED
     few = needed <= FEW
@@ -97,18 +98,18 @@ def evaluate_greedy(operators, state, forcing: float, max_products: int):
 
 def solve_linear(operators, policy, value, forcing: float, max_products: int, sweeps, span):
     """v + e with e by BiCGSTAB; as far as sweeps go where that leaves too much of the residual."""
-    import jax.numpy as jnp
     from jax import lax
     from jax.scipy.sparse.linalg import bicgstab
 
     def left(e):
         return operators.left(policy, e)
 
-    # What all states share is known without solving: it is paid for ever.
     residual = operators.sweep(policy, value) - value
+    # What all states share is known without solving: it is paid for ever.
     shared = (residual.max() + residual.min()) / 2
-    guess = jnp.full_like(residual, operators.criterion.forever(shared))
-    e, _ = bicgstab(left, residual, x0=guess, tol=forcing, maxiter=max_products)
-    found = sweeps(TRIED, value + e)  # a small norm may hide large entries; sweeps even them out
+    e, _ = bicgstab(left, residual - shared, tol=forcing, maxiter=max_products)
+    value = value + operators.criterion.forever(shared)
+    # A small norm may hide large entries; sweeps even them out.
+    found = sweeps(TRIED, operators.evaluated(value, e))
     helped = span(found) <= HELPED * (residual.max() - residual.min())
     return lax.cond(helped, lambda: found, lambda: sweeps(max_products, value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class Result:
     Attributes:
         value: (grid) the value that is sought lies within ``error_bound`` of it, in every state.
         error_bound: rounding included.
+        gain: reward per period, where that is the criterion. Then ``error_bound`` is that of the
+            gain, and the values are relative: 0 in the first state.
         converged: whether the tolerance was met; ``reason`` says why the iteration ended.
     """
 
@@ -35,6 +37,7 @@ class Result:
     converged: bool
     reason: str
     history: History
+    gain: float | None = field(default=None, kw_only=True)
 
     @property
     def lower(self) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from tessella.solvers.result import History, Result
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT = "tessella-solution-1"
+FORMAT = "tessella-solution-2"
 
 
 def optimal(mdp: MDP, table: NDArray) -> Policy:
@@ -38,6 +38,8 @@ class Solution(Result):
         decided: (grid) whether the margin exceeds all that the error bound could overturn.
         tie_tolerance: margins up to this are ties.
         method: the name of the method that found it.
+        value_error: bound on the error of the values: ``error_bound``, except where values are
+            relative; then it is inf if some policy near the best may never come back.
     """
 
     mdp: MDP
@@ -46,6 +48,7 @@ class Solution(Result):
     decided: NDArray[np.bool_]
     tie_tolerance: float
     method: str
+    value_error: float = field(default=float("inf"), kw_only=True)
 
     @cached_property
     def q(self) -> NDArray[np.float64]:
@@ -92,11 +95,14 @@ class Solution(Result):
             "parameters": json.dumps(dict(self.mdp.parameters), default=str),
             "discount": self.mdp.discount,
             "error_bound": self.error_bound,
+            "value_error": self.value_error,
             "tie_tolerance": self.tie_tolerance,
             "converged": int(self.converged),
             "reason": self.reason,
             "method": self.method,
         }
+        if self.gain is not None:
+            data.attrs["gain"] = self.gain
         with writing(path):
             data.to_netcdf(path, engine="netcdf4")
 
@@ -131,12 +137,20 @@ class Solution(Result):
             data["decided"].values.astype(bool),
             float(data.attrs["tie_tolerance"]),
             str(data.attrs["method"]),
+            value_error=float(data.attrs["value_error"]),
+            gain=data.attrs.get("gain"),
         )
         solution.__dict__["q"] = data["q"].values  # saved, so not computed again
         return solution
 
+    @property
+    def _known(self) -> str:
+        if self.gain is None:
+            return f"|V - V*| <= {self.error_bound:.2g}"
+        return f"{self.gain:.8g} per period, off by at most {self.error_bound:.2g}"
+
     def __repr__(self) -> str:
         return (
             f"Solution({self.mdp.name or 'MDP'}: {self.mdp.n_states:,} states, {self.method}, "
-            f"{self.sweeps} sweeps, |V - V*| <= {self.error_bound:.2g}, {self.ending})"
+            f"{self.sweeps} sweeps, {self._known}, {self.ending})"
         )

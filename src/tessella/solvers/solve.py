@@ -11,6 +11,7 @@ import numpy as np
 from tessella.errors import ArgumentError, expect
 from tessella.mdp.model import MDP
 from tessella.solvers.driver import Callback, Engine, decide, iterate
+from tessella.solvers.hitting import relative_error
 from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Result
@@ -61,6 +62,10 @@ def _solution(engine: Engine, found: Result, method: str) -> Solution:
     mdp = engine.mdp
     decision = decide(engine, found.value, found.error_bound)
     margin, tie = np.asarray(decision.margin), float(decision.tie)
+    value_error = found.error_bound
+    if found.gain is not None:
+        table = np.asarray(decision.policy)
+        value_error, tie = relative_error(engine, found.value, table, found.error_bound)
     return Solution(
         **vars(found),
         mdp=mdp,
@@ -68,5 +73,6 @@ def _solution(engine: Engine, found: Result, method: str) -> Solution:
         margin=margin,
         decided=margin > tie,
         tie_tolerance=tie,
+        value_error=value_error,
         method=method,
     )

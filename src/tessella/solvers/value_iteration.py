@@ -1,4 +1,4 @@
-"""Value iteration: v <- T v.
+"""Value iteration: v <- T v, damped where the criterion asks for it.
 
 The two-sided bounds of ``kernels`` shrink with the *span* of T v - v, which usually falls much
 faster than discount^k, so the loop stops long before the classical test would.
@@ -16,4 +16,4 @@ class ValueIteration(Method):
     """Value iteration."""
 
     def refine(self, operators, state):
-        return state.backup
+        return operators.criterion.step(state.value, state.backup)

@@ -29,6 +29,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tessella.criteria.as_criterion import criterion_named
+from tessella.criteria.criterion import Criterion
+from tessella.criteria.discounted import Discounted
 from tessella.errors import FileError, writing
 from tessella.grid import StateGrid
 from tessella.mdp.dynamics import Parts
@@ -50,7 +53,7 @@ class Saved:
 
     path: Path
     parts: Parts
-    discount: float
+    criterion: Criterion
     name: str
     parameters: dict[str, Any]
     fingerprint: str | None  # of the rows in the file; None where it speaks of stages
@@ -149,7 +152,7 @@ def load(path: str | Path) -> Saved:
     return Saved(
         Path(path),
         _parts(about, arrays),
-        about["discount"],
+        criterion_named(about.get("criterion"), about["discount"]),
         about["name"],
         json.loads(about["parameters"]),
         about["fingerprint"] if about["kind"] == "tabular" else None,
@@ -199,6 +202,8 @@ def tabular(mdp: MDP) -> Tabular:
 def _attributes(mdp: MDP) -> dict[str, Any]:
     noise = np.asarray(mdp.observation_noise, dtype=float)
     seen = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
+    if not isinstance(mdp.criterion, Discounted):
+        seen["criterion"] = json.dumps(mdp.criterion.identity())
     return seen | {
         "format": FORMAT,
         "version": VERSION,

@@ -16,7 +16,7 @@ from tessella.grid import index_type
 from tessella.mdp import checks
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
-from tessella.mdp.stages.operation import RandomOperation, at, of_action, shared
+from tessella.mdp.stages.operation import RandomOperation, at, of_action, own
 from tessella.mdp.stages.stage import Function, Numbers, Stage
 
 
@@ -102,17 +102,22 @@ class CompiledScatter:
     stays = False
 
     def follows(self, arrays) -> bool:
-        return shared(arrays["target"], arrays["probs"])
+        return True
 
     def apply(self, arrays, w, action):
         import jax.numpy as jnp
         from jax import lax
 
-        flat = w.ravel()
+        flat, target, probs = w.ravel(), arrays["target"], arrays["probs"]
 
         def add(total, term):
-            target, p = term
-            return total + p * jnp.take(flat, target, mode="clip"), None
+            to, p = term
+            return total + p * jnp.take(flat, to, mode="clip"), None
 
-        terms = of_action(arrays["target"], action), of_action(arrays["probs"], action)
+        def add_own(total, k):
+            return add(total, (own(target, action, k), own(probs, action, k)))
+
+        if jnp.ndim(action):
+            return lax.scan(add_own, jnp.zeros_like(w), jnp.arange(target.shape[1]))[0]
+        terms = of_action(target, action), of_action(probs, action)
         return lax.scan(add, jnp.zeros_like(w), terms)[0]

@@ -158,6 +158,7 @@ class CompiledMatrix:
     def apply(self, arrays, w, action):
         import jax.numpy as jnp
 
+        action = 0 if jnp.ndim(action) else action  # a policy comes here only where all share it
         matrix = of_action(arrays["matrix"], action)  # (*given, n, n), given axis of length 1
         moved = jnp.moveaxis(w, self.axis, -1)
         if matrix.ndim == 2:

@@ -123,8 +123,22 @@ def of_action(array, action):
         return array[0]
     if not jnp.ndim(action):
         return lax.dynamic_index_in_dim(array, action, 0, keepdims=False)
-    full = jnp.broadcast_to(array, (array.shape[0], *action.shape))
-    return jnp.take_along_axis(full, action[None], 0, mode="clip")[0]
+    return own(array, action)
+
+
+def own(array, policy, *index):
+    """(grid) each state's own number, out of an array (A | 1, *index, *broadcast)."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    shape = policy.shape
+    lengths = array.shape[1 + len(index) :]
+    where = [
+        lax.broadcasted_iota(jnp.int32, shape, axis) if n > 1 else 0
+        for axis, n in enumerate(lengths)
+    ]
+    action = policy if array.shape[0] > 1 else 0
+    return jnp.broadcast_to(array[(action, *index, *where)], shape)
 
 
 def shared(*arrays) -> bool:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.stages.operation import RandomOperation, at, of_action, shared
+from tessella.mdp.stages.operation import RandomOperation, at, of_action, own, shared
+
+FEW_ACTIONS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,9 @@ class CompiledSlices:
     stays = False
 
     def follows(self, arrays) -> bool:
-        return shared(arrays["offsets"], arrays["probs"])
+        offsets, probs = arrays["offsets"], arrays["probs"]
+        # Slices are so much quicker than single entries that few actions are best done in turn.
+        return shared(offsets, probs) or max(len(offsets), len(probs)) > FEW_ACTIONS
 
     def apply(self, arrays, w, action):
         import jax.numpy as jnp
@@ -76,5 +80,14 @@ class CompiledSlices:
             offset, p = term
             return total + p * lax.dynamic_slice_in_dim(padded, offset, size, self.axis), None
 
+        def add_own(total, k):
+            x = lax.broadcasted_iota(jnp.int32, w.shape, self.axis)
+            offset = offsets[action if len(offsets) > 1 else 0, k]
+            reached = jnp.take_along_axis(padded, x + offset, self.axis, mode="clip")
+            return total + own(probs, action, k) * reached, None
+
+        if jnp.ndim(action) and not shared(offsets, probs):
+            return lax.scan(add_own, jnp.zeros_like(w), jnp.arange(offsets.shape[1]))[0]
+        action = 0 if jnp.ndim(action) else action
         terms = of_action(offsets, action), of_action(probs, action)
         return lax.scan(add, jnp.zeros_like(w), terms)[0]

@@ -1,0 +1,49 @@
+"""Recurrent classes: the sets of states that a policy, once there, never leaves.
+
+A policy with several of them may earn another average in each; then there is no one gain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ModelError
+from tessella.mdp.model import MDP
+
+LARGEST = 200_000  # states of a model that is written as matrices to look for its classes
+
+
+def recurrent_classes(mdp: MDP, table: NDArray) -> list[NDArray[np.int64]]:
+    """Flat states of each recurrent class of the policy ``table`` (grid of action indices)."""
+    from scipy.sparse import csr_array, diags_array
+    from scipy.sparse.csgraph import connected_components
+
+    actions, n = table.ravel(), mdp.n_states
+    parts = [
+        diags_array((actions == a).astype(float)) @ matrix
+        for a, matrix in enumerate(mdp.dynamics.to_sparse())
+    ]
+    chain = csr_array(sum(parts[1:], parts[0]))
+    count, of = connected_components(chain, directed=True, connection="strong")
+    step = chain.tocoo()
+    leaves = of[step.row] != of[step.col]
+    open_ = np.zeros(count, dtype=bool)
+    open_[of[step.row[leaves & (step.data > 0)]]] = True
+    return [np.flatnonzero(of == k) for k in np.flatnonzero(~open_)] if n else []
+
+
+def refuse_several_gains(mdp: MDP, table: NDArray, fixed: bool) -> None:
+    """Refuse a model, or a fixed policy, whose average depends on where it starts."""
+    if mdp.n_states > LARGEST:
+        return
+    classes = recurrent_classes(mdp, table)
+    if len(classes) < 2:
+        return
+    first, second = (mdp.grid.describe(int(states[0])) for states in classes[:2])
+    what = "this policy" if fixed else "the best policy"
+    raise ModelError(
+        "the average criterion needs one average, the same from every start",
+        value=f"{what} has {len(classes)} recurrent classes: one holds {first}, another {second}, "
+        "and none leads to the other",
+    )

@@ -1,0 +1,141 @@
+"""How long it takes to reach a reference state, at most: what relative values rest on.
+
+Let w >= 1 + P_a w~ for all actions a of a set A(s), with w~ the same as w but 0 in the reference
+state. Then no policy that keeps to A needs more than w(s) periods, in expectation, from s to the
+reference. From any trial w with  1 + P_a w~ <= w + rho,  rho < 1,  such a bound is w / (1 - rho).
+
+If h solves g + h = T h up to a residual r, with all actions near the best in A, and g', h' solve it
+exactly when only actions of A are allowed, then, both taken as 0 in the reference,
+
+    |h - h'| <= r w,      |q(s, a) - q'(s, a)| <= r max w.
+
+Actions outside of A that are worse than the best by more than twice that (and rounding) are worse
+at h' too; so h' and g' solve it with all actions allowed, and h' is the relative value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.sparse.linalg import bicgstab
+from numpy.typing import NDArray
+
+from tessella.mdp.dynamics import over_actions
+from tessella.mdp.engine import compiled, in_float64, on_device
+from tessella.rounding import EPS
+from tessella.solvers.driver import Engine
+from tessella.solvers.operators import Data, Operators, size
+
+SWEEPS, STRETCHES = 50, 40  # of a trial w in one compiled call, and calls at most
+CLOSE = 0.5  # rho at which a trial will do
+WIDENED, TRIES = 4.0, 6  # a set A that was too small is widened by this, so many times
+
+
+class Relative(NamedTuple):
+    """How well relative values and their comparisons are known."""
+
+    error: float  # on |h - h*|, both 0 in a reference state; inf where nothing is known
+    tie: float  # action values nearer than this are not told apart
+
+
+@in_float64
+def relative_error(engine: Engine, value: NDArray, policy: NDArray, bound: float) -> Relative:
+    """The error of relative values ``value``, whose gain is known within ``bound``."""
+    h, table = on_device((np.asarray(value, dtype=float), np.asarray(policy, np.int32)))
+    reference = _most_visited(engine.program, engine.data, table)
+    eta = float(_rounding(engine.program, engine.data, h))
+    residual = 2 * bound + 2 * eta
+    reach = 4 * eta
+    for _ in range(TRIES):
+        time = _time(engine, h, np.float64(reach), table, reference, True)
+        error = residual * time
+        needed = 2 * (error + eta)
+        if needed <= reach or not np.isfinite(needed):
+            return Relative(error, needed)
+        reach = WIDENED * needed
+    return Relative(np.inf, np.inf)
+
+
+@in_float64
+def policy_time(engine: Engine, policy: NDArray) -> float:
+    """Bound on the expected periods to the most visited state of a policy, from anywhere."""
+    table = on_device(np.asarray(policy, np.int32))
+    reference = _most_visited(engine.program, engine.data, table)
+    zeros = on_device(np.zeros(engine.mdp.grid.shape))
+    return _time(engine, zeros, np.float64(0), table, reference, False)
+
+
+def _time(engine: Engine, h, reach, table, reference, several: bool) -> float:
+    """max w over states, for actions within ``reach`` of the best, or for a policy's own."""
+    program, data = engine.program, engine.data
+    w = _first_trial(program, data, table, reference)
+    for _ in range(STRETCHES):
+        w, rho = _sweeps(program, several, data, h, reach, table, reference, w)
+        largest = float(w.max())
+        rho = float(rho) + EPS * (engine.mdp.dynamics.terms + 8) * largest
+        rho += (engine.mass.off + engine.mdp.dynamics.built.rows) * largest
+        if rho < CLOSE:
+            return largest / (1 - rho) * (1 + 8 * EPS)
+        if not np.isfinite(largest):
+            break
+    return np.inf
+
+
+@compiled("program")
+def _most_visited(program, data: Data, policy):
+    """The flat index of the state with the largest share of time in the long run."""
+    operators, source = Operators(program, data), jnp.full(policy.shape, 1 / policy.size)
+    transposed = jax.linear_transpose(lambda v: operators.left(policy, v), source)
+    share, _ = bicgstab(lambda x: transposed(x)[0], source, tol=1e-6, maxiter=500)
+    return jnp.nanargmax(share)
+
+
+@compiled("program")
+def _rounding(program, data: Data, value):
+    operators = Operators(program, data)
+    v, shift = operators.criterion.split(value)
+    return operators.rounding(v, shift) + EPS * size(v)
+
+
+@compiled("program")
+def _first_trial(program, data: Data, policy, reference):
+    """The expected time under one policy, roughly; 1 where the linear solver fails."""
+    operators = Operators(program, data)
+
+    def left(w):
+        return w - operators.expect(policy, _without(w, reference))
+
+    ones = jnp.ones(policy.shape)
+    w, _ = bicgstab(left, ones, tol=1e-10, maxiter=1000)
+    return jnp.where(jnp.isfinite(w).all() & (w > 0).all(), w, ones)
+
+
+@compiled("program", "several")
+def _sweeps(program, several: bool, data: Data, h, reach, policy, reference, w):
+    """(w after some sweeps of 1 + max_a P_a w~, the largest rise in the last)."""
+    operators = Operators(program, data)
+    q_of = operators.q(operators.criterion.split(h)[0])
+    lowest = jnp.full(h.shape, -jnp.inf)
+    best = over_actions(program, lambda a, b: jnp.maximum(b, q_of(a)), lowest) if several else None
+
+    def sweep(w):
+        tail = program.tail(data.arrays, _without(w, reference), False)
+
+        def step(action, longest):
+            allowed = q_of(action) >= best - reach if several else policy == action
+            time = 1 + program.head(data.arrays, tail, action, False)
+            return jnp.maximum(longest, jnp.where(allowed, time, -jnp.inf))
+
+        return over_actions(program, step, lowest)
+
+    w = lax.fori_loop(0, SWEEPS, lambda _, w: sweep(w), w)
+    return w, (sweep(w) - w).max()
+
+
+def _without(w: Any, reference: Any) -> Any:
+    """w with 0 in the reference state."""
+    return w.ravel().at[reference].set(0.0).reshape(w.shape)
