@@ -150,3 +150,18 @@ def test_scikit_learn_is_held_below_the_first_version_that_was_not_tried():
         for version in re.fullmatch(r"scikit-learn>=([\d.]+),<([\d.]+)", asked).groups()
     )
     assert low <= tuple(map(int, sklearn.__version__.split(".")[:2])) < high
+
+
+def test_a_certificate_asks_for_the_rewards_of_one_action_at_a_time(monkeypatch):
+    """The bound on rewards never holds states x actions."""
+    import tessella as ts
+    from tessella.certificates.certify import _reward_bound
+    from tessella.mdp.dynamics import Dynamics
+
+    def refuse(self):
+        raise AssertionError("states x actions were asked for")
+
+    mdp = ts.benchmark("INV-Mix")
+    largest = abs(mdp.reward).max()
+    monkeypatch.setattr(Dynamics, "expected_reward", refuse)
+    assert largest <= _reward_bound(mdp) <= largest * (1 + 1e-9)

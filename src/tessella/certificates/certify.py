@@ -63,22 +63,18 @@ def certify(
     expect("certify", solution, Solution)
     mdp = solution.mdp
     serve("certify", mdp.criterion, Discounted)
-    if not Engine(mdp, None).written_rest > 0:
+    engine = Engine(mdp, None)
+    if not engine.written_rest > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     _check_number("eps", eps)
     _check_number("tol", tol)
     taken = as_policy(mdp, policy, labels)
     start = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
-    best = _optimum(solution)
-    decisions = compare(Engine(mdp, None), solution, best.error, taken.table)
-    worth = _worth(solution, taken)
+    best, worth = _optimum(solution), _worth(solution, taken)
+    decisions = compare(engine, solution, best.error, taken.table)
     losses = _losses(mdp, best, worth, decisions.loss)
-    mean_loss = mean(start, losses)
-    visits = _visits(mdp, taken, start, mean_loss, decisions.loss)
-    mean_loss = mean_loss.within(_by_occupancy(decisions.loss, visits, mdp), "the mean loss")
+    visits = _visits(mdp, taken, start, mean(start, losses), decisions.loss)
     tolerance = decisions.tie if tol is None else float(tol)
-    optimal_mean = _mean_value(start, best)
-    everywhere = np.full(mdp.grid.shape, 1 / mdp.n_states)
     return Certificate(
         model=mdp.name,
         fingerprint=mdp.fingerprint,
@@ -100,24 +96,32 @@ def certify(
         occupancy_error=visits.error_bound,
         policy_error=_share(decisions.differs, decisions.wrong, decisions.perhaps_wrong),
         costly_error=_share(*(part > tolerance for part in _parts(decisions.loss))),
-        value_gap=mean(everywhere, decisions.loss).times(mdp.criterion.forever(1)),
-        optimal_mean=optimal_mean,
-        policy_mean=_mean_value(start, worth),
-        mean_loss=mean_loss,
-        relative_loss=mean_loss.over(optimal_mean),
-        worst_loss=losses.max(),
         decomposition=decompose(
             solution.policy.table, taken.table, mdp.n_actions, decisions.loss, visits
         ),
-        bounds=bound(
-            decisions,
-            visits,
-            _reward_bound(mdp),
-            Engine(mdp, None).written_rest,
-            eps,
-        ),
+        bounds=bound(decisions, visits, _reward_bound(mdp), engine.written_rest, eps),
         mdp=mdp,
+        **_totals(start, best, worth, losses, decisions.loss, visits),
     )
+
+
+def _totals(
+    start: NDArray, best: Known, worth: Known, losses: Band, local: Band, visits: Occupancy
+) -> dict[str, Any]:
+    """The single figures of a certificate."""
+    forever = visits.mdp.criterion.forever(1)
+    everywhere = np.full(start.shape, 1 / start.size)
+    optimal_mean = _mean_value(start, best)
+    by_occupancy = _by_occupancy(local, visits, visits.mdp)
+    mean_loss = mean(start, losses).within(by_occupancy, "the mean loss")
+    return {
+        "value_gap": mean(everywhere, local).times(forever),
+        "optimal_mean": optimal_mean,
+        "policy_mean": _mean_value(start, worth),
+        "mean_loss": mean_loss,
+        "relative_loss": mean_loss.over(optimal_mean),
+        "worst_loss": losses.max(),
+    }
 
 
 def _check_number(name: str, number: float | None) -> None:
@@ -210,10 +214,16 @@ def _share(guess: NDArray, surely: NDArray, perhaps: NDArray) -> Enclosed:
     return Enclosed(value, down(lower), up(upper))
 
 
+def _largest_reward(mdp: MDP, action: int) -> float:
+    """max |r(s, a)| over the states where the action is feasible."""
+    reward = np.abs(mdp.dynamics.reward_under(action))
+    return float(
+        reward.max() if mdp.feasible is None else reward[mdp.feasible[:, action]].max(initial=0.0)
+    )
+
+
 def _reward_bound(mdp: MDP) -> float:
     """R, the largest |r(s, a)| over feasible pairs, rounded up."""
-    reward = np.abs(mdp.reward)
-    if mdp.feasible is not None:
-        reward = reward[mdp.feasible]
+    largest = max(_largest_reward(mdp, action) for action in range(mdp.n_actions))
     rounding = EPS * mdp.dynamics.terms * mdp.dynamics.reward_scale
-    return up((float(reward.max()) + rounding + 2 * mdp.dynamics.written.reward) * (1 + 4 * EPS))
+    return up((largest + rounding + 2 * mdp.dynamics.written.reward) * (1 + 4 * EPS))

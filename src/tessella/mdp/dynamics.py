@@ -136,8 +136,12 @@ class Dynamics(ABC):
         """One (S, S) matrix for each action: ``P_a[s, s']``."""
 
     @abstractmethod
+    def reward_under(self, action: int) -> NDArray[np.float64]:
+        """(S,) expected one-period reward of one action."""
+
     def expected_reward(self) -> NDArray[np.float64]:
         """(S, A) expected one-period reward."""
+        return np.stack([self.reward_under(a) for a in range(self.n_actions)], axis=1)
 
     @abstractmethod
     def step(

@@ -86,7 +86,8 @@ def checked_tol(tol: object) -> float | None:
 def whole(record: object, name: str, least: int) -> None:
     """Refuse a setting of ``record`` that is not a whole number, or less than ``least``."""
     number = getattr(record, name)
-    if not isinstance(number, int) or number < least:
+    counts = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not counts or number < least:
         raise ArgumentError(
             f"{name} must be a whole number, at least {least}", value=f"got {number!r}"
         )

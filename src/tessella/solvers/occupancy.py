@@ -33,6 +33,7 @@ from tessella.solvers.operators import Data, Operators
 from tessella.solvers.single_precision import in_single, pays_off, scaled_residual
 
 HELPED = 0.5  # a correction that leaves more of the residual than this has failed
+ROUGH, FINE = (1e-3, 150), (1e-8, 200)  # a correction in single and in double precision
 PLAIN = 800  # steps of the process where a correction did not help
 
 
@@ -135,10 +136,10 @@ def _correct(program, single: bool, data: Data, policy, source, d):
     if single:
         rhs, scale = scaled_residual(residual)
         rough = _adjoint(in_single(operators), policy, rhs)
-        e, _ = bicgstab(rough, rhs, tol=1e-3, maxiter=150)
+        e, _ = bicgstab(rough, rhs, tol=ROUGH[0], maxiter=ROUGH[1])
     else:
         scale = 1.0
-        e, _ = bicgstab(exact, residual, tol=1e-8, maxiter=200)
+        e, _ = bicgstab(exact, residual, tol=FINE[0], maxiter=FINE[1])
     trial = jnp.maximum(d + scale * e, 0.0)
     return trial, jnp.abs(source - exact(trial)).sum()
 

@@ -20,6 +20,7 @@ from tessella.solvers.method import Method, between, whole
 TRIED = 4  # sweeps of a policy that show how fast sweeps are
 FEW = 40  # where no more than these are needed, nothing is quicker
 HELPED = 0.5  # a linear solve that leaves more of the residual's span than this has failed
+NEARLY_EXACT = 1e-13  # of the residual: what policy iteration leaves of it
 TINY = 1e-300
 
 
@@ -37,7 +38,7 @@ class PolicyIteration(Method):
         whole(self, "max_products", 1)
 
     def refine(self, operators, state):
-        return evaluate_greedy(operators, state, 1e-13, self.max_products)
+        return evaluate_greedy(operators, state, NEARLY_EXACT, self.max_products)
 
 
 @dataclass(frozen=True)

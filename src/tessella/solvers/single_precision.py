@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jax.scipy.sparse.linalg import bicgstab
 
 from tessella.mdp.model import MDP
-from tessella.solvers.method import Method
 from tessella.solvers.operators import Data, Operators
+from tessella.solvers.policy_iteration import InexactPolicyIteration
 
 LARGE = 10_000  # below this many states double precision costs nothing that one would notice
 NEAR_ONE = 0.999  # single precision loses about 1 / (1 - discount) of its seven digits
@@ -30,15 +30,12 @@ def pays_off(mdp: MDP) -> bool:
 
 
 @dataclass(frozen=True)
-class SinglePrecision(Method):
-    """A method for evaluating one policy."""
+class SinglePrecision(InexactPolicyIteration):
+    """Inexact policy iteration with corrections in single precision."""
 
     max_sweeps: int = field(default=100_000, compare=False)
     forcing: float = 1e-4
     max_products: int = 100
-
-    safeguarded = True
-    linear = True
 
     def refine(self, operators, state):
         residual = state.backup - state.value

@@ -103,19 +103,14 @@ class Staged(Dynamics):
 
         return [period(action) for action in range(self.n_actions)]
 
-    def expected_reward(self) -> NDArray[np.float64]:
-        columns = [self._paid(action).ravel() for action in range(self.n_actions)]
-        return np.stack(columns, axis=1)
-
-    def _paid(self, action: int) -> NDArray[np.float64]:
-        """(grid) expected reward of one period under ``action``."""
+    def reward_under(self, action: int) -> NDArray[np.float64]:
         w: NDArray | None = None  # nothing is paid after the last stage
         for stage in reversed(self.stages):
             if w is not None:
                 w = _expected(stage.operation, w, action)
             if stage.reward is not None:
                 w = at(stage.reward, action) + (np.zeros(self.shape) if w is None else w)
-        return np.zeros(self.shape) if w is None else w
+        return (np.zeros(self.shape) if w is None else w).ravel()
 
     def step(self, states, actions, rng) -> Steps:
         paid = np.zeros(len(states))

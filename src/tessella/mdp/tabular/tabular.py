@@ -166,8 +166,8 @@ class Tabular(Dynamics):
     def to_sparse(self) -> list[sp.csr_array]:
         return [self.rows[self.row_of[:, a]] for a in range(self.n_actions)]
 
-    def expected_reward(self) -> NDArray[np.float64]:
-        return self.reward.copy()
+    def reward_under(self, action: int) -> NDArray[np.float64]:
+        return self.reward[:, action].copy()
 
     def step(self, states, actions, rng) -> Steps:
         if self.outcomes is None:
