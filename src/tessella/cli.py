@@ -94,12 +94,12 @@ def solve(problem: str, given: tuple[str, ...]) -> None:
 
     PROBLEM is a name that `tessella list` prints, or package.module:attribute.
     """
-    from tessella.errors import TessellaError
+    from tessella.errors import NotConverged, TessellaError
     from tessella.solvers import solve as exactly
 
     try:
         click.echo(exactly(_model(problem, given)))
-    except TessellaError as error:
+    except (TessellaError, NotConverged) as error:
         raise click.ClickException(str(error)) from None
 
 
@@ -114,14 +114,14 @@ def certify(problem: str, policy: Path, given: tuple[str, ...], save: Path | Non
     POLICY is a CSV file with a row for each state: a column for each axis, and one for the action.
     """
     from tessella.certificates.certify import certify as certified
-    from tessella.errors import TessellaError
+    from tessella.errors import NotConverged, TessellaError
     from tessella.solvers import solve as exactly
 
     try:
         certificate = certified(exactly(_model(problem, given)), policy)
         if save is not None:
             certificate.save(save)
-    except TessellaError as error:
+    except (TessellaError, NotConverged) as error:
         raise click.ClickException(str(error)) from None
     click.echo(certificate.summary())
 

@@ -89,3 +89,14 @@ def test_a_bound_that_is_too_small_is_seen(monkeypatch):
     monkeypatch.setattr(checking, "solve", boastful)
     with pytest.raises(AssertionError, match=r"is off by 0\.001 under a bound of 1e-06"):
         check_method(ts.ValueIteration())
+
+
+@pytest.mark.parametrize("answer", [0.0, None, (1, 2), jnp.zeros(2)], ids=str)
+def test_a_point_that_is_none_is_told_what_a_point_is(answer):
+    @dataclass(frozen=True)
+    class Wrong(ts.Method):
+        def refine(self, operators, state):
+            return answer
+
+    with pytest.raises(AssertionError, match="refine must return one array of the grid's shape"):
+        check_method(Wrong())

@@ -180,3 +180,11 @@ def test_a_record_prints_what_may_be_set_and_what_theory_says():
     assert text.endswith(
         "(s, S) in stock: order from s down, up to S as far as lots allow (Scarf 1960)"
     )
+
+
+def test_a_problem_whose_function_fails_says_which_and_how():
+    def make():
+        return {}["a"]
+
+    with pytest.raises(ts.ModelError, match=r"the problem broken could not be built .* KeyError"):
+        ts.Problem("broken", "fails", make).build()

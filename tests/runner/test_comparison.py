@@ -232,6 +232,7 @@ def never_by_value():
         ({"methods": [object()]}, "a method needs a name"),
         ({"methods": [ts.LearnerMethod("linear", None)]}, "package keeps its name; got 'linear'"),
         ({"methods": [ts.Measure("x", print)]}, "'x' is no method: it has no title"),
+        ({"measures": [ts.Measure("policy_error", print)]}, "no column .* got 'policy_error'"),
         ({"measures": ["nosuch"]}, "no measure is called 'nosuch'; there are none"),
         ({"measures": [print]}, "a measure is a tessella.Measure; got builtin_function"),
         ({"measures": ["math:pi"]}, "a measure is a tessella.Measure; 'math:pi' is float"),

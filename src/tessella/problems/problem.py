@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, ModelError, TessellaError, expect
 from tessella.mdp.model import MDP
 from tessella.problems.parameter import Number, Parameter
 
@@ -105,11 +105,20 @@ class Problem:
         """The model with these settings; ``name`` is what it is called, if not as the problem."""
         chosen = self.settings(**settings)
         noise = chosen.pop(NOISE)
-        mdp = self.make(**chosen)
+        mdp = self._made(chosen)
         expect(f"the problem {self.name}", mdp, MDP)
         return replace(mdp, name=name or self.name, parameters=chosen, observation_noise=noise)
 
     __call__ = build
+
+    def _made(self, settings: dict[str, Any]) -> Any:
+        try:
+            return self.make(**settings)
+        except TessellaError:
+            raise
+        except Exception as error:
+            rule = f"the problem {self.name} could not be built with these settings"
+            raise ModelError(rule, value=f"{type(error).__name__}: {error}") from error
 
     def variant(
         self,

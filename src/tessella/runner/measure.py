@@ -16,6 +16,7 @@ from numbers import Real
 from tessella.errors import StudyError
 from tessella.mdp.policy import Policy
 from tessella.runner.names import UnknownNameError, imported, own_name
+from tessella.runner.record import COLUMNS
 from tessella.solvers.solution import Solution
 
 
@@ -45,8 +46,12 @@ def register_measure(measure: Measure) -> str:
         raise UnknownNameError(
             "a measure is a tessella.Measure", value=f"got {type(measure).__name__}"
         )
-    _registered[own_name(measure, "measure")] = measure
-    return measure.name
+    name = own_name(measure, "measure")
+    if name in COLUMNS:
+        rule = "a measure needs a name that no column of the records has"
+        raise UnknownNameError(rule, value=f"got {name!r}")
+    _registered[name] = measure
+    return name
 
 
 def measure_by_name(name: str) -> Measure:

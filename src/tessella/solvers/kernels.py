@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from tessella.errors import ArgumentError
 from tessella.mdp.dynamics import over_actions
 from tessella.mdp.engine import compiled
 from tessella.rounding import EPS
@@ -99,6 +100,20 @@ class Stretch(NamedTuple):
     finished: jax.Array
 
 
+def refined(method: Method, operators: Operators, state: State):
+    """The method's next point, which must be one."""
+    point = method.refine(operators, state)
+    if getattr(point, "shape", None) != state.value.shape:
+        got = getattr(point, "shape", None) or type(point).__name__
+        raise ArgumentError(
+            f"refine must return one array of the grid's shape {state.value.shape}, made with "
+            "jax.numpy",
+            place=method.name,
+            value=f"gives {got}",
+        )
+    return point
+
+
 @compiled("program", "method", "fixed", "chunk")
 def advance(
     program, method: Method, fixed: bool, chunk: int, data: Data, state: State, limit
@@ -112,7 +127,7 @@ def advance(
 
     def round_(carry):
         state, k, bounds, changes = carry
-        point = method.refine(operators.around(state.shift), state)
+        point = refined(method, operators.around(state.shift), state)
         new = look(operators, fixed, point, state.shift, state.policy)
         if method.safeguarded:
             step = operators.criterion.step(state.value, state.backup)
