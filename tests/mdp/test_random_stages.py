@@ -71,7 +71,7 @@ def stories(draw):
             names = ["w", *some(["action"])]
             lengths = {"w": count, "action": n_actions}
             by = rng.integers(-6, 7, size=[lengths[m] for m in names])
-            edge = draw(st.sampled_from(["clip", "reflect"]))
+            edge = draw(st.sampled_from(["clip", "reflect", "wrap"]))
             return Shift(axis, law("w", count), depends(names, by), edge, rewards(("w", count)))
         if kind == "move":
             names = some([m for m in sizes if m != axis])
