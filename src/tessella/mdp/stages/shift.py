@@ -61,7 +61,7 @@ def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArra
     gap = _gap(scope.grid, axis, what)
     count = len(law.named[1])
     mesh = scope.mesh(law.named)
-    allowed = {n: mesh[n] for n in (law.named[0], scope.action_name)}
+    allowed = {n: mesh[n] for n in (law.named[0], *scope.named_actions)}
     by = law.named[1] if stage.by is None else call(stage.by, allowed, f"{what}: its amount")
     amounts = checks.as_numbers(by, f"{what}: its amount")
     amounts = scope.ranked(amounts, f"{what}: its amount", count)

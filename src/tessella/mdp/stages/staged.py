@@ -129,7 +129,7 @@ class Staged(Dynamics):
     def _payment(self, stage: Numbers, states, actions, k) -> NDArray[np.float64]:
         """(n,) what a stage pays the n walkers, on the noise that each of them drew."""
         names = self.scope.grid.coordinates(states)
-        names[self.scope.action_name] = self.scope.action_values[actions]
+        names |= {n: values[actions] for n, values in self.scope.named_actions.items()}
         if stage.noise is not None:
             names[stage.noise[0]] = stage.noise[1][k]
         assert stage.pays is not None
