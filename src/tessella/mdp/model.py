@@ -78,6 +78,7 @@ class MDP:
         stages: Sequence[Stage],
         *,
         feasible: Feasible = None,
+        scratch: Mapping[str, Sequence] | None = None,
         action_name: str = "action",
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
@@ -87,12 +88,13 @@ class MDP:
         ``feasible`` is a mask (grid shape + actions) or a function of axes and action. Where an
         action is infeasible, the functions of the first stages may return anything.
         ``actions={"a": range(3), "b": range(5)}`` makes an action of every combination; functions
-        may name the components.
+        may name the components. ``scratch`` axes exist within a period only: it opens them at their
+        first values and forgets them at its end.
         """
         refuse_unordered(stages, "stages")
         scope = make_scope(grid, actions, action_name)
         mask = None if feasible is None else feasible_mask(scope, feasible)
-        dynamics = Staged.build(scope, stages, mask)
+        dynamics = Staged.build(scope, stages, mask, scratch)
         return assemble(Parts(scope, dynamics, mask), discount, name, parameters)
 
     @staticmethod

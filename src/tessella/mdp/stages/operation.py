@@ -48,6 +48,15 @@ class Operation(ABC):
     shape: tuple[int, ...]
 
     @property
+    def reached(self) -> tuple[int, ...]:
+        """The grid on which it leaves the state; only scratch axes change it."""
+        return self.shape
+
+    def without(self, axes: int) -> Operation | None:
+        """The same on the first ``axes`` alone; None where others matter to it, or may do so."""
+        return None
+
+    @property
     @abstractmethod
     def acts(self) -> bool:
         """Whether the operation depends on the action."""
@@ -125,6 +134,11 @@ def of_action(array, action):
         return lax.dynamic_index_in_dim(array, action, 0, keepdims=False)
     full = jnp.broadcast_to(array, (array.shape[0], *action.shape))
     return jnp.take_along_axis(full, action[None], 0, mode="clip")[0]
+
+
+def trimmed(array: NDArray, rank: int) -> NDArray | None:
+    """An open mesh on its first ``rank`` dimensions; None where it depends on others."""
+    return None if np.prod(array.shape[rank:]) > 1 else array.reshape(array.shape[:rank])
 
 
 def shared(*arrays) -> bool:
