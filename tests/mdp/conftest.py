@@ -142,6 +142,8 @@ def happen(stage, axes: dict, names: dict):
             at = values.index(names[stage.axis]) + round(by / gap)
             if stage.edge == "reflect":
                 at = fold(at, len(values)) if len(values) > 1 else 0
+            elif stage.edge == "wrap":
+                at %= len(values)
             elif stage.edge == "clip":
                 at = min(max(at, 0), len(values) - 1)
             if p > 0:

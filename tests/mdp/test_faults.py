@@ -521,8 +521,9 @@ def test_faulty_shifts():
     assert stage_error(Shift("stock", demand, by=lambda demand: -demand, edge="error")) == (
         "the shift of stock by demand leaves the grid; stock=0, demand=1 moves by -1 (1 of 8 cases)"
     )
-    assert stage_error(Shift("stock", demand, edge="wrap")) == (
-        "the shift of stock by demand: edge must be 'clip', 'reflect' or 'error'; got 'wrap'"
+    assert stage_error(Shift("stock", demand, edge="round")) == (
+        "the shift of stock by demand: edge must be 'clip', 'reflect', 'wrap' or 'error'; "
+        "got 'round'"
     )
     assert stage_error(Shift("stock", demand, by=lambda demand, order: demand * order / 2)) == (
         "the shift of stock by demand must be by whole grid steps; "
@@ -727,7 +728,7 @@ def test_an_error_of_the_model_comes_through_as_it_is():
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-@pytest.mark.parametrize("edge", ["clip", "reflect", "error"])
+@pytest.mark.parametrize("edge", ["clip", "reflect", "wrap", "error"])
 def test_a_shift_by_no_finite_amount_is_refused(value, edge):
     shift = Shift("stock", Noise("demand", [0.0, value], [0.5, 0.5]), edge=edge)
     assert message(MDP.staged, GRID, ORDERS, 0.9, [shift]) == (

@@ -169,6 +169,7 @@ def test_every_number_of_a_stage_changes_the_fingerprint():
         {"p": 0.25},
         {"by": -2},
         {"edge": "reflect"},
+        {"edge": "wrap"},
         {"row": 0.25},
         {"jump": 1},
     ]

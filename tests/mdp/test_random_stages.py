@@ -7,10 +7,12 @@ import inspect
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tessella.mdp.dynamics import under_policy
 from tessella.mdp.engine import in_float64
+from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
 
 
@@ -71,7 +73,7 @@ def stories(draw):
             names = ["w", *some(["action"])]
             lengths = {"w": count, "action": n_actions}
             by = rng.integers(-6, 7, size=[lengths[m] for m in names])
-            edge = draw(st.sampled_from(["clip", "reflect"]))
+            edge = draw(st.sampled_from(["clip", "reflect", "wrap"]))
             return Shift(axis, law("w", count), depends(names, by), edge, rewards(("w", count)))
         if kind == "move":
             names = some([m for m in sizes if m != axis])
@@ -130,3 +132,39 @@ def test_any_story_agrees_with_its_slow_reading(make_world, story):
     for a, q in enumerate(backups(mdp, w)):
         np.testing.assert_allclose(q.ravel(), r[:, a] + P[a] @ w.ravel(), rtol=0, atol=1e-12)
     assert mdp.dynamics.reward_scale >= np.abs(r).max() - 1e-12
+
+
+@in_float64
+def backup_under(mdp, w, policy):
+    lowered = mdp.dynamics.lowered
+    with jax.disable_jit():
+        return np.asarray(
+            under_policy(lowered.program, lowered.arrays, jnp.asarray(policy), jnp.asarray(w), True)
+        )
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(story=stories(), count=st.integers(1, 2))
+def test_a_story_with_scratch_axes_is_the_whole_story_opened_and_summed_out(story, count):
+    axes, actions, stages = story
+    assume(len(axes) > count)
+    names = list(axes)
+    kept = {name: axes[name] for name in names[:-count]}
+    scratch = {name: axes[name] for name in names[-count:]}
+    mdp = MDP.staged(kept, actions, 0.9, stages, scratch=scratch)
+    whole = MDP.staged(axes, actions, 0.9, stages).to_arrays()
+    n, others = mdp.n_states, int(np.prod([len(v) for v in scratch.values()]))
+    P = whole.transition.reshape(len(actions), n, others, n, others)[:, :, 0].sum(axis=-1)
+    r = whole.reward.reshape(n, others, -1)[:, 0]
+    got = mdp.to_arrays()
+    assert mdp.grid.axes == tuple(kept)
+    np.testing.assert_allclose(got.transition, P, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(got.reward, r, rtol=0, atol=1e-12)
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=mdp.grid.shape)
+    for a, q in enumerate(backups(mdp, w)):
+        np.testing.assert_allclose(q.ravel(), r[:, a] + P[a] @ w.ravel(), rtol=0, atol=1e-12)
+    policy, at = rng.integers(len(actions), size=mdp.grid.shape), np.arange(n)
+    expected = r[at, policy.ravel()] + P[policy.ravel(), at] @ w.ravel()
+    got = backup_under(mdp, w, policy).ravel()
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)

@@ -14,6 +14,7 @@ from tessella.errors import ModelError, shown
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift, truncated_poisson
+from tessella.solvers.occupancy import occupancy
 from tessella.solvers.solve import solve
 
 
@@ -55,6 +56,59 @@ def test_a_mirrored_shift_is_a_walk_that_turns_round_at_the_ends(n, by, at):
 def test_a_clipped_shift_stops_at_the_ends(n, by):
     P = rows({"x": range(n)}, [Shift("x", Noise("w", [by], [1.0]))])[0]
     np.testing.assert_array_equal(P.argmax(axis=1), np.clip(np.arange(n) + by, 0, n - 1))
+
+
+@given(n=st.integers(1, 6), by=st.integers(-40, 40), at=st.integers(0, 5))
+def test_a_shift_that_wraps_is_a_walk_round_a_circle(n, by, at):
+    at = x = min(at, n - 1)
+    for _ in range(abs(by)):
+        x += 1 if by > 0 else -1
+        x = 0 if x == n else n - 1 if x < 0 else x
+    P = rows({"x": range(n)}, [Shift("x", Noise("w", [by], [1.0]), edge="wrap")])[0]
+    assert P[at].tolist() == np.eye(n)[x].tolist()
+
+
+def test_weekdays_and_angles_go_round():
+    days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+    tomorrow = [Shift("day", Noise("night", [1], [1.0]), edge="wrap")]
+    assert rows({"day": days}, tomorrow)[0].argmax(axis=1).tolist() == [1, 2, 3, 4, 5, 6, 0]
+    turn = Shift("angle", Noise("w", [-90, 0, 450], [0.25, 0.5, 0.25]), edge="wrap")
+    P = rows({"angle": range(0, 360, 90)}, [turn])[0]
+    assert P[0].tolist() == [0.5, 0.25, 0, 0.25]  # 450 degrees are 90
+    assert P[3].tolist() == [0.25, 0, 0.25, 0.5]
+
+
+def test_a_circle_is_solved_simulated_and_weighed_like_its_table():
+    """The same model as a table: each way to it is one of its own."""
+
+    def pays(x, turn, w):
+        return np.cos(x) * (1 + w) - 0.1 * turn
+
+    noise = Noise("w", [-1, 0, 2], [0.3, 0.3, 0.4])
+    told = MDP.staged(
+        {"x": range(5)},
+        (0, 7, -3),
+        0.9,
+        [Shift("x", noise, by=lambda w, turn: w + turn, edge="wrap", pays=pays)],
+        action_name="turn",
+    )
+    table = MDP.from_step(
+        lambda x, turn, w: ({"x": (x + w + turn) % 5}, pays(x, turn, w)),
+        {"x": range(5)},
+        (0, 7, -3),
+        0.9,
+        noise,
+        action_name="turn",
+    )
+    np.testing.assert_allclose(told.to_arrays().transition, table.to_arrays().transition)
+    one, two = solve(told), solve(table)
+    np.testing.assert_allclose(one.value, two.value, rtol=1e-12)
+    np.testing.assert_array_equal(one.policy.table, two.policy.table)
+    weights = [occupancy(m, s.policy).share for m, s in ((told, one), (table, two))]
+    np.testing.assert_allclose(*weights, rtol=1e-9)
+    walk = simulate(told, one.policy, 4, rng=0, paths=300)
+    ways = told.to_arrays().transition[walk.actions, walk.states[:, :-1]]
+    assert (np.take_along_axis(ways, walk.states[:, 1:, None], axis=-1) > 0).all()
 
 
 def test_a_shift_goes_by_values_and_not_by_positions():
@@ -256,6 +310,8 @@ def test_a_shift_by_far_more_than_the_axis_stops_at_its_end(far):
     mirrored = rows({"x": range(4)}, [Shift("x", Noise("w", [far], [1.0]), edge="reflect")])[0]
     where = [abs((x + int(far) + 3) % 6 - 3) for x in range(4)]
     assert mirrored.argmax(axis=1).tolist() == where
+    wrapped = rows({"x": range(7)}, [Shift("x", Noise("w", [-far], [1.0]), edge="wrap")])[0]
+    assert wrapped.argmax(axis=1).tolist() == [(x - int(far)) % 7 for x in range(7)]
     with pytest.raises(ModelError) as caught:
         rows({"x": range(4)}, [Shift("x", noise, edge="error")])
     assert caught.value.value == f"moves by {shown(-far)}"

@@ -262,6 +262,8 @@ def _moved(world: World, stage: Shift | Jump, s: int, names: Mapping) -> int:
     at = values.index(names[stage.axis]) + round(by / gap)
     if len(values) == 1:
         at = 0
+    if stage.edge == "wrap":
+        at %= len(values)
     while stage.edge == "reflect" and not 0 <= at < len(values):
         at = -at if at < 0 else 2 * (len(values) - 1) - at
     at = min(max(at, 0), len(values) - 1)

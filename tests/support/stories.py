@@ -63,7 +63,7 @@ class Story:
         law, chances = self.law()
         sizes = {"w": len(chances)} | self.some(["action"])
         by = self.rng.integers(-6, 7, size=list(sizes.values()))
-        edge = "clip" if self.rng.random() < 0.5 else "reflect"
+        edge = ("clip", "reflect", "wrap")[self.rng.integers(3)]
         return Shift(axis, law, depends(list(sizes), by), edge, self.pays("w", chances))
 
     def move(self, axis: str, n: int) -> Move:

@@ -16,6 +16,7 @@ import numpy as np
 from tessella.certificates.enclosure import Band, Enclosed
 from tessella.errors import FileError, writing
 from tessella.grid import StateGrid
+from tessella.mdp.actions import as_json, from_json
 from tessella.mdp.policy import Policy
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Policy):
         axes = dict(zip(value.grid.axes, (v.tolist() for v in value.grid.values), strict=True))
-        about = {"name": value.name, "size": value.size, "actions": list(value.actions)}
+        about = {"name": value.name, "size": value.size, "actions": as_json(value.actions)}
         return about | {"grid": axes, "table": value.table.tolist()}
     if is_dataclass(value):
         kept = (part.name for part in fields(value) if part.name != "mdp")
@@ -73,7 +74,7 @@ def _made(kind: Any, value: Any) -> Any:
         return Enclosed(*value)
     if kind is Policy:
         grid, table = StateGrid(value["grid"]), np.array(value["table"])
-        actions = tuple(value["actions"])
+        actions = from_json(value["actions"])
         return Policy.of(grid, actions, table, size=value["size"], name=value["name"])
     if kind is Band:
         return Band(*(_array(value[part]) for part in ("value", "lower", "upper")))

@@ -8,7 +8,7 @@ can be, and if they can be both with different meanings, the caller must say.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, PolicyError, TessellaError
 from tessella.grid import unmasked
+from tessella.mdp.actions import Combination, components, records
 from tessella.mdp.policy import Policy, Rule, refuse_other
 from tessella.mdp.policy_table import read_table
 from tessella.mdp.scope import call
@@ -37,7 +38,8 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
             the action; an estimator
             with scikit-learn's ``predict(points)``; an agent with Stable-Baselines3's
             ``predict(observation, deterministic=True)``; a function of points (n, d), or of
-            coordinates by name, that returns an action for each.
+            coordinates by name, that returns an action for each. Where actions have several
+            components, a table or an answer may also be a mapping of their names to arrays.
         labels: how to read its answers: ``"index"`` or ``"value"``. Tables and agents give indices
             and CSV files values, unless said otherwise.
     """
@@ -64,18 +66,22 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
         name = getattr(source, "__name__", type(source).__name__)
         name = "" if name == "<lambda>" else name.replace("_", " ")
         return _read(mdp, _from_function(mdp, source), labels, name)
+    if isinstance(source, Mapping) and components(mdp.actions):
+        answers = _spread(mdp, _combined(mdp, source), "a table")
+        return _read(mdp, answers, "value", "")
     answers = (
         np.asarray(unmasked(source, "a policy", error=PolicyError))
         if _rectangular(source)
         else None
     )
-    if answers is None or answers.dtype.kind not in "biufU":
+    known = "biufUV" if components(mdp.actions) else "biufU"
+    if answers is None or answers.dtype.kind not in known:
         rule = (
             "a policy must be a Policy, a rule, a table, a file's path, an estimator, an agent "
             "or a function"
         )
         raise PolicyError(rule, value=f"got {type(source).__name__}")
-    return _read(mdp, answers, labels or ("value" if answers.dtype.kind == "U" else "index"), "")
+    return _read(mdp, answers, labels or ("value" if answers.dtype.kind in "UV" else "index"), "")
 
 
 def _rectangular(values: Any) -> bool:
@@ -111,6 +117,7 @@ def _meaning(mdp: MDP, answers: NDArray) -> Labels:
 
 def _find(mdp: MDP, answer: Any) -> int:
     """Index of the action with this value or name, or -1."""
+    answer = answer.item() if isinstance(answer, np.void) else answer  # a record
     for index, action in enumerate(mdp.actions):
         if isinstance(action, str) == isinstance(answer, str) and action == answer:
             return index
@@ -124,8 +131,12 @@ def _indices(mdp: MDP, answers: NDArray) -> NDArray[np.int32]:
     bad = np.flatnonzero(table < 0)
     if bad.size:
         place = mdp.grid.describe(int(bad[0])) if table.size == mdp.n_states else ""
-        rule = f"{mdp.action_name} must be one of {', '.join(map(str, mdp.actions))}"
-        got = f"gets {answers.ravel()[bad[0]]}"
+        parts, answer = components(mdp.actions), answers.ravel()[bad[0]]
+        told = [f"({a})" if parts else str(a) for a in mdp.actions]
+        rule = f"{mdp.action_name} must be one of {', '.join(told)}"
+        if isinstance(answer, np.void):
+            answer = Combination(parts, answer.item())
+        got = f"gets {answer}"
         raise PolicyError(
             rule, place=place, value=got, count=bad.size, total=answers.size, noun="states"
         )
@@ -182,15 +193,37 @@ def _from_function(mdp: MDP, function: Callable) -> NDArray:
             f"; its argument {needed[0]!r} names no axis, so it was given points of shape "
             f"(n, {mdp.grid.ndim}); the axes are {', '.join(mdp.grid.axes)}"
         )
-        answers = np.asarray(_asked(function, mdp.grid.points, "the policy function", hint))
+        said = _asked(function, mdp.grid.points, "the policy function", hint)
     else:
-        answers = np.asarray(_asked_by_name(function, mdp))
+        said = _asked_by_name(function, mdp)
+    if isinstance(said, Mapping) and components(mdp.actions):
+        said = _combined(mdp, said)
+    return _spread(mdp, np.asarray(said), "a policy function", hint)
+
+
+def _combined(mdp: MDP, parts: Mapping) -> NDArray:
+    """Arrays by component as records, in the order that the model has them."""
+    names = components(mdp.actions)
+    if set(parts) != set(names):
+        rule = f"a policy must give each of {', '.join(names)}"
+        raise PolicyError(rule, value=f"got {', '.join(map(str, parts)) or 'none'}")
+    given = {name: np.asarray(unmasked(parts[name], name, error=PolicyError)) for name in names}
+    try:
+        return records(given)
+    except ValueError:
+        shapes = ", ".join(f"{name} {values.shape}" for name, values in given.items())
+        rule = "the components of a policy must broadcast to one another"
+        raise PolicyError(rule, value=f"got shapes {shapes}") from None
+
+
+def _spread(mdp: MDP, answers: NDArray, what: str, hint: str = "") -> NDArray:
+    """(grid) the answers, from an array that broadcasts to it or is flat."""
     try:
         return np.broadcast_to(answers, mdp.grid.shape)
     except ValueError:
         if answers.shape == (mdp.n_states,):
             return answers.reshape(mdp.grid.shape)
-    rule = f"a policy function must return an action for each state, shape {mdp.grid.shape}"
+    rule = f"{what} must return an action for each state, shape {mdp.grid.shape}"
     raise PolicyError(rule, value=f"got shape {answers.shape}{hint}")
 
 

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.criteria.as_criterion import as_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
-from tessella.errors import PolicyError, shown
+from tessella.errors import PolicyError
 from tessella.grid import StateGrid, refuse_unordered
+from tessella.mdp.actions import Actions, components, described
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.dynamics import Dynamics, Parts
 from tessella.mdp.policy import Policy
@@ -39,7 +40,7 @@ class MDP:
 
     Attributes:
         grid: the states.
-        actions: names or values of the actions.
+        actions: names or values of the actions, or combinations of components.
         criterion: what a value means: ``Discounted(0.95)``. A number stands for that discount.
         dynamics: transition law and rewards.
         feasible: (S, A) mask, or None when every action is feasible everywhere.
@@ -72,11 +73,12 @@ class MDP:
     @staticmethod
     def staged(
         grid: StateGrid | Mapping[str, Sequence],
-        actions: Sequence,
+        actions: Actions,
         discount: float | Criterion,
         stages: Sequence[Stage],
         *,
         feasible: Feasible = None,
+        scratch: Mapping[str, Sequence] | None = None,
         action_name: str = "action",
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
@@ -85,11 +87,14 @@ class MDP:
 
         ``feasible`` is a mask (grid shape + actions) or a function of axes and action. Where an
         action is infeasible, the functions of the first stages may return anything.
+        ``actions={"a": range(3), "b": range(5)}`` makes an action of every combination; functions
+        may name the components. ``scratch`` axes exist within a period only: it opens them at their
+        first values and forgets them at its end.
         """
         refuse_unordered(stages, "stages")
         scope = make_scope(grid, actions, action_name)
         mask = None if feasible is None else feasible_mask(scope, feasible)
-        dynamics = Staged.build(scope, stages, mask)
+        dynamics = Staged.build(scope, stages, mask, scratch)
         return assemble(Parts(scope, dynamics, mask), discount, name, parameters)
 
     @staticmethod
@@ -100,7 +105,7 @@ class MDP:
         *,
         layout: Layout = "ASS",
         grid: StateGrid | Mapping[str, Sequence] | None = None,
-        actions: Sequence | None = None,
+        actions: Actions | None = None,
         feasible: Feasible = None,
         action_name: str = "action",
         name: str = "",
@@ -129,7 +134,7 @@ class MDP:
         discount: float | Criterion,
         *,
         grid: StateGrid | Mapping[str, Sequence] | None = None,
-        actions: Sequence | None = None,
+        actions: Actions | None = None,
         action_name: str = "action",
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
@@ -151,7 +156,7 @@ class MDP:
     def from_step(
         step: Callable[..., tuple[Mapping[str, ArrayLike], ArrayLike]],
         grid: StateGrid | Mapping[str, Sequence],
-        actions: Sequence,
+        actions: Actions,
         discount: float | Criterion,
         noise: Sequence[Noise] | Noise = (),
         *,
@@ -252,7 +257,7 @@ class MDP:
 
     def describe(self, state: int, action: int) -> str:
         """``stock=3, regime=0, order=8``."""
-        return f"{self.grid.describe(state)}, {self.action_name}={shown(self.actions[action])}"
+        return f"{self.grid.describe(state)}, {described(self.action_name, self.actions[action])}"
 
     @property
     def discount(self) -> float:
@@ -316,7 +321,9 @@ class MDP:
         axes = " x ".join(f"{n} {s}" for n, s in zip(self.grid.axes, self.grid.shape, strict=True))
         kind = type(self.dynamics).__name__.lower()
         called = "" if self.action_name == "action" else f"{self.action_name} "
-        return f"MDP({title}{axes}; {self.n_actions} {called}actions, {self.criterion}, {kind})"
+        parts = ", ".join(components(self.actions))
+        actions = f"{self.n_actions} {called}actions" + (f" ({parts})" if parts else "")
+        return f"MDP({title}{axes}; {actions}, {self.criterion}, {kind})"
 
 
 def assemble(

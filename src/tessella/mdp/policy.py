@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, FileError, PolicyError, writing
 from tessella.grid import StateGrid, unmasked
+from tessella.mdp.actions import as_json, from_json, values_of
 
 FORMAT, VERSION = "tessella policy", 1
 SLAB = 1 << 18  # states whose actions are asked for at once
@@ -115,8 +116,11 @@ class Policy:
         )
 
     def decide(self, points: ArrayLike) -> NDArray:
-        """(n, d) points -> (n,) what to do: the actions' own values or names."""
-        return np.asarray(self.actions)[self.act(points)]
+        """(n, d) points -> (n,) what to do: the actions' own values or names.
+
+        Actions of several components are records: ``policy.decide(points)["fast"]``.
+        """
+        return values_of(self.actions)[self.act(points)]
 
     @cached_property
     def table(self) -> NDArray[np.int32]:
@@ -130,14 +134,14 @@ class Policy:
 
     @property
     def decisions(self) -> NDArray:
-        """(grid shape) what to do in each state: the actions' own values or names."""
-        return np.asarray(self.actions)[self.table]
+        """(grid shape) what to do in each state: the actions' own values, names or records."""
+        return values_of(self.actions)[self.table]
 
     def save(self, path: str | Path) -> None:
         """Write the table with axes, actions, name and size as JSON, for ``Policy.load``."""
         axes = {n: v.tolist() for n, v in zip(self.grid.axes, self.grid.values, strict=True)}
         about = {"format": FORMAT, "version": VERSION, "name": self.name, "size": self.size}
-        about |= {"action_name": self.action_name, "actions": list(self.actions), "axes": axes}
+        about |= {"action_name": self.action_name, "actions": as_json(self.actions), "axes": axes}
         text = json.dumps(about | {"table": self.table.ravel().tolist()}) + "\n"
         with writing(path):
             Path(path).write_text(text, encoding="utf-8")
@@ -150,7 +154,7 @@ class Policy:
             if (content["format"], content["version"]) != (FORMAT, VERSION):
                 raise ValueError(f"it has format {content['format']!r}")
             grid, about = StateGrid(content["axes"]), ("name", "action_name")
-            table, actions = content["table"], tuple(content["actions"])
+            table, actions = content["table"], from_json(content["actions"])
             named = {name: str(content[name]) for name in about}
             return Policy.of(grid, actions, table, size=int(content["size"]), **named)
         except FileNotFoundError:

@@ -1,4 +1,7 @@
-"""A policy as a CSV table: one row for each state, a column for each axis, one for the action."""
+"""A policy as a CSV table: one row for each state, a column for each axis, one for the action.
+
+Actions of several components have a column for each of them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError, writing
+from tessella.mdp.actions import components, records
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -32,9 +36,9 @@ Rows = list[Row]
 def read_table(mdp: MDP, path: Path) -> NDArray:
     """(grid) what the table says to do in each state, rows in any order.
 
-    The action stands in the column named as the model names it ("order"), or "action". Other
-    columns are passed over; a name that stands twice, or a row with cells that have no column, is
-    refused.
+    The action stands in the column named as the model names it ("order"), or "action"; components
+    in columns of their own names. Other columns are passed over; a name that stands twice, or a row
+    with cells that have no column, is refused.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -43,35 +47,48 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
             lines = [(reader.line_num, cells) for cells in reader if cells]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FileError(f"{path} cannot be read as a policy table", value=str(error)) from error
-    action = _action_column(mdp, path, header)
+    columns = _action_columns(mdp, path, header)
     rows = _rows(path, header, lines)
     where = _states(mdp, path, rows)
     _check_complete(mdp, path, where)
-    numeric = not any(isinstance(a, str) for a in mdp.actions)
-    answers = _column(path, rows, action, numeric)
+    if components(mdp.actions):
+        parts = {c: not isinstance(mdp.actions[0][c], str) for c in columns}
+        answers = records({c: _column(path, rows, c, numeric) for c, numeric in parts.items()})
+    else:
+        numeric = not any(isinstance(a, str) for a in mdp.actions)
+        answers = _column(path, rows, columns[0], numeric)
     table = np.empty(mdp.n_states, dtype=answers.dtype)
     table[where] = answers
     return table.reshape(mdp.grid.shape)
 
 
-def _action_column(mdp: MDP, path: Path, header: list[str]) -> str:
-    """Its name; every axis has a column as well, and no name stands twice."""
+def _action_columns(mdp: MDP, path: Path, header: list[str]) -> tuple[str, ...]:
+    """Their names; every axis has a column as well, and no name stands twice."""
     twice = [name for name, times in Counter(filter(None, header)).items() if times > 1]
     if twice:
         rule = f"{path.name} must have each column once"
         raise FileError(rule, value=f"it has {twice[0]!r} {header.count(twice[0])} times")
+    columns = {name: repr(name) for name in mdp.grid.axes}
+    parts = components(mdp.actions)
+    if parts:
+        _refuse_missing(path, header, columns | {name: repr(name) for name in parts})
+        return parts
     named = [n for n in dict.fromkeys((mdp.action_name, "action")) if n not in mdp.grid.axes]
     actions = [name for name in named if name in header]
     if len(actions) > 1:
         rule = f"{path.name} must have one column for the action"
         raise FileError(rule, value=f"it has {' and '.join(map(repr, actions))}")
-    columns = {name: repr(name) for name in mdp.grid.axes}
     columns[actions[0] if actions else ""] = " or ".join(map(repr, named))
+    _refuse_missing(path, header, columns)
+    return (actions[0],)
+
+
+def _refuse_missing(path: Path, header: list[str], columns: dict[str, str]) -> None:
+    """Refuse a table without one of these columns, which map to how they are called."""
     for name, called in columns.items():
         if not name or name not in header:
             rule = f"{path.name} must have a column {called}"
             raise FileError(rule, value=f"its columns are {', '.join(header)}")
-    return actions[0]
 
 
 def _rows(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> Rows:
@@ -157,9 +174,12 @@ def write_table(policy: Policy, path: Path) -> None:
     grid = policy.grid
     with writing(path), path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([*grid.axes, policy.action_name])
+        parts = components(policy.actions)
+        writer.writerow([*grid.axes, *(parts or [policy.action_name])])
         decisions = policy.decisions.ravel()
         for first in range(0, grid.size, 1 << 16):
             states = np.arange(first, min(first + (1 << 16), grid.size))
             columns = [values.tolist() for values in grid.coordinates(states).values()]
-            writer.writerows(zip(*columns, decisions[states].tolist(), strict=True))
+            taken = decisions[states]
+            columns += [taken[name].tolist() for name in parts] or [taken.tolist()]
+            writer.writerows(zip(*columns, strict=True))

@@ -8,7 +8,7 @@ depends on little stays small.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, TessellaError, shown
-from tessella.grid import StateGrid, plain_values, refuse_taken, refuse_unordered, unmasked
+from tessella.grid import StateGrid, refuse_taken, unmasked
+from tessella.mdp.actions import Actions, checked, components, described, values_of
 
 Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may say of it
 NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
@@ -32,9 +33,10 @@ class Scope:
     allowed: NDArray[np.bool_] | None = None  # (A, *grid, 1); None where every pair can occur
 
     @property
-    def action_values(self) -> NDArray:
-        """(A,) actions as numbers, or as text."""
-        return np.asarray(self.actions)
+    def named_actions(self) -> dict[str, NDArray]:
+        """(A,) actions as numbers, text or records, by their name, and components by theirs."""
+        values = values_of(self.actions)
+        return {self.action_name: values} | {n: values[n] for n in components(self.actions)}
 
     @property
     def rank(self) -> int:
@@ -51,7 +53,8 @@ class Scope:
             n: v.reshape((1,) * (i + 1) + (-1,) + (1,) * (d - i))
             for i, (n, v) in enumerate(zip(self.grid.axes, self.grid.values, strict=True))
         }
-        names[self.action_name] = self.action_values.reshape((-1,) + (1,) * (d + 1))
+        for name, values in self.named_actions.items():
+            names[name] = values.reshape((-1,) + (1,) * (d + 1))
         if noise is not None:
             if noise[0] in names:
                 raise ModelError(f"a noise cannot be called {noise[0]!r}: that name is taken")
@@ -85,7 +88,7 @@ class Scope:
         values = [*self.grid.values, self.actions]
         order = [*range(1, self.grid.ndim + 1), 0]
         parts = [
-            f"{name}={shown(of[place[axis]])}"
+            described(name, of[place[axis]])
             for name, of, axis in zip(names, values, order, strict=True)
             if (lengths[axis] > 1 or len(of) == 1) and place[axis] < len(of)
         ]
@@ -95,36 +98,20 @@ class Scope:
 
 
 def make_scope(
-    grid: StateGrid | Mapping[str, Sequence], actions: Iterable, action_name: str
+    grid: StateGrid | Mapping[str, Sequence], actions: Actions, action_name: str
 ) -> Scope:
     """What a model's functions may name, checked."""
     grid = grid if isinstance(grid, StateGrid) else StateGrid(grid)
-    actions = listed(actions)
-    values = plain_values(actions, "actions")
-    if not values.size:
-        raise ModelError("a model needs at least one action")
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ModelError("actions must be finite", value=f"got {values[~np.isfinite(values)][0]}")
-    named = tuple(a.item() if isinstance(a, np.generic) else a for a in actions)
-    if len(set(named)) < len(named):
-        twice = next(a for a in named if named.count(a) > 1)
-        raise ModelError(
-            "actions must differ from one another",
-            place=f"{action_name}={shown(twice)}",
-            value=f"stands {named.count(twice)} times",
-        )
+    named = checked(actions, action_name)
     if action_name in grid.axes:
         raise ModelError(f"the action cannot be called {action_name!r}: an axis is")
     refuse_taken(action_name, "the action")
+    for name in components(named):
+        if name in (*grid.axes, action_name):
+            what = "an axis" if name in grid.axes else "the action"
+            rule = f"a component of the actions cannot be called {name!r}: {what} is"
+            raise ModelError(rule)
     return Scope(grid, named, action_name)
-
-
-def listed(actions: Iterable) -> Sequence:
-    """``actions`` as a tuple, since an iterator is empty the second time; others are left alone."""
-    refuse_unordered(actions, "actions")
-    if isinstance(actions, str) or not isinstance(actions, Iterable):
-        return actions
-    return tuple(actions)
 
 
 def call(

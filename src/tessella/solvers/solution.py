@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError, writing
+from tessella.mdp.actions import components, values_of
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.solvers.result import History, Result
@@ -67,7 +68,11 @@ class Solution(Result):
 
         axes, action = self.mdp.grid.axes, self.mdp.action_name
         coordinates = dict(zip(axes, self.mdp.grid.values, strict=True))
-        coordinates[action] = np.asarray(self.mdp.actions)
+        parts = components(self.mdp.actions)
+        named = [str(a) for a in self.mdp.actions] if parts else self.mdp.actions
+        coordinates[action] = np.asarray(named)
+        values = values_of(self.mdp.actions)
+        coordinates |= {name: (action, values[name]) for name in parts}
         return xr.Dataset(
             {
                 "value": (axes, self.value),

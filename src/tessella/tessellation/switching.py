@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import shown
+from tessella.mdp.actions import described
 from tessella.tessellation.tessellate import Tessellation
 
 ROWS, COLUMNS = 20, 10  # of a printed table
@@ -60,7 +61,7 @@ class SwitchingCurves:
         used = np.flatnonzero((self.first >= 0).reshape(len(t.actions), -1).any(axis=1))
         actions = used[:COLUMNS]
         others = [name for name in t.grid.axes if name != self.axis]
-        rows = [[*others, *(f"{t.action_name}={t.actions[a]}" for a in actions)]]
+        rows = [[*others, *(described(t.action_name, t.actions[a]) for a in actions)]]
         for line in range(min(count, ROWS)):
             rows.append([*self._place(line), *(self._span(a, line) for a in actions)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

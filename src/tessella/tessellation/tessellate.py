@@ -21,6 +21,7 @@ from scipy.sparse import coo_array, csr_array
 
 from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
+from tessella.mdp.actions import components, described
 from tessella.tessellation.cells import find_cells, neighbours
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Tessellation:
 
     @cached_property
     def quantities(self) -> NDArray[np.float64] | None:
-        """(A,) the actions as numbers; none if they are names."""
+        """(A,) the actions as numbers; none if they are names or combinations."""
         if not all(isinstance(a, int | float | np.number) for a in self.actions):
             return None
         return _frozen(np.asarray(self.actions, dtype=float))
@@ -91,7 +92,7 @@ class Tessellation:
 
     def action_of(self, state: int) -> str:
         """``order=4``: what the policy does in the state with this flat index."""
-        return f"{self.action_name}={self.actions[self.table.flat[state]]}"
+        return described(self.action_name, self.actions[self.table.flat[state]])
 
     def face_states(self, axis: int) -> NDArray[np.int64]:
         """(faces across axis, 2) flat indices of the two states of each face, lower one first."""
@@ -111,26 +112,44 @@ class Tessellation:
 
 
 @overload
-def tessellate(source: Solution) -> Tessellation: ...
+def tessellate(source: Solution, *, component: str | None = None) -> Tessellation: ...
 
 
 @overload
-def tessellate(source: MDP | Solution, policy: Any) -> Tessellation: ...
+def tessellate(
+    source: MDP | Solution, policy: Any, *, component: str | None = None
+) -> Tessellation: ...
 
 
-def tessellate(source: Any, policy: Any = None) -> Tessellation:
+def tessellate(source: Any, policy: Any = None, *, component: str | None = None) -> Tessellation:
     """The tessellation of a solution's policy, or of any policy of a model.
 
     Args:
         source: a solution; or, with a ``policy``, a model (a solution stands for its own).
         policy: whatever decides: see ``tessella.as_policy``.
+        component: of actions that have several, the one that the tessellation is to be of; its
+            values are the actions then. Margins are between whole actions, so none are kept.
     """
     mdp = getattr(source, "mdp", source)
     if policy is None and mdp is source:
         raise ArgumentError("tessellate needs a solution, or a model and a policy")
     table = mdp.policy(source if policy is None else policy).table
+    if component is not None:
+        values = _values_of_component(mdp.actions, component)
+        actions = tuple(dict.fromkeys(values))
+        which = np.array([actions.index(value) for value in values], dtype=np.int32)
+        return build(mdp.grid, actions, component, which[table], None, mdp.name)
     margin = source.margin if policy is None else None
     return build(mdp.grid, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name)
+
+
+def _values_of_component(actions: tuple, component: str) -> list:
+    """(A,) the value of this component in each action."""
+    names = components(actions)
+    if component not in names:
+        known = f"the components are {', '.join(names)}" if names else "actions have no components"
+        raise ArgumentError(f"no component is called {component!r}", value=known)
+    return [action[component] for action in actions]
 
 
 def build(

@@ -1,6 +1,7 @@
 """A model as a NetCDF file that needs no package of ours to be read.
 
-attributes   format, version, name, axes, action_name, actions and parameters (JSON), discount,
+attributes   format, version, name, axes, action_name, actions (JSON; those of several components
+             as objects with a value for each) and parameters (JSON), discount,
              kind (of dynamics), fingerprint (of the model saved), row_error and reward_error (how
              far rows and rewards may be off, relative and absolute), observation_noise (JSON, when
              there is some), content (hash of all else)
@@ -34,6 +35,7 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.errors import FileError, writing
 from tessella.grid import StateGrid
+from tessella.mdp.actions import as_json
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import make_scope
 from tessella.mdp.tabular.pairs import Pairs, tabular_parts
@@ -210,7 +212,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "name": mdp.name,
         "axes": json.dumps(mdp.grid.axes),
         "action_name": mdp.action_name,
-        "actions": json.dumps(mdp.actions),
+        "actions": json.dumps(as_json(mdp.actions)),
         "parameters": json.dumps(dict(mdp.parameters), default=_plain),
         "discount": mdp.discount,
         "kind": type(mdp.dynamics).__name__.lower(),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tessella.mdp import checks
 from tessella.mdp.chance import entries_at
 from tessella.mdp.scope import Scope, call
-from tessella.mdp.stages.operation import Operation, at, of_action
+from tessella.mdp.stages.operation import Operation, at, of_action, trimmed
 from tessella.mdp.stages.stage import Function, Numbers, Stage, reward_of
 
 
@@ -40,6 +40,12 @@ class Gather(Operation):
 
     axis: int
     target: NDArray[np.int32]
+
+    def without(self, axes: int) -> Gather | None:
+        target = trimmed(self.target, axes + 1)
+        if target is None or self.axis >= axes:
+            return None
+        return Gather(self.shape[:axes], self.axis, target)
 
     @property
     def acts(self) -> bool:

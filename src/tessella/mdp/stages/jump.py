@@ -5,6 +5,7 @@ E[w](s) = sum_k p_k(s) w(target_k(s))        over whole states
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from tessella.grid import index_type
 from tessella.mdp import checks
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
-from tessella.mdp.stages.operation import RandomOperation, at, of_action, own
+from tessella.mdp.stages.operation import RandomOperation, at, of_action, own, trimmed
 from tessella.mdp.stages.stage import Function, Numbers, Stage
 
 
@@ -64,6 +65,16 @@ class Scatter(RandomOperation):
 
     target: NDArray[np.integer]
     probs: NDArray[np.float64]
+
+    def without(self, axes: int) -> Scatter | None:
+        probs, short = trimmed(self.probs, axes + 2), self.shape[:axes]
+        to = self.target.reshape(*self.target.shape[: axes + 2], -1)
+        others = to.shape[-1]
+        stays = probs is not None and (to % others == np.arange(others)).all()
+        if probs is None or not stays or (to // others != to[..., :1] // others).any():
+            return None
+        target = (to[..., 0] // others).astype(index_type(math.prod(short)))
+        return Scatter(short, target, probs)
 
     @property
     def acts(self) -> bool:

@@ -93,6 +93,16 @@ class Matrix(Operation):
     axis: int
     matrix: NDArray[np.float64]
 
+    def without(self, axes: int) -> Matrix | None:
+        if self.axis >= axes:
+            return None
+        if self.matrix.ndim == 3:
+            return Matrix(self.shape[:axes], self.axis, self.matrix)
+        lead, own = self.matrix.shape[:axes], self.matrix.shape[-2:]  # its own axis is not given
+        if np.prod(self.matrix.shape[axes:-2]) > 1:
+            return None
+        return Matrix(self.shape[:axes], self.axis, self.matrix.reshape(*lead, *own))
+
     @property
     def acts(self) -> bool:
         return len(self.matrix) > 1

@@ -48,6 +48,15 @@ class Operation(ABC):
     shape: tuple[int, ...]
 
     @property
+    def reached(self) -> tuple[int, ...]:
+        """The grid on which it leaves the state; only scratch axes change it."""
+        return self.shape
+
+    def without(self, axes: int) -> Operation | None:
+        """The same on the first ``axes`` alone; None where others matter to it, or may do so."""
+        return None
+
+    @property
     @abstractmethod
     def acts(self) -> bool:
         """Whether the operation depends on the action."""
@@ -139,6 +148,11 @@ def own(array, policy, *index):
     ]
     action = policy if array.shape[0] > 1 else 0
     return jnp.broadcast_to(array[(action, *index, *where)], shape)
+
+
+def trimmed(array: NDArray, rank: int) -> NDArray | None:
+    """An open mesh on its first ``rank`` dimensions; None where it depends on others."""
+    return None if np.prod(array.shape[rank:]) > 1 else array.reshape(array.shape[:rank])
 
 
 def shared(*arrays) -> bool:

@@ -28,6 +28,9 @@ class Pay(Stage):
 class Stay(Operation):
     """Every state stays where it is."""
 
+    def without(self, axes: int) -> Stay:
+        return Stay(self.shape[:axes])
+
     @property
     def acts(self) -> bool:
         return False

@@ -8,7 +8,7 @@ It is applied by slices of a padded array; see ``slices``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
 from tessella.mdp.stages.slices import Slices
 from tessella.mdp.stages.stage import Function, Numbers, Stage
 
-Edge = Literal["clip", "reflect", "error"]
+Edge = Literal["clip", "reflect", "wrap", "error"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class Shift(Stage):
     """The coordinate along an evenly spaced ``axis`` moves by ``by(noise, action)``.
 
     ``edge`` says what happens past the ends: ``clip`` stops there, ``reflect`` turns back,
-    ``error`` refuses a model that could get there. ``pays`` may depend on the noise; it sees the
-    coordinate before the move.
+    ``wrap`` goes on at the other end (weekdays, angles), ``error`` refuses a model that could get
+    there. ``pays`` may depend on the noise; it sees the coordinate before the move.
     """
 
     axis: str
@@ -54,14 +54,14 @@ class Shift(Stage):
 
 def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArray[np.float64]:
     """(A | 1, K) how many grid steps each noise value moves, a whole number of any size."""
-    if stage.edge not in ("clip", "reflect", "error"):
-        raise ModelError(
-            f"{what}: edge must be 'clip', 'reflect' or 'error'", value=f"got {stage.edge!r}"
-        )
+    if stage.edge not in get_args(Edge):
+        *others, last = map(repr, get_args(Edge))
+        rule = f"{what}: edge must be {', '.join(others)} or {last}"
+        raise ModelError(rule, value=f"got {stage.edge!r}")
     gap = _gap(scope.grid, axis, what)
     count = len(law.named[1])
     mesh = scope.mesh(law.named)
-    allowed = {n: mesh[n] for n in (law.named[0], scope.action_name)}
+    allowed = {n: mesh[n] for n in (law.named[0], *scope.named_actions)}
     by = law.named[1] if stage.by is None else call(stage.by, allowed, f"{what}: its amount")
     amounts = checks.as_numbers(by, f"{what}: its amount")
     amounts = scope.ranked(amounts, f"{what}: its amount", count)
@@ -85,6 +85,8 @@ def _within(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:
     """Steps to the same places of an axis of length n, few enough to be integers."""
     if edge == "reflect":  # turning back at both ends repeats after a whole round
         return np.fmod(steps, max(2 * (n - 1), 1)).astype(np.int64)
+    if edge == "wrap":
+        return np.fmod(steps, n).astype(np.int64)
     return np.clip(steps, -n, n).astype(np.int64)
 
 
@@ -140,6 +142,8 @@ def shifts(
     padded = np.arange(low, n + high)
     if edge == "reflect":
         pad = np.abs((padded + n - 1) % max(2 * (n - 1), 1) - (n - 1))
+    elif edge == "wrap":
+        pad = padded % n
     else:
         pad = np.clip(padded, 0, n - 1)
     offsets = (steps - low).astype(np.int32)

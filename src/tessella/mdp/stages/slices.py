@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.stages.operation import RandomOperation, at, of_action, own, shared
+from tessella.mdp.stages.operation import RandomOperation, at, of_action, own, shared, trimmed
 
 FEW_ACTIONS = 8
 
@@ -21,6 +21,12 @@ class Slices(RandomOperation):
     pad: NDArray[np.int32]
     offsets: NDArray[np.int32]  # (A | 1, K)
     probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
+
+    def without(self, axes: int) -> Slices | None:
+        probs = trimmed(self.probs, axes + 2)
+        if probs is None or self.axis >= axes:
+            return None
+        return Slices(self.shape[:axes], self.axis, self.pad, self.offsets, probs)
 
     @property
     def acts(self) -> bool:

@@ -10,7 +10,7 @@ where r_i is the stage's expected reward given the state at its moment. Memory i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -22,6 +22,7 @@ from tessella.mdp.dynamics import Dynamics, Lowered, Steps
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.operation import CompiledOperation, Operation, at, of_action
 from tessella.mdp.stages.pay import Pay
+from tessella.mdp.stages.scratch import Resting, fold, widened
 from tessella.mdp.stages.stage import Numbers, Stage
 from tessella.rounding import EPS, Built, Mass
 
@@ -35,18 +36,26 @@ class Staged(Dynamics):
 
     @staticmethod
     def build(
-        scope: Scope, stages: Sequence[Stage], feasible: NDArray[np.bool_] | None = None
+        scope: Scope,
+        stages: Sequence[Stage],
+        feasible: NDArray[np.bool_] | None = None,
+        scratch: Mapping[str, Sequence] | None = None,
     ) -> Staged:
-        """Make numbers of the stages; ``feasible`` (S, A) says which pairs can occur."""
+        """Make numbers of the stages.
+
+        ``feasible`` (S, A) says which pairs can occur; ``scratch`` axes exist within a period only.
+        """
         if not isinstance(stages, Iterable) or isinstance(stages, str):
             raise ModelError("a staged model needs a list of stages", value=f"got {stages!r}")
         stages = tuple(stages)
         if not stages:
             raise ModelError("a staged model needs at least one stage")
-        moment = scope
+        wide = widened(scope, scratch) if scratch is not None else scope
+        moment = wide
         if feasible is not None:
-            shape = (len(scope.actions), *scope.grid.shape, 1)
-            moment = replace(scope, allowed=feasible.T.reshape(shape))
+            shape = (len(scope.actions), *scope.grid.shape)
+            some = (1,) * (wide.rank - len(shape))
+            moment = replace(wide, allowed=feasible.T.reshape(shape + some))
         numbers = []
         for stage in stages:
             if not isinstance(stage, Stage):
@@ -54,7 +63,9 @@ class Staged(Dynamics):
                 raise ModelError(rule, value=f"got {stage!r}")
             numbers.append(stage.numbers(moment))
             # The mask speaks of the state at the start, which any stage but Pay leaves behind.
-            moment = moment if isinstance(stage, Pay) else scope
+            moment = moment if isinstance(stage, Pay) else wide
+        if scratch is not None:
+            numbers = fold(wide.grid, scope.grid, numbers)
         return Staged(scope, tuple(numbers))
 
     def row_mass(self) -> Mass:
@@ -109,30 +120,31 @@ class Staged(Dynamics):
             if w is not None:
                 w = _expected(stage.operation, w, action)
             if stage.reward is not None:
-                w = at(stage.reward, action) + (np.zeros(self.shape) if w is None else w)
+                start = np.zeros(stage.operation.shape) if w is None else w
+                w = at(stage.reward, action) + start
         return (np.zeros(self.shape) if w is None else w).ravel()
 
     def step(self, states, actions, rng) -> Steps:
-        paid = np.zeros(len(states))
+        paid, grid = np.zeros(len(states)), self.scope.grid
         for stage in self.stages:
             now = states
             states, k = stage.operation.sample(now, actions, rng)
             if stage.pays is not None:
-                paid = paid + self._payment(stage, now, actions, k)
+                paid = paid + self._payment(stage, grid.coordinates(now), actions, k)
+            grid = stage.operation.grid if isinstance(stage.operation, Resting) else grid
         return Steps(states, paid, np.zeros(len(states), dtype=bool))
 
-    def _payment(self, stage: Numbers, states, actions, k) -> NDArray[np.float64]:
-        """(n,) what a stage pays the n walkers, on the noise that each of them drew."""
-        names = self.scope.grid.coordinates(states)
-        names[self.scope.action_name] = self.scope.action_values[actions]
+    def _payment(self, stage: Numbers, names: dict, actions, k) -> NDArray[np.float64]:
+        """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
+        names |= {n: values[actions] for n, values in self.scope.named_actions.items()}
         if stage.noise is not None:
             names[stage.noise[0]] = stage.noise[1][k]
         assert stage.pays is not None
         paid = np.asarray(call(stage.pays, names, "a reward"), dtype=float)
-        if paid.shape not in ((), states.shape):
+        if paid.shape not in ((), actions.shape):
             raise ModelError(
                 "a reward must be worked out elementwise from what it names",
-                value=f"{len(states)} states are paid an array of shape {paid.shape}",
+                value=f"{len(actions)} states are paid an array of shape {paid.shape}",
             )
         return paid
 
@@ -158,9 +170,10 @@ class StagedProgram:
 
     def _back(self, arrays, w, action, pay, span):
         for i in reversed(span):
-            w = self.operations[i].apply(arrays[i], w, action)
+            taken = _of_rank(action, w)
+            w = self.operations[i].apply(arrays[i], w, taken)
             if pay and "reward" in arrays[i]:
-                w = w + of_action(arrays[i]["reward"], action)
+                w = w + of_action(arrays[i]["reward"], taken)
         return w
 
     def tail(self, arrays, w_S, pay):
@@ -181,18 +194,28 @@ class StagedProgram:
         return self.head(arrays, w, policy, pay)
 
 
+def _of_rank(action, w):
+    """A policy as ``w`` is counted, which may have scratch axes: they do not matter to it."""
+    import jax.numpy as jnp
+
+    extra = jnp.ndim(w) - jnp.ndim(action)
+    if not jnp.ndim(action) or not extra:
+        return action
+    return jnp.broadcast_to(action[(..., *(None,) * extra)], w.shape)
+
+
 def _expected(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
-    flat, total = w.ravel(), np.zeros(w.shape)
+    flat, total = w.ravel(), np.zeros(operation.shape)
     for to, p in operation.outcomes(action):
         total += p * flat[to]
     return total
 
 
 def _matrix(operation: Operation, action: int):
-    """(S, S) sparse matrix of one stage."""
+    """Sparse matrix of one stage, from the states before it to those after it."""
     import scipy.sparse as sp
 
-    n = int(np.prod(operation.shape))
+    shape = math.prod(operation.shape), math.prod(operation.reached)
     data, source, target = [], [], []
     for to, p in operation.outcomes(action):
         kept = np.flatnonzero(p)
@@ -200,4 +223,4 @@ def _matrix(operation: Operation, action: int):
         source.append(kept)
         target.append(to.ravel()[kept])
     entries = (np.concatenate(source), np.concatenate(target))
-    return sp.csr_array((np.concatenate(data), entries), shape=(n, n))
+    return sp.csr_array((np.concatenate(data), entries), shape=shape)

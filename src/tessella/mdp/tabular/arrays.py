@@ -16,11 +16,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, ModelError, shown
+from tessella.errors import ArgumentError, ModelError
 from tessella.grid import StateGrid, unmasked
+from tessella.mdp.actions import Actions, described, listed
 from tessella.mdp.checks import as_numbers, shape_of
 from tessella.mdp.dynamics import Parts
-from tessella.mdp.scope import Feasible, Scope, feasible_mask, listed, make_scope, refuse_stuck
+from tessella.mdp.scope import Feasible, Scope, feasible_mask, make_scope, refuse_stuck
 from tessella.mdp.tabular.pairs import (
     Pairs,
     check_rewards,
@@ -42,7 +43,7 @@ def from_arrays(
     reward: Any,
     layout: Layout,
     grid: StateGrid | Mapping[str, Sequence] | None,
-    actions: Sequence | None,
+    actions: Actions | None,
     feasible: Feasible,
     action_name: str,
 ) -> Parts:
@@ -80,7 +81,7 @@ def from_pairs(
     transition: Any,
     reward: ArrayLike,
     grid: StateGrid | Mapping[str, Sequence] | None,
-    actions: Sequence | None,
+    actions: Actions | None,
     action_name: str,
 ) -> Parts:
     """See ``MDP.from_pairs``."""
@@ -112,7 +113,7 @@ def from_pairs(
 
 def _scope(
     grid: StateGrid | Mapping[str, Sequence] | None,
-    actions: Sequence | None,
+    actions: Actions | None,
     action_name: str,
     n_states: int,
     n_actions: int,
@@ -222,7 +223,9 @@ def _rewards(
 
     def describe(place: tuple, shape: tuple) -> str:
         state, action = place[:2] if len(shape) < 3 or layout == "SAS" else place[1::-1]
-        return f"{scope.grid.describe(state)}, {scope.action_name}={shown(scope.actions[action])}"
+        return (
+            f"{scope.grid.describe(state)}, {described(scope.action_name, scope.actions[action])}"
+        )
 
     full = (n_actions, n, n) if layout == "ASS" else (n, n_actions, n)
     shape = shape_of(reward, "reward")

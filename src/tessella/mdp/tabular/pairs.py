@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError, shown
+from tessella.mdp.actions import described
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import Scope
@@ -50,7 +51,7 @@ class Pairs:
     def describe(self, pair: int) -> str:
         """``stock=3, regime=0, order=8``."""
         s, a = int(self.states[pair]), int(self.choices[pair])
-        action = f"{self.scope.action_name}={shown(self.scope.actions[a])}"
+        action = described(self.scope.action_name, self.scope.actions[a])
         return f"{self.scope.grid.describe(s)}, {action}"
 
     def refuse(

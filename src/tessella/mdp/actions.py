@@ -1,0 +1,176 @@
+"""What the actions of a model are: numbers, names, or combinations of named components.
+
+``actions={"fast": range(11), "slow": range(11)}`` means 121 actions, one for each combination, the
+last component varying fastest. A combination is a tuple of values that knows their names; arrays of
+them are records, with a field for each component.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ModelError, shown
+from tessella.grid import plain_values, refuse_taken, refuse_unordered
+
+Actions = Sequence | Mapping[str, Sequence]  # what a user may give
+
+
+class Combination(tuple):
+    """An action of several components: ``action["fast"]``, or by position like any tuple."""
+
+    names: tuple[str, ...]
+
+    def __new__(cls, names: Iterable[str], values: Iterable) -> Combination:
+        made = super().__new__(cls, values)
+        made.names = tuple(names)
+        return made
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Component name to value."""
+        return dict(zip(self.names, self, strict=True))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.record[key] if isinstance(key, str) else super().__getitem__(key)
+
+    def __eq__(self, other: object) -> bool:
+        # Without names, as in a file of numbers, the order of the values says which is which.
+        same = self.names == getattr(other, "names", self.names)
+        return same and super().__eq__(other) is True
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Combination, (self.names, tuple(self))
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={shown(value)}" for name, value in self.record.items())
+
+    def __repr__(self) -> str:
+        return f"({self})"
+
+
+def listed(actions: Any) -> Any:
+    """``actions`` as a tuple, since an iterator is empty the second time; others are left alone.
+
+    A mapping of components to values becomes all combinations, and a list of mappings these.
+    """
+    refuse_unordered(actions, "actions")
+    if isinstance(actions, Mapping):
+        return _combinations(actions)
+    if isinstance(actions, str) or not isinstance(actions, Iterable):
+        return actions
+    return tuple(Combination(a, a.values()) if isinstance(a, Mapping) else a for a in actions)
+
+
+def checked(actions: Any, action_name: str) -> tuple:
+    """``actions`` as a model keeps them, each different from the others."""
+    given = listed(actions)
+    names = _names(given)
+    if names:
+        columns = zip(*given, strict=True)
+        for name, values in zip(names, columns, strict=True):
+            _refuse_odd(values, f"component {name!r} of the actions")
+        named = tuple(Combination(names, map(_plain, action)) for action in given)
+    else:
+        _refuse_odd(given, "actions")
+        named = tuple(map(_plain, given))
+    if not named:
+        raise ModelError("a model needs at least one action")
+    if len(set(named)) < len(named):
+        twice = next(a for a in named if named.count(a) > 1)
+        raise ModelError(
+            "actions must differ from one another",
+            place=described(action_name, twice),
+            value=f"stands {named.count(twice)} times",
+        )
+    return named
+
+
+def components(actions: Sequence) -> tuple[str, ...]:
+    """Names of the components; none where actions are plain numbers or names."""
+    return actions[0].names if isinstance(actions[0], Combination) else ()
+
+
+def values_of(actions: Sequence) -> NDArray:
+    """(A,) actions as numbers or text, or as records with a field for each component."""
+    names = components(actions)
+    if not names:
+        return np.asarray(actions)
+    return records(dict(zip(names, map(np.asarray, zip(*actions, strict=True)), strict=True)))
+
+
+def records(columns: Mapping[str, NDArray]) -> NDArray:
+    """Arrays by name, which broadcast, as one array of records."""
+    full = np.broadcast_shapes(*(np.shape(values) for values in columns.values()))
+    made = np.empty(full, [(name, np.asarray(v).dtype) for name, v in columns.items()])
+    for name, values in columns.items():
+        made[name] = values
+    return made
+
+
+def described(action_name: str, action: Any) -> str:
+    """``order=8``, or ``fast=3, slow=5``."""
+    return str(action) if isinstance(action, Combination) else f"{action_name}={shown(action)}"
+
+
+def as_json(actions: Sequence) -> list:
+    """Actions as files hold them; ``from_json`` reads them back."""
+    return [a.record if isinstance(a, Combination) else a for a in actions]
+
+
+def from_json(actions: Iterable) -> tuple:
+    return tuple(listed(actions))
+
+
+def _combinations(given: Mapping[str, Iterable]) -> tuple[Combination, ...]:
+    columns = []
+    for name, values in given.items():
+        refuse_unordered(values, f"component {name!r} of the actions")
+        values = (
+            values if isinstance(values, str) or not isinstance(values, Iterable) else [*values]
+        )
+        if not plain_values(values, f"component {name!r} of the actions").size:
+            rule = "a component of the actions needs at least one value"
+            raise ModelError(rule, place=str(name), value="has none")
+        columns.append(values)
+    return tuple(Combination(given, values) for values in product(*columns)) if columns else ()
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    """Names of the components of all actions; an error where they do not agree."""
+    if not isinstance(given, tuple) or not given:
+        return ()
+    names = components(given)
+    for action in given:
+        if isinstance(action, tuple) and not isinstance(action, Combination):
+            rule = "actions of several parts must name them, as in {'a': range(3), 'b': range(3)}"
+            raise ModelError(rule, value=f"got {action!r}")
+        if getattr(action, "names", ()) != names:
+            rule = f"all actions must have the same components, {', '.join(names) or 'or none'}"
+            raise ModelError(rule, value=f"got {action!r}")
+    for name in names:
+        if not isinstance(name, str) or not name.isidentifier():
+            rule = "the name of a component must be an identifier"
+            raise ModelError(rule, value=f"got {name!r}")
+        refuse_taken(name, "a component of the actions")
+    return names
+
+
+def _refuse_odd(values: Any, what: str) -> None:
+    array = plain_values(values, what)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ModelError(f"{what} must be finite", value=f"got {array[~np.isfinite(array)][0]}")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
