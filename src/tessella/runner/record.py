@@ -168,11 +168,12 @@ def _checksum(row: Mapping[str, Any]) -> str:
     Measures count where there are some: records from before there were any keep their checksum.
     """
     needed = [column for column in COLUMNS if column != "measures" or row.get(column)]
-    told = [_plain(row[column]) for column in needed]
+    told = [_digested(row[column]) for column in needed]
     return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _digested(value: Any) -> Any:
+    """Bytes as their hash, a missing number as None."""
     if isinstance(value, bytes):
         return hashlib.sha256(value).hexdigest()
     return None if value != value else value

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -102,3 +103,33 @@ def canonical(value: Any) -> str:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise StudyError(f"a spec holds finite numbers, text, lists and objects: {error}") from None
+
+
+def setting_to_json(value: Any, kinds: tuple[type, ...] = ()) -> Any:
+    """A setting of a method as a spec holds it; of anything else, what it prints or is called.
+
+    Args:
+        kinds: dataclasses that become their fields, with their name where there are several.
+    """
+    if isinstance(value, kinds):
+        name = {"kind": type(value).__name__} if len(kinds) > 1 else {}
+        return name | asdict(value)
+    if isinstance(value, tuple | list):
+        return [setting_to_json(part, kinds) for part in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    text = repr(value)  # an address in it would be another one in every process
+    return getattr(value, "__qualname__", type(value).__name__) if " at 0x" in text else text
+
+
+def setting_from_json(value: Any, kinds: tuple[type, ...]) -> Any:
+    """The setting that ``setting_to_json(..., kinds)`` wrote; a list comes back as a tuple."""
+    if isinstance(value, list):
+        return tuple(setting_from_json(part, kinds) for part in value)
+    if not isinstance(value, dict):
+        return value
+    named = {kind.__name__: kind for kind in kinds}
+    kind = named[value["kind"]] if len(kinds) > 1 else kinds[0]
+    return kind(**{name: part for name, part in value.items() if name != "kind"})

@@ -1,0 +1,54 @@
+"""Names are plain words, and one name means one thing."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import tessella
+
+SOURCE = Path(tessella.__file__).parent
+
+# What nobody says today, or what only its author understands.
+FORBIDDEN = {"dearest", "faced", "lively", "suits", "aught", "behold", "hence", "thence", "whence"}
+
+
+def names() -> dict[str, set[str]]:
+    """Every name that the package gives to something, with the files that give it."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for name in given(node):
+                found[name].add(str(path.relative_to(SOURCE)))
+    return found
+
+
+def given(node: ast.AST) -> list[str]:
+    """The names that one node of a syntax tree gives."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return [node.id]
+    return [node.asname] if isinstance(node, ast.alias) and node.asname else []
+
+
+def test_no_name_is_archaic_or_private():
+    strange = {
+        name: files for name, files in names().items() if FORBIDDEN & set(name.lower().split("_"))
+    }
+    assert strange == {}
+
+
+def test_settings_become_json_and_come_back_in_one_place():
+    """Six functions called ``_plain`` did that once, each in its own way."""
+    assert len(names()["_plain"]) <= 1  # steps of a process, in the solvers
+    assert names()["setting_to_json"] == names()["setting_from_json"] == {"runner/spec.py"}
+
+
+def test_every_way_of_giving_a_name_is_seen():
+    text = "import a as b\nasync def c(d, *e): f = g\nclass h:\n    i: int = 1\nfor j in k: ..."
+    found = [name for node in ast.walk(ast.parse(text)) for name in given(node)]
+    assert sorted(found) == list("bcdefhij")
