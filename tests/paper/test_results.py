@@ -185,6 +185,10 @@ def test_certificates_are_told_whole_in_paragraphs(written, results):
     page = (written / "report.html").read_text()
     for method in METHODS:
         assert f"<summary><b>{title(method)}</b> loses " in page
+    told = re.findall(r'<p class="said">(.*?)</p>', page, re.DOTALL)
+    assert len(told) >= 4 * len(METHODS)
+    begun = r"  |(Cost|Differences|Causes|Certainty|Theory|The states that cost most): "
+    assert [line for part in told for line in part.split("\n") if not re.match(begun, line)] == []
 
 
 def test_the_report_is_one_file_that_asks_for_nothing(written):
