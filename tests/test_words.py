@@ -52,3 +52,26 @@ def test_every_way_of_giving_a_name_is_seen():
     text = "import a as b\nasync def c(d, *e): f = g\nclass h:\n    i: int = 1\nfor j in k: ..."
     found = [name for node in ast.walk(ast.parse(text)) for name in given(node)]
     assert sorted(found) == list("bcdefhij")
+
+
+# Internal names that a public one still shares; none may join them.
+SHARED = {"Numbers": "solvers/operators.py", "Method": "runner/methods/method.py"} | {
+    "draw": "mdp/chance.py",
+    "train": "learn/network.py",
+}
+
+
+def test_no_module_gives_a_public_name_to_something_else():
+    twice = {}
+    for path in SOURCE.rglob("*.py"):
+        file = str(path.relative_to(SOURCE))
+        for node in ast.parse(path.read_text()).body:
+            name = getattr(node, "name", "")
+            if name in tessella.__all__ and file != "cli.py" and SHARED.get(name) != file:
+                twice.setdefault(name, []).append(file)
+    assert {name: files for name, files in twice.items() if len(files) > 1} == {}
+
+
+def test_the_runner_does_not_know_the_paper():
+    told = [path.name for path in (SOURCE / "runner").rglob("*.py") if "paper" in path.read_text()]
+    assert told == []

@@ -23,7 +23,7 @@ from tessella.certificates.bounds import bound
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.decomposition import decompose
 from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
-from tessella.certificates.local import compare
+from tessella.certificates.local import decisions_of
 from tessella.errors import ArgumentError, ModelError, PolicyError, expect
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
@@ -67,7 +67,7 @@ def certify(
     taken = as_policy(mdp, policy, labels)
     start = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
     best = _optimum(solution)
-    decisions = compare(Engine(mdp, None), solution, best.error, taken.table)
+    decisions = decisions_of(Engine(mdp, None), solution, best.error, taken.table)
     worth = _worth(solution, taken)
     losses = _losses(mdp, best, worth, decisions.loss)
     mean_loss = mean(start, losses)

@@ -47,9 +47,9 @@ class Record:
 
     Attributes:
         policy_error: share of states whose action differs from the optimal one.
-        value_gap: the paper's: mean local loss / (1 - discount).
+        value_gap: mean local loss / (1 - discount).
         mean_loss, worst_loss: of V* - V_pi over states, by evaluating the policy.
-        size: effective number of parameters, counted as the paper counts them.
+        size: how much the policy stores.
         told: what the method was told.
         seconds: training time; for a batch that trained together, its share.
         actions: (S,) the policy's action indices, in the narrowest unsigned type that holds them;

@@ -22,7 +22,7 @@ from tessella.mdp.dynamics import Dynamics, Lowered, Steps
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.operation import CompiledOperation, Operation, at, of_action
 from tessella.mdp.stages.pay import Pay
-from tessella.mdp.stages.stage import Numbers, Stage
+from tessella.mdp.stages.stage import Stage, StageNumbers
 from tessella.rounding import EPS, Built, Mass
 
 
@@ -31,7 +31,7 @@ class Staged(Dynamics):
     """Dynamics told as stages; build it with ``MDP.staged``."""
 
     scope: Scope
-    stages: tuple[Numbers, ...]
+    stages: tuple[StageNumbers, ...]
 
     @staticmethod
     def build(
@@ -126,7 +126,7 @@ class Staged(Dynamics):
                 paid = paid + self._payment(stage, now, actions, k)
         return Steps(states, paid, np.zeros(len(states), dtype=bool))
 
-    def _payment(self, stage: Numbers, states, actions, k) -> NDArray[np.float64]:
+    def _payment(self, stage: StageNumbers, states, actions, k) -> NDArray[np.float64]:
         """(n,) what a stage pays the n walkers, on the noise that each of them drew."""
         names = self.scope.grid.coordinates(states)
         names[self.scope.action_name] = self.scope.action_values[actions]

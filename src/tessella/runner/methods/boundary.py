@@ -1,4 +1,4 @@
-"""The paper's four boundary methods: they are told exact labels and learn the regions."""
+"""The four boundary methods: they are told exact labels and learn the regions."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _registered: dict[str, Method] = {}
 
 @cache
 def known() -> dict[str, Method]:
-    """The methods that come with the package, in the order of the paper's table."""
+    """The methods that come with the package, boundary learners first."""
     from tessella.runner.methods.boundary import BOUNDARY
     from tessella.runner.methods.references import REFERENCES
     from tessella.runner.methods.value_based import VALUE_BASED

@@ -1,4 +1,4 @@
-"""The paper's three value-based baselines: they are told sampled transitions and learn values.
+"""The three value-based baselines: they are told sampled transitions and learn values.
 
 All budgets of a seed are one run: a smaller budget is its beginning. A baseline never sees the
 observation noise, so environments that differ in nothing else are one to it: trained once, recorded
