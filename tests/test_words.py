@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections import defaultdict
 from pathlib import Path
 
 import tessella
+from tessella.paper.plan import paper_study
 
 SOURCE = Path(tessella.__file__).parent
 
@@ -62,16 +64,23 @@ SHARED = {"Numbers": "solvers/operators.py", "Method": "runner/methods/method.py
 
 
 def test_no_module_gives_a_public_name_to_something_else():
-    twice = {}
+    given_by: dict[str, set[str]] = defaultdict(set)
     for path in SOURCE.rglob("*.py"):
         file = str(path.relative_to(SOURCE))
         for node in ast.parse(path.read_text()).body:
             name = getattr(node, "name", "")
             if name in tessella.__all__ and file != "cli.py" and SHARED.get(name) != file:
-                twice.setdefault(name, []).append(file)
-    assert {name: files for name, files in twice.items() if len(files) > 1} == {}
+                given_by[name].add(file)
+    assert {name: files for name, files in given_by.items() if len(files) > 1} == {}
 
 
 def test_the_runner_does_not_know_the_paper():
     told = [path.name for path in (SOURCE / "runner").rglob("*.py") if "paper" in path.read_text()]
     assert told == []
+
+
+def test_what_is_solved_is_called_a_problem_wherever_a_user_reads_or_types_it():
+    docs = SOURCE.parents[1] / "docs"
+    pages = [*(SOURCE / "paper").rglob("*.j2"), SOURCE / "cli.py", docs / "study.md"]
+    assert [page.name for page in pages if "environments" in page.read_text()] == []
+    assert "problems" in inspect.signature(paper_study).parameters

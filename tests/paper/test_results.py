@@ -110,7 +110,7 @@ def test_the_table_holds_family_averages_at_the_largest_n(results):
     assert row.policy_error.mean == pytest.approx(np.mean(errors))
     assert row.policy_error.std == pytest.approx(np.std(errors, ddof=1))
     assert by_name["queue", "exact_table"].policy_error.mean == 0
-    assert row.printed is None, "another n and fewer environments are not the paper's setting"
+    assert row.printed is None, "another n and fewer problems are not the paper's setting"
 
 
 def test_ratios_are_ours_over_the_papers(results):

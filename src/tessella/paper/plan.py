@@ -1,4 +1,4 @@
-"""The paper's study: its environments, methods, sizes and seeds, with references beside them."""
+"""The paper's study: its problems, methods, sizes and seeds, with references beside them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFERENCES = (
 
 
 def paper_study(
-    environments: tuple[str, ...] = tuple(BENCHMARKS),
+    problems: tuple[str, ...] = tuple(BENCHMARKS),
     methods: tuple[str, ...] = (*METHODS, *REFERENCES),
     sizes: tuple[int, ...] = SIZES,
     seeds: int = SEEDS,
@@ -26,12 +26,12 @@ def paper_study(
     """The paper's study, or a part of it.
 
     Args:
-        environments: labels of benchmarks.
+        problems: labels of benchmarks.
         methods: names, or ``module:attribute``; by default the paper's, and the references.
     """
-    unknown = [label for label in environments if label not in BENCHMARKS]
+    unknown = [label for label in problems if label not in BENCHMARKS]
     if unknown:
         raise StudyError(
             f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}"
         )
-    return Study(environments, methods, sizes, seeds)
+    return Study(problems, methods, sizes, seeds)

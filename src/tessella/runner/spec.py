@@ -29,7 +29,7 @@ class Spec:
     """One run.
 
     Attributes:
-        environment: name of the problem, or ``module:attribute``.
+        environment: name of the problem, or ``module:attribute``; stored keys hold this word.
         family: the problem's family.
         model: every setting of the problem, observation noise included.
         method: name in the registry of methods, or ``module:attribute``.
@@ -76,8 +76,8 @@ class Spec:
     def generator(self, purpose: str) -> np.random.Generator:
         """Random numbers for ``purpose``, decided by n and seed alone.
 
-        Method and environment have no part in it: all methods of one environment, n and seed see
-        the same sample, variants of an environment see the same draws, and differences between
+        Method and problem have no part in it: all methods of one problem, n and seed see the
+        same sample, variants of a problem see the same draws, and differences between
         either are paired.
         """
         return np.random.default_rng(self.entropy(purpose))

@@ -1,7 +1,7 @@
 """The three value-based baselines: they are told sampled transitions and learn values.
 
 All budgets of a seed are one run: a smaller budget is its beginning. A baseline never sees the
-observation noise, so environments that differ in nothing else are one to it: trained once, recorded
+observation noise, so problems that differ in nothing else are one to it: trained once, recorded
 for each.
 """
 
