@@ -84,3 +84,20 @@ def test_what_is_solved_is_called_a_problem_wherever_a_user_reads_or_types_it():
     pages = [*(SOURCE / "paper").rglob("*.j2"), SOURCE / "cli.py", docs / "study.md"]
     assert [page.name for page in pages if "environments" in page.read_text()] == []
     assert "problems" in inspect.signature(paper_study).parameters
+
+
+def test_examples_of_the_docs_are_run_in_one_place():
+    tests = SOURCE.parents[1] / "tests"
+    runner = "DocTest" + "Runner"  # this file does not run them
+    found = [path.name for path in tests.rglob("*.py") if runner in path.read_text()]
+    assert found == ["pages.py"]
+
+
+def test_a_name_with_a_colon_is_imported_in_one_place():
+    found = [path.name for path in SOURCE.rglob("*.py") if "import_module(m" in path.read_text()]
+    assert found == ["imported.py"]
+
+
+def test_references_that_run_once_say_so_in_one_place():
+    text = (SOURCE / "runner" / "methods" / "references.py").read_text()
+    assert text.count("def together(") == 1

@@ -22,8 +22,21 @@ from tessella.runner.record import Told
 from tessella.runner.spec import Spec
 
 
+class Once:
+    """A method of one run for each problem: n and seed have no part in it."""
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(0, 0)]
+
+    def together(self, spec: Spec) -> Hashable:
+        return spec.environment
+
+    def seconds(self, spec: Spec) -> float:
+        return 0.01
+
+
 @dataclass(frozen=True)
-class TruncatedValueIteration:
+class TruncatedValueIteration(Once):
     """The greedy policy of the k-th sweep of value iteration."""
 
     sweeps: int
@@ -36,15 +49,6 @@ class TruncatedValueIteration:
 
     def settings(self) -> dict[str, Any]:
         return {"sweeps": self.sweeps}
-
-    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
-        return [(0, 0)]
-
-    def together(self, spec: Spec) -> Hashable:
-        return spec.environment
-
-    def seconds(self, spec: Spec) -> float:
-        return 0.01
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
         from tessella.solvers import ValueIteration, solve
@@ -60,7 +64,7 @@ class TruncatedValueIteration:
 
 
 @dataclass(frozen=True)
-class ExactTable:
+class ExactTable(Once):
     """The optimal policy itself, as a table with an entry for each state."""
 
     title: str = "Exact table"
@@ -69,15 +73,6 @@ class ExactTable:
 
     def settings(self) -> dict[str, Any]:
         return {}
-
-    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
-        return [(0, 0)]
-
-    def together(self, spec: Spec) -> Hashable:
-        return spec.environment
-
-    def seconds(self, spec: Spec) -> float:
-        return 0.01
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
         solution, states = instance.solution, instance.mdp.n_states
