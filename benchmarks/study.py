@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import tempfile
 import threading
 import time
@@ -42,6 +41,7 @@ from tessella.learn.sample import Sample, draw
 from tessella.paper.plan import paper_study
 from tessella.paper.published import METHODS
 from tessella.paper.reproduce import Cluster, reproduce
+from tessella.runner.cluster import cores
 from tessella.runner.display import Lines
 from tessella.runner.methods import by_name
 from tessella.runner.methods.method import Instance, instance_of
@@ -173,7 +173,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=15)
     parser.add_argument("--sample", type=int, default=4, help="specs of each method and size")
     parser.add_argument("--seed", type=int, default=0, help="which specs are sampled")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--workers", type=int, default=cores())
     parser.add_argument("--out", type=Path, help="keep the study here; it must not exist")
     asked = parser.parse_args()
     study = paper_study(methods=METHODS, seeds=asked.seeds)

@@ -284,7 +284,7 @@ DESIGN = SOURCE.parents[1] / "docs" / "design.md"
 def rooms(text: str) -> dict[str, str]:
     """Path to description, of the files and folders in each tree that the design page draws."""
     found: dict[str, str] = {}
-    for block in re.findall(r"^```\n(\w+/\n.*?)^```", text, re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```\n(\w+/[^\n]*\n.*?)^```", text, re.MULTILINE | re.DOTALL):
         above: list[str] = []  # the folders that the line stands in
         for line in block.splitlines():
             name, _, said = line.strip().partition(" ")
@@ -296,17 +296,27 @@ def rooms(text: str) -> dict[str, str]:
 
 def test_the_rooms_in_the_design_page_are_those_of_the_package():
     drawn = rooms(DESIGN.read_text())
-    tops = {path.partition("/")[0] for path in drawn}
-    assert "mdp" in tops
     files = {
         str(path.relative_to(SOURCE))
-        for top in tops
-        for path in (SOURCE / top).rglob("*.py")
-        if path.name != "__init__.py"
+        for path in SOURCE.rglob("*.py")
+        if path.parent != SOURCE and path.name != "__init__.py"
     }
     folders = {f"{Path(file).parent}/" for file in files}
     assert set(drawn) == files | folders
-    assert [path for path, said in drawn.items() if not said and path.count("/") > 1] == []
+    tops = {f"{name}/" for name in LAYERS}  # the table of layers says what these hold
+    assert [path for path, said in drawn.items() if not said and path not in tops] == []
+
+
+def test_a_room_is_read_whatever_stands_behind_its_name():
+    bare = "```\nbare/\n  one.py  said\n```\n"
+    text = bare + "```\nkitchen/   for cooking\n  oven/  hot\n    pan.py  x\n```\n"
+    assert rooms(text) == {
+        "bare/": "",
+        "bare/one.py": "said",
+        "kitchen/": "for cooking",
+        "kitchen/oven/": "hot",
+        "kitchen/oven/pan.py": "x",
+    }
 
 
 def test_the_layers_in_the_design_page_are_those_of_the_package():

@@ -81,7 +81,7 @@ def test_certify_prints_the_summary_of_the_certificate(tmp_path):
         (("solve", "QUE-Mix", "--set", "service_rate=x"), "service_rate must be a number above 0"),
         (("solve", "QUE-Mix", "--set", "service_rate"), "service_rate must be a number above 0"),
         (("solve", "QUE-Mix", "--set", "discount=1"), "from 0, below 1; QUE-Mix got 1.0"),
-        (("paper", "--environments", "QUE"), "no benchmark is called 'QUE'"),
+        (("paper", "--problems", "QUE"), "no benchmark is called 'QUE'"),
         (("paper", "--methods", "lineal"), "no method is called 'lineal'; there are linear"),
         (("paper", "--sizes", "100,x"), "'100,x' is not a list of int with commas"),
         (("paper", "--seeds", "0"), "at least one seed"),
@@ -102,7 +102,7 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("tessella.runner.cluster.PATIENCE", 0.5)
     monkeypatch.setattr(sys, "argv", ["tessella", "paper"])
     address = "tcp://127.0.0.1:1"
-    words = ("paper", "--methods", "exact_table", "--environments", "INV-Mix")
+    words = ("paper", "--methods", "exact_table", "--problems", "INV-Mix")
     result = run(*words, "--scheduler", address, "--out", str(tmp_path))
     assert result.exit_code == 1
     assert f"no scheduler answers at {address}" in result.output
@@ -113,7 +113,7 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
 def test_a_scheduler_that_cannot_be_is_named_and_nothing_is_left_of_it(address, tmp_path):
     """What is left of a client at the end of a process waits two minutes for its loop."""
     code = "from tessella.cli import main; main()"
-    words = ("paper", "--methods", "exact_table", "--environments", "INV-Mix")
+    words = ("paper", "--methods", "exact_table", "--problems", "INV-Mix")
     rest = ("--scheduler", address, "--out", str(tmp_path))
     done = subprocess.run(
         [sys.executable, "-c", code, *words, *rest], capture_output=True, text=True, timeout=110

@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 
 import tessella as ts
+from tessella.runner.record import Record
+from tessella.runner.results import StudyResults
 from tessella.tessellation import SwitchingCurves
 from tessella.tessellation.tessellate import build
 
 POLICY = [[2, 2], [1, 1], [0, 0], [0, 0]]
+SHOP = ts.Problem(
+    "shop",
+    "A small shop",
+    lambda rent: None,  # type: ignore[arg-type,return-value]
+    parameters=(ts.Number("rent", 2.0, "of a week", low=0, high=9),),
+    theory=(ts.Theory("threshold in stock", "order from a level down"),),
+)
+STUDY = ts.Study(("QUE-Lin",), ("exact_table", "value_iteration_2"))
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +56,62 @@ def nouns(shop):
         ts.switching_curves(u, "stock"),
         ts.certify(solution, policy),
         ts.estimate(shop, policy, rng=0, paths=10),
+        ts.loss(solution, policy),
+        shop.criterion,
+        SHOP,
+        StudyResults(STUDY, tuple(Record(spec, 0.25, 1.0, 0.5, 0.75) for spec in STUDY.specs)),
     ]
     return {type(noun): noun for noun in made}
 
 
 def test_every_noun_reads_in_a_few_short_lines(nouns):
-    assert len(nouns) == 15
+    assert len(nouns) == 19
     for kind, noun in nouns.items():
         lines = str(noun).splitlines()
         assert len(lines) <= 12, kind
         assert max(map(len, lines)) <= 130, kind
         assert "array(" not in str(noun), kind
         assert "<" not in str(noun).replace("<=", ""), kind
+
+
+def test_every_public_type_that_prints_itself_is_among_them(nouns):
+    public = [getattr(ts, name) for name in ts.__all__]
+    own = {
+        kind
+        for kind in public
+        if isinstance(kind, type) and not issubclass(kind, Exception)
+        if any("__str__" in vars(k) for k in kind.__mro__ if k.__module__.startswith("tessella"))
+    }
+    assert own <= set(nouns)
+    assert {ts.Loss, ts.Problem, ts.StudyResults} <= own
+
+
+def test_a_loss_says_mean_and_worst_and_how_sure_they_are(nouns):
+    found = nouns[ts.Loss]
+    assert str(found) == (
+        f"Loss of a policy: mean {found.by_state.mean():.6g}, worst {found.by_state.max():.6g}, "
+        f"off by at most {found.error_bound:.2g}"
+    )
+
+
+def test_a_problem_says_what_may_be_set_and_what_theory_knows():
+    assert str(SHOP).splitlines() == [
+        "shop: A small shop",
+        "",
+        "Settings, with default and range:",
+        "  rent               2.0  a number from 0 to 9    of a week",
+        "  observation_noise  0.0  a number from 0 to 100  "
+        "standard deviation of observed coordinates in a sample, in grid steps",
+        "",
+        "Theory:",
+        "  threshold in stock: order from a level down",
+    ]
+
+
+def test_the_results_of_a_study_say_how_many_runs_finished_and_their_mean_errors(nouns):
+    first, *table = str(nouns[ts.StudyResults]).splitlines()
+    assert first == "Study: 2 of 2 runs finished; 1 problems, 2 methods"
+    assert [line.split()[-2:] for line in table[-2:]] == [["0.25", "0.5"]] * 2
 
 
 def test_an_occupancy_says_where_the_time_is_spent_and_how_sure_that_is(nouns):

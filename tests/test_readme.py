@@ -18,6 +18,17 @@ def test_the_programs_of_the_readme_run(program, capsys):
     assert capsys.readouterr().out.strip()
 
 
+def test_the_readme_leads_to_every_page():
+    linked = set(re.findall(r"\]\(docs/(\w+\.md)\)", README))
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} <= linked
+
+
+def test_the_readme_names_every_folder_of_the_package():
+    listed = re.findall(r"`(\w+)`", README[README.index("in the order of the data") :])
+    folders = {path.parent.name for path in (ROOT / "src" / "tessella").glob("*/__init__.py")}
+    assert sorted(listed) == sorted(folders)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):

@@ -131,7 +131,7 @@ def certify(problem: str, policy: Path, given: tuple[str, ...], save: Path | Non
 @click.option(
     "--methods", type=Words(), help="Names with commas, such as linear,fitted_q; all by default."
 )
-@click.option("--environments", type=Words(), help="Labels with commas; all by default.")
+@click.option("--problems", type=Words(), help="Labels with commas; all by default.")
 @click.option("--sizes", type=Words(int), help="Sample sizes with commas; the paper's by default.")
 @click.option(
     "--out",
@@ -146,7 +146,7 @@ def certify(problem: str, policy: Path, given: tuple[str, ...], save: Path | Non
 @click.option("--scheduler", help="A running dask scheduler's address, such as tcp://host:8786.")
 @click.option("--retry", is_flag=True, help="Run again what failed before.")
 @click.option("--report/--no-report", default=True, help="Write tables, figures and report.")
-def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, report) -> None:
+def paper(seeds, methods, problems, sizes, out, workers, scheduler, retry, report) -> None:
     """Reproduce the paper: its runs, table, figures, and one report.
 
     May be stopped at any time; the same command goes on where it was. A finished study starts no
@@ -167,7 +167,7 @@ def paper(seeds, methods, environments, sizes, out, workers, scheduler, retry, r
     sys.path.append(os.getcwd())
     # Being asked to end is the same as being interrupted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    chosen = {"environments": environments, "methods": methods, "sizes": sizes, "seeds": seeds}
+    chosen = {"problems": problems, "methods": methods, "sizes": sizes, "seeds": seeds}
     try:
         study = paper_study(**{name: value for name, value in chosen.items() if value is not None})
     except TessellaError as error:

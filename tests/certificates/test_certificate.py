@@ -204,6 +204,21 @@ def test_the_judge_does_not_know_the_defendant_and_the_checker_knows_nobody():
             assert not any(name.startswith(forbidden) for name in names)
 
 
+def test_paragraphs_are_sentences_that_no_line_break_cuts(inventory):
+    c = certify(inventory, spoiled(inventory))
+    cost, differences, causes, certainty, theory = c.paragraphs()
+    for part in (cost, differences, certainty, theory):
+        assert "\n" not in part
+        assert part.endswith(".")
+    assert min(map(len, (cost, differences, theory))) > 88, "longer than a line of the summary"
+    first, *entries, last = causes.split("\n")
+    assert first.startswith("Causes: ")
+    assert all(entry.startswith("  ") for entry in entries)
+    assert last.startswith("The states that cost most: ")
+    assert last.endswith(".")
+    assert "\n\n".join(c.paragraphs()).split() == c.summary().split("\n\n", 1)[1].split()
+
+
 def test_the_file_is_plain_json(queue, tmp_path):
     certify(queue, queue).save(tmp_path / "c.json")
     content = json.loads((tmp_path / "c.json").read_text(), parse_constant=pytest.fail)

@@ -100,7 +100,7 @@ def test_a_claim_cannot_be_told_without_the_runs_of_one_of_its_methods(whole, me
     assert [f.holds for f in conclusions(found) if not f.claim.startswith("Queue")] == [True] * 5
 
 
-def test_a_claim_about_a_family_cannot_be_told_without_one_of_its_environments(whole):
+def test_a_claim_about_a_family_cannot_be_told_without_one_of_its_problems(whole):
     found = broken(whole, lambda s: (s.method, s.environment) == ("margin", "INV-Lin"))
     for finding in about(found, "Inventory"):
         assert finding.holds is None
@@ -114,7 +114,7 @@ def test_missing_seeds_are_named_and_leave_the_verdict(whole):
         assert "Margin Boundary: 2 of 3 seeds" in finding.evidence
 
 
-def test_no_claim_about_one_environment_is_told_without_a_method_there(whole):
+def test_no_claim_about_one_problem_is_told_without_a_method_there(whole):
     found = broken(whole, lambda s: (s.method, s.environment) == ("local", "INV-Mix"))
     for finding in about(found, "INV-Mix"):
         assert finding.holds is None
@@ -169,7 +169,7 @@ def test_rows_that_lack_runs_are_marked_everywhere(whole, tmp_path):
 def test_seeds_that_finished_nowhere_in_common_are_said(whole):
     split = {("INV-Mix", 0), ("INV-Mix", 1), ("INV-Lin", 2)}
     found = broken(whole, lambda s: s.method == "local" and (s.environment, s.seed) in split)
-    assert rows(found)[3].gaps.note == "no seed finished in every environment"
+    assert rows(found)[3].gaps.note == "no seed finished in every problem"
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_labels_that_show_few_states_are_not_said_to_show_nearly_all():
 
 
 def test_noise_is_left_to_learn_only_where_there_is_some():
-    def said(*environments: str) -> str:
-        found = results(paper_study(environments, METHODS, (6400,), 1))
+    def said(*problems: str) -> str:
+        found = results(paper_study(problems, METHODS, (6400,), 1))
         return dict(limits(found, rows(found)))["The labels show nearly every state"][0]
 
     assert "noise" not in said("INV-N0")
@@ -217,7 +217,7 @@ def test_ties_explain_a_rising_error_only_of_tables_and_only_probably():
     }
 
 
-def test_a_study_without_some_environments_is_partial():
+def test_a_study_without_some_problems_is_partial():
     partial = Results(paper_study(("INV-Mix",), METHODS, SIZES, 15), ())
     full = Results(paper_study(), ())
     assert "This is a partial study" in report(partial, rows(partial), [])
@@ -228,7 +228,7 @@ def test_the_command_in_the_report_runs_the_same_study(whole):
     said = command(STUDY)
     assert said == (
         "tessella paper --seeds 3 --methods linear,neural,margin,local,double_q,fitted_q,tabular_q "
-        "--environments INV-Mix,INV-Lin,QUE-Lin --sizes 100,400,6400"
+        "--problems INV-Mix,INV-Lin,QUE-Lin --sizes 100,400,6400"
     )
     assert said in report(whole, rows(whole), [])
     assert command(paper_study()) == "tessella paper --seeds 15"
@@ -247,7 +247,7 @@ def test_one_seed_has_no_interval_and_few_seeds_a_warning(whole):
 
 def test_families_stay_together_in_the_heat_map_whatever_their_order(whole):
     mixed = replace(STUDY)
-    object.__setattr__(mixed, "environments", ("INV-Mix", "QUE-Lin", "INV-Lin"))
+    object.__setattr__(mixed, "problems", ("INV-Mix", "QUE-Lin", "INV-Lin"))
     found = Results(mixed, whole.records)
     assert list(final_errors(found)) == ["INV-Mix", "INV-Lin", "QUE-Lin"]
     groups, families = heatmap(found, narrow=False).axes[0].lines
@@ -261,10 +261,10 @@ def test_methods_stand_by_group_whatever_their_order():
     assert list(table.index) == ["local", "linear", "tabular_q", "fitted_q"]
 
 
-def test_the_heat_map_counts_only_environments_where_every_method_has_runs(whole):
-    assert "In 3 of 3 environments the worst" in heatmap_says(whole)
+def test_the_heat_map_counts_only_problems_where_every_method_has_runs(whole):
+    assert "In 3 of 3 problems the worst" in heatmap_says(whole)
     said = heatmap_says(broken(whole, without_linear))
-    assert "In 2 of 2 environments in which every method has finished runs the worst" in said
+    assert "In 2 of 2 problems in which every method has finished runs the worst" in said
 
 
 def test_captions_have_a_sentence_where_there_is_nothing_to_list(whole):

@@ -8,21 +8,22 @@ import pytest
 
 from tessella.errors import StudyError
 from tessella.paper import published
-from tessella.paper.plan import paper_study
+from tessella.paper.plan import REFERENCES, paper_study
 from tessella.paper.published import METHODS
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.runner.methods import by_name, known
 from tessella.runner.methods.method import instance_of
 
 
-def test_the_papers_study_is_eleven_environments_seven_methods_seven_sizes_fifteen_seeds():
+def test_the_papers_study_is_eleven_problems_seven_methods_seven_sizes_fifteen_seeds():
     specs = paper_study(methods=METHODS).specs
     assert len(specs) == 11 * 7 * 7 * 15 == 8085
     assert len({spec.key for spec in specs}) == 8085
 
 
 def test_references_are_apart_from_the_papers_methods():
-    assert list(known())[:7] == list(published.METHODS)
+    assert paper_study().methods == (*METHODS, *REFERENCES)
+    assert set(paper_study().methods) == set(known())
     assert {by_name(m).group for m in published.BOUNDARY} == {"boundary"}
     assert {by_name(m).group for m in published.VALUE_BASED} == {"value"}
     assert {m.group for name, m in known().items() if name not in METHODS} == {"reference"}
@@ -33,7 +34,7 @@ def test_references_are_apart_from_the_papers_methods():
     assert longest == {100 * 6400}
 
 
-def test_every_spec_holds_all_parameters_and_makes_its_environment_again():
+def test_every_spec_holds_all_parameters_and_makes_its_problem_again():
     for spec in paper_study(seeds=1, methods=("linear",), sizes=(100,)).specs:
         expected = BENCHMARKS[spec.environment].build()
         assert instance_of(spec).mdp.fingerprint == expected.fingerprint
@@ -43,14 +44,14 @@ def test_every_spec_holds_all_parameters_and_makes_its_environment_again():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"environments": ("INV-Max",)}, "no benchmark is called 'INV-Max'; there are INV-Mix"),
+        ({"problems": ("INV-Max",)}, "no benchmark is called 'INV-Max'; there are INV-Mix"),
         ({"seeds": 0}, "at least one seed"),
         ({"sizes": (100, 0)}, "sample sizes must be positive"),
         ({"sizes": (100, 10**10)}, "sample sizes end at 1,000,000,000; got 10,000,000,000"),
         ({"seeds": 10**20}, "at most 1,000,000 runs; 100,000,000,000,000,000,000 seeds, 7 sizes"),
         ({"seeds": 2.5}, "seeds and sample sizes are whole numbers; got 2.5"),
         ({"sizes": ("a",)}, "seeds and sample sizes are whole numbers"),
-        ({"environments": ()}, "at least one problem"),
+        ({"problems": ()}, "at least one problem"),
         ({"methods": ()}, "at least one problem and one method"),
     ],
 )

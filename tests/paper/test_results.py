@@ -110,7 +110,7 @@ def test_the_table_holds_family_averages_at_the_largest_n(results):
     assert row.policy_error.mean == pytest.approx(np.mean(errors))
     assert row.policy_error.std == pytest.approx(np.std(errors, ddof=1))
     assert by_name["queue", "exact_table"].policy_error.mean == 0
-    assert row.printed is None, "another n and fewer environments are not the paper's setting"
+    assert row.printed is None, "another n and fewer problems are not the paper's setting"
 
 
 def test_ratios_are_ours_over_the_papers(results):
@@ -185,6 +185,10 @@ def test_certificates_are_told_whole_in_paragraphs(written, results):
     page = (written / "report.html").read_text()
     for method in METHODS:
         assert f"<summary><b>{title(method)}</b> loses " in page
+    told = re.findall(r'<p class="said">(.*?)</p>', page, re.DOTALL)
+    assert len(told) >= 4 * len(METHODS)
+    begun = r"  |(Cost|Differences|Causes|Certainty|Theory|The states that cost most): "
+    assert [line for part in told for line in part.split("\n") if not re.match(begun, line)] == []
 
 
 def test_the_report_is_one_file_that_asks_for_nothing(written):

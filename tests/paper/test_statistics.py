@@ -50,7 +50,7 @@ def test_the_interquartile_mean_leaves_out_a_quarter_at_either_end():
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_bootstrap_interval_covers_the_truth_about_as_often_as_it_says(shared):
-    # Six environments with runs around 0, which know nothing of each other or share their draws.
+    # Six problems with runs around 0, which know nothing of each other or share their draws.
     seeds, trials, rng = 15, 400, np.random.default_rng(1)
     inside = 0
     for trial in range(trials):
@@ -81,7 +81,7 @@ def test_a_reader_is_warned_of_intervals_of_few_seeds():
     assert "neither" in caution(1)
 
 
-def test_values_by_seed_are_those_of_seeds_that_no_environment_lacks():
+def test_values_by_seed_are_those_of_seeds_that_no_problem_lacks():
     rows = [
         ("inventory", "linear", e, seed, 20 + seed)
         for e in ("A", "B")

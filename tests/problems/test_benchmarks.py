@@ -186,11 +186,15 @@ def test_every_benchmark_is_kept_as_stages_of_a_few_numbers_for_each_state():
 def test_problems_take_other_sizes_and_refuse_impossible_ones():
     assert inventory(max_stock=0, max_regime=0, orders=(0,)).n_states == 1
     assert queue_admission(max_queue=5, max_regime=0).n_states == 6
-    with pytest.raises(ArgumentError, match="max_stock must be a whole number from 0 on; inv"):
+    with pytest.raises(
+        ArgumentError, match="max_stock must be a whole number from 0 to 1000000; inv"
+    ):
         inventory(max_stock=-1)
     with pytest.raises(ArgumentError, match="orders must be a list of whole numbers, each from 0"):
         inventory(orders=(-1, 4))
     with pytest.raises(ModelError, match="actions must differ from one another; order=4 stands 2"):
         inventory(orders=(4, 4))
-    with pytest.raises(ArgumentError, match="demand_slope must be a number; inventory got nan"):
+    with pytest.raises(
+        ArgumentError, match="demand_slope must be a number from -1000 to 1000; inv"
+    ):
         inventory(demand_slope=float("nan"))

@@ -107,7 +107,7 @@ def test_the_noise_travels_with_a_saved_model(tmp_path, noise):
         ({"start": "middle"}, "start must be one of low, high; walk got 'middle'"),
         ({"start": ["low"]}, r"start must be one of low, high; walk got \['low'\]"),
         ({"discount": 1}, "discount must be a number from 0, below 1; walk got 1"),
-        ({"observation_noise": -1}, "observation_noise must be a number from 0 on; walk got -1"),
+        ({"observation_noise": -1}, "observation_noise must be a number from 0 to 100; walk"),
     ],
 )
 def test_what_is_out_of_range_is_refused_with_parameter_range_and_value(settings, message):
@@ -115,11 +115,38 @@ def test_what_is_out_of_range_is_refused_with_parameter_range_and_value(settings
         WALK.build(**settings)
 
 
+NUMERIC = [
+    (problem, parameter)
+    for problem in ts.all_problems()
+    for parameter in problem.settable
+    if not isinstance(parameter, ts.Choice)
+]
+
+
+@pytest.mark.parametrize(
+    ("problem", "parameter"), NUMERIC, ids=lambda part: getattr(part, "name", "")
+)
+def test_a_slider_can_be_drawn_for_every_number_of_our_own_problems(problem, parameter):
+    lowest = parameter.low if parameter.low is not None else parameter.above
+    highest = parameter.high if parameter.high is not None else parameter.below
+    assert lowest < highest < float("inf")
+    for beyond in (lowest - 1, highest + 1):
+        wrong = [int(beyond)] if isinstance(parameter, ts.Integers) else beyond
+        with pytest.raises(ArgumentError, match=f"{parameter.name} must be .*; {problem.name} got"):
+            problem.settings(**{parameter.name: wrong})
+
+
+@pytest.mark.parametrize("name", ["unit_cost", "fixed_cost", "holding_cost", "shortage_cost"])
+def test_a_cost_below_zero_is_refused(name):
+    with pytest.raises(ArgumentError, match=f"{name} must be a number from 0 to 1000000; inv.* -5"):
+        ts.inventory(**{name: -5})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"name": ""}, "a problem needs a name"),
-        ({"observation_noise": -0.1}, "observation_noise must be a number from 0 on"),
+        ({"observation_noise": -0.1}, "observation_noise must be a number from 0 to 100"),
         ({"parameters": (ts.Number("x", 2.0, high=1),)}, "x must be a number to 1; walk got 2"),
         ({"parameters": (ts.Number("x", 1.0), ts.Integer("x", 1))}, "names of their own.*has 'x'"),
         ({"parameters": (ts.Number("name", 1.0),)}, "other than name and edition; walk has 'name'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from tessella.runner.cluster import cores
 
@@ -18,3 +19,11 @@ def test_where_the_system_does_not_tell_a_study_takes_all_cores(monkeypatch):
     assert cores() == 6
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert cores() == 1
+
+
+def test_nobody_else_asks_the_system_for_cores():
+    """What only some systems can tell is asked for, with care, in one place."""
+    root = Path(__file__).parents[2]
+    folders = ("src", "benchmarks", "scripts", "soak")
+    files = [path for folder in folders for path in (root / folder).rglob("*.py")]
+    assert [p.name for p in files if "sched_getaffinity" in p.read_text()] == ["cluster.py"]

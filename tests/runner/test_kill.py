@@ -19,7 +19,7 @@ from tessella.runner.run import run_batch
 from tessella.runner.study import Study, batches
 
 SIZES = tuple(range(100, 1300, 100))
-ASKED = ("--environments", "INV-Mix", "--seeds", "3", "--sizes", ",".join(map(str, SIZES)))
+ASKED = ("--problems", "INV-Mix", "--seeds", "3", "--sizes", ",".join(map(str, SIZES)))
 RUNS = 3 * len(SIZES)  # of each method
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tessella.errors import StudyError
-from tessella.runner.spec import Spec, canonical
+from tessella.runner.spec import Spec, canonical, setting_from_json, setting_to_json
 
 SPEC = Spec(
     "INV-Mix", "inventory", {"max_stock": 32, "orders": [0, 4]}, "linear", {"C": 1.0}, 1, 100, 0
@@ -81,3 +81,43 @@ def test_sizes_and_seeds_see_different_samples(change):
 def test_randomness_that_is_the_same_for_every_n_depends_on_nothing_else_less():
     assert SPEC.entropy("x", every_n=True) == replace(SPEC, n=200).entropy("x", every_n=True)
     assert SPEC.entropy("x", every_n=True) != replace(SPEC, seed=1).entropy("x", every_n=True)
+
+
+@dataclass(frozen=True)
+class Slow:
+    steps: int = 3
+
+
+@dataclass(frozen=True)
+class Fast:
+    steps: int = 4
+
+
+@pytest.mark.parametrize(
+    ("setting", "kinds", "stored"),
+    [
+        (Slow(5), (Slow,), {"steps": 5}),
+        (Slow(5), (Slow, Fast), {"kind": "Slow", "steps": 5}),
+        ((Fast(), None), (Slow, Fast), [{"kind": "Fast", "steps": 4}, None]),
+        ((64, 64), (Slow,), [64, 64]),
+        (0.1, (), 0.1),
+        ("range", (), "range"),
+        (True, (), True),
+    ],
+)
+def test_a_setting_comes_back_from_what_a_spec_holds(setting, kinds, stored):
+    assert setting_to_json(setting, kinds) == stored
+    assert setting_from_json(stored, kinds) == setting
+
+
+@pytest.mark.parametrize(
+    ("setting", "stored"),
+    [
+        (math.nan, "nan"),
+        (Slow(2), "Slow(steps=2)"),
+        (object(), "object"),
+        (math.sqrt, repr(math.sqrt)),
+    ],
+)
+def test_a_setting_that_json_cannot_hold_is_stored_as_what_it_prints_or_is_called(setting, stored):
+    assert setting_to_json(setting) == stored

@@ -15,7 +15,7 @@ from tessella.runner.cluster import connect
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 
-ASKED = ("--environments", "INV-Mix", "--sizes", "100", "--seeds", "2", "--methods", "toy:quick")
+ASKED = ("--problems", "INV-Mix", "--sizes", "100", "--seeds", "2", "--methods", "toy:quick")
 
 
 @pytest.fixture(scope="module")

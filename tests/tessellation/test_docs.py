@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import doctest
 import re
-from pathlib import Path
 
 import pytest
-
-PAGE = Path(__file__).parents[2] / "docs" / "geometry.md"
+from support.pages import check_page
 
 
 class Checker(doctest.OutputChecker):
@@ -27,16 +25,4 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_examples_of_the_page_on_geometry_are_true(folder):
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    assert len(blocks) >= 3
-    names: dict = {}
-    said: list[str] = []
-    runner = doctest.DocTestRunner(Checker(), optionflags=doctest.NORMALIZE_WHITESPACE)
-    for block in blocks:
-        if ">>>" not in block:
-            exec(compile(block, PAGE.name, "exec"), names)
-            continue
-        examples = doctest.DocTestParser().get_doctest(block, names, PAGE.name, None, 0)
-        runner.run(examples, out=said.append, clear_globs=False)
-        names |= examples.globs
-    assert runner.summarize(verbose=False).failed == 0, "".join(said)
+    check_page("geometry.md", Checker(), at_least=5)

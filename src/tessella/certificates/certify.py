@@ -23,7 +23,7 @@ from tessella.certificates.bounds import bound
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.decomposition import decompose
 from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
-from tessella.certificates.local import compare
+from tessella.certificates.local import decisions_of
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, ModelError, PolicyError, expect
@@ -71,7 +71,7 @@ def certify(
     taken = as_policy(mdp, policy, labels)
     start = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
     best, worth = _optimum(solution), _worth(solution, taken)
-    decisions = compare(engine, solution, best.error, taken.table)
+    decisions = decisions_of(engine, solution, best.error, taken.table)
     losses = _losses(mdp, best, worth, decisions.loss)
     visits = _visits(mdp, taken, start, mean(start, losses), decisions.loss)
     tolerance = decisions.tie if tol is None else float(tol)

@@ -460,7 +460,7 @@ def built(m: dict, value: np.ndarray) -> float:
     return (m["reward_error"] + rows) * (1 + 4 * EPS)
 
 
-def check_flow(c: dict, m: dict) -> None:
+def check_occupancy(c: dict, m: dict) -> None:
     """d = (1 - discount) start + discount P_pi' d, as well as the stated error demands."""
     start, d, discount = c["start"], c["occupancy"], m["discount"]
     for path in ("start", "occupancy"):
@@ -756,7 +756,7 @@ def check(content: dict, m: dict) -> str:
     for path in ("policy.table", "optimal"):
         check_actions(c, m, path)
     sweep = check_values(c, m)
-    check_flow(c, m)
+    check_occupancy(c, m)
     decisions = check_decisions(c, m, sweep)
     check_losses(c, m, decisions.loss)
     check_shares(c, m, decisions)

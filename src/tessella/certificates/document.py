@@ -28,7 +28,7 @@ FORMAT, VERSION = "tessella certificate", 2
 def save(certificate: Certificate, path: str | Path) -> None:
     """Write ``certificate`` to ``path``."""
     about = {"format": FORMAT, "version": VERSION, "content": certificate.content}
-    content = about | _plain(certificate)
+    content = about | _to_json(certificate)
     text = json.dumps(content, allow_nan=False) + "\n"
     with writing(path):
         Path(path).write_text(text, encoding="utf-8")
@@ -40,7 +40,7 @@ def load(kind: type[Certificate], path: str | Path) -> Certificate:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if (content["format"], content["version"]) != (FORMAT, VERSION):
             raise ValueError(f"it has format {content['format']!r}, version {content['version']}")
-        certificate = _made(kind, content | {"mdp": None})
+        certificate = _from_json(kind, content | {"mdp": None})
         certificate.__dict__["content"] = content["content"]  # what was saved, as it was
         return certificate
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -48,7 +48,7 @@ def load(kind: type[Certificate], path: str | Path) -> Certificate:
         raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, Enclosed):
         return [float(value), value.lower, value.upper]
     if isinstance(value, np.ndarray):
@@ -61,11 +61,11 @@ def _plain(value: Any) -> Any:
         return about | {"grid": axes, "table": value.table.tolist()}
     if is_dataclass(value):
         kept = (part.name for part in fields(value) if part.name != "mdp")
-        return {name: _plain(getattr(value, name)) for name in kept}
+        return {name: _to_json(getattr(value, name)) for name in kept}
     return value
 
 
-def _made(kind: Any, value: Any) -> Any:
+def _from_json(kind: Any, value: Any) -> Any:
     """``value`` as the ``kind`` of thing that a field's annotation asks for."""
     kinds = get_args(kind) or (kind,)
     if value is None:
@@ -81,7 +81,7 @@ def _made(kind: Any, value: Any) -> Any:
     nested = next((k for k in kinds if is_dataclass(k)), None)
     if isinstance(nested, type):
         hints = get_type_hints(nested)
-        return nested(**{f.name: _made(hints[f.name], value[f.name]) for f in fields(nested)})
+        return nested(**{f.name: _from_json(hints[f.name], value[f.name]) for f in fields(nested)})
     return _array(value) if isinstance(value, list) else value
 
 

@@ -46,8 +46,8 @@ class Decisions:
         return self.wrong | self.doubtful
 
 
-def compare(engine: Engine, solution: Solution, error: float, table: NDArray) -> Decisions:
-    """Compare ``table`` (grid of feasible action indices) with the optimum.
+def decisions_of(engine: Engine, solution: Solution, error: float, table: NDArray) -> Decisions:
+    """What ``table`` (grid of feasible action indices) decides, beside the optimum.
 
     The solution's value is within ``error`` of the optimum.
     """

@@ -1,6 +1,6 @@
 """The paper's study, on top of the runner.
 
-plan        the paper's eleven environments, methods, sizes and seeds        published
+plan        the paper's eleven problems, methods, sizes and seeds        published
 results     records with their exact solutions                               statistics, readings
 outputs     tables, figures, report                                          table, figures/, report
 reproduce   all of it, in this order; ``tessella paper``                     sources

@@ -1,7 +1,7 @@
 """The paper's conclusions, each checked against the stored results.
 
 A conclusion is a claim about every boundary method against every value-based baseline of the study;
-it holds, fails, or cannot be told from what was run: a method or an environment without finished
+it holds, fails, or cannot be told from what was run: a method or a problem without finished
 runs might have decided otherwise. The evidence is computed, never assumed.
 """
 
@@ -130,14 +130,14 @@ class Lack:
 
 
 def _lack(results: Results, family: str) -> Lack:
-    """Of a claim about family averages: missing seeds weaken it, missing environments bar it."""
+    """Of a claim about family averages: missing seeds weaken it, missing problems bar it."""
     found = {m: gaps(results, family, m) for m in _both(results)}
     words = [f"{title(m)}: {gap.note}" for m, gap in found.items() if gap.note]
     return Lack("; ".join(words), any(gap.without or not gap.seeds for gap in found.values()))
 
 
 def _lacking(results: Results, values: dict[str, float]) -> Lack:
-    """Of a claim about one environment: methods that have no value there."""
+    """Of a claim about one problem: methods that have no value there."""
     missing = [title(m) for m in _both(results) if m not in values]
     words = f"too few finished runs on {results.representative}: {', '.join(missing)}"
     return Lack(words, fatal=True) if missing else Lack()

@@ -1,6 +1,6 @@
 """What differs from the paper, and why.
 
-The paper prints every constant of its environments but neither the equations that use them nor the
+The paper prints every constant of its problems but neither the equations that use them nor the
 learners' hyper-parameters, and its code is not public. What is ours is said here, with the settings
 read from the specs that were run.
 """
@@ -31,7 +31,7 @@ MODEL = (
 LEARNERS = (
     "A value-based baseline gets n sampled transitions where a boundary method gets n exact "
     "labels. Pairs of state and action are drawn uniformly, and values start at zero.",
-    "Variants of an environment share the random draws of a seed, so that they are compared on the "
+    "Variants of a problem share the random draws of a seed, so that they are compared on the "
     "same draws. The paper does not say how its runs relate.",
     "Networks and neighbours were tuned for the lowest error. Linear and the three baselines were "
     "set to land near the paper's numbers instead; a fitted Q tuned for the lowest error stands "

@@ -14,23 +14,23 @@ class Gaps:
 
     Attributes:
         n, asked: the largest n, and how many seeds the study asks for.
-        seeds: those that finished in every environment with finished runs.
-        environments: how many the study has in this family; ``without`` have no finished runs.
+        seeds: those that finished in every problem with finished runs.
+        problems: how many the study has in this family; ``without`` have no finished runs.
         note: all of it in words; empty when nothing is missing.
     """
 
     n: int
     asked: int
     seeds: int
-    environments: int
+    problems: int
     without: tuple[str, ...]
 
     @property
     def note(self) -> str:
-        if len(self.without) == self.environments:
+        if len(self.without) == self.problems:
             return f"no finished runs at n = {self.n:,}" if self.n else "no finished runs"
         if not self.seeds:
-            return "no seed finished in every environment"
+            return "no seed finished in every problem"
         parts = [f"{self.seeds} of {self.asked} seeds"] if self.seeds < self.asked else []
         if self.without:
             parts.append(f"without {', '.join(self.without)}")

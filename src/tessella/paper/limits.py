@@ -126,7 +126,7 @@ def _small_samples(results: Results, table: list[Row]) -> list[str]:
             at[ours, theirs] = sorted(set(worse.index.get_level_values("n")))
     found = [
         f"{title(ours)} errs at least as much as {title(theirs)} in {count} of "
-        f"{cells[ours, theirs]} combinations of environment and size "
+        f"{cells[ours, theirs]} combinations of problem and size "
         f"(n = {', '.join(map(str, at[ours, theirs]))})."
         for (ours, theirs), count in lost.items()
         if count
@@ -135,8 +135,7 @@ def _small_samples(results: Results, table: list[Row]) -> list[str]:
         whole = len(results.study.problems) * len(results.study.sizes)
         runs = "" if min(cells.values()) == whole else " of those with finished runs"
         found = [
-            f"At no size and in no environment{runs} does a baseline err less than a boundary "
-            "method."
+            f"At no size and in no problem{runs} does a baseline err less than a boundary method."
         ]
     return found
 

@@ -1,6 +1,6 @@
 """Where errors are: the share of them that falls on states with small margins.
 
-The low-margin quarter of an environment is the quarter of its states with the smallest margins. If
+The low-margin quarter of a problem is the quarter of its states with the smallest margins. If
 errors were spread evenly, it would hold a quarter of them.
 """
 
@@ -28,9 +28,9 @@ def low_margin_shares(results: Results) -> dict[tuple[str, str], float]:
     return found
 
 
-def _counts(results: Results, environment: str, method: str) -> tuple[int, int, int]:
+def _counts(results: Results, problem: str, method: str) -> tuple[int, int, int]:
     """Errors in the low-margin quarter, all errors, and runs."""
-    margin = results.solutions[environment].margin.ravel()
+    margin = results.solutions[problem].margin.ravel()
     low = margin <= np.quantile(margin, QUARTER)
-    wrong = results.wrong(environment, method)
+    wrong = results.wrong(problem, method)
     return int(wrong[:, low].sum()), int(wrong.sum()), len(wrong)

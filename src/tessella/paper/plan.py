@@ -1,29 +1,37 @@
-"""The paper's study: its environments, methods, sizes and seeds, with references beside them."""
+"""The paper's study: its problems, methods, sizes and seeds, with references beside them."""
 
 from __future__ import annotations
 
 from tessella.errors import StudyError
-from tessella.paper.published import SEEDS, SIZES
+from tessella.paper.published import METHODS, SEEDS, SIZES
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.runner.methods import known
 from tessella.runner.study import Study
+
+# Beside the paper's methods: what a plain use of the model, or more of a simulator, would give.
+REFERENCES = (
+    "value_iteration_2",
+    "value_iteration_4",
+    "tabular_q_100",
+    "fitted_q_tuned",
+    "exact_table",
+)
 
 
 def paper_study(
-    environments: tuple[str, ...] = tuple(BENCHMARKS),
-    methods: tuple[str, ...] | None = None,
+    problems: tuple[str, ...] = tuple(BENCHMARKS),
+    methods: tuple[str, ...] = (*METHODS, *REFERENCES),
     sizes: tuple[int, ...] = SIZES,
     seeds: int = SEEDS,
 ) -> Study:
     """The paper's study, or a part of it.
 
     Args:
-        environments: labels of benchmarks.
-        methods: names, or ``module:attribute``; None means all of the package.
+        problems: labels of benchmarks.
+        methods: names, or ``module:attribute``; by default the paper's, and the references.
     """
-    unknown = [label for label in environments if label not in BENCHMARKS]
+    unknown = [label for label in problems if label not in BENCHMARKS]
     if unknown:
         raise StudyError(
             f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}"
         )
-    return Study(environments, tuple(known()) if methods is None else methods, sizes, seeds)
+    return Study(problems, methods, sizes, seeds)

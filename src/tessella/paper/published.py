@@ -14,7 +14,7 @@ SOURCE = "arXiv 2606.25593"
 
 SEEDS = 15
 SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
-REPRESENTATIVE = "INV-Mix"  # the environment of the paper's Figures 2, 4 and A1
+REPRESENTATIVE = "INV-Mix"  # the problem of the paper's Figures 2, 4 and A1
 
 BOUNDARY = ("linear", "neural", "margin", "local")
 VALUE_BASED = ("double_q", "fitted_q", "tabular_q")

@@ -19,15 +19,15 @@ def title(method: str) -> str:
     return by_name(method).title
 
 
-def curves(results: Results, method: str, environment: str) -> Any:
+def curves(results: Results, method: str, label: str) -> Any:
     """Frame of policy errors, by n (rows) and seed (columns)."""
     frame = results.frame
-    of = frame[(frame["method"] == method) & (frame["environment"] == environment)]
+    of = frame[(frame["method"] == method) & (frame["environment"] == label)]
     return of.pivot(index="n", columns="seed", values="policy_error")
 
 
 def decays(results: Results) -> dict[str, float]:
-    """Power of n with which each method's mean error falls, on the representative environment.
+    """Power of n with which each method's mean error falls, on the representative problem.
 
     nan where too few sizes have errors; a method that lacks one of its sizes there is left out.
     """
@@ -41,7 +41,7 @@ def decays(results: Results) -> dict[str, float]:
 
 
 def final_runs(results: Results) -> dict[str, NDArray[np.float64]]:
-    """(seeds,) policy error at the largest n on the representative environment, by method.
+    """(seeds,) policy error at the largest n on the representative problem, by method.
 
     Methods without finished runs there are left out.
     """
@@ -55,7 +55,7 @@ def final_runs(results: Results) -> dict[str, NDArray[np.float64]]:
 
 
 def final_errors(results: Results) -> Any:
-    """Frame of mean policy errors at the largest n: methods (rows) by environments (columns).
+    """Frame of mean policy errors at the largest n: methods (rows) by problems (columns).
 
     Environments are ordered by family; nan where nothing finished.
     """
@@ -73,7 +73,7 @@ UNIT = (
 
 
 def costs(results: Results) -> Any:
-    """Frame of mean cost and loss over environments and seeds, by family, method and n.
+    """Frame of mean cost and loss over problems and seeds, by family, method and n.
 
     A method's cost is A * backups + simulator calls, in the ``UNIT``.
     """

@@ -95,7 +95,7 @@ def _extent(results: Results) -> dict[str, Any]:
         "runs": len(results.records),
         "paper_runs": sum(r.spec.method in known for r in results.records),
         "failed": len(results.failed),
-        "environments": len(study.problems),
+        "problems": len(study.problems),
         "methods": [title(m) for m in study.methods],
         "sizes": study.sizes,
         "seeds": study.seeds,
@@ -112,7 +112,7 @@ def command(study: Study) -> str:
     usual = paper_study()
     lists = {
         "methods": (study.methods, usual.methods),
-        "environments": (study.problems, usual.problems),
+        "problems": (study.problems, usual.problems),
         "sizes": (study.sizes, usual.sizes),
     }
     given = [
@@ -143,7 +143,7 @@ def _family(family: str, of: list[Row]) -> dict[str, Any]:
     ]
 
     def best(row: Row) -> list[int]:
-        """Columns in which no method with runs in every environment has less."""
+        """Columns in which no method with runs in every problem has less."""
         if row not in comparable:
             return []
         found = (row.policy_error.mean, 1, least[0]), (row.value_gap.mean, 4, least[1])
@@ -163,7 +163,7 @@ def _shown(row: Row, cells: list[str], best: list[int]) -> dict[str, Any]:
 
 
 def _certificates(results: Results) -> list[tuple[str, str, list[str]]]:
-    """The first run of every compared method on the representative environment, in plain words.
+    """The first run of every compared method on the representative problem, in plain words.
 
     Each is (title, what it gives away, paragraphs).
     """

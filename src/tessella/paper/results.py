@@ -18,7 +18,7 @@ from tessella.tessellation import Geometry, Tessellation, measure, tessellate
 
 @dataclass(frozen=True)
 class Asked:
-    """What a study asks of a method at its largest n, in every environment."""
+    """What a study asks of a method at its largest n, in every problem."""
 
     n: int
     seeds: int
@@ -60,19 +60,19 @@ class Results(StudyResults):
         """Whether there are finished runs of boundary methods or of baselines."""
         return bool(self.group("boundary", "value"))
 
-    def family(self, environment: str) -> str:
-        return problem(environment).family
+    def family(self, label: str) -> str:
+        return problem(label).family
 
     def families(self) -> list[str]:
         return list(dict.fromkeys(self.family(label) for label in self.study.problems))
 
     def members(self, family: str) -> list[str]:
-        """The study's environments of this family."""
+        """The study's problems of this family."""
         return [e for e in dict.fromkeys(self.study.problems) if self.family(e) == family]
 
     @cached_property
     def representative(self) -> str:
-        """The environment of the figures that show one: the paper's, where the study has it."""
+        """The problem of the figures that show one: the paper's, where the study has it."""
         known = self.study.problems
         return REPRESENTATIVE if REPRESENTATIVE in known else known[0]
 
@@ -85,11 +85,11 @@ class Results(StudyResults):
         """The paper's diagnostics of every optimal policy."""
         return {label: measure(t) for label, t in self.tessellations.items()}
 
-    def wrong(self, environment: str, method: str) -> NDArray[np.bool_]:
+    def wrong(self, label: str, method: str) -> NDArray[np.bool_]:
         """(runs, S) whether a state's action is wrong, at the method's largest n."""
-        run = environment, method, self.asked[method].n
+        run = label, method, self.asked[method].n
         actions = [
             r.actions for r in self.done if (r.spec.environment, r.spec.method, r.spec.n) == run
         ]
-        best = self.solutions[environment].policy.table.ravel()
+        best = self.solutions[label].policy.table.ravel()
         return np.stack(actions) != best if actions else np.zeros((0, best.size), bool)

@@ -1,10 +1,10 @@
 """Statistics over runs.
 
-A family's figure for one seed is the mean over the family's environments; what is reported is the
+A family's figure for one seed is the mean over the family's problems; what is reported is the
 mean and the standard deviation (n - 1) of these over the seeds, as in the paper. Beside it stands
 the interquartile mean: the mean of the middle half of all runs of the family, which a few bad runs
 do not move, with a 95 % percentile interval from a bootstrap. The bootstrap draws whole seeds: a
-family's environments share the random draws of a seed, so seeds are what is independent. Of few
+family's problems share the random draws of a seed, so seeds are what is independent. Of few
 seeds such intervals are too narrow, about as those of a mean that takes the normal law for
 Student's: the truth lies within with P(|t_{n-1}| < 1.96 sqrt((n-1)/n)), 0.75 at 3 seeds and 0.92 at
 15. One seed has none.
@@ -41,7 +41,7 @@ NOTHING = Summary(_NAN, _NAN, _NAN, _NAN, _NAN, seeds=0)
 
 
 def by_seed(frame: Any, family: str, method: str, column: str) -> NDArray[np.float64]:
-    """(environments, seeds) of environments with runs, and of seeds that none of these lacks.
+    """(problems, seeds) of problems with runs, and of seeds that none of these lacks.
 
     ``frame`` has a row for each run, at one n for each method.
     """
@@ -51,7 +51,7 @@ def by_seed(frame: Any, family: str, method: str, column: str) -> NDArray[np.flo
 
 
 def summarise(values: NDArray[np.float64], rng: np.random.Generator | int = 0) -> Summary:
-    """Of (environments, seeds) runs."""
+    """Of (problems, seeds) runs."""
     if not values.size:
         return NOTHING
     averages = values.mean(axis=0)

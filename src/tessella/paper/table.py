@@ -190,7 +190,7 @@ def incomplete(table: Sequence[Row]) -> str:
         return ""
     return (
         "Runs have failed: beside a method stands what its row lacks. Its averages are over the "
-        "seeds that finished in every environment left."
+        "seeds that finished in every problem left."
     )
 
 
@@ -205,7 +205,7 @@ def markdown(table: Sequence[Row]) -> str:
     seeds = max((row.gaps.asked for row in table), default=0)
     parts = [
         "# Ours beside the paper's",
-        "Averages over a family's environments at the largest n: mean ± standard deviation over "
+        "Averages over a family's problems at the largest n: mean ± standard deviation over "
         f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's.",
         *filter(None, [incomplete(table), intervals(table)]),
     ]

@@ -1,4 +1,4 @@
-"""The paper's eleven environments, by label or full name: what differs from the family's defaults.
+"""The paper's eleven problems, by label or full name: what differs from the family's defaults.
 
 The label is a problem's name and the full name its alias.
 """
@@ -72,7 +72,7 @@ BENCHMARKS = {
 
 
 def benchmark(label: str) -> MDP:
-    """One of the paper's environments: ``benchmark("INV-Mix")``, or by its full name."""
+    """One of the paper's problems: ``benchmark("INV-Mix")``, or by its full name."""
     for known in BENCHMARKS.values():
         if label in (known.name, *known.aliases):
             return known.build()

@@ -17,6 +17,7 @@ from tessella.mdp.stages import Decide, Noise, Shift, truncated_poisson
 from tessella.problems.nonlinearity import LAZY_WALK, NONLINEARITIES, regime_mean
 from tessella.problems.parameter import Choice, Integer, Integers, Number
 from tessella.problems.problem import Problem, Theory
+from tessella.problems.ranges import MEAN, PRICE, SIZE, SLOPE
 
 
 def _model(
@@ -71,18 +72,18 @@ inventory = Problem(
     "Inventory control with lost sales under a demand regime; the defaults are INV-Mix",
     _model,
     parameters=(
-        Integer("max_stock", 32, "x_max: the stock is 0..x_max", low=0),
-        Integer("max_regime", 24, "z_max: the regime is 0..z_max", low=0),
-        Integers("orders", (0, 4, 8, 12, 16), "the actions", low=0),
-        Number("demand_base", 1.8, "b: mean demand in regime 0"),
-        Number("demand_slope", 0.36, "beta_z: what a regime adds to it"),
+        Integer("max_stock", 32, "x_max: the stock is 0..x_max", **SIZE),
+        Integer("max_regime", 24, "z_max: the regime is 0..z_max", **SIZE),
+        Integers("orders", (0, 4, 8, 12, 16), "the actions", **SIZE),
+        Number("demand_base", 1.8, "b: mean demand in regime 0", **MEAN),
+        Number("demand_slope", 0.36, "beta_z: what a regime adds to it", **SLOPE),
         Choice("nonlinearity", "mixed", "g: how demand bends", tuple(NONLINEARITIES)),
-        Number("strength", 1.0, "the factor of g"),
-        Integer("max_demand", 55, "d_max: the tail of the demand is put on it", low=0),
-        Number("unit_cost", 0.25, "c_o: cost of a unit ordered"),
-        Number("fixed_cost", 0.20, "K: cost of an order"),
-        Number("holding_cost", 0.08, "h: cost of a unit left over"),
-        Number("shortage_cost", 1.55, "p: cost of a sale lost"),
+        Number("strength", 1.0, "the factor of g", **SLOPE),
+        Integer("max_demand", 55, "d_max: the tail of the demand is put on it", **SIZE),
+        Number("unit_cost", 0.25, "c_o: cost of a unit ordered", **PRICE),
+        Number("fixed_cost", 0.20, "K: cost of an order", **PRICE),
+        Number("holding_cost", 0.08, "h: cost of a unit left over", **PRICE),
+        Number("shortage_cost", 1.55, "p: cost of a sale lost", **PRICE),
         Number("discount", 0.95, "worth of the next period", low=0.0, below=1.0),
     ),
     observation_noise=0.45,

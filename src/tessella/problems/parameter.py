@@ -69,12 +69,12 @@ class _Bounded(Parameter):
 
     @property
     def bounds(self) -> str:
-        """``from 0 to 1``, ``above 0, below 1``; empty where there are none."""
+        """``from 0 to 1``, ``above 0, to 1``; empty where there are none."""
         ends = {"from": self.low, "above": self.above, "to": self.high, "below": self.below}
         said = [f"{word} {shown(end)}" for word, end in ends.items() if end is not None]
         if [word for word, end in ends.items() if end is not None] == ["from"]:
             return f"{said[0]} on"
-        return (" " if ends["to"] is not None else ", ").join(said)
+        return (" " if None not in (self.low, self.high) else ", ").join(said)
 
     def inside(self, number: float) -> bool:
         return (

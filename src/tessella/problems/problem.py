@@ -19,6 +19,7 @@ from tessella.mdp.model import MDP
 from tessella.problems.parameter import Number, Parameter
 
 NOISE = "observation_noise"
+LARGEST_NOISE = 100.0  # grid steps
 RESERVED = ("name", "edition")
 
 
@@ -78,7 +79,8 @@ class Problem:
     def settable(self) -> tuple[Parameter, ...]:
         """The parameters, and the noise of observations."""
         about = "standard deviation of observed coordinates in a sample, in grid steps"
-        return (*self.parameters, Number(NOISE, self.observation_noise, about, low=0.0))
+        noise = Number(NOISE, self.observation_noise, about, low=0.0, high=LARGEST_NOISE)
+        return (*self.parameters, noise)
 
     def parameter(self, name: str) -> Parameter:
         for known in self.settable:

@@ -17,6 +17,7 @@ from tessella.mdp.stages import Noise, Pay, Shift, truncated_poisson
 from tessella.problems.nonlinearity import LAZY_WALK, NONLINEARITIES, regime_mean
 from tessella.problems.parameter import Choice, Integer, Number
 from tessella.problems.problem import Problem, Theory
+from tessella.problems.ranges import MEAN, PRICE, SIZE, SLOPE
 
 
 def _model(
@@ -76,19 +77,19 @@ queue_admission = Problem(
     _model,
     family="queue",
     parameters=(
-        Integer("max_queue", 30, "q_max: the queue is 0..q_max", low=0),
-        Integer("max_regime", 20, "l_max: the regime is 0..l_max", low=0),
-        Number("arrival_base", 1.0, "lambda_0: mean arrivals in regime 0"),
-        Number("arrival_slope", 0.35, "beta_lambda: what a regime adds to them"),
+        Integer("max_queue", 30, "q_max: the queue is 0..q_max", **SIZE),
+        Integer("max_regime", 20, "l_max: the regime is 0..l_max", **SIZE),
+        Number("arrival_base", 1.0, "lambda_0: mean arrivals in regime 0", **MEAN),
+        Number("arrival_slope", 0.35, "beta_lambda: what a regime adds to them", **SLOPE),
         Choice("nonlinearity", "mixed", "g: how arrivals bend", tuple(NONLINEARITIES)),
-        Number("strength", 2.5, "the factor of g; the paper gives none, 2.5 is ours"),
-        Integer("max_arrivals", 45, "d_max: the tail of the arrivals is put on it", low=0),
-        Number("service_rate", 4.0, "mu: mean services", above=0.0),
-        Integer("max_service", 20, "s_max: the tail of the services is put on it", low=0),
-        Number("admission_reward", 2.0, "r_a: reward of an arrival that is let in"),
-        Number("holding_cost", 0.10, "h: cost of a place in the queue"),
-        Number("overflow_cost", 4.0, "c_ov: cost of a period with an overflow"),
-        Number("rejection_cost", 0.40, "c_rej: cost of an arrival turned away"),
+        Number("strength", 2.5, "the factor of g; the paper gives none, 2.5 is ours", **SLOPE),
+        Integer("max_arrivals", 45, "d_max: the tail of the arrivals is put on it", **SIZE),
+        Number("service_rate", 4.0, "mu: mean services", above=0.0, high=MEAN["high"]),
+        Integer("max_service", 20, "s_max: the tail of the services is put on it", **SIZE),
+        Number("admission_reward", 2.0, "r_a: reward of an arrival that is let in", **PRICE),
+        Number("holding_cost", 0.10, "h: cost of a place in the queue", **PRICE),
+        Number("overflow_cost", 4.0, "c_ov: cost of a period with an overflow", **PRICE),
+        Number("rejection_cost", 0.40, "c_rej: cost of an arrival turned away", **PRICE),
         Number("discount", 0.95, "worth of the next period", low=0.0, below=1.0),
     ),
     observation_noise=0.25,

@@ -6,10 +6,9 @@ be named wherever a name is taken: on the command line, and by the workers of a 
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from tessella.errors import ArgumentError, expect
 from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.imported import imported
 from tessella.problems.inventory import inventory
 from tessella.problems.problem import Problem
 from tessella.problems.queue_admission import queue_admission
@@ -43,7 +42,7 @@ def register(problem: Problem) -> Problem:
 def problem(name: str) -> Problem:
     """The problem called ``name``, or what ``package.module:attribute`` leads to."""
     if ":" in name:
-        return _imported(name)
+        return _problem_at(name)
     for known in all_problems():
         if name in (known.name, *known.aliases):
             return known
@@ -51,13 +50,8 @@ def problem(name: str) -> Problem:
     raise ArgumentError(f"no problem is called {name!r}; there are {there}")
 
 
-def _imported(path: str) -> Problem:
-    module, _, attribute = path.partition(":")
-    try:
-        found = getattr(import_module(module), attribute)
-    except Exception as error:  # whatever a module may do when it is imported
-        said = f"{type(error).__name__}: {error}"
-        raise ArgumentError(f"no problem is called {path!r}: {said}") from error
+def _problem_at(path: str) -> Problem:
+    found = imported(path, "problem")
     if not isinstance(found, Problem):
         raise ArgumentError(
             "a problem is a tessella.Problem", place=repr(path), value=f"is {type(found).__name__}"

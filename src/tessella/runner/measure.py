@@ -15,7 +15,8 @@ from numbers import Real
 
 from tessella.errors import StudyError
 from tessella.mdp.policy import Policy
-from tessella.runner.names import UnknownNameError, imported, own_name
+from tessella.problems.imported import imported
+from tessella.runner.names import UnknownNameError, own_name
 from tessella.runner.record import COLUMNS
 from tessella.solvers.solution import Solution
 
@@ -56,7 +57,7 @@ def register_measure(measure: Measure) -> str:
 
 def measure_by_name(name: str) -> Measure:
     if ":" in name:
-        found = imported(name, "measure")
+        found = imported(name, "measure", UnknownNameError)
         if not isinstance(found, Measure):
             rule = "a measure is a tessella.Measure"
             raise UnknownNameError(rule, place=repr(name), value=f"is {type(found).__name__}")

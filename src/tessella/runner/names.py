@@ -6,24 +6,11 @@ study was given as an object is registered under its own name, and sent along wi
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 from tessella.errors import StudyError
 
 
 class UnknownNameError(StudyError):
     """A name that leads to nothing of its kind, here or on a worker."""
-
-
-def imported(path: str, noun: str) -> Any:
-    """What ``package.module:attribute`` leads to."""
-    module, _, attribute = path.partition(":")
-    try:
-        return getattr(import_module(module), attribute)
-    except Exception as error:  # whatever a module may do when it is imported
-        said = f"{type(error).__name__}: {error}"
-        raise UnknownNameError(f"no {noun} is called {path!r}: {said}") from error
 
 
 def own_name(thing: object, noun: str, taken: object = ()) -> str:

@@ -47,9 +47,9 @@ class Record:
 
     Attributes:
         policy_error: share of states whose action differs from the optimal one.
-        value_gap: the paper's: mean local loss / (1 - discount).
+        value_gap: mean local loss / (1 - discount).
         mean_loss, worst_loss: of V* - V_pi over states, by evaluating the policy.
-        size: effective number of parameters, counted as the paper counts them.
+        size: how much the policy stores.
         told: what the method was told.
         seconds: training time; for a batch that trained together, its share.
         actions: (S,) the policy's action indices, in the narrowest unsigned type that holds them;
@@ -168,11 +168,12 @@ def _checksum(row: Mapping[str, Any]) -> str:
     Measures count where there are some: records from before there were any keep their checksum.
     """
     needed = [column for column in COLUMNS if column != "measures" or row.get(column)]
-    told = [_plain(row[column]) for column in needed]
+    told = [_digested(row[column]) for column in needed]
     return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _digested(value: Any) -> Any:
+    """Bytes as their hash, a missing number as None."""
     if isinstance(value, bytes):
         return hashlib.sha256(value).hexdigest()
     return None if value != value else value

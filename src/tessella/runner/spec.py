@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -28,7 +29,7 @@ class Spec:
     """One run.
 
     Attributes:
-        environment: name of the problem, or ``module:attribute``.
+        environment: name of the problem, or ``module:attribute``; stored keys hold this word.
         family: the problem's family.
         model: every setting of the problem, observation noise included.
         method: name in the registry of methods, or ``module:attribute``.
@@ -75,8 +76,8 @@ class Spec:
     def generator(self, purpose: str) -> np.random.Generator:
         """Random numbers for ``purpose``, decided by n and seed alone.
 
-        Method and environment have no part in it: all methods of one environment, n and seed see
-        the same sample, variants of an environment see the same draws, and differences between
+        Method and problem have no part in it: all methods of one problem, n and seed see the
+        same sample, variants of a problem see the same draws, and differences between
         either are paired.
         """
         return np.random.default_rng(self.entropy(purpose))
@@ -102,3 +103,33 @@ def canonical(value: Any) -> str:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise StudyError(f"a spec holds finite numbers, text, lists and objects: {error}") from None
+
+
+def setting_to_json(value: Any, kinds: tuple[type, ...] = ()) -> Any:
+    """A setting of a method as a spec holds it; of anything else, what it prints or is called.
+
+    Args:
+        kinds: dataclasses that become their fields, with their name where there are several.
+    """
+    if isinstance(value, kinds):
+        name = {"kind": type(value).__name__} if len(kinds) > 1 else {}
+        return name | asdict(value)
+    if isinstance(value, tuple | list):
+        return [setting_to_json(part, kinds) for part in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    text = repr(value)  # an address in it would be another one in every process
+    return getattr(value, "__qualname__", type(value).__name__) if " at 0x" in text else text
+
+
+def setting_from_json(value: Any, kinds: tuple[type, ...]) -> Any:
+    """The setting that ``setting_to_json(..., kinds)`` wrote; a list comes back as a tuple."""
+    if isinstance(value, list):
+        return tuple(setting_from_json(part, kinds) for part in value)
+    if not isinstance(value, dict):
+        return value
+    named = {kind.__name__: kind for kind in kinds}
+    kind = named[value["kind"] if len(kinds) > 1 else next(iter(named))]
+    return kind(**{name: part for name, part in value.items() if name != "kind"})

@@ -128,7 +128,7 @@ class Store:
         return {row["key"]: row["reason"] for row in self._rows("SELECT key, reason FROM record")}
 
     def records(self, keys: Iterable[str] | None = None) -> list[Record]:
-        """Stored records, in the order of environment, method, n and seed."""
+        """Stored records, in the order of problem, method, n and seed."""
         rows = self._rows("SELECT * FROM record ORDER BY environment, method, n, seed, key")
         wanted = None if keys is None else set(keys)
         return [self._record(row) for row in rows if wanted is None or row["key"] in wanted]

@@ -213,7 +213,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "axes": json.dumps(mdp.grid.axes),
         "action_name": mdp.action_name,
         "actions": json.dumps(as_json(mdp.actions)),
-        "parameters": json.dumps(dict(mdp.parameters), default=_plain),
+        "parameters": json.dumps(dict(mdp.parameters), default=_to_json),
         "discount": mdp.discount,
         "kind": type(mdp.dynamics).__name__.lower(),
         "fingerprint": mdp.fingerprint,
@@ -222,7 +222,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """NumPy numbers and arrays, and ranges, as JSON can hold them."""
     if hasattr(value, "tolist"):
         return value.tolist()

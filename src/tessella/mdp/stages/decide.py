@@ -12,7 +12,7 @@ from tessella.mdp import checks
 from tessella.mdp.chance import entries_at
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.operation import Operation, at, of_action, trimmed
-from tessella.mdp.stages.stage import Function, Numbers, Stage, reward_of
+from tessella.mdp.stages.stage import Function, Stage, StageNumbers, reward_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Decide(Stage):
     to: Function
     pays: Function | None = None
 
-    def numbers(self, scope: Scope) -> Numbers:
+    def numbers(self, scope: Scope) -> StageNumbers:
         axis = scope.axis(self.axis)
         what = f"deciding {self.axis}"
         target = checks.positions(scope, axis, call(self.to, scope.mesh(), what), what)[..., 0]
@@ -31,7 +31,7 @@ class Decide(Stage):
         lengths[axis + 1] = scope.grid.shape[axis]
         operation = Gather(scope.grid.shape, axis, np.broadcast_to(target, lengths).copy())
         paid = reward_of(scope, self.pays, f"the reward of {what}")
-        return Numbers(operation, paid, self.pays, None)
+        return StageNumbers(operation, paid, self.pays, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from tessella.mdp import checks
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
 from tessella.mdp.stages.operation import RandomOperation, at, of_action, own, trimmed
-from tessella.mdp.stages.stage import Function, Numbers, Stage
+from tessella.mdp.stages.stage import Function, Stage, StageNumbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Jump(Stage):
     to: Callable[..., Mapping[str, ArrayLike]]
     pays: Function | None = None
 
-    def numbers(self, scope: Scope) -> Numbers:
+    def numbers(self, scope: Scope) -> StageNumbers:
         what = f"the jump on {self.noise.name}"
         law = make_law(scope, self.noise, what)
         target = targets(scope, call(self.to, scope.mesh(law.named), what), what, law)
@@ -40,7 +40,7 @@ class Jump(Stage):
             np.ascontiguousarray(np.moveaxis(law.probs, -1, 1)),
         )
         paid, error = reward_on(scope, self.pays, f"the reward of {what}", law)
-        return Numbers(operation, paid, self.pays, law.named, error)
+        return StageNumbers(operation, paid, self.pays, law.named, error)
 
 
 def targets(scope: Scope, result, what: str, law: Law) -> NDArray[np.integer]:

@@ -19,7 +19,7 @@ from tessella.mdp.chance import draw
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.operation import Operation, at, of_action, shared
 from tessella.mdp.stages.slices import Slices
-from tessella.mdp.stages.stage import Function, Numbers, Stage, reward_of
+from tessella.mdp.stages.stage import Function, Stage, StageNumbers, reward_of
 from tessella.rounding import Mass, mass_of
 
 # A chain with at most this share of non-zero diagonals is applied by slices, not by a matrix.
@@ -38,7 +38,7 @@ class Move(Stage):
     matrix: ArrayLike | Function
     pays: Function | None = None
 
-    def numbers(self, scope: Scope) -> Numbers:
+    def numbers(self, scope: Scope) -> StageNumbers:
         axis = scope.axis(self.axis)
         n = scope.grid.shape[axis]
         what = f"the move of {self.axis}"
@@ -63,7 +63,7 @@ class Move(Stage):
         if all(length == 1 for length in matrix.shape[1:-2]):
             matrix = matrix.reshape(len(matrix), n, n)
         paid = reward_of(scope, self.pays, f"the reward of {what}")
-        return Numbers(chain(scope.grid.shape, axis, matrix), paid, self.pays, None)
+        return StageNumbers(chain(scope.grid.shape, axis, matrix), paid, self.pays, None)
 
 
 def chain(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float64]) -> Operation:

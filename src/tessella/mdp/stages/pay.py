@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tessella.mdp.scope import Scope
 from tessella.mdp.stages.operation import Operation
-from tessella.mdp.stages.stage import Function, Numbers, Stage, reward_of
+from tessella.mdp.stages.stage import Function, Stage, StageNumbers, reward_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,9 +19,9 @@ class Pay(Stage):
 
     pays: Function
 
-    def numbers(self, scope: Scope) -> Numbers:
+    def numbers(self, scope: Scope) -> StageNumbers:
         paid = reward_of(scope, self.pays, "the reward of a Pay stage")
-        return Numbers(Stay(scope.grid.shape), paid, self.pays, None)
+        return StageNumbers(Stay(scope.grid.shape), paid, self.pays, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.scope import Scope, make_scope
 from tessella.mdp.stages.operation import Operation, trimmed
-from tessella.mdp.stages.stage import Numbers
+from tessella.mdp.stages.stage import StageNumbers
 
 
 def widened(scope: Scope, scratch: Mapping[str, Sequence]) -> Scope:
@@ -38,21 +38,23 @@ def widened(scope: Scope, scratch: Mapping[str, Sequence]) -> Scope:
     return make_scope(StateGrid(axes), scope.actions, scope.action_name)
 
 
-def fold(wide: StateGrid, grid: StateGrid, numbers: Sequence[Numbers]) -> tuple[Numbers, ...]:
+def fold(
+    wide: StateGrid, grid: StateGrid, numbers: Sequence[StageNumbers]
+) -> tuple[StageNumbers, ...]:
     """Stages on the ``wide`` grid as stages that begin and end on ``grid``."""
     narrow = [_without(stage, grid.ndim) for stage in numbers]
     used = [i for i, stage in enumerate(narrow) if stage is None]
     if not used:
         return tuple(stage for stage in narrow if stage is not None)
     first, last = used[0], used[-1] + 1
-    opened = Numbers(Open(grid.shape, wide), None, None, None)
-    forgotten = Numbers(Forget(wide.shape, grid), None, None, None)
+    opened = StageNumbers(Open(grid.shape, wide), None, None, None)
+    forgotten = StageNumbers(Forget(wide.shape, grid), None, None, None)
     middle = (opened, *numbers[first:last], forgotten)
     kept = [*narrow[:first], *middle, *narrow[last:]]
     return tuple(stage for stage in kept if stage is not None)
 
 
-def _without(stage: Numbers, axes: int) -> Numbers | None:
+def _without(stage: StageNumbers, axes: int) -> StageNumbers | None:
     """The stage on the first ``axes`` alone; None where it needs the others."""
     operation = stage.operation.without(axes)
     reward = None if stage.reward is None else trimmed(stage.reward, axes + 1)

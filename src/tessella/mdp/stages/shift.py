@@ -19,7 +19,7 @@ from tessella.mdp import checks
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
 from tessella.mdp.stages.slices import Slices
-from tessella.mdp.stages.stage import Function, Numbers, Stage
+from tessella.mdp.stages.stage import Function, Stage, StageNumbers
 
 Edge = Literal["clip", "reflect", "wrap", "error"]
 
@@ -39,7 +39,7 @@ class Shift(Stage):
     edge: Edge = "clip"
     pays: Function | None = None
 
-    def numbers(self, scope: Scope) -> Numbers:
+    def numbers(self, scope: Scope) -> StageNumbers:
         axis = scope.axis(self.axis)
         what = f"the shift of {self.axis} by {self.noise.name}"
         law = make_law(scope, self.noise, what)
@@ -49,7 +49,7 @@ class Shift(Stage):
         whole = _within(steps, scope.grid.shape[axis], self.edge)
         operation = shifts(scope.grid.shape, axis, whole, np.moveaxis(law.probs, -1, 1), self.edge)
         paid, error = reward_on(scope, self.pays, f"the reward of {what}", law)
-        return Numbers(operation, paid, self.pays, law.named, error)
+        return StageNumbers(operation, paid, self.pays, law.named, error)
 
 
 def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArray[np.float64]:

@@ -24,12 +24,12 @@ class Stage(ABC):
     """One event of a period, as the user writes it."""
 
     @abstractmethod
-    def numbers(self, scope: Scope) -> Numbers:
+    def numbers(self, scope: Scope) -> StageNumbers:
         """The stage as arrays over the grid of ``scope``."""
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class StageNumbers:
     """A stage made of numbers: what happens to the state, and what it pays."""
 
     hashed_as: ClassVar[str] = "Compiled"  # saved files hold fingerprints of this word

@@ -23,7 +23,7 @@ from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.operation import CompiledOperation, Operation, at, of_action
 from tessella.mdp.stages.pay import Pay
 from tessella.mdp.stages.scratch import Resting, fold, widened
-from tessella.mdp.stages.stage import Numbers, Stage
+from tessella.mdp.stages.stage import Stage, StageNumbers
 from tessella.rounding import EPS, Built, Mass
 
 
@@ -32,7 +32,7 @@ class Staged(Dynamics):
     """Dynamics told as stages; build it with ``MDP.staged``."""
 
     scope: Scope
-    stages: tuple[Numbers, ...]
+    stages: tuple[StageNumbers, ...]
 
     @staticmethod
     def build(
@@ -134,7 +134,7 @@ class Staged(Dynamics):
             grid = stage.operation.grid if isinstance(stage.operation, Resting) else grid
         return Steps(states, paid, np.zeros(len(states), dtype=bool))
 
-    def _payment(self, stage: Numbers, names: dict, actions, k) -> NDArray[np.float64]:
+    def _payment(self, stage: StageNumbers, names: dict, actions, k) -> NDArray[np.float64]:
         """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
         names |= {n: values[actions] for n, values in self.scope.named_actions.items()}
         if stage.noise is not None:

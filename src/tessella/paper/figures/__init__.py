@@ -32,7 +32,7 @@ PICTURES = (
     Picture("figure-2", "Figure 2. Values and margins", landscape, landscape_says, learned=False),
     Picture("figure-3", "Figure 3. Where errors are", margin_figure, margin_says),
     Picture("figure-4", "Figure 4. Error and sample size", scaling_figure, scaling_says),
-    Picture("figure-5", "Figure 5. Error in every environment", heatmap, heatmap_says),
+    Picture("figure-5", "Figure 5. Error in every problem", heatmap, heatmap_says),
     Picture("figure-a1", "Figure A1. Spread over seeds", seeds_figure, seeds_say),
     Picture("figure-cost", "Loss and what was told", cost_figure, cost_says),
 )

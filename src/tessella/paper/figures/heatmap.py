@@ -1,4 +1,4 @@
-"""Figure 5: final policy error of every method in every environment."""
+"""Figure 5: final policy error of every method in every problem."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def heatmap_says(results: Results) -> str:
     wins = (ours[whole].max() < theirs[whole].min()).sum()
     some = " in which every method has finished runs" if len(whole) < table.shape[1] else ""
     worst = ours.stack()
-    method, environment = worst.idxmax()
+    method, problem = worst.idxmax()
     return (
-        f"In {wins} of {len(whole)} environments{some} the worst boundary method errs less than "
+        f"In {wins} of {len(whole)} problems{some} the worst boundary method errs less than "
         f"the best value-based one. The largest boundary error is {worst.max():.3f} "
-        f"({title(method)} on {environment}), the smallest value-based one "
+        f"({title(method)} on {problem}), the smallest value-based one "
         f"{theirs.min().min():.3f}."
     )

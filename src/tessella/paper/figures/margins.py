@@ -39,7 +39,7 @@ def margin_figure(results: Results, narrow: bool) -> Figure:
 
 
 def pooled(results: Results, family: str, method: str) -> MarginError:
-    """Errors of all seeds and environments of the family, in bins of about equally many states."""
+    """Errors of all seeds and problems of the family, in bins of about equally many states."""
     margins, wrong = [], []
     for label in results.members(family):
         errors = results.wrong(label, method)

@@ -1,4 +1,4 @@
-"""Figure 4: policy error against the number of labels or updates, on one environment."""
+"""Figure 4: policy error against the number of labels or updates, on one problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figure A1: final policy error of every seed, on one environment."""
+"""Figure A1: final policy error of every seed, on one problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figure 1: the optimal policies of all environments. Figure 2: values beside margins."""
+"""Figure 1: the optimal policies of all problems. Figure 2: values beside margins."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def policies_say(results: Results) -> str:
         cells = sorted({g.region_components for g in of})
         count = str(cells[0]) if len(cells) == 1 else f"{cells[0]} to {cells[-1]}"
         parts.append(
-            f"{FAMILIES[family]}: {count} connected regions in each environment, and at most "
+            f"{FAMILIES[family]}: {count} connected regions in each problem, and at most "
             f"{max(g.boundary_length for g in of):.1%} of neighbouring states act differently"
         )
     return ". ".join(parts) + "."

@@ -1,10 +1,10 @@
-"""The paper's four boundary methods: they are told exact labels and learn the regions."""
+"""The four boundary methods: they are told exact labels and learn the regions."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tessella.learn.features import Features
@@ -16,7 +16,7 @@ from tessella.learn.neural import NeuralBoundary
 from tessella.learn.sample import Sample, draw
 from tessella.runner.methods.method import Fit, Group, Instance, Method
 from tessella.runner.record import Told
-from tessella.runner.spec import Spec
+from tessella.runner.spec import Spec, setting_from_json, setting_to_json
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Boundary:
         given = self.learner().get_params(deep=False)
         # The seed of a run decides its randomness.
         given.pop("random_state", None)
-        return {name: _plain(value) for name, value in given.items()}
+        return {name: setting_to_json(value, (Features,)) for name, value in given.items()}
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(n, seed) for n in sizes for seed in seeds]
@@ -67,20 +67,10 @@ class Boundary:
         return Told(labels, labels if self.sees_margins else 0, instance.backups)
 
     def _learner(self, spec: Spec) -> Any:
-        settings = {name: _lively(name, value) for name, value in spec.settings.items()}
+        settings = {
+            name: setting_from_json(value, (Features,)) for name, value in spec.settings.items()
+        }
         return self.learner(**settings)
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _lively(name: str, value: Any) -> Any:
-    if name == "features" and value is not None:
-        return Features(**value)
-    return tuple(value) if isinstance(value, list) else value
 
 
 BOUNDARY: dict[str, Method] = {

@@ -88,7 +88,7 @@ class Method(Protocol):
     def together(self, spec: Spec) -> Hashable:
         """Specs of equal dynamics and equal answers train in one call.
 
-        A method that sees the noise of observations answers with the environment.
+        A method that sees the noise of observations answers with the problem.
         """
         ...
 

@@ -20,7 +20,7 @@ from tessella.learn.sample import draw
 from tessella.mdp.model import MDP
 from tessella.runner.methods.method import Fit, Group, Instance
 from tessella.runner.record import Told
-from tessella.runner.spec import Spec
+from tessella.runner.spec import Spec, setting_to_json
 
 
 class OneByOne(ABC):
@@ -76,7 +76,9 @@ class LearnerMethod(OneByOne):
     def settings(self) -> dict[str, Any]:
         given = self.learner.get_params()
         kept = {k: v for k, v in given.items() if k.split("__")[-1] != "random_state"}
-        return {"learner": type(self.learner).__name__} | {k: _plain(v) for k, v in kept.items()}
+        return {"learner": type(self.learner).__name__} | {
+            k: setting_to_json(v) for k, v in kept.items()
+        }
 
     def make(self, instance: Instance, spec: Spec) -> tuple[Any, Told]:
         sample = draw(instance.solution, spec.n, rng=spec.generator("sample"))
@@ -138,15 +140,3 @@ class FunctionMethod(OneByOne):
 
     def make(self, instance: Instance, spec: Spec) -> tuple[Any, Told]:
         return self.function(instance, spec.n, spec.generator("policy")), self.told
-
-
-def _plain(value: Any) -> Any:
-    """What a spec can hold; of anything else, what it prints or is called."""
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float) and np.isfinite(value):
-        return value
-    text = repr(value)  # an address in it would be another one in every process
-    return getattr(value, "__qualname__", type(value).__name__) if " at 0x" in text else text

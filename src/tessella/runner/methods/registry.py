@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import get_args
 
+from tessella.problems.imported import imported
 from tessella.runner.methods.method import Group, Method
-from tessella.runner.names import UnknownNameError, imported, own_name
+from tessella.runner.names import UnknownNameError, own_name
 
 PARTS = ("title", "group", "edition", "settings", "runs", "together", "seconds", "fit")
 
@@ -15,7 +16,7 @@ _registered: dict[str, Method] = {}
 
 @cache
 def known() -> dict[str, Method]:
-    """The methods that come with the package, in the order of the paper's table."""
+    """The methods that come with the package, boundary learners first."""
     from tessella.runner.methods.boundary import BOUNDARY
     from tessella.runner.methods.references import REFERENCES
     from tessella.runner.methods.value_based import VALUE_BASED
@@ -33,7 +34,7 @@ def register_method(method: Method) -> str:
 def by_name(name: str) -> Method:
     """The method called ``name``."""
     if ":" in name:
-        return _checked(imported(name, "method"), repr(name))
+        return _checked(imported(name, "method", UnknownNameError), repr(name))
     found = known().get(name) or _registered.get(name)
     if found is None:
         there = ", ".join([*known(), *_registered])

@@ -1,7 +1,7 @@
-"""The paper's three value-based baselines: they are told sampled transitions and learn values.
+"""The three value-based baselines: they are told sampled transitions and learn values.
 
 All budgets of a seed are one run: a smaller budget is its beginning. A baseline never sees the
-observation noise, so environments that differ in nothing else are one to it: trained once, recorded
+observation noise, so problems that differ in nothing else are one to it: trained once, recorded
 for each.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from tessella.baselines.double_q import DoubleQ
@@ -19,9 +19,9 @@ from tessella.baselines.tabular_q import TabularQ
 from tessella.baselines.train import Baseline, train_batch
 from tessella.runner.methods.method import Fit, Group, Instance, Method
 from tessella.runner.record import Told
-from tessella.runner.spec import Spec
+from tessella.runner.spec import Spec, setting_from_json, setting_to_json
 
-_OPTIONS = {kind.__name__: kind for kind in (ConstantStep, DecayingStep, Trajectory, UniformPairs)}
+OPTIONS = (ConstantStep, DecayingStep, Trajectory, UniformPairs)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ValueBased:
 
     def settings(self) -> dict[str, Any]:
         default = self.baseline()
-        return {f.name: _plain(getattr(default, f.name)) for f in fields(default)}
+        return {f.name: setting_to_json(getattr(default, f.name), OPTIONS) for f in fields(default)}
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(n, seed) for n in sizes for seed in seeds]
@@ -55,7 +55,9 @@ class ValueBased:
         return self.start + self.each * spec.n
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        settings = {name: _lively(value) for name, value in specs[0].settings.items()}
+        settings = {
+            name: setting_from_json(value, OPTIONS) for name, value in specs[0].settings.items()
+        }
         seeds = [spec.entropy("transitions", every_n=True) for spec in specs]
         budgets = [spec.n for spec in specs]
         began = time.perf_counter()
@@ -71,18 +73,6 @@ class ValueBased:
             )
             for seed, spec in zip(seeds, specs, strict=True)
         ]
-
-
-def _plain(value: Any) -> Any:
-    """An option object as its name and numbers."""
-    kind = type(value).__name__
-    return {"kind": kind, **asdict(value)} if kind in _OPTIONS else value
-
-
-def _lively(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return _OPTIONS[value["kind"]](**{name: v for name, v in value.items() if name != "kind"})
 
 
 VALUE_BASED: dict[str, Method] = {

@@ -1,0 +1,103 @@
+"""Names are plain words, and one name means one thing."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections import defaultdict
+from pathlib import Path
+
+import tessella
+from tessella.paper.plan import paper_study
+
+SOURCE = Path(tessella.__file__).parent
+
+# What nobody says today, or what only its author understands.
+FORBIDDEN = {"dearest", "faced", "lively", "suits", "aught", "behold", "hence", "thence", "whence"}
+
+
+def names() -> dict[str, set[str]]:
+    """Every name that the package gives to something, with the files that give it."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for name in given(node):
+                found[name].add(str(path.relative_to(SOURCE)))
+    return found
+
+
+def given(node: ast.AST) -> list[str]:
+    """The names that one node of a syntax tree gives."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return [node.id]
+    return [node.asname] if isinstance(node, ast.alias) and node.asname else []
+
+
+def test_no_name_is_archaic_or_private():
+    strange = {
+        name: files for name, files in names().items() if FORBIDDEN & set(name.lower().split("_"))
+    }
+    assert strange == {}
+
+
+def test_settings_become_json_and_come_back_in_one_place():
+    """Six functions called ``_plain`` did that once, each in its own way."""
+    assert len(names()["_plain"]) <= 1  # steps of a process, in the solvers
+    assert names()["setting_to_json"] == names()["setting_from_json"] == {"runner/spec.py"}
+
+
+def test_every_way_of_giving_a_name_is_seen():
+    text = "import a as b\nasync def c(d, *e): f = g\nclass h:\n    i: int = 1\nfor j in k: ..."
+    found = [name for node in ast.walk(ast.parse(text)) for name in given(node)]
+    assert sorted(found) == list("bcdefhij")
+
+
+# Internal names that a public one still shares; none may join them.
+SHARED = {"Numbers": "solvers/operators.py", "Method": "runner/methods/method.py"} | {
+    "draw": "mdp/chance.py",
+    "train": "learn/network.py",
+}
+
+
+def test_no_module_gives_a_public_name_to_something_else():
+    given_by: dict[str, set[str]] = defaultdict(set)
+    for path in SOURCE.rglob("*.py"):
+        file = str(path.relative_to(SOURCE))
+        for node in ast.parse(path.read_text()).body:
+            name = getattr(node, "name", "")
+            if name in tessella.__all__ and file != "cli.py" and SHARED.get(name) != file:
+                given_by[name].add(file)
+    assert {name: files for name, files in given_by.items() if len(files) > 1} == {}
+
+
+def test_the_runner_does_not_know_the_paper():
+    told = [path.name for path in (SOURCE / "runner").rglob("*.py") if "paper" in path.read_text()]
+    assert told == []
+
+
+def test_what_is_solved_is_called_a_problem_wherever_a_user_reads_or_types_it():
+    docs = SOURCE.parents[1] / "docs"
+    pages = [*(SOURCE / "paper").rglob("*.j2"), SOURCE / "cli.py", docs / "study.md"]
+    assert [page.name for page in pages if "environments" in page.read_text()] == []
+    assert "problems" in inspect.signature(paper_study).parameters
+
+
+def test_examples_of_the_docs_are_run_in_one_place():
+    tests = SOURCE.parents[1] / "tests"
+    runner = "DocTest" + "Runner"  # this file does not run them
+    found = [path.name for path in tests.rglob("*.py") if runner in path.read_text()]
+    assert found == ["pages.py"]
+
+
+def test_a_name_with_a_colon_is_imported_in_one_place():
+    found = [path.name for path in SOURCE.rglob("*.py") if "import_module(m" in path.read_text()]
+    assert found == ["imported.py"]
+
+
+def test_references_that_run_once_say_so_in_one_place():
+    text = (SOURCE / "runner" / "methods" / "references.py").read_text()
+    assert text.count("def together(") == 1
