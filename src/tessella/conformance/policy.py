@@ -48,7 +48,7 @@ def _check_size(policy: Policy) -> None:
 def _check_answers(mdp: MDP, policy: Policy) -> None:
     rng = np.random.default_rng(0)
     some = rng.permutation(mdp.n_states)[:ASKED]
-    points, expected = mdp.grid.points[some], policy.table.ravel()[some]
+    points, expected = mdp.grid.points_of(some), policy.table.ravel()[some]
     _same(policy.act(points), expected, mdp, some, "asked about some states in another order")
     alone = np.concatenate([policy.act(point) for point in points])
     _same(alone, expected, mdp, some, "asked about one state at a time")

@@ -232,20 +232,24 @@ class MDP:
         or of other actions is refused.
         """
         policy = as_policy(self, source, labels)
-        return replace(policy, name=name) if name else policy
+        return policy.called(name) if name else policy
 
-    def check_feasible(self, table: NDArray) -> None:
-        """Refuse a policy that takes an infeasible action."""
+    def check_feasible(self, policy: Policy) -> None:
+        """Refuse a policy of this grid that takes an infeasible action, by slabs of states."""
         if self.feasible is None:
             return
-        flat = np.asarray(table).ravel()
-        bad = np.flatnonzero(~self.feasible[np.arange(self.n_states), flat])
-        if bad.size:
+        count, first = 0, ""
+        for states, actions in policy.by_slabs():
+            bad = np.flatnonzero(~self.feasible[states, actions])
+            if bad.size and not count:
+                first = self.describe(int(states[bad[0]]), int(actions[bad[0]]))
+            count += bad.size
+        if count:
             raise PolicyError(
                 "a policy must take feasible actions",
-                place=self.describe(int(bad[0]), int(flat[bad[0]])),
+                place=first,
                 value="is not feasible",
-                count=bad.size,
+                count=count,
                 total=self.n_states,
                 noun="states",
             )

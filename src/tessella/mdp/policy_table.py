@@ -158,8 +158,7 @@ def write_table(policy: Policy, path: Path) -> None:
     with writing(path), path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([*grid.axes, policy.action_name])
-        decisions = policy.decisions.ravel()
-        for first in range(0, grid.size, 1 << 16):
-            states = np.arange(first, min(first + (1 << 16), grid.size))
+        names = np.asarray(policy.actions)
+        for states, actions in policy.by_slabs():
             columns = [values.tolist() for values in grid.coordinates(states).values()]
-            writer.writerows(zip(*columns, decisions[states].tolist(), strict=True))
+            writer.writerows(zip(*columns, names[actions].tolist(), strict=True))
