@@ -50,7 +50,7 @@ class ForeignClassifier:
 
     @property
     def size(self) -> int:
-        """What a file of the classifier takes, in numbers of eight bytes: its parts are its own."""
+        """The classifier's file, in numbers of eight bytes: it does not say how much it stores."""
         return stored(self.classifier)
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,8 +2,8 @@
 
     (n, d) points -> the question as it is understood there -> (n,) answers
 
-Answers are action indices, values or names; ``as_policy`` reads them. What such a thing stores is
-its own affair, so its size is what a file of it would take, in numbers of eight bytes.
+Answers are action indices, values or names; ``as_policy`` reads them. Such a thing does not say how
+much it stores, so its size is that of its file, in numbers of eight bytes.
 """
 
 from __future__ import annotations

@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.criteria.as_criterion import as_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
-from tessella.errors import PolicyError, shown
+from tessella.errors import ModelError, PolicyError, shown
 from tessella.grid import StateGrid, refuse_unordered
 from tessella.mdp.as_policy import Labels, as_policy
+from tessella.mdp.checks import noise_of
 from tessella.mdp.dynamics import Dynamics, Parts
 from tessella.mdp.policy import Policy
 from tessella.mdp.scope import Feasible, feasible_mask, make_scope, refuse_stuck
@@ -65,6 +66,7 @@ class MDP:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criterion", as_criterion(self.criterion))
+        noise_of(self.observation_noise, self.grid, ModelError)
         if self.feasible is not None:
             refuse_stuck(self.grid, self.feasible)
             object.__setattr__(self, "feasible", None if self.feasible.all() else self.feasible)

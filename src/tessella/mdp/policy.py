@@ -4,9 +4,9 @@
 
 A policy is a *rule* first: it is asked about points, in the axes' own values. Its table over the
 grid is computed when asked for, a slab of states at a time, so that a rule for a billion states
-holds no more than its own numbers. ``size`` says how much that is, as the rule itself counts it:
-weights, entries of a table, observations or trees. Whatever a rule says is checked: it must be the
-index of an action.
+holds no more than its own numbers. ``size`` says how much it stores, as it counts that itself:
+weights, entries of a table, observations, trees; of what others wrote, its file in numbers of eight
+bytes. Whatever a rule says is checked: it must be the index of an action.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, FileError, PolicyError, writing
+from tessella.errors import ArgumentError, FileError, PolicyError, reading, writing
 from tessella.grid import StateGrid, unmasked
 
 FORMAT, VERSION = "tessella policy", 1
@@ -102,7 +102,7 @@ class Policy:
 
     @property
     def size(self) -> int:
-        """How much the rule stores, as it counts that itself."""
+        """How much it stores, as it counts that itself."""
         return self.rule.size
 
     def act(self, points: ArrayLike) -> NDArray[np.int32]:
@@ -180,14 +180,15 @@ class Policy:
     def load(path: str | Path) -> Policy:
         """A policy that ``save`` wrote: its table, under the name and size of what made it."""
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            with reading(path, "a saved policy"):
+                content = json.loads(Path(path).read_text(encoding="utf-8"))
             if (content["format"], content["version"]) != (FORMAT, VERSION):
                 raise ValueError(f"it has format {content['format']!r}")
             grid, about = StateGrid(content["axes"]), ("name", "action_name")
             table, actions = content["table"], tuple(content["actions"])
             named = {name: str(content[name]) for name in about}
             return Policy.of(grid, actions, table, size=int(content["size"]), **named)
-        except FileNotFoundError:
+        except FileError:
             raise
         except (OSError, ValueError, KeyError, TypeError) as error:
             rule = f"{path} must be a policy of format {FORMAT!r}, version {VERSION}"

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, expect
 from tessella.grid import StateGrid
+from tessella.mdp.model import MDP
 from tessella.tessellation.cells import find_cells, neighbours
 
 if TYPE_CHECKING:
-    from tessella.mdp.model import MDP
     from tessella.solvers.solution import Solution
 
 
@@ -128,6 +128,7 @@ def tessellate(source: Any, policy: Any = None) -> Tessellation:
     mdp = getattr(source, "mdp", source)
     if policy is None and mdp is source:
         raise ArgumentError("tessellate needs a solution, or a model and a policy")
+    expect("tessellate", mdp, MDP)
     table = mdp.policy(source if policy is None else policy).table
     margin = source.margin if policy is None else None
     return build(mdp.grid, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name)

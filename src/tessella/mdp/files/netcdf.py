@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tessella.errors import FileError, writing
+from tessella.errors import FileError, reading, writing
 from tessella.grid import StateGrid
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import make_scope
@@ -175,9 +175,8 @@ def _parts(about: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
 
 def _opened(path: str | Path) -> netCDF4.Dataset:
     try:
-        return netCDF4.Dataset(str(path), "r")
-    except FileNotFoundError:
-        raise
+        with reading(path, "a saved model"):
+            return netCDF4.Dataset(str(path), "r")
     except OSError as error:
         raise FileError(f"{path} cannot be read as a saved model: {error}") from error
 
