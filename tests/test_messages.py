@@ -190,7 +190,7 @@ def test_all_verbs_of_tessellations_were_found():
         (lambda: ts.certify(SOLUTION, SOLUTION, eps="a"), "eps must be a number, .*; got 'a'"),  # type: ignore[arg-type]
         (lambda: ts.certify(SOLUTION, SOLUTION, tol=True), "tol must be a number, .*; got True"),
         (lambda: ts.draw(SOLUTION, 9, noise=-1, rng=0), "noise must be .* 2 axes, .*; got -1"),
-        (lambda: ts.draw(SOLUTION, 9, noise="a", rng=0), "noise must be numbers; it is 'a'"),
+        (lambda: ts.draw(SOLUTION, 9, noise="a", rng=0), "noise must be .* 2 axes, .*; got 'a'"),
     ],
 )
 def test_what_a_verb_cannot_take_is_refused_in_words(call, message):

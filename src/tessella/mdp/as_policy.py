@@ -86,9 +86,9 @@ def _made(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
     if isinstance(source, str | Path):
         answers, name = read_table(mdp, Path(source)), Path(source).stem
         return _tabled(mdp, answers, labels or "value", name)
-    if hasattr(source, "predict"):
-        agent = "deterministic" in parameters(source.predict)
-        if agent:
+    predict = getattr(source, "predict", None)
+    if predict is not None:
+        if "deterministic" in parameters(predict):
             return _foreign(mdp, Agent(source, mdp.grid), labels or "index")
         return _foreign(mdp, Estimator(source, mdp.grid), labels)
     if callable(source):

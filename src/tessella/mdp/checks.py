@@ -54,10 +54,14 @@ def as_numbers(
 def noise_of(noise: Any, grid: StateGrid, error: type[TessellaError]) -> NDArray[np.float64]:
     """Standard deviations of observed coordinates, () or (d,)."""
     rule = f"noise must be one number, or one for each of {grid.ndim} axes, finite and not negative"
-    sigma = as_numbers(noise, "noise", lambda at, _: f"entry {at[0]}" if at else "it", error=error)
-    if sigma.shape not in ((), (grid.ndim,)) or not (np.isfinite(sigma) & (sigma >= 0)).all():
-        raise error(rule, value=f"got {noise}")
-    return sigma
+    try:
+        sigma = np.asarray(unmasked(noise, "noise", error=error))
+    except ValueError:
+        raise error(rule, value=f"got {noise!r}") from None
+    spread = sigma.dtype.kind in "iuf" and bool((np.isfinite(sigma) & (sigma >= 0)).all())
+    if not spread or sigma.shape not in ((), (grid.ndim,)):
+        raise error(rule, value=f"got {noise!r}")
+    return sigma.astype(float)
 
 
 def shape_of(values: Any, what: str, *, error: type[TessellaError] = ModelError) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Number
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,16 @@ class Foreign(ABC):
     source: Any
     grid: StateGrid
 
+    kind: ClassVar[str] = "an estimator"
+
     @property
     def name(self) -> str:
         return type(self.source).__name__
+
+    @property
+    def hint(self) -> str:
+        """What else is said of an answer that is none."""
+        return ""
 
     @property
     def decides(self) -> Any:
@@ -58,17 +65,11 @@ class Foreign(ABC):
         said = np.asarray(unmasked(self.ask(points), "a policy's answers", error=PolicyError))
         if said.shape != (len(points),):
             rule = f"{self.kind} must name one action for each of {len(points):,} points"
-            raise PolicyError(rule, place=self.place, value=f"gives shape {said.shape}{self.hint}")
+            raise PolicyError(rule, place=self.name, value=f"gives shape {said.shape}{self.hint}")
         if said.dtype.kind not in "biufU":
-            raise PolicyError(f"{self.kind} must answer with numbers or text", place=self.place)
+            rule = f"{self.kind} must answer with numbers or text"
+            raise PolicyError(rule, place=self.name, value=f"gives {said.dtype}")
         return said
-
-    kind = "an estimator"
-    hint = ""
-
-    @property
-    def place(self) -> str:
-        return self.name
 
 
 class Estimator(Foreign):
@@ -110,16 +111,16 @@ class Agent(Foreign):
 class Function(Foreign):
     """A function of coordinates by name if it names axes, else of (n, d) points."""
 
-    kind, place = "a policy function", ""
+    kind = "a policy function"
 
     @property
     def name(self) -> str:
         name = getattr(self.source, "__name__", type(self.source).__name__)
         return "" if name == "<lambda>" else name.replace("_", " ")
 
-    @cached_property
+    @property
     def hint(self) -> str:
-        """What a function of points is told when it fails; empty for one of names."""
+        """Why it was given points; empty for a function of names."""
         needed = [
             p.name
             for p in parameters(self.source).values()
@@ -133,8 +134,9 @@ class Function(Foreign):
         )
 
     def ask(self, points: NDArray[np.float64]) -> Any:
-        if self.hint:
-            answer = asked(self.source, points, "the policy function", self.hint)
+        hint = self.hint
+        if hint:
+            answer = asked(self.source, points, "the policy function", hint)
         else:
             values = self.grid.values_at(points)
             answer = call(self.source, values, "the policy function", error=PolicyError)
