@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import tessella as ts
+from tessella import tessellation
 from tessella.certificates import check
 from tessella.cli import main
 from tessella.learn import Features, fit_batch
@@ -90,8 +93,9 @@ def test_swapped_and_foreign_arguments_of_a_verb_are_named(call, message):
         lambda rng: ts.draw(SOLUTION, 9, rng=rng),
         lambda rng: ts.train(TABLE, MODEL, 9, rng=rng),
         lambda rng: ts.simulate(MODEL, SOLUTION, 3, rng),
+        lambda rng: ts.estimate(MODEL, SOLUTION, rng=rng),
     ],
-    ids=["draw", "train", "simulate"],
+    ids=["draw", "train", "simulate", "estimate"],
 )
 def test_what_is_neither_generator_nor_seed_is_refused(verb, rng):
     with pytest.raises(ts.ArgumentError, match=rf"(rng|seed) must be a .*; got {rng!r}"):
@@ -150,3 +154,65 @@ def test_workers_have_an_upper_bound():
     result = CliRunner().invoke(main, ["paper", "--workers", "100000", "--seeds", "0"])
     assert result.exit_code == 2
     assert "100000 is not in the range 1<=x<=256" in result.output
+
+
+VERBS = [
+    verb
+    for verb in (getattr(tessellation, name) for name in tessellation.__all__)
+    if inspect.isfunction(verb) and next(iter(inspect.signature(verb).parameters)) == "tessellation"
+]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
+def test_every_verb_of_tessellations_names_what_it_needs(verb):
+    needed = [p for p in inspect.signature(verb).parameters.values() if p.default is p.empty]
+    others = ["queue" for p in needed[1:] if p.kind is not p.VAR_KEYWORD]
+    with pytest.raises(ts.ArgumentError, match=f"{verb.__name__} needs a Tessellation; got a Sol"):
+        verb(SOLUTION, *others)
+
+
+def test_all_verbs_of_tessellations_were_found():
+    assert {tessellation.measure, tessellation.switching_curves, tessellation.trim} < set(VERBS)
+    assert len(VERBS) == 17
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ts.tessellate(3, 4), "tessellate needs an MDP; got an int"),
+        (lambda: ts.estimate(SOLUTION, SOLUTION, rng=0), "estimate needs an MDP; got a Solution"),
+        (lambda: ts.estimate(MODEL, SOLUTION, rng=0, paths="a"), "2 paths .*; got 'a', None and"),
+        (lambda: ts.estimate(MODEL, SOLUTION, rng=0, paths=2.5), "2 paths .*; got 2.5, None and"),
+        (lambda: ts.estimate(MODEL, SOLUTION, rng=0, periods="a"), "1 period .*; got 10000, 'a'"),
+        (lambda: ts.estimate(MODEL, SOLUTION, rng=0, confidence="a"), "between 0 and 1; .* 'a'"),
+        (lambda: ts.run_study(3), "run_study needs a Study; got an int"),  # type: ignore[arg-type]
+        (lambda: ts.problem(3), "problem needs a name; got an int"),  # type: ignore[arg-type]
+        (lambda: ts.certify(SOLUTION, SOLUTION, eps="a"), "eps must be a number, .*; got 'a'"),  # type: ignore[arg-type]
+        (lambda: ts.certify(SOLUTION, SOLUTION, tol=True), "tol must be a number, .*; got True"),
+        (lambda: ts.draw(SOLUTION, 9, noise=-1, rng=0), "noise must be .* 2 axes, .*; got -1"),
+        (lambda: ts.draw(SOLUTION, 9, noise="a", rng=0), "noise must be .* 2 axes, .*; got 'a'"),
+    ],
+)
+def test_what_a_verb_cannot_take_is_refused_in_words(call, message):
+    with pytest.raises(ts.ArgumentError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("noise", [-1, float("nan"), [0.1, 0.2, 0.3], "a", None])
+def test_a_model_is_never_seen_with_noise_that_makes_no_sense(noise):
+    with pytest.raises(ts.ModelError, match="noise must be"):
+        MODEL.with_observation_noise(noise)
+
+
+LOADS = {
+    "policy": ts.Policy.load,
+    "policy through the door": MODEL.policy,
+    "model": ts.MDP.load,
+    "solution": lambda path: ts.Solution.load(path, MODEL),
+}
+
+
+@pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
+def test_a_file_that_is_missing_is_a_file_error(load, tmp_path):
+    with pytest.raises(ts.FileError, match=r"nowhere\.json cannot be read as a saved"):
+        load(tmp_path / "nowhere.json")

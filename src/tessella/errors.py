@@ -6,6 +6,7 @@ The message reads ``rule; place value (count of total noun)``, for example
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -87,9 +88,23 @@ def is_count(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
+def is_number(value: object) -> bool:
+    """Whether ``value`` is a finite number."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def is_positive(value: object) -> bool:
     """Whether ``value`` is a number above 0."""
     return isinstance(value, Real) and not isinstance(value, bool) and float(value) > 0
+
+
+@contextmanager
+def reading(path: str | Path, what: str) -> Iterator[None]:
+    """Say in words that there is no file to read: every ``load`` opens its file inside this."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileError(f"{path} cannot be read as {what}", value="it is missing") from error
 
 
 @contextmanager

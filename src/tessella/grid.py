@@ -179,9 +179,24 @@ class StateGrid:
         where = [_nearest(v, points[:, i]) for i, v in enumerate(self.numbers)]
         return np.ravel_multi_index(tuple(where), self.shape)
 
+    def values_at(self, points: NDArray[np.float64]) -> dict[str, NDArray]:
+        """Axis name to the (n,) coordinates of (n, d) points, of the axis' own kind where they can.
+
+        A text axis gives the nearest label; an axis of integers gives integers if all of them are.
+        """
+        return {
+            name: _own_kind(values, points[:, axis])
+            for axis, (name, values) in enumerate(zip(self.axes, self.values, strict=True))
+        }
+
     def describe(self, state: int) -> str:
         """``stock=3, regime=0``."""
         return ", ".join(f"{n}={shown(v)}" for n, v in self.coordinates(state).items())
+
+    def describe_point(self, point: NDArray[np.float64]) -> str:
+        """``stock=3.5, regime=0``."""
+        found = self.values_at(np.atleast_2d(point))
+        return ", ".join(f"{name}={shown(value[0])}" for name, value in found.items())
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -315,6 +330,16 @@ def _axis_values(name: str, values: Iterable) -> NDArray:
         )
     array.setflags(write=False)
     return array
+
+
+def _own_kind(values: NDArray, x: NDArray[np.float64]) -> NDArray:
+    """Coordinates ``x`` along an axis with these values, as labels or integers where they can."""
+    if values.dtype.kind == "U":
+        return values[_nearest(np.arange(len(values), dtype=float), x)]
+    whole = (
+        values.dtype.kind == "i" and (np.abs(x) < -float(LOWEST)).all() and (x == np.rint(x)).all()
+    )
+    return x.astype(np.int64) if whole else x
 
 
 def _nearest(values: NDArray, x: NDArray) -> NDArray[np.int64]:

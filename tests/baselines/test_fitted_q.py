@@ -131,7 +131,7 @@ def test_a_batch_gives_what_single_runs_give(small):
 
 
 def test_policies_take_feasible_actions_only(small):
-    small.check_feasible(train(FittedQ(trees=2, iterations=2), small, 5).table)
+    small.check_feasible(train(FittedQ(trees=2, iterations=2), small, 5))
 
 
 def test_size_name_and_curve(small):

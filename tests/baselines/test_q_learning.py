@@ -126,7 +126,7 @@ def test_policies_take_feasible_actions_only(small):
     # Rewards are not negative, so an untouched entry of 9 would look best.
     for kind in METHODS:
         for sampling in ({}, {"sampling": Trajectory()}):
-            small.check_feasible(train(kind(start=9.0, **sampling), small, 60, 1).table)
+            small.check_feasible(train(kind(start=9.0, **sampling), small, 60, 1))
 
 
 def test_sizes_are_counted_as_in_the_paper():

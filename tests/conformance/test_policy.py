@@ -37,6 +37,11 @@ class Relative(Threshold):
         return (points[:, 0] <= points[:, 0].mean()).astype(int)
 
 
+class Squeezed(Threshold):
+    def __call__(self, points):
+        return np.squeeze(super().__call__(points))
+
+
 def test_a_rule_an_estimator_and_a_table_pass():
     check_policy(MDP, Threshold())
     tree = DecisionTreeClassifier(max_depth=3, random_state=0)
@@ -50,10 +55,11 @@ def test_a_rule_an_estimator_and_a_table_pass():
     [
         (Moody(), "asked about some states in another order, it decides otherwise: queue="),
         (Relative(), "it decides otherwise"),
-        (Threshold(size=-1), "size must be the whole number of numbers stored; got -1"),
+        (Squeezed(), "asked about some states alone, it fails: a rule must name one action for"),
+        (Threshold(size=-1), "size must say how much it stores, as it counts .*; got -1"),
         (np.full(MDP.grid.shape, 7), "it is not a policy of QUE-Lin: action indices must lie in"),
     ],
-    ids=["moody", "relative", "size", "table"],
+    ids=["moody", "relative", "squeezed", "size", "table"],
 )
 def test_a_policy_that_keeps_no_promise_is_told_which(policy, said):
     with pytest.raises(AssertionError, match=said):

@@ -111,7 +111,7 @@ def test_a_batch_gives_what_single_fits_give(learner, stock, queue):
 @named
 def test_policies_take_feasible_actions_only(learner, gated):
     policy = fit(learner, draw(gated, 60, rng=0))
-    gated.mdp.check_feasible(policy.table)
+    gated.mdp.check_feasible(policy)
     near = gated.mdp.grid.points + 0.3
     taken = policy.act(near)
     states = gated.mdp.grid.nearest(near)

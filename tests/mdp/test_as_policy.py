@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import tessella as ts
 from tessella.certificates.certify import certify
@@ -131,7 +133,7 @@ REFUSED = {
     "value": (lambda stock, regime: 3.5 + 0 * stock, "order must be one of 0, 4, 8, 12, 16"),
     "unknown name": (lambda stock, colour: stock, "asks for 'colour'"),
     "scalar code": (lambda stock: 0 if stock < 3 else 1, "the policy function failed: ValueError"),
-    "wrong length": (lambda points: np.zeros(7), r"shape \(33, 25\); got shape \(7,\)"),
+    "wrong length": (lambda points: np.zeros(7), r"for each of 825 points; gives shape \(7,\)"),
     "no file": ("nowhere.csv", "cannot be read as a policy table"),
     "not an answer": (object(), "must be a Policy, a rule, a table, .* got object"),
 }
@@ -231,3 +233,171 @@ def test_columns_that_are_none_of_the_models_are_passed_over(mdp, table, tmp_pat
     head, *rest = path.read_text().splitlines()
     path.write_text("\n".join([f"{head},note,,", *(f"{line},x,," for line in rest)]))
     np.testing.assert_array_equal(as_policy(mdp, path).table, table)
+
+
+def counted(rule, most):
+    """``rule``, which fails when it is asked about more than ``most`` points in all."""
+
+    def asked(points):
+        asked.points += len(points)
+        assert asked.points <= most, "asked about more points than there was need for"
+        return rule(points)
+
+    asked.size, asked.points = 1, 0
+    return asked
+
+
+def small_slabs(monkeypatch, states=10):
+    """Slabs as small against these models as real ones are against a billion states."""
+    monkeypatch.setattr("tessella.mdp.policy.SLAB", states)
+
+
+def test_a_foreign_estimator_or_function_counts_what_it_stores_and_not_the_grid():
+    mdp = ts.benchmark("QUE-Lin")
+    solution = ts.solve(mdp)
+    sample = ts.draw(solution, 200, rng=0)
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    fitted = ts.fit(tree, sample)
+    foreign = mdp.policy(tree.fit(sample.points, sample.labels))
+    assert 0 < foreign.size == fitted.size < mdp.n_states
+    assert mdp.policy(lambda queue: queue < 3).size < 20
+    levels = np.arange(500.0)
+    assert 500 < mdp.policy(lambda queue: queue < levels[3]).size < 520
+
+
+def test_the_size_of_a_function_is_the_same_wherever_its_file_lies():
+    code = "def rule(points):\n    return points[:, 0] < 3\n"
+    sizes = set()
+    for name in ("a.py", "a/long/way/from/here.py"):
+        names = {"__name__": name}
+        exec(compile(code, name, "exec"), names)
+        sizes.add(ts.benchmark("QUE-Lin").policy(names["rule"]).size)
+    assert len(sizes) == 1
+
+
+def test_what_no_file_can_hold_has_the_size_of_its_table(mdp):
+    lock = threading.Lock()
+
+    class Held:
+        def predict(self, points):
+            with lock:
+                return np.zeros(len(points), int)
+
+    held = Held()
+    held.lock = lock
+    assert mdp.policy(held).size == mdp.n_states
+
+
+def test_off_the_grid_estimators_and_functions_are_asked_about_the_point_itself(mdp):
+    def by_name(stock):
+        return np.where(stock < 8.25, 16, 0)
+
+    def by_points(points):
+        return np.where(points[:, 0] < 8.25, 16, 0)
+
+    class Wide:
+        def predict(self, points):
+            return by_points(points)
+
+    for source in (by_name, by_points, Wide()):
+        assert mdp.policy(source).decide([[8.2, 0], [8.3, 0]]).tolist() == [16, 0]
+
+
+def test_a_function_of_names_is_given_labels_and_whole_numbers():
+    grid = {"colour": ["red", "blue"], "n": range(3)}
+    P = np.stack([np.eye(6), np.eye(6)])
+    mdp = ts.MDP.from_arrays(P, np.zeros((6, 2)), 0.9, grid=grid, actions=("wait", "go"))
+    names = np.array(["wait", "go", "go"])
+    policy = mdp.policy(lambda colour, n: np.where(colour == "red", names[n], "wait"))
+    assert policy.table.tolist() == [[0, 1, 1], [0, 0, 0]]
+    assert policy.decide([[0, 2], [1, 2]]).tolist() == ["go", "wait"]
+
+
+def test_a_rule_comes_in_without_its_table(mdp, monkeypatch):
+    small_slabs(monkeypatch)
+    mdp.policy(counted(lambda points: np.zeros(len(points)), 10))
+    estimator = SimpleNamespace(predict=counted(lambda points: np.zeros(len(points)), 10))
+    mdp.policy(estimator, labels="index")
+    mdp.policy(ts.Policy(mdp.grid, mdp.actions, counted(None, 0)))
+
+
+def test_simulation_asks_a_rule_about_the_states_that_it_visits(mdp, monkeypatch):
+    def order(points):
+        return np.where(points[:, 0] < 8, 3, 0)
+
+    order.size = 2
+    whole = (
+        ts.simulate(mdp, order, 4, 0, paths=20),
+        ts.estimate(mdp, order, rng=0, paths=9, periods=3),
+    )
+    small_slabs(monkeypatch)
+    played = ts.simulate(mdp, counted(order, 10 + 20 * 4), 4, 0, paths=20)
+    np.testing.assert_array_equal(played.states, whole[0].states)
+    assert ts.estimate(mdp, counted(order, 10 + 9 * 3), rng=0, paths=9, periods=3) == whole[1]
+
+
+def test_feasibility_is_checked_by_slabs_and_counted_over_all(monkeypatch):
+    small_slabs(monkeypatch)
+    feasible = np.ones((30, 2), dtype=bool)
+    feasible[[17, 25], 1] = False
+    P = np.stack([np.eye(30), np.eye(30)])
+    mdp = ts.MDP.from_arrays(P, np.zeros((30, 2)), 0.9, feasible=feasible)
+    rule = ts.Policy(mdp.grid, mdp.actions, counted(lambda points: np.ones(len(points)), 30))
+    message = r"state=17, action=1 is not feasible \(2 of 30 states\)"
+    with pytest.raises(ts.PolicyError, match=message):
+        mdp.policy(rule)
+    assert "table" not in vars(rule)
+
+
+def test_a_rule_is_written_as_csv_by_slabs(mdp, table, monkeypatch, tmp_path):
+    mdp.policy(table).to_csv(tmp_path / "table.csv")
+    small_slabs(monkeypatch)
+    rule = ts.Policy(mdp.grid, mdp.actions, counted(mdp.policy(table).rule, 825), "", "order")
+    rule.to_csv(tmp_path / "rule.csv")
+    assert (tmp_path / "rule.csv").read_text() == (tmp_path / "table.csv").read_text()
+    assert "table" not in vars(rule)
+
+
+def test_a_rule_for_a_billion_states_is_played_and_estimated():
+    """No array over all states is made on the way: one would not fit."""
+    stock = ts.StateGrid(stock=range(10**5), transit=range(10**4))
+
+    class Still:
+        reward_scale = 1.0
+
+        def step(self, states, actions, rng):
+            return SimpleNamespace(states=states, rewards=1.0 * actions, ended=states < 0)
+
+    mdp = ts.MDP(stock, (0, 1), 0.5, Still())  # type: ignore[arg-type]
+    policy = mdp.policy(lambda stock, transit: 1 * (stock + transit >= 0))
+    assert policy.size < 30
+    for start in (None, 10**9 - 1, {"stock": 5, "transit": 7}):
+        assert (
+            ts.simulate(mdp, policy, 3, 0, paths=5, start=start).actions.tolist() == [[1] * 3] * 5
+        )
+        assert ts.estimate(mdp, policy, rng=0, paths=5, periods=2, start=start).mean == 1.5
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        (-1, r"must lie in 0\.\.4; stock=3, regime=0.5 gets -1 \(1 of 1 points\)"),
+        (9, r"must lie in 0\.\.4; stock=3, regime=0.5 gets 9"),
+        (0.7, r"action indices \(whole numbers\); got float64"),
+        ([1, 1], r"one action for each of 1 points; its answer has shape \(2,\)"),
+    ],
+)
+def test_whatever_a_rule_says_of_a_point_is_checked(mdp, says, message):
+    def rule(points):
+        return np.atleast_1d(says)
+
+    rule.size = 1
+    policy = ts.Policy(mdp.grid, mdp.actions, rule)
+    for ask in (policy.act, policy.decide):
+        with pytest.raises(ts.PolicyError, match=message):
+            ask([3, 0.5])
+
+
+def test_a_policy_under_another_name_keeps_its_table(mdp):
+    rule = ts.Policy(mdp.grid, mdp.actions, counted(lambda points: np.zeros(len(points)), 825))
+    assert mdp.policy(rule).table.sum() == mdp.policy(rule, name="none").table.sum() == 0

@@ -133,10 +133,10 @@ def test_a_file_of_another_format_or_version_is_refused(tmp_path):
         MDP.load(tmp_path / "other.nc")
 
 
-def test_a_file_that_is_no_model_is_refused_and_a_missing_one_is_missing(tmp_path):
+def test_a_file_that_is_no_model_is_refused_and_so_is_one_that_is_missing(tmp_path):
     junk = tmp_path / "junk.nc"
     junk.write_bytes(b"not a model at all")
     with pytest.raises(FileError, match=r"junk\.nc cannot be read as a saved model"):
         MDP.load(junk)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileError, match=r"nowhere\.nc cannot be read .*; it is missing"):
         MDP.load(tmp_path / "nowhere.nc")

@@ -255,3 +255,26 @@ def test_records_of_a_passing_study_outlive_its_folder():
     assert results.records[0].actions.tolist() == [0] * 15
     with pytest.raises(StudyError, match="cannot be written"):
         ts.run_study(ts.Study(MACHINE, NEVER), "/proc/nowhere")
+
+
+class Younger:
+    """Replace from an age on: a rule of one number."""
+
+    size = 1
+
+    def __call__(self, points):
+        return (points[:, 0] > 3.25).astype(int)
+
+
+def test_a_measure_is_given_the_policy_itself_and_not_its_table():
+    given = ts.FunctionMethod("younger", lambda instance, n, rng: Younger(), once=True)
+    measures = [
+        ts.Measure("size", lambda solution, policy: policy.size),
+        ts.Measure("just before", lambda solution, policy: int(policy.decide([3.2])[0])),
+        ts.Measure("just after", lambda solution, policy: int(policy.decide([3.3])[0])),
+        ts.Measure("named", lambda solution, policy: policy.name == "younger"),
+    ]
+    (record,) = ts.run_study(ts.Study(MACHINE, [given], measures=measures), workers=0).records
+    assert record.measures == {"size": 1, "just before": 0, "just after": 1, "named": 1}
+    assert record.size == 1
+    assert record.actions.tolist() == [0] * 4 + [1] * 11

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tessella.errors import StudyError
+from tessella.mdp.policy import Policy
 from tessella.runner.display import Lines
 from tessella.runner.methods.method import Fit, instance_of
 from tessella.runner.record import Told
@@ -39,7 +40,7 @@ def kinds() -> list[str]:
     import toy
 
     instance = instance_of(study("exact_table").specs[0])
-    fit = Fit(instance.solution.policy.table.ravel(), 1, Told(), 0.0)
+    fit = Fit(instance.solution.policy, Told(), 0.0)
     return list(toy.garbage(fit, instance.mdp))
 
 
@@ -64,18 +65,25 @@ def test_every_kind_of_garbage_is_a_failed_record_beside_a_good_one(tmp_path):
         ({"told": None}, "a fit needs a Told; got a NoneType"),
         ({"told": Told(margins=None)}, "the margins of a fit must be a whole number .*; got None"),  # type: ignore[arg-type]
         ({"told": Told(simulator_calls=-1)}, "the simulator calls of a fit must be .*; got -1"),
-        ({"size": 2**70}, r"the size of a fit must be .* to 2\^63 - 1; got 1180591620717411303424"),
-        ({"size": 1.0}, "the size of a fit must be a whole number"),
+        (
+            {"policy": 2**70},
+            r"the size of a fit must be .* to 2\^63 - 1; got 1180591620717411303424",
+        ),
+        ({"policy": 1.0}, "the size of a fit must be a whole number"),
         ({"seconds": float("nan")}, "the seconds of a fit must be a number, finite .*; got nan"),
-        ({"actions": np.zeros(7, int)}, r"has shape \(31, 21\); got \(7,\)"),
-        ({"actions": np.full(651, 0.5)}, r"action indices \(whole numbers\); got float64"),
-        ({"actions": np.full(651, 2)}, r"must lie in 0\.\.1; queue=0, regime=0 gets 2 \(651 of"),
+        ({"policy": np.zeros(7, int)}, r"has shape \(31, 21\); got \(7,\)"),
+        ({"policy": np.full(651, 0.5)}, r"action indices \(whole numbers\); got float64"),
+        ({"policy": np.full(651, 2)}, r"must lie in 0\.\.1; queue=0, regime=0 gets 2 \(651 of"),
     ],
 )
 def test_a_failed_record_says_what_was_wrong_in_a_sentence(change, reason):
+    import toy
+
     (spec,) = study("exact_table").specs
     solution = instance_of(spec).solution
-    fit = Fit(solution.policy.table.ravel(), 1, Told(), 0.0)
+    fit = Fit(solution.policy, Told(), 0.0)
+    if isinstance(change.get("policy"), int | float):
+        change = {"policy": toy.sized(fit, change["policy"])}
     (record,) = score(solution, [spec], [replace(fit, **change)])
     assert re.search(reason, record.reason), record.reason
     assert record.actions.size == 0
@@ -88,7 +96,7 @@ def test_infeasible_actions_are_a_failed_record():
     mdp = ts.MDP.from_arrays(np.stack([np.eye(2)] * 2), np.zeros((2, 2)), 0.9, feasible=feasible)
     (spec,) = study("exact_table").specs
     solution = ts.solve(mdp)
-    good, bad = (Fit(np.array(table), 1, Told(), 0.0) for table in ([0, 1], [1, 1]))
+    good, bad = (Fit(np.array(table), Told(), 0.0) for table in ([0, 1], [1, 1]))
     first, second = score(solution, [spec, spec], [good, bad])
     assert first.reason == ""
     assert "must take feasible actions; state=0, action=1" in second.reason
@@ -98,7 +106,9 @@ def test_counts_of_numpy_are_counts(tmp_path):
     (spec,) = study("exact_table").specs
     solution = instance_of(spec).solution
     told = Told(np.int64(5), np.uint8(4), 3, np.int32(2))  # type: ignore[arg-type]
-    fit = Fit(solution.policy.table.astype(float), np.int16(9), told, np.float32(0.5))  # type: ignore[arg-type]
+    table = solution.policy.table.astype(float)
+    policy = Policy.of(solution.mdp.grid, solution.mdp.actions, table, size=np.int16(9))  # type: ignore[arg-type]
+    fit = Fit(policy, told, np.float32(0.5))  # type: ignore[arg-type]
     (record,) = score(solution, [spec], [fit])
     assert (record.size, record.told, record.seconds) == (9, Told(5, 4, 3, 2), 0.5)
     with Store.writer(tmp_path) as store:

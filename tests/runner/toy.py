@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
 from tessella.runner.methods.method import Fit, Group, Instance
 from tessella.runner.names import UnknownNameError
 from tessella.runner.record import Told
@@ -51,7 +52,8 @@ class Toy:
     def _one(self, instance: Instance, spec: Spec) -> Fit:
         mdp = instance.mdp
         actions = spec.generator("toy").integers(0, mdp.n_actions, mdp.n_states)
-        return Fit(actions, spec.n, Told(labels=spec.n), 0.001)
+        policy = Policy.of(mdp.grid, mdp.actions, actions, size=spec.n)
+        return Fit(policy, Told(labels=spec.n), 0.001)
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,16 @@ def tables(actions: NDArray, mdp: MDP) -> dict[str, Any]:
     }
 
 
+def sized(fit: Fit, size: Any) -> Policy:
+    """The same policy as a rule that says so of its size."""
+
+    def rule(points: NDArray) -> NDArray:
+        return fit.policy.act(points)
+
+    rule.size = size  # type: ignore[attr-defined]
+    return replace(fit.policy, rule=rule)
+
+
 def garbage(fit: Fit, mdp: MDP) -> dict[str, Any]:
     """What a method may give back instead of ``fit``, by what is wrong with it."""
     counts = {"nothing": None, "2^70": 2**70, "negative": -1, "a half": 0.5, "nan": float("nan")}
@@ -141,15 +153,15 @@ def garbage(fit: Fit, mdp: MDP) -> dict[str, Any]:
     times |= {"text": "1", "complex": 1j}
     return {
         "None for a fit": None,
-        "a tuple for a fit": (fit.actions, fit.size, fit.told, fit.seconds),
+        "a tuple for a fit": (fit.policy, fit.told, fit.seconds),
         "a trap for a fit": trap(),
         "told None": replace(fit, told=None),  # type: ignore[arg-type]
         "told a dict": replace(fit, told={"labels": 3}),  # type: ignore[arg-type]
-        **{f"size {name}": replace(fit, size=bad) for name, bad in counts.items()},
+        **{f"size {name}": replace(fit, policy=sized(fit, bad)) for name, bad in counts.items()},
         **{f"seconds {name}": replace(fit, seconds=bad) for name, bad in times.items()},
         **{
-            f"policy {name}": replace(fit, actions=bad)
-            for name, bad in tables(fit.actions, mdp).items()
+            f"policy {name}": replace(fit, policy=bad)
+            for name, bad in tables(fit.policy.table.ravel(), mdp).items()
         },
         **{
             f"{part.name} {name}": replace(fit, told=replace(fit.told, **{part.name: bad}))

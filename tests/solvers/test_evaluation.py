@@ -125,3 +125,22 @@ def test_the_occupancy_bound_covers_a_state_into_which_everything_flows():
     exact[0] += g
     assert np.abs(found.share - exact).sum() <= found.error_bound
     assert found.error_bound < 1e-9
+
+
+def test_the_mean_of_an_evaluation_is_over_the_start_and_says_so():
+    mdp = ts.benchmark("QUE-Lin")
+    policy = ts.solve(mdp).policy
+    plain, value = ts.evaluate(mdp, policy), ts.evaluate(mdp, policy).value
+    assert plain.mean == value.mean()
+    assert "over 651 states" in str(plain)
+    one = ts.evaluate(mdp, policy, {"queue": 3, "regime": 0})
+    assert one.mean == value[3, 0]
+    assert f"mean {value[3, 0]:.6g} over the start" in str(one)
+    np.testing.assert_array_equal(one.value, value)
+    owned = ts.evaluate(mdp.with_start({"queue": 3, "regime": 0}), policy)
+    assert owned.mean == one.mean
+    seen = ts.evaluate(mdp, policy, start="stationary")
+    share = ts.occupancy(mdp, policy, "stationary").start
+    assert seen.mean == pytest.approx((share * value).sum(), rel=1e-12)
+    with pytest.raises(ts.ArgumentError, match="a start is a state index"):
+        ts.evaluate(mdp, policy, start="x=0")

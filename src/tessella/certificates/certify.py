@@ -26,7 +26,7 @@ from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
 from tessella.certificates.local import decisions_of
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ArgumentError, ModelError, PolicyError, expect
+from tessella.errors import ArgumentError, ModelError, PolicyError, expect, is_number
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -55,7 +55,7 @@ def certify(
 
     Args:
         policy: whatever decides: see ``as_policy``.
-        start: distribution of the first state, or one state index; the model's own if None.
+        start: any start: see ``tessella.mdp.start``; None for the model's own.
         eps: margin for the localisation bound; None for the smallest at which it applies.
         tol: an action within this of the best is no costly error; None for the tie tolerance.
         labels: whether the policy answers in action indices or values, where that is not clear.
@@ -125,8 +125,9 @@ def _totals(
 
 
 def _check_number(name: str, number: float | None) -> None:
-    if number is not None and not (np.isfinite(number) and number >= 0):
-        raise ArgumentError(f"{name} must be a number that is not negative", value=f"got {number}")
+    if number is not None and not (is_number(number) and number >= 0):
+        rule = f"{name} must be a number, finite and not negative"
+        raise ArgumentError(rule, value=f"got {number!r}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from tessella.certificates.summary import money, percent, wrap
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, expect, is_count, is_positive
 from tessella.mdp.as_policy import as_policy
+from tessella.mdp.chance import generator
 from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import Rng
-from tessella.mdp.start import Start, start_distribution
+from tessella.mdp.start import Start, drawn_starts, start_distribution
 
 BATCH = 10_000  # paths that walk at once, to keep memory small
 REST = 1e-6  # of R / (1 - discount): what may come after the last period, unless said otherwise
@@ -88,15 +90,16 @@ def estimate(
         periods: T; None for as many as leave ``1e-6 R / (1 - discount)`` after them.
         start: any start (see ``tessella.mdp.start``); stationary under ``policy``.
     """
+    expect("estimate", mdp, MDP)
     serve("estimate", mdp.criterion, Discounted)
-    if paths < 2 or not 0 < confidence < 1 or (periods is not None and periods < 1):
+    enough = is_count(paths) and paths >= 2 and (periods is None or is_count(periods))
+    if not (enough and is_positive(confidence) and confidence < 1):
         rule = "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
-        raise ArgumentError(rule, value=f"got {paths}, {periods} and {confidence}")
+        raise ArgumentError(rule, value=f"got {paths!r}, {periods!r} and {confidence!r}")
+    draws = generator(rng)
     policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]
     horizon = _horizon(mdp) if periods is None else periods
-    tables = [p.table.ravel() for p in policies]
-    weights = start_distribution(mdp, start, policies[0])
-    returns = _returns(mdp, tables, paths, horizon, weights, np.random.default_rng(rng))
+    returns = _returns(mdp, policies, paths, horizon, start, draws)
     sample = returns[-1] - returns[0] if other is not None else returns[0]
     rest = mdp.criterion.forever(mdp.discount**horizon * mdp.dynamics.reward_scale)
     rest *= len(policies)
@@ -138,25 +141,27 @@ def _pairing(returns: NDArray, sample: NDArray) -> float:
 
 def _returns(
     mdp: MDP,
-    tables: list[NDArray],
+    policies: list[Policy],
     paths: int,
     periods: int,
-    weights: NDArray[np.float64],
+    start: Start,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
     """(policies, paths) discounted returns; column i is one path under each policy."""
+    if isinstance(start, str):
+        start = start_distribution(mdp, start, policies[0])
     columns = []
     for first in range(0, paths, BATCH):
-        states = rng.choice(mdp.n_states, size=min(BATCH, paths - first), p=weights)
+        states = drawn_starts(mdp, start, policies[0], min(BATCH, paths - first), rng)
         seed = int(rng.integers(2**63))
         columns.append(
-            [_play(mdp, t, states, periods, np.random.default_rng(seed)) for t in tables]
+            [_play(mdp, p, states, periods, np.random.default_rng(seed)) for p in policies]
         )
     return np.concatenate([np.array(c) for c in columns], axis=1)
 
 
 def _play(
-    mdp: MDP, table: NDArray, states: NDArray, periods: int, rng: np.random.Generator
+    mdp: MDP, policy: Policy, states: NDArray, periods: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """(n,) returns from ``states``.
 
@@ -164,7 +169,7 @@ def _play(
     """
     total, alive, factor = np.zeros(len(states)), np.ones(len(states), dtype=bool), 1.0
     for _ in range(periods):
-        steps = mdp.dynamics.step(states, table[states].astype(np.int64), rng)
+        steps = mdp.dynamics.step(states, policy.at(states).astype(np.int64), rng)
         total += np.where(alive, factor * steps.rewards, 0.0)
         states, alive, factor = steps.states, alive & ~steps.ended, factor * mdp.discount
         if not alive.any():

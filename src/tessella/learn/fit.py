@@ -7,7 +7,6 @@ Off the grid a point may take what the nearest grid state may take.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from tessella.errors import ArgumentError, expect
 from tessella.grid import StateGrid
 from tessella.learn.learner import BoundaryLearner, Classifier, Task, first_best
 from tessella.learn.sample import Sample
+from tessella.mdp.foreign import stored
 from tessella.mdp.policy import Policy
 
 
@@ -50,8 +50,8 @@ class ForeignClassifier:
 
     @property
     def size(self) -> int:
-        """What a file of the classifier takes, in numbers of eight bytes: its parts are its own."""
-        return -(-len(pickle.dumps(self.classifier)) // 8)
+        """The classifier's file, in numbers of eight bytes: it does not say how much it stores."""
+        return stored(self.classifier)
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         known = self.classifier.classes_

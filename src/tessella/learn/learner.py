@@ -38,7 +38,7 @@ class Classifier(Protocol):
 
     @property
     def size(self) -> int:
-        """How much it stores, as the paper counts it: weights, or observations."""
+        """How much it stores, as it counts that itself: weights, or observations."""
         ...
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -63,7 +63,7 @@ class Constant:
 class BoundaryLearner(ClassifierMixin, BaseEstimator):
     """A scikit-learn classifier whose work is done by ``learn``.
 
-    After ``fit``: ``classes_``, ``classifier_``, ``size_`` (what it stores).
+    After ``fit``: ``classes_``, ``classifier_``, ``size_`` (how much it stores).
     """
 
     title = "Boundary"

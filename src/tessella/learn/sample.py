@@ -18,6 +18,7 @@ from tessella.errors import ArgumentError, expect, is_count
 from tessella.grid import StateGrid
 from tessella.learn.schemes import Scheme, Uniform, as_numbers
 from tessella.mdp.chance import generator
+from tessella.mdp.checks import noise_of
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
@@ -148,13 +149,7 @@ def _sigma(mdp: MDP, noise: float | ArrayLike | None) -> NDArray[np.float64]:
     """(d,) standard deviations in the axes' own values."""
     if noise is None:
         noise = mdp.observation_noise
-    rule = (
-        f"noise must be one number, or one for each of {mdp.grid.ndim} axes, "
-        "finite and not negative"
-    )
-    sigma = as_numbers(noise, rule)
-    if sigma.shape not in ((), (mdp.grid.ndim,)) or not (np.isfinite(sigma) & (sigma >= 0)).all():
-        raise ArgumentError(rule, value=f"got {noise}")
+    sigma = noise_of(noise, mdp.grid, ArgumentError)
     steps = [np.abs(np.diff(v)).mean() if len(v) > 1 else 1.0 for v in mdp.grid.numbers]
     return sigma * np.array(steps)
 

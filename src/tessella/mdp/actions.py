@@ -80,10 +80,10 @@ def checked(actions: Any, action_name: str) -> tuple:
         columns = zip(*given, strict=True)
         for name, values in zip(names, columns, strict=True):
             _refuse_odd(values, f"component {name!r} of the actions")
-        named = tuple(Combination(names, map(_plain, action)) for action in given)
+        named = tuple(Combination(names, map(_as_python, action)) for action in given)
     else:
         _refuse_odd(given, "actions")
-        named = tuple(map(_plain, given))
+        named = tuple(map(_as_python, given))
     if not named:
         raise ModelError("a model needs at least one action")
     if len(set(named)) < len(named):
@@ -172,5 +172,5 @@ def _refuse_odd(values: Any, what: str) -> None:
         raise ModelError(f"{what} must be finite", value=f"got {array[~np.isfinite(array)][0]}")
 
 
-def _plain(value: Any) -> Any:
+def _as_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value

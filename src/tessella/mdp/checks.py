@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, TessellaError, shown
-from tessella.grid import unmasked
+from tessella.grid import StateGrid, unmasked
 from tessella.mdp.scope import NamedValues, Scope
 
 SUM_TOLERANCE = 1e-9  # a row of probabilities may miss 1 by this much; error bounds account for it
@@ -49,6 +49,19 @@ def as_numbers(
         error=error,
     )
     return objects.astype(float)
+
+
+def noise_of(noise: Any, grid: StateGrid, error: type[TessellaError]) -> NDArray[np.float64]:
+    """Standard deviations of observed coordinates, () or (d,)."""
+    rule = f"noise must be one number, or one for each of {grid.ndim} axes, finite and not negative"
+    try:
+        sigma = np.asarray(unmasked(noise, "noise", error=error))
+    except ValueError:
+        raise error(rule, value=f"got {noise!r}") from None
+    spread = sigma.dtype.kind in "iuf" and bool((np.isfinite(sigma) & (sigma >= 0)).all())
+    if not spread or sigma.shape not in ((), (grid.ndim,)):
+        raise error(rule, value=f"got {noise!r}")
+    return sigma.astype(float)
 
 
 def shape_of(values: Any, what: str, *, error: type[TessellaError] = ModelError) -> tuple[int, ...]:

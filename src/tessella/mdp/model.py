@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.criteria.as_criterion import as_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
-from tessella.errors import PolicyError
+from tessella.errors import ModelError, PolicyError
 from tessella.grid import StateGrid, refuse_unordered
 from tessella.mdp.actions import Actions, components, described
 from tessella.mdp.as_policy import Labels, as_policy
+from tessella.mdp.checks import noise_of
 from tessella.mdp.dynamics import Dynamics, Parts
 from tessella.mdp.policy import Policy
 from tessella.mdp.scope import Feasible, feasible_mask, make_scope, refuse_stuck
@@ -66,6 +67,7 @@ class MDP:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criterion", as_criterion(self.criterion))
+        noise_of(self.observation_noise, self.grid, ModelError)
         if self.feasible is not None:
             refuse_stuck(self.grid, self.feasible)
             object.__setattr__(self, "feasible", None if self.feasible.all() else self.feasible)
@@ -237,20 +239,24 @@ class MDP:
         or of other actions is refused.
         """
         policy = as_policy(self, source, labels)
-        return replace(policy, name=name) if name else policy
+        return policy.called(name) if name else policy
 
-    def check_feasible(self, table: NDArray) -> None:
-        """Refuse a policy that takes an infeasible action."""
+    def check_feasible(self, policy: Policy) -> None:
+        """Refuse a policy of this grid that takes an infeasible action, by slabs of states."""
         if self.feasible is None:
             return
-        flat = np.asarray(table).ravel()
-        bad = np.flatnonzero(~self.feasible[np.arange(self.n_states), flat])
-        if bad.size:
+        count, first = 0, ""
+        for states, actions in policy.by_slabs():
+            bad = np.flatnonzero(~self.feasible[states, actions])
+            if bad.size and not count:
+                first = self.describe(int(states[bad[0]]), int(actions[bad[0]]))
+            count += bad.size
+        if count:
             raise PolicyError(
                 "a policy must take feasible actions",
-                place=self.describe(int(bad[0]), int(flat[bad[0]])),
+                place=first,
                 value="is not feasible",
-                count=bad.size,
+                count=count,
                 total=self.n_states,
                 noun="states",
             )

@@ -4,15 +4,16 @@
 
 A policy is a *rule* first: it is asked about points, in the axes' own values. Its table over the
 grid is computed when asked for, a slab of states at a time, so that a rule for a billion states
-holds no more than its own numbers. ``size`` says how much that is, as the rule itself counts it:
-weights, entries of a table, observations or trees.
+holds no more than its own numbers. ``size`` says how much it stores, as it counts that itself:
+weights, entries of a table, observations, trees; of what others wrote, its file in numbers of eight
+bytes. Whatever a rule says is checked: it must be the index of an action.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
@@ -20,7 +21,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, FileError, PolicyError, writing
+from tessella.errors import ArgumentError, FileError, PolicyError, reading, writing
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp.actions import as_json, from_json, values_of
 
@@ -102,18 +103,21 @@ class Policy:
 
     @property
     def size(self) -> int:
-        """How much the rule stores, as it counts that itself."""
+        """How much it stores, as it counts that itself."""
         return self.rule.size
 
     def act(self, points: ArrayLike) -> NDArray[np.int32]:
-        """(n, d) points in the axes' own values -> (n,) action indices; for ``decide`` values."""
+        """(n, d) points in the axes' own values -> (n,) action indices; for ``decide`` values.
+
+        Points may lie anywhere. Off the grid a `Table` takes the action of the nearest grid state,
+        axis by axis; any other rule is asked about the point itself, where no model says what is
+        feasible.
+        """
         points = np.atleast_2d(
             np.asarray(unmasked(points, "points", error=ArgumentError), dtype=float)
         )
         self.grid.nearest(points)  # refuses what is no point
-        return np.asarray(
-            unmasked(self.rule(points), "what a rule says", error=PolicyError), dtype=np.int32
-        )
+        return self._asked(points)
 
     def decide(self, points: ArrayLike) -> NDArray:
         """(n, d) points -> (n,) what to do: the actions' own values or names.
@@ -122,15 +126,45 @@ class Policy:
         """
         return values_of(self.actions)[self.act(points)]
 
+    def at(self, states: NDArray[np.integer]) -> NDArray[np.int32]:
+        """(n,) action indices of the states with these flat indices.
+
+        A rule for more states than a slab is asked about these alone; of others the table is kept.
+        """
+        if isinstance(self.rule, Table) or "table" in vars(self) or self.grid.size <= SLAB:
+            return self.table.ravel()[states]
+        return self._asked(self.grid.points_of(states))
+
+    def by_slabs(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
+        """Flat indices and actions of all states in flat order, a slab at a time."""
+        for first in range(0, self.grid.size, SLAB):
+            states = np.arange(first, min(first + SLAB, self.grid.size))
+            yield states, self.at(states)
+
+    def _asked(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
+        """(n,) what the rule says, checked."""
+        said = np.asarray(unmasked(self.rule(points), "what a rule says", error=PolicyError))
+        if said.shape != (len(points),):
+            rule = f"a rule must name one action for each of {len(points):,} points"
+            raise PolicyError(rule, value=f"its answer has shape {said.shape}")
+        return _indices(said, self.actions, lambda i: self.grid.describe_point(points[i]), "points")
+
     @cached_property
     def table(self) -> NDArray[np.int32]:
         """(grid shape) action indices."""
         if isinstance(self.rule, Table):
             return self.rule.actions
-        parts = [np.asarray(self.rule(points)) for points in self.grid.slabs(SLAB)]
-        table = checked_actions(np.concatenate(parts), self.grid, self.actions)
+        table = np.concatenate([self._asked(points) for points in slabs(self.grid)])
+        table = table.reshape(self.grid.shape)
         table.setflags(write=False)
         return table
+
+    def called(self: Own, name: str) -> Own:
+        """The same under another name; its table, where there is one, need not be made again."""
+        made = replace(self, name=name)
+        if "table" in vars(self):
+            vars(made)["table"] = self.table
+        return made
 
     @property
     def decisions(self) -> NDArray:
@@ -150,14 +184,15 @@ class Policy:
     def load(path: str | Path) -> Policy:
         """A policy that ``save`` wrote: its table, under the name and size of what made it."""
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            with reading(path, "a saved policy"):
+                content = json.loads(Path(path).read_text(encoding="utf-8"))
             if (content["format"], content["version"]) != (FORMAT, VERSION):
                 raise ValueError(f"it has format {content['format']!r}")
             grid, about = StateGrid(content["axes"]), ("name", "action_name")
             table, actions = content["table"], from_json(content["actions"])
             named = {name: str(content[name]) for name in about}
             return Policy.of(grid, actions, table, size=int(content["size"]), **named)
-        except FileNotFoundError:
+        except FileError:
             raise
         except (OSError, ValueError, KeyError, TypeError) as error:
             rule = f"{path} must be a policy of format {FORMAT!r}, version {VERSION}"
@@ -175,6 +210,11 @@ class Policy:
         return f"{type(self).__name__}({name}{sizes}, size {self.size:,})"
 
 
+def slabs(grid: StateGrid) -> Iterator[NDArray[np.float64]]:
+    """(n, d) points of all states in flat order, as many at a time as a rule is asked about."""
+    return grid.slabs(SLAB)
+
+
 def refuse_other(policy: Policy, grid: StateGrid, actions: tuple) -> None:
     """Refuse a policy of another grid or of other actions, which could pass for one of these."""
     if policy.grid != grid:
@@ -190,22 +230,28 @@ def checked_actions(table: ArrayLike, grid: StateGrid, actions: tuple) -> NDArra
         raise PolicyError(
             f"a policy on this grid has shape {grid.shape}", value=f"got {array.shape}"
         )
-    array = array.reshape(grid.shape)
-    whole = array.dtype.kind in "iub" or (
-        array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.rint(array)).all()
+    return _indices(array.ravel(), actions, grid.describe, "states").reshape(grid.shape)
+
+
+def _indices(
+    said: NDArray, actions: tuple, describe: Callable[[int], str], noun: str
+) -> NDArray[np.int32]:
+    """(n,) ``said`` as action indices; ``describe`` names the place of the i-th."""
+    whole = said.dtype.kind in "iub" or (
+        said.dtype.kind == "f" and np.isfinite(said).all() and (said == np.rint(said)).all()
     )
     if not whole:
         raise PolicyError(
-            "a policy holds action indices (whole numbers)", value=f"got {array.dtype}"
+            "a policy holds action indices (whole numbers)", value=f"got {said.dtype}"
         )
-    bad = np.flatnonzero((array < 0) | (array >= len(actions)))
+    bad = np.flatnonzero((said < 0) | (said >= len(actions)))
     if bad.size:
         raise PolicyError(
             f"action indices must lie in 0..{len(actions) - 1}",
-            place=grid.describe(bad[0]),
-            value=f"gets {array.ravel()[bad[0]]}",
+            place=describe(int(bad[0])),
+            value=f"gets {said[bad[0]]}",
             count=bad.size,
-            total=grid.size,
-            noun="states",
+            total=said.size,
+            noun=noun,
         )
-    return array.astype(np.int32)
+    return said.astype(np.int32)

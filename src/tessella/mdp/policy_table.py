@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError, writing
-from tessella.mdp.actions import components, records
+from tessella.mdp.actions import components, records, values_of
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -176,10 +176,9 @@ def write_table(policy: Policy, path: Path) -> None:
         writer = csv.writer(file)
         parts = components(policy.actions)
         writer.writerow([*grid.axes, *(parts or [policy.action_name])])
-        decisions = policy.decisions.ravel()
-        for first in range(0, grid.size, 1 << 16):
-            states = np.arange(first, min(first + (1 << 16), grid.size))
+        names = values_of(policy.actions)
+        for states, actions in policy.by_slabs():
             columns = [values.tolist() for values in grid.coordinates(states).values()]
-            taken = decisions[states]
+            taken = names[actions]
             columns += [taken[name].tolist() for name in parts] or [taken.tolist()]
             writer.writerows(zip(*columns, strict=True))

@@ -12,7 +12,7 @@ from tessella.errors import ArgumentError, expect, is_count
 from tessella.mdp.chance import generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.start import Start, listed_states, start_distribution
+from tessella.mdp.start import Start, drawn_starts, listed_states
 
 Rng = np.random.Generator | int
 
@@ -67,7 +67,6 @@ def simulate(
         )
     rng = generator(rng)
     taken = mdp.policy(policy)
-    table = taken.table.ravel()
     states = np.empty((paths, periods + 1), dtype=np.int64)
     actions = np.full((paths, periods), -1, dtype=np.int64)
     rewards = np.zeros((paths, periods))
@@ -79,7 +78,7 @@ def simulate(
             states[:, t + 1 :] = states[:, t : t + 1]
             break
         states[:, t + 1] = states[:, t]
-        actions[on, t] = table[states[on, t]]
+        actions[on, t] = taken.at(states[on, t])
         steps = mdp.dynamics.step(states[on, t], actions[on, t], rng)
         states[on, t + 1], rewards[on, t] = steps.states, steps.rewards
         alive[on] = ~steps.ended
@@ -91,7 +90,7 @@ def _starts(
 ) -> NDArray:
     states = listed_states(mdp, start)
     if states is None:
-        return rng.choice(mdp.n_states, size=paths, p=start_distribution(mdp, start, policy))
+        return drawn_starts(mdp, start, policy, paths, rng)
     if len(states) not in (1, paths):
         raise ArgumentError(f"start must name 1 or {paths} states", value=f"got {len(states)}")
     return np.broadcast_to(states, (paths,)).copy()

@@ -62,6 +62,23 @@ def start_distribution(mdp: MDP, start: Start, policy: Policy | None = None) -> 
     return weights if abs(total - 1) <= 1e-14 else weights / total
 
 
+def drawn_starts(
+    mdp: MDP, start: Start, policy: Policy, count: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """(count,) first states, by inversion; no distribution over all states is made for these."""
+    states = listed_states(mdp, start)
+    if states is not None:
+        return np.sort(states)[_evenly(len(states), count, rng)]
+    if start is None and mdp.start is None:
+        return _evenly(mdp.n_states, count, rng)
+    return rng.choice(mdp.n_states, size=count, p=start_distribution(mdp, start, policy))
+
+
+def _evenly(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """(count,) of 0..n - 1, each as likely: what ``choice`` draws with n equal probabilities."""
+    return np.minimum((rng.random(count) * n).astype(np.int64), n - 1)
+
+
 def _by_name(mdp: MDP, start: str, policy: Policy | None) -> NDArray[np.float64]:
     if start != STATIONARY:
         raise ArgumentError(RULE, value=f"got the text {start!r}")

@@ -41,6 +41,7 @@ def register(problem: Problem) -> Problem:
 
 def problem(name: str) -> Problem:
     """The problem called ``name``, or what ``package.module:attribute`` leads to."""
+    expect("problem", name, str, "name")
     if ":" in name:
         return _problem_at(name)
     for known in all_problems():

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tessella.errors import StudyError
+from tessella.errors import StudyError, expect
 from tessella.runner.carry import pack
 from tessella.runner.cluster import RESTART, connect
 from tessella.runner.dispatch import Dispatcher, dispatch_here
@@ -67,6 +67,7 @@ def run_study(
         retry: run again what failed before.
         display: shows how far it is; see ``tessella.runner.display``.
     """
+    expect("run_study", study, Study)
     if folder is None:
         with TemporaryDirectory(prefix="study-") as passing:
             settings = {"workers": workers, "scheduler": scheduler, "display": display}

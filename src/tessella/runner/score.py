@@ -1,8 +1,9 @@
 """score(solution, specs, fits) -> Records: every policy against the optimum, none by its method.
 
 A method may be anybody's, so what it gives back is checked first: a policy of the model, counts
-that are whole, not negative and below 2^63 (what the store holds), a time that is a number. A fit
-that fails here is a failed record with the reason, and the others of its batch go on.
+(its size among them) that are whole, not negative and below 2^63 (what the store holds), a time
+that is a number. A fit that fails here is a failed record with the reason, and the others of its
+batch go on. A record holds the policy's table; measures are given the policy itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from tessella.certificates.loss import loss
 from tessella.errors import StudyError, TessellaError, expect
 from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
 from tessella.runner.measure import measure_by_name
 from tessella.runner.methods.method import Fit
 from tessella.runner.record import FIGURES, Record, Told, said
@@ -44,7 +46,7 @@ def score(solution: Solution, specs: Sequence[Spec], fits: Sequence[Fit]) -> tup
 
 
 def checked(fit: Fit, mdp: MDP) -> Fit:
-    """The same as plain numbers, or an error that says what of it makes no sense."""
+    """The same as a policy and plain numbers, or an error that says what of it makes no sense."""
     expect("a run", fit, Fit)
     expect("a fit", fit.told, Told)
     told = {part.name: _count(getattr(fit.told, part.name), part.name) for part in fields(Told)}
@@ -52,8 +54,9 @@ def checked(fit: Fit, mdp: MDP) -> Fit:
     if not isinstance(seconds, Real) or not 0 <= seconds < math.inf:
         rule = "the seconds of a fit must be a number, finite and not negative"
         raise StudyError(rule, value=f"got {_brief(seconds)}")
-    actions = mdp.policy(fit.actions).table.ravel()
-    return Fit(actions, _count(fit.size, "size"), Told(**told), float(seconds))
+    policy = mdp.policy(fit.policy)
+    _count(policy.size, "size")
+    return Fit(policy, Told(**told), float(seconds))
 
 
 def _count(value: object, name: str) -> int:
@@ -71,7 +74,7 @@ def _brief(value: object) -> str:
 def _measured(
     solution: Solution, loss_of: Callable[..., NDArray[np.float64]], spec: Spec, fit: Fit
 ) -> Record:
-    mdp, actions = solution.mdp, fit.actions
+    mdp, actions = solution.mdp, fit.policy.table.ravel()
     q = solution.q.reshape(mdp.n_states, mdp.n_actions)
     local = q.max(axis=1) - q[np.arange(mdp.n_states), actions]
     lost = loss_of(tuple(actions.tolist()))
@@ -90,19 +93,17 @@ def _measured(
     return Record(
         spec,
         **figures,
-        size=fit.size,
+        size=int(fit.policy.size),
         told=fit.told,
         seconds=fit.seconds,
         actions=actions,
-        measures=_measures(solution, spec, actions),
+        measures=_measures(solution, spec, fit.policy),
     )
 
 
-def _measures(solution: Solution, spec: Spec, actions: NDArray) -> dict[str, float]:
-    if not spec.measures:
-        return {}
-    policy = solution.mdp.policy(actions.reshape(solution.mdp.grid.shape), name=spec.method)
-    return {name: measure_by_name(name)(solution, policy) for name in spec.measures}
+def _measures(solution: Solution, spec: Spec, policy: Policy) -> dict[str, float]:
+    called = policy.called(spec.method)
+    return {name: measure_by_name(name)(solution, called) for name in spec.measures}
 
 
 def _loss(solution: Solution, actions: tuple[int, ...]) -> NDArray[np.float64]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.start import Start, start_distribution
 from tessella.solvers.driver import Callback, Engine, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
@@ -23,10 +25,20 @@ from tessella.solvers.result import Result
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Result):
-    """The value of a policy: V_pi lies within ``error_bound`` of ``value`` in every state."""
+    """The value of a policy: V_pi lies within ``error_bound`` of ``value`` in every state.
+
+    Attributes:
+        start: (grid) distribution of the first state; None where all states are as likely.
+    """
 
     mdp: MDP
     policy: Policy
+    start: NDArray[np.float64] | None = None
+
+    @property
+    def mean(self) -> float:
+        """Expected over the first state; V_pi's own lies within ``error_bound`` of it, too."""
+        return float(self.value.mean() if self.start is None else (self.start * self.value).sum())
 
     def __str__(self) -> str:
         lowest, highest = int(self.value.argmin()), int(self.value.argmax())
@@ -39,9 +51,10 @@ class Evaluation(Result):
                 f"{self.gain:.8g} per period, off by at most {self.error_bound:.2g}, "
                 f"{self.sweeps} sweeps, {self.ending}"
             )
+        over = "over the start" if self.start is not None else f"over {self.value.size:,} states"
         return (
             f"Value of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}: "
-            f"mean {self.value.mean():.6g} over {self.value.size:,} states\n"
+            f"mean {self.mean:.6g} {over}\n"
             f"lowest {ends[0]}, highest {ends[1]}\n"
             f"|V - V_pi| <= {self.error_bound:.2g}, {self.sweeps} sweeps, {self.ending}"
         )
@@ -50,6 +63,7 @@ class Evaluation(Result):
 def evaluate(
     mdp: MDP,
     policy: Any,
+    start: Start = None,
     *,
     tol: float | None = None,
     guess: NDArray | None = None,
@@ -60,11 +74,16 @@ def evaluate(
 
     Args:
         policy: whatever decides: see ``tessella.as_policy``.
+        start: where its mean is taken, any start: see ``tessella.mdp.start``; None for the model's
+            own. It has no part in the value of a state.
         tol: bound on max|V - V_pi|; None asks for about twelve digits.
         guess: (grid) where to begin, such as the optimum's value.
     """
     expect("evaluate", mdp, MDP)
     checked = mdp.policy(policy)
+    first = None
+    if start is not None or mdp.start is not None:
+        first = start_distribution(mdp, start, checked).reshape(mdp.grid.shape)
     engine = Engine(mdp, tol)
     found = iterate(
         engine,
@@ -74,7 +93,7 @@ def evaluate(
         callback=callback,
         partial=partial,
     )
-    return Evaluation(**vars(found), mdp=mdp, policy=checked)
+    return Evaluation(**vars(found), mdp=mdp, policy=checked, start=first)
 
 
 def _method(mdp: MDP) -> Method:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tessella.errors import expect
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.lines import lines
 from tessella.tessellation.tessellate import Tessellation
@@ -53,12 +54,14 @@ class ThroughSum(Evidence):
 
 def independent(tessellation: Tessellation, axis: str) -> Independent:
     """Test whether the action is the same all along ``axis``."""
+    expect("independent", tessellation, Tessellation)
     faces = tessellation.face_states(tessellation.grid.axis(axis))
     return Independent(tessellation, faces, axis)
 
 
 def through_sum(tessellation: Tessellation, axes: tuple[str, ...]) -> ThroughSum:
     """Test whether the action depends on ``axes`` through their sum alone."""
+    expect("through_sum", tessellation, Tessellation)
     cut = lines(tessellation.grid, tuple(axes))
     first = np.repeat(cut.groups, np.diff(cut.groups, append=len(cut.position)))
     flat = tessellation.table.ravel()

@@ -19,7 +19,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, hstack
 
-from tessella.errors import NotConverged
+from tessella.errors import NotConverged, expect
 from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, refuse_names
 from tessella.tessellation.tessellate import Tessellation
 
@@ -86,6 +86,7 @@ class LinearIndex(Evidence):
 
 def linear_scores(tessellation: Tessellation) -> LinearScores:
     """Test whether linear scores, one for each action, separate all regions."""
+    expect("linear_scores", tessellation, Tessellation)
     points, labels, states = _vertices(tessellation)
     used, label = np.unique(labels, return_inverse=True)
     d, m = points.shape[1], len(used)
@@ -109,6 +110,7 @@ def linear_index(tessellation: Tessellation) -> LinearIndex:
 
     Actions must be numbers; `linear_scores` asks nothing of them.
     """
+    expect("linear_index", tessellation, Tessellation)
     refuse_names(tessellation, "a linear index")
     points, labels, states = _vertices(tessellation)
     used = np.unique(labels)

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, expect
 from tessella.tessellation.cells import find_cells, neighbours
 from tessella.tessellation.tessellate import Tessellation, axes_touched
 from tessella.tessellation.window import Rim, trim
@@ -122,6 +122,7 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
         tessellation: of any number of axes.
         rim: outer layers to leave out first; see `trim`.
     """
+    expect("measure", tessellation, Tessellation)
     inner = trim(tessellation, rim)
     grid, boundary = inner.grid, inner.boundary
     faces = [int(np.count_nonzero(face)) for face in inner.faces]

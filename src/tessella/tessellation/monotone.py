@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, expect
 from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, refuse_names
 from tessella.tessellation.lines import Along, Lines, lines
 from tessella.tessellation.tessellate import Tessellation
@@ -48,6 +48,7 @@ def monotone(
 
     Actions must be numbers. Without a direction, the one that has fewer violations is tested.
     """
+    expect("monotone", tessellation, Tessellation)
     if direction not in (None, *get_args(Direction)):
         raise ArgumentError(
             "an action rises or falls", place="direction", value=f"is {direction!r}"

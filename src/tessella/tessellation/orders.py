@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, expect
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.lines import Along, Lines, lines, name_of
 from tessella.tessellation.tessellate import Tessellation
@@ -84,6 +84,7 @@ def base_stock(tessellation: Tessellation, axis: Along) -> BaseStock:
 
     Actions and axes must be numbers.
     """
+    expect("base_stock", tessellation, Tessellation)
     cut, low, high = _confines(tessellation, axis)
     level, clashes = _meet(cut, low, high)
     return BaseStock(tessellation, clashes, cut.name, level)
@@ -94,6 +95,7 @@ def reorder_point(tessellation: Tessellation, axis: Along) -> ReorderPoint:
 
     Actions and axes must be numbers. The smallest action counts as not ordering.
     """
+    expect("reorder_point", tessellation, Tessellation)
     cut, low, high = _confines(tessellation, axis)
     orders, stock = np.isfinite(low), cut.position
     point, early = _meet(cut, np.where(orders, stock, -np.inf), np.where(orders, np.inf, stock))

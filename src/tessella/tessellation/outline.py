@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, expect
 from tessella.tessellation.tessellate import Tessellation
 
 
@@ -19,6 +19,7 @@ def outline(tessellation: Tessellation) -> NDArray[np.floating]:
 
     On one axis the states are squares in a row, and the second coordinate runs from -1/2 to 1/2.
     """
+    expect("outline", tessellation, Tessellation)
     faces = tessellation.faces
     if len(faces) == 1:
         cuts = np.flatnonzero(faces[0]) + 0.5

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import expect
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.tessellate import Tessellation
 
@@ -60,6 +61,7 @@ class Convex(Evidence):
 
 def connected(tessellation: Tessellation) -> Connected:
     """Test whether each region is one cell."""
+    expect("connected", tessellation, Tessellation)
     actions, sizes = tessellation.cell_actions, tessellation.cell_sizes
     ranked = np.lexsort((np.arange(len(actions)), -sizes, actions))
     others = np.flatnonzero(actions[ranked][1:] == actions[ranked][:-1]) + 1
@@ -75,6 +77,7 @@ def connected(tessellation: Tessellation) -> Connected:
 
 def convex(tessellation: Tessellation) -> Convex:
     """Test whether each region is orthogonally convex."""
+    expect("convex", tessellation, Tessellation)
     axes = range(tessellation.grid.ndim)
     return Convex(tessellation, np.concatenate([_returns(tessellation, k) for k in axes]))
 

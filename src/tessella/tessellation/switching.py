@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import shown
+from tessella.errors import expect, shown
 from tessella.mdp.actions import described
 from tessella.tessellation.tessellate import Tessellation
 
@@ -98,6 +98,7 @@ class SwitchingCurves:
 
 def switching_curves(tessellation: Tessellation, axis: str) -> SwitchingCurves:
     """Read the switching curves along ``axis``."""
+    expect("switching_curves", tessellation, Tessellation)
     lines = np.moveaxis(tessellation.table, tessellation.grid.axis(axis), -1)
     shape = (len(tessellation.actions), *lines.shape[:-1])
     first, last = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, expect
 from tessella.grid import StateGrid
 from tessella.mdp.actions import components, described
+from tessella.mdp.model import MDP
 from tessella.tessellation.cells import find_cells, neighbours
 
 if TYPE_CHECKING:
-    from tessella.mdp.model import MDP
     from tessella.solvers.solution import Solution
 
 
@@ -133,6 +133,7 @@ def tessellate(source: Any, policy: Any = None, *, component: str | None = None)
     mdp = getattr(source, "mdp", source)
     if policy is None and mdp is source:
         raise ArgumentError("tessellate needs a solution, or a model and a policy")
+    expect("tessellate", mdp, MDP)
     table = mdp.policy(source if policy is None else policy).table
     if component is not None:
         values = _values_of_component(mdp.actions, component)

@@ -17,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import expect
 from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence
 from tessella.tessellation.tessellate import Tessellation
 
@@ -49,6 +50,7 @@ class Threshold(Evidence):
 
 def threshold(tessellation: Tessellation, axis: str) -> Threshold:
     """Test threshold form along ``axis``."""
+    expect("threshold", tessellation, Tessellation)
     pairs = tessellation.face_states(tessellation.grid.axis(axis))
     arrows = tessellation.table.ravel()[pairs]
     distinct, first = np.unique(arrows, axis=0, return_index=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.errors import ArgumentError, shown
+from tessella.errors import ArgumentError, expect, shown
 from tessella.grid import StateGrid
 from tessella.tessellation.tessellate import Tessellation, build
 
@@ -29,6 +29,7 @@ def trim(tessellation: Tessellation, rim: Rim) -> Tessellation:
         rim: layers to leave out: one number for both ends of every axis, or axis name to one
             number (both ends) or to a pair (low end, high end); axes not named stay whole.
     """
+    expect("trim", tessellation, Tessellation)
     grid = tessellation.grid
     layers = _layers(grid, rim)
     if not any(map(any, layers)):
@@ -47,6 +48,7 @@ def trim(tessellation: Tessellation, rim: Rim) -> Tessellation:
 
 def section(tessellation: Tessellation, **fixed: object) -> Tessellation:
     """The slice where the named axes have the given values: ``section(t, regime=3)``."""
+    expect("section", tessellation, Tessellation)
     grid = tessellation.grid
     left = [name for name in grid.axes if name not in fixed]
     if not left:
@@ -60,6 +62,7 @@ def section(tessellation: Tessellation, **fixed: object) -> Tessellation:
 
 def sections(tessellation: Tessellation, axis: str) -> tuple[Tessellation, ...]:
     """Every slice across ``axis``, in the order of its values."""
+    expect("sections", tessellation, Tessellation)
     values = tessellation.grid.values[tessellation.grid.axis(axis)]
     return tuple(section(tessellation, **{axis: value}) for value in values)
 

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from tessella.criteria.as_criterion import criterion_named
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
-from tessella.errors import FileError, writing
+from tessella.errors import FileError, reading, writing
 from tessella.grid import StateGrid
 from tessella.mdp.actions import as_json
 from tessella.mdp.dynamics import Parts
@@ -180,9 +180,8 @@ def _parts(about: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
 
 def _opened(path: str | Path) -> netCDF4.Dataset:
     try:
-        return netCDF4.Dataset(str(path), "r")
-    except FileNotFoundError:
-        raise
+        with reading(path, "a saved model"):
+            return netCDF4.Dataset(str(path), "r")
     except OSError as error:
         raise FileError(f"{path} cannot be read as a saved model: {error}") from error
 

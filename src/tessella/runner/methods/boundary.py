@@ -58,7 +58,7 @@ class Boundary:
         policies = fit_batch(self._learner(specs[0]), samples, seeds)
         seconds = (time.perf_counter() - began) / len(specs)
         return [
-            Fit(policy.table.ravel(), policy.size, self._told(instance, sample), seconds)
+            Fit(policy, self._told(instance, sample), seconds)
             for policy, sample in zip(policies, samples, strict=True)
         ]
 

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tessella.errors import TessellaError
 from tessella.mdp.model import MDP
 from tessella.problems.problem import Problem
@@ -55,10 +52,16 @@ class Instance:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a method gives back for one spec."""
+    """What a method gives back for one spec.
 
-    actions: NDArray[np.integer]  # (S,) action indices
-    size: int
+    Attributes:
+        policy: whatever decides (see ``tessella.as_policy``). What it is stays: its own size is
+            recorded, and measures are given it as it came.
+        told: what it was told.
+        seconds: how long it took to make.
+    """
+
+    policy: Any
     told: Told
     seconds: float
 

@@ -58,9 +58,8 @@ class TruncatedValueIteration(Once):
         before = ValueIteration(max_sweeps=sweeps - 1)
         q = solve(instance.mdp, before, partial=True).q
         seconds = time.perf_counter() - began
-        actions = np.argmax(q, axis=-1).ravel()
         told = Told(backups=sweeps * instance.mdp.n_states)
-        return [Fit(actions, instance.mdp.n_states, told, seconds) for _ in specs]
+        return [Fit(np.argmax(q, axis=-1), told, seconds) for _ in specs]
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class ExactTable(Once):
         began = time.perf_counter()
         Instance(instance.mdp).solution  # noqa: B018
         seconds = time.perf_counter() - began
-        return [Fit(solution.policy.table.ravel(), states, told, seconds) for _ in specs]
+        return [Fit(solution.policy, told, seconds) for _ in specs]
 
 
 @dataclass(frozen=True)

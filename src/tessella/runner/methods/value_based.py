@@ -66,8 +66,7 @@ class ValueBased:
         pace = (time.perf_counter() - began) / (len(set(seeds)) * max(budgets))
         return [
             Fit(
-                trained[seed, spec.n].table.ravel(),
-                trained[seed, spec.n].size,
+                trained[seed, spec.n],
                 Told(simulator_calls=trained[seed, spec.n].simulator_calls),
                 pace * spec.n,
             )
