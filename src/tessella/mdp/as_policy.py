@@ -93,6 +93,8 @@ def _rectangular(values: Any) -> bool:
 
 
 def _read(mdp: MDP, answers: NDArray, labels: Labels | None, name: str) -> Policy:
+    if answers.dtype.names and components(mdp.actions):  # records, perhaps in another order
+        answers = _combined(mdp, {name: answers[name] for name in answers.dtype.names})
     meant = labels or _meaning(mdp, np.unique(answers))
     table = answers if meant == "index" else _indices(mdp, answers)
     made = Policy.of(mdp.grid, mdp.actions, table, name=name, action_name=mdp.action_name)
