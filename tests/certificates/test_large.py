@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
-from tessella.certificates import single
 from tessella.certificates.certify import certify
+from tessella.solvers import occupancy, single_precision
 
 
 @pytest.fixture
 def table(inventory, monkeypatch):
     """A policy with errors, of a model that counts as large."""
-    monkeypatch.setattr(single, "LARGE", 100)
-    assert single.suits(inventory.mdp)
+    monkeypatch.setattr(single_precision, "LARGE", 100)
+    monkeypatch.setattr(sys.modules["tessella.certificates.certify"], "SMALL", 100)
+    assert single_precision.pays_off(inventory.mdp)
     rng = np.random.default_rng(0)
     table = inventory.policy.table.copy()
     spoil = rng.random(table.shape) < 0.1
@@ -53,10 +56,11 @@ def test_the_optimum_of_a_large_model_loses_nothing(inventory, table):
 
 
 def test_where_corrections_fail_plain_steps_take_over(inventory, table, monkeypatch):
-    monkeypatch.setattr(single, "_correct", lambda program, model, policy, source, d: (d, np.nan))
-    start = np.full(table.shape, 1 / table.size)
-    share, error = single.flow(inventory.mdp, table, start, 1e-7)
+    monkeypatch.setattr(
+        sys.modules["tessella.solvers.occupancy"], "_correct", lambda *args: (args[-1], np.nan)
+    )
+    found = occupancy(inventory.mdp, table, tol=1e-7)
     system, _ = dense(inventory.mdp, table)
-    visits = (1 - inventory.mdp.discount) * np.linalg.solve(system.T, start.ravel())
-    assert error <= 1e-7
-    assert np.abs(share.ravel() - visits).sum() <= error + 1e-11
+    visits = (1 - inventory.mdp.discount) * np.linalg.solve(system.T, found.start.ravel())
+    assert found.error_bound <= 1e-7
+    assert np.abs(found.share.ravel() - visits).sum() <= found.error_bound + 1e-11

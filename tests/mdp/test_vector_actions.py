@@ -166,7 +166,9 @@ def test_a_policy_may_be_told_by_component():
     def flat(points):
         return {"fast": np.where(points[:, 0] < 3, 2, 0), "slow": np.full(9, 2)}
 
-    for source in (rule, flat, rule(np.arange(9)), mdp.policy(rule).decisions, table):
+    records = mdp.policy(rule).decisions
+    turned = records[["slow", "fast"]]
+    for source in (rule, flat, rule(np.arange(9)), records, turned, lambda stock: turned, table):
         np.testing.assert_array_equal(mdp.policy(source).table, table)
     np.testing.assert_allclose(ts.evaluate(mdp, rule).value, expected, rtol=1e-12)
 
@@ -366,6 +368,9 @@ def test_faulty_policies_by_component(tmp_path):
     )
     assert message(mdp.policy, {"fast": np.zeros(3), "slow": np.zeros(4)}) == (
         "the components of a policy must broadcast to one another; got shapes fast (3,), slow (4,)"
+    )
+    assert message(mdp.policy, np.zeros(9, [("fast", int), ("other", int)])) == (
+        "a policy must give each of fast, slow; got fast, other"
     )
     (tmp_path / "short.csv").write_text("stock,fast\n0,1\n")
     assert message(mdp.policy, tmp_path / "short.csv") == (

@@ -111,6 +111,18 @@ def test_a_policy_is_scored_as_a_certificate_scores_it():
     assert record.measures == {"oldest kept": kept}
 
 
+def test_the_mean_loss_of_a_record_is_over_the_start_of_its_model():
+    def make(repair):
+        return MACHINE.build(repair=repair).with_start(3)
+
+    started = ts.Problem("started machine", "begins at age 3", make, MACHINE.parameters)
+    results = ts.run_study(ts.Study([started], [NEVER], (20,), 1))
+    (record,) = results.done
+    proof = ts.certify(results.solutions["started machine"], record.actions.astype(int))
+    assert record.mean_loss == pytest.approx(float(proof.mean_loss), abs=1e-9)
+    assert record.mean_loss != pytest.approx(float(proof.losses.value.mean()), rel=1e-3)
+
+
 def test_workers_get_what_a_study_was_given_as_objects(tmp_path):
     """The objects stand in the main script, which no worker can import."""
     text = Path(__file__).read_text().split("@pytest.fixture")[0]

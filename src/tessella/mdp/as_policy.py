@@ -130,6 +130,9 @@ def _rectangular(values: Any) -> bool:
 
 
 def _tabled(mdp: MDP, answers: NDArray, labels: Labels, name: str = "") -> Policy:
+    if answers.dtype.names and components(mdp.actions):  # records, perhaps in another order
+        fields = {field: answers[field] for field in answers.dtype.names}
+        answers = combined(components(mdp.actions), fields)
     if labels == "value":
 
         def describe(state: int) -> str:

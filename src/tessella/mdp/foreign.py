@@ -68,6 +68,8 @@ class Foreign(ABC):
         if isinstance(answer, Mapping) and self.parts:
             answer = np.broadcast_to(combined(self.parts, answer), (len(points),))
         said = np.asarray(unmasked(answer, "a policy's answers", error=PolicyError))
+        if said.dtype.names and self.parts:  # records, perhaps in another order
+            said = combined(self.parts, {field: said[field] for field in said.dtype.names})
         if said.shape != (len(points),):
             rule = f"{self.kind} must name one action for each of {len(points):,} points"
             raise PolicyError(rule, place=self.name, value=f"gives shape {said.shape}{self.hint}")

@@ -81,7 +81,7 @@ def _measured(
     found = (
         (actions != solution.policy.table.ravel()).mean(),
         mdp.criterion.forever(local.mean()),
-        lost.mean(),
+        lost.mean() if mdp.start is None else mdp.start @ lost,
         lost.max(),
     )
     figures = dict(zip(FIGURES, map(float, found), strict=True))
