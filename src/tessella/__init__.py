@@ -36,7 +36,9 @@ _HOME = {
     "tessella.mdp.policy": ("Policy",),
     "tessella.mdp.simulate": ("Paths", "simulate"),
     "tessella.mdp.stages": (
+        "Clock",
         "Decide",
+        "Event",
         "Jump",
         "Move",
         "Noise",
@@ -139,7 +141,17 @@ if TYPE_CHECKING:
     from tessella.mdp.model import MDP
     from tessella.mdp.policy import Policy
     from tessella.mdp.simulate import Paths, simulate
-    from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift, truncated_poisson
+    from tessella.mdp.stages import (
+        Clock,
+        Decide,
+        Event,
+        Jump,
+        Move,
+        Noise,
+        Pay,
+        Shift,
+        truncated_poisson,
+    )
     from tessella.problems.benchmarks import BENCHMARKS, benchmark
     from tessella.problems.inventory import inventory
     from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers
