@@ -6,6 +6,7 @@ The way of the data::
     benchmark, inventory, queue_admission, MDP.staged, MDP.from_...   -> MDP
     solve(mdp)                       -> Solution        evaluate(mdp, policy) -> Evaluation
     tessellate(solution)             -> Tessellation    measure(tessellation) -> Geometry
+    refine(build, cuts)              -> Refinement
     draw(solution, n, ...)           -> Sample          fit(learner, sample)  -> Policy
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate
@@ -102,6 +103,7 @@ _HOME = {
         "switching_curves",
         "tessellate",
     ),
+    "tessella.tessellation.refine": ("Refinement", "refine"),
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 
@@ -188,6 +190,7 @@ if TYPE_CHECKING:
         switching_curves,
         tessellate,
     )
+    from tessella.tessellation.refine import Refinement, refine
 
 
 def __getattr__(name: str) -> Any:

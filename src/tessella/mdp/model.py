@@ -347,6 +347,7 @@ class MDP:
         title = f"{self.name}: " if self.name else ""
         axes = " x ".join(f"{n} {s}" for n, s in zip(self.grid.axes, self.grid.shape, strict=True))
         kind = type(self.dynamics).__name__.lower()
+        kind += ", interpolated" if self.dynamics.interpolated else ""
         called = "" if self.action_name == "action" else f"{self.action_name} "
         time = "" if self.clock is None else f", {self.clock}"
         told = f"{self.n_actions} {called}actions, {self.criterion}{time}, {kind}"

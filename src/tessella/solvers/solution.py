@@ -136,7 +136,8 @@ class Solution(Result):
         return solution
 
     def __repr__(self) -> str:
+        of = " of the interpolated model" if self.mdp.dynamics.interpolated else ""
         return (
             f"Solution({self.mdp.name or 'MDP'}: {self.mdp.n_states:,} states, {self.method}, "
-            f"{self.sweeps} sweeps, |V - V*| <= {self.error_bound:.2g}, {self.ending})"
+            f"{self.sweeps} sweeps, |V - V*| <= {self.error_bound:.2g}{of}, {self.ending})"
         )
