@@ -35,6 +35,12 @@ def shop():
     return ts.MDP.from_step(step, axes, (0, 1, 2), 0.5, noise, action_name="order", name="shop")
 
 
+def line(n):
+    """A level that falls by less than a step, on n cut points."""
+    fall = ts.Decide("level", to=lambda level: np.maximum(level - 0.3, 0), between="interpolate")
+    return ts.MDP.staged({"level": np.linspace(0, 2, n)}, (0, 1), 0.5, [fall])
+
+
 @pytest.fixture(scope="module")
 def nouns(shop):
     """One of each, by its type."""
@@ -58,6 +64,9 @@ def nouns(shop):
         ts.estimate(shop, policy, rng=0, paths=10),
         ts.loss(solution, policy),
         shop.criterion,
+        ts.Average(),
+        ts.Clock(5.0, 0.1),
+        ts.refine(line, 3, levels=2),
         SHOP,
         StudyResults(STUDY, tuple(Record(spec, 0.25, 1.0, 0.5, 0.75) for spec in STUDY.specs)),
     ]
@@ -65,7 +74,7 @@ def nouns(shop):
 
 
 def test_every_noun_reads_in_a_few_short_lines(nouns):
-    assert len(nouns) == 19
+    assert len(nouns) == 22
     for kind, noun in nouns.items():
         lines = str(noun).splitlines()
         assert len(lines) <= 12, kind

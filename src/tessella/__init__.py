@@ -6,6 +6,7 @@ The way of the data::
     benchmark, inventory, queue_admission, MDP.staged, MDP.from_...   -> MDP
     solve(mdp)                       -> Solution        evaluate(mdp, policy) -> Evaluation
     tessellate(solution)             -> Tessellation    measure(tessellation) -> Geometry
+    refine(build, cuts)              -> Refinement
     draw(solution, n, ...)           -> Sample          fit(learner, sample)  -> Policy
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate
@@ -36,7 +37,9 @@ _HOME = {
     "tessella.mdp.policy": ("Policy",),
     "tessella.mdp.simulate": ("Paths", "simulate"),
     "tessella.mdp.stages": (
+        "Clock",
         "Decide",
+        "Event",
         "Jump",
         "Move",
         "Noise",
@@ -100,6 +103,7 @@ _HOME = {
         "switching_curves",
         "tessellate",
     ),
+    "tessella.tessellation.refine": ("Refinement", "refine"),
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 
@@ -139,7 +143,17 @@ if TYPE_CHECKING:
     from tessella.mdp.model import MDP
     from tessella.mdp.policy import Policy
     from tessella.mdp.simulate import Paths, simulate
-    from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift, truncated_poisson
+    from tessella.mdp.stages import (
+        Clock,
+        Decide,
+        Event,
+        Jump,
+        Move,
+        Noise,
+        Pay,
+        Shift,
+        truncated_poisson,
+    )
     from tessella.problems.benchmarks import BENCHMARKS, benchmark
     from tessella.problems.inventory import inventory
     from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers
@@ -176,6 +190,7 @@ if TYPE_CHECKING:
         switching_curves,
         tessellate,
     )
+    from tessella.tessellation.refine import Refinement, refine
 
 
 def __getattr__(name: str) -> Any:

@@ -112,8 +112,8 @@ def test_a_policy_is_scored_as_a_certificate_scores_it():
 
 
 def test_the_mean_loss_of_a_record_is_over_the_start_of_its_model():
-    def make(repair):
-        return MACHINE.build(repair=repair).with_start(3)
+    def make(wear, price):
+        return MACHINE.build(wear=wear, price=price).with_start(3)
 
     started = ts.Problem("started machine", "begins at age 3", make, MACHINE.parameters)
     results = ts.run_study(ts.Study([started], [NEVER], (20,), 1))
@@ -281,12 +281,12 @@ class Younger:
 def test_a_measure_is_given_the_policy_itself_and_not_its_table():
     given = ts.FunctionMethod("younger", lambda instance, n, rng: Younger(), once=True)
     measures = [
-        ts.Measure("size", lambda solution, policy: policy.size),
+        ts.Measure("numbers stored", lambda solution, policy: policy.size),
         ts.Measure("just before", lambda solution, policy: int(policy.decide([3.2])[0])),
         ts.Measure("just after", lambda solution, policy: int(policy.decide([3.3])[0])),
         ts.Measure("named", lambda solution, policy: policy.name == "younger"),
     ]
     (record,) = ts.run_study(ts.Study(MACHINE, [given], measures=measures), workers=0).records
-    assert record.measures == {"size": 1, "just before": 0, "just after": 1, "named": 1}
+    assert record.measures == {"numbers stored": 1, "just before": 0, "just after": 1, "named": 1}
     assert record.size == 1
     assert record.actions.tolist() == [0] * 4 + [1] * 11

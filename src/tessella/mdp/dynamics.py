@@ -98,6 +98,11 @@ class Dynamics(ABC):
         """Bounds on the row sums."""
 
     @property
+    def interpolated(self) -> bool:
+        """Whether a coordinate may land between cut points, and goes to the neighbours."""
+        return False
+
+    @property
     @abstractmethod
     def built(self) -> Built:
         """What building cost: how far the stored numbers may be off the given ones."""

@@ -26,8 +26,9 @@ from tessella.mdp.checks import noise_of
 from tessella.mdp.dynamics import Dynamics, Parts
 from tessella.mdp.policy import Policy
 from tessella.mdp.scope import Feasible, feasible_mask, make_scope, refuse_stuck
+from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.noise import Noise
-from tessella.mdp.stages.stage import Stage
+from tessella.mdp.stages.stage import Function, Stage
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.start import Start, start_distribution
 
@@ -52,6 +53,7 @@ class MDP:
         observation_noise: standard deviation of observed coordinates, in grid steps, where a
             sample is drawn without another; it stands beside the model and is no part of its
             numbers. One number, or one for each axis.
+        clock: how periods stand to time, for a model made from rates; else None.
     """
 
     grid: StateGrid
@@ -64,6 +66,7 @@ class MDP:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     start: NDArray[np.float64] | None = None
     observation_noise: float | Sequence[float] = 0.0
+    clock: Clock | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criterion", as_criterion(self.criterion))
@@ -98,6 +101,37 @@ class MDP:
         mask = None if feasible is None else feasible_mask(scope, feasible)
         dynamics = Staged.build(scope, stages, mask, scratch)
         return assemble(Parts(scope, dynamics, mask), discount, name, parameters)
+
+    @staticmethod
+    def from_rates(
+        grid: StateGrid | Mapping[str, Sequence],
+        actions: Sequence,
+        events: Sequence[Event],
+        interest: float | Criterion,
+        *,
+        pays_rate: float | Function | None = None,
+        clock: float | None = None,
+        feasible: Feasible = None,
+        action_name: str = "action",
+        name: str = "",
+        parameters: Mapping[str, Any] | None = None,
+    ) -> MDP:
+        """A model in continuous time, made one of periods; see ``tessella.mdp.stages.events``.
+
+        Args:
+            events: what happens at which rate: ``Event("arrival", 2.0, to=...)``.
+            interest: per unit of time, above 0: values are those in continuous time. A criterion
+                other than a discount is taken as it is, with rewards per period; ``mdp.clock``
+                reads them per unit of time.
+            pays_rate: what is paid per unit of time, a number or a function of axes and action.
+            clock: periods per unit of time, at least the largest total rate, which it is if not
+                given. Values under an interest rate do not depend on it.
+            feasible: a mask (grid shape + actions) or a function of axes and action.
+        """
+        scope = make_scope(grid, actions, action_name)
+        mask = None if feasible is None else feasible_mask(scope, feasible)
+        made = uniformise(scope, events, interest, pays_rate, clock, mask)
+        return replace(assemble(made.parts, made.criterion, name, parameters), clock=made.clock)
 
     @staticmethod
     def from_arrays(
@@ -272,6 +306,8 @@ class MDP:
 
     def with_discount(self, discount: float) -> MDP:
         """The same model with another discount."""
+        if self.clock is not None:  # its rewards are those of its interest rate
+            raise ModelError("a model made from rates is made again for another interest rate")
         return replace(self, criterion=Discounted(discount))
 
     def with_criterion(self, criterion: float | Criterion) -> MDP:
@@ -320,16 +356,18 @@ class MDP:
         saved = load(path)
         mdp = assemble(saved.parts, saved.criterion, saved.name, saved.parameters)
         saved.check(mdp.fingerprint)
-        return replace(mdp, observation_noise=saved.observation_noise)
+        return replace(mdp, observation_noise=saved.observation_noise, clock=saved.clock)
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
         axes = " x ".join(f"{n} {s}" for n, s in zip(self.grid.axes, self.grid.shape, strict=True))
         kind = type(self.dynamics).__name__.lower()
+        kind += ", interpolated" if self.dynamics.interpolated else ""
         called = "" if self.action_name == "action" else f"{self.action_name} "
         parts = ", ".join(components(self.actions))
         actions = f"{self.n_actions} {called}actions" + (f" ({parts})" if parts else "")
-        return f"MDP({title}{axes}; {actions}, {self.criterion}, {kind})"
+        time = "" if self.clock is None else f", {self.clock}"
+        return f"MDP({title}{axes}; {actions}, {self.criterion}{time}, {kind})"
 
 
 def assemble(

@@ -21,6 +21,7 @@ TRIED = 4  # sweeps of a policy that show how fast sweeps are
 FEW = 40  # where no more than these are needed, nothing is quicker
 HELPED = 0.5  # a linear solve that leaves more of the residual's span than this has failed
 NEARLY_EXACT = 1e-13  # of the residual: what policy iteration leaves of it
+SWEEPS_INSTEAD = 2  # for each product that got nowhere: most of the work is then of use
 TINY = 1e-300
 
 
@@ -108,9 +109,9 @@ def solve_linear(operators, policy, value, forcing: float, max_products: int, sw
     residual = operators.sweep(policy, value) - value
     # What all states share is known without solving: it is paid for ever.
     shared = (residual.max() + residual.min()) / 2
-    e, _ = bicgstab(left, residual - shared, tol=forcing, maxiter=max_products)
+    e, _ = bicgstab(left, residual - shared, tol=forcing, maxiter=max(max_products // 2, 1))
     value = value + operators.criterion.forever(shared)
     # A small norm may hide large entries; sweeps even them out.
     found = sweeps(TRIED, operators.evaluated(value, e))
     helped = span(found) <= HELPED * (residual.max() - residual.min())
-    return lax.cond(helped, lambda: found, lambda: sweeps(max_products, value))
+    return lax.cond(helped, lambda: found, lambda: sweeps(SWEEPS_INSTEAD * max_products, value))

@@ -155,7 +155,8 @@ class Solution(Result):
         return f"{self.gain:.8g} per period, off by at most {self.error_bound:.2g}"
 
     def __repr__(self) -> str:
+        of = " of the interpolated model" if self.mdp.dynamics.interpolated else ""
         return (
             f"Solution({self.mdp.name or 'MDP'}: {self.mdp.n_states:,} states, {self.method}, "
-            f"{self.sweeps} sweeps, {self._known}, {self.ending})"
+            f"{self.sweeps} sweeps, {self._known}{of}, {self.ending})"
         )

@@ -4,7 +4,8 @@ attributes   format, version, name, axes, action_name, actions (JSON; those of s
              as objects with a value for each) and parameters (JSON), discount,
              kind (of dynamics), fingerprint (of the model saved), row_error and reward_error (how
              far rows and rewards may be off, relative and absolute), observation_noise (JSON, when
-             there is some), content (hash of all else)
+             there is some), clock (JSON, rate and interest of a model made from rates), content
+             (hash of all else)
 grid/<axis>  the values of each axis; state s has C-order position s in the grid
 indptr, indices, data    distinct rows of P in compressed sparse form, each row stored once
 row_of, reward, feasible (state, action): row of P, expected reward, 1 where feasible
@@ -21,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ from tessella.grid import StateGrid
 from tessella.mdp.actions import as_json
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import make_scope
+from tessella.mdp.stages.events import Clock
 from tessella.mdp.tabular.pairs import Pairs, tabular_parts
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import Built
@@ -60,6 +62,7 @@ class Saved:
     parameters: dict[str, Any]
     fingerprint: str | None  # of the rows in the file; None where it speaks of stages
     observation_noise: float | list[float] = 0.0
+    clock: Clock | None = None
 
     def check(self, fingerprint: str) -> None:
         """Refuse a file whose fingerprint is not that of the model that was made of it."""
@@ -159,6 +162,7 @@ def load(path: str | Path) -> Saved:
         json.loads(about["parameters"]),
         about["fingerprint"] if about["kind"] == "tabular" else None,
         json.loads(about.get("observation_noise", "0.0")),
+        Clock(**json.loads(about["clock"])) if "clock" in about else None,
     )
 
 
@@ -205,6 +209,8 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
     seen = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
     if not isinstance(mdp.criterion, Discounted):
         seen["criterion"] = json.dumps(mdp.criterion.identity())
+    if mdp.clock is not None:
+        seen["clock"] = json.dumps(asdict(mdp.clock))
     return seen | {
         "format": FORMAT,
         "version": VERSION,

@@ -9,12 +9,14 @@ what they name: axes of the grid, the action, the stage's own noise. They must b
     Move(axis, matrix)          x -> x' with matrix[x, x']  perhaps given other axes
     Jump(noise, to)             any map of coordinates, action and noise
 
+A model in continuous time is told as events with rates instead (``Event``, for ``MDP.from_rates``).
 Each kind has one file: what the user writes, its numbers (NumPy) and its compiled form (JAX).
 """
 
 from __future__ import annotations
 
 from tessella.mdp.stages.decide import Decide
+from tessella.mdp.stages.events import Clock, Event
 from tessella.mdp.stages.jump import Jump
 from tessella.mdp.stages.move import Move
 from tessella.mdp.stages.noise import Noise, truncated_poisson
@@ -22,4 +24,15 @@ from tessella.mdp.stages.pay import Pay
 from tessella.mdp.stages.shift import Shift
 from tessella.mdp.stages.stage import Stage
 
-__all__ = ["Decide", "Jump", "Move", "Noise", "Pay", "Shift", "Stage", "truncated_poisson"]
+__all__ = [
+    "Clock",
+    "Decide",
+    "Event",
+    "Jump",
+    "Move",
+    "Noise",
+    "Pay",
+    "Shift",
+    "Stage",
+    "truncated_poisson",
+]

@@ -11,27 +11,42 @@ from numpy.typing import NDArray
 from tessella.mdp import checks
 from tessella.mdp.chance import entries_at
 from tessella.mdp.scope import Scope, call
-from tessella.mdp.stages.operation import Operation, at, of_action, trimmed
+from tessella.mdp.stages.between import Between, End, along, clipped, land, refuse_unknown
+from tessella.mdp.stages.operation import Operation, at, gathered, of_action, trimmed
 from tessella.mdp.stages.stage import Function, Stage, StageNumbers, reward_of
 
 
 @dataclass(frozen=True, eq=False)
 class Decide(Stage):
-    """The coordinate along ``axis`` becomes ``to(...)``, which must lie on the grid."""
+    """The coordinate along ``axis`` becomes ``to(...)``, which must lie on the grid.
+
+    With ``between="interpolate"`` it may lie between cut points, see ``between``; with
+    ``edge="clip"`` what lies past the ends of the axis stops there.
+    """
 
     axis: str
     to: Function
     pays: Function | None = None
+    between: Between = "error"
+    edge: End = "error"
 
     def numbers(self, scope: Scope) -> StageNumbers:
-        axis = scope.axis(self.axis)
         what = f"deciding {self.axis}"
-        target = checks.positions(scope, axis, call(self.to, scope.mesh(), what), what)[..., 0]
-        lengths = list(target.shape)
-        lengths[axis + 1] = scope.grid.shape[axis]
-        operation = Gather(scope.grid.shape, axis, np.broadcast_to(target, lengths).copy())
+        refuse_unknown(what, self.between, self.edge)
+        operation = self._operation(scope, scope.axis(self.axis), what)
         paid = reward_of(scope, self.pays, f"the reward of {what}")
         return StageNumbers(operation, paid, self.pays, None)
+
+    def _operation(self, scope: Scope, axis: int, what: str) -> Operation:
+        values = call(self.to, scope.mesh(), what)
+        if self.between == "interpolate":
+            landing = land(scope, axis, values, what, self.edge)
+            return along(scope, axis, landing, np.ones((1,) * scope.rank))
+        values = clipped(scope, axis, values, what, self.edge)
+        target = checks.positions(scope, axis, values, what)[..., 0]
+        lengths = list(target.shape)
+        lengths[axis + 1] = scope.grid.shape[axis]
+        return Gather(scope.grid.shape, axis, np.broadcast_to(target, lengths).copy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +105,4 @@ class CompiledGather:
         return True
 
     def apply(self, arrays, w, action):
-        import jax.numpy as jnp
-
-        target = of_action(arrays["target"], action)
-        if target.size == target.shape[self.axis]:
-            return jnp.take(w, target.ravel(), axis=self.axis, mode="clip")
-        shape = list(w.shape)
-        shape[self.axis] = target.shape[self.axis]
-        full = jnp.broadcast_to(target, shape)
-        return jnp.take_along_axis(w, full, axis=self.axis, mode="clip")
+        return gathered(w, of_action(arrays["target"], action), self.axis)

@@ -77,6 +77,16 @@ class Operation(ABC):
         return Mass(0.0, 0.0)
 
     @property
+    def rounded(self) -> float:
+        """How far a stored probability may be off the one that was meant, as a share of it."""
+        return 0.0
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether it lands between cut points, and goes to the neighbours."""
+        return False
+
+    @property
     @abstractmethod
     def terms(self) -> int:
         """Most numbers added up in one entry of the expectation."""
@@ -153,6 +163,17 @@ def own(array, policy, *index):
 def trimmed(array: NDArray, rank: int) -> NDArray | None:
     """An open mesh on its first ``rank`` dimensions; None where it depends on others."""
     return None if np.prod(array.shape[rank:]) > 1 else array.reshape(array.shape[:rank])
+
+
+def gathered(w, target, axis: int):
+    """``w[target(x)]`` along one axis, compiled."""
+    import jax.numpy as jnp
+
+    if target.size == target.shape[axis]:
+        return jnp.take(w, target.ravel(), axis=axis, mode="clip")
+    shape = list(w.shape)
+    shape[axis] = target.shape[axis]
+    return jnp.take_along_axis(w, jnp.broadcast_to(target, shape), axis=axis, mode="clip")
 
 
 def shared(*arrays) -> bool:

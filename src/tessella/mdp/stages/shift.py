@@ -17,7 +17,9 @@ from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid
 from tessella.mdp import checks
 from tessella.mdp.scope import Scope, call
+from tessella.mdp.stages.between import Between, along, land, refuse_unknown
 from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
+from tessella.mdp.stages.operation import RandomOperation
 from tessella.mdp.stages.slices import Slices
 from tessella.mdp.stages.stage import Function, Stage, StageNumbers
 
@@ -30,7 +32,9 @@ class Shift(Stage):
 
     ``edge`` says what happens past the ends: ``clip`` stops there, ``reflect`` turns back,
     ``wrap`` goes on at the other end (weekdays, angles), ``error`` refuses a model that could get
-    there. ``pays`` may depend on the noise; it sees the coordinate before the move.
+    there. ``pays`` may depend on the noise; it sees the coordinate before the move. With
+    ``between="interpolate"`` it may move by any amount, along cut points of any spacing, and land
+    between them: see ``between``.
     """
 
     axis: str
@@ -38,18 +42,42 @@ class Shift(Stage):
     by: Function | None = None
     edge: Edge = "clip"
     pays: Function | None = None
+    between: Between = "error"
 
     def numbers(self, scope: Scope) -> StageNumbers:
         axis = scope.axis(self.axis)
         what = f"the shift of {self.axis} by {self.noise.name}"
         law = make_law(scope, self.noise, what)
+        operation = self._operation(scope, axis, law, what)
+        paid, error = reward_on(scope, self.pays, f"the reward of {what}", law)
+        return StageNumbers(operation, paid, self.pays, law.named, error)
+
+    def _operation(self, scope: Scope, axis: int, law: Law, what: str) -> RandomOperation:
+        if self.between != "error":
+            refuse_unknown(what, self.between, self.edge)
+            own = [1] * scope.rank
+            own[axis + 1] = -1
+            to = scope.grid.numbers[axis].reshape(own) + _amounts(scope, self, law, what)
+            landing = land(scope, axis, to, what, self.edge, law.named, law.probs)
+            return along(scope, axis, landing, law.probs)
         steps = _steps(scope, self, axis, law, what)
         if self.edge == "error":
             _refuse_leaving(scope, axis, steps, law, what)
         whole = _within(steps, scope.grid.shape[axis], self.edge)
-        operation = shifts(scope.grid.shape, axis, whole, np.moveaxis(law.probs, -1, 1), self.edge)
-        paid, error = reward_on(scope, self.pays, f"the reward of {what}", law)
-        return StageNumbers(operation, paid, self.pays, law.named, error)
+        return shifts(scope.grid.shape, axis, whole, np.moveaxis(law.probs, -1, 1), self.edge)
+
+
+def _amounts(scope: Scope, stage: Shift, law: Law, what: str) -> NDArray[np.float64]:
+    """(A | 1, 1, ..., K | 1) how far each noise value moves."""
+    count = len(law.named[1])
+    mesh = scope.mesh(law.named)
+    allowed = {n: mesh[n] for n in (law.named[0], *scope.named_actions)}
+    by = law.named[1] if stage.by is None else call(stage.by, allowed, f"{what}: its amount")
+    amounts = checks.as_numbers(by, f"{what}: its amount")
+    amounts = scope.ranked(amounts, f"{what}: its amount", count)
+    if amounts.size > len(amounts) * count:
+        raise ModelError(f"{what}: its amount may depend on the action and the noise only")
+    return amounts
 
 
 def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArray[np.float64]:
@@ -59,14 +87,7 @@ def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArra
         rule = f"{what}: edge must be {', '.join(others)} or {last}"
         raise ModelError(rule, value=f"got {stage.edge!r}")
     gap = _gap(scope.grid, axis, what)
-    count = len(law.named[1])
-    mesh = scope.mesh(law.named)
-    allowed = {n: mesh[n] for n in (law.named[0], *scope.named_actions)}
-    by = law.named[1] if stage.by is None else call(stage.by, allowed, f"{what}: its amount")
-    amounts = checks.as_numbers(by, f"{what}: its amount")
-    amounts = scope.ranked(amounts, f"{what}: its amount", count)
-    if amounts.size > len(amounts) * count:
-        raise ModelError(f"{what}: its amount may depend on the action and the noise only")
+    amounts = _amounts(scope, stage, law, what)
     with np.errstate(over="ignore", invalid="ignore"):
         steps = amounts / gap
         odd = ~(np.abs(steps - np.rint(steps)) <= 1e-9)  # not a number where infinite
@@ -78,7 +99,7 @@ def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArra
         "amounts",
     )
     whole = np.rint(steps).reshape(len(steps), -1)
-    return np.broadcast_to(whole, (len(whole), count))
+    return np.broadcast_to(whole, (len(whole), len(law.named[1])))
 
 
 def _within(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:

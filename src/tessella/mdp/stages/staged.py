@@ -73,13 +73,21 @@ class Staged(Dynamics):
 
     @property
     def built(self) -> Built:
-        return Built(0.0, sum(stage.reward_error for stage in self.stages))
+        rows = sum(stage.operation.rounded for stage in self.stages) * (1 + EPS * self.terms)
+        # What a later stage pays is weighed by the rows of those before it.
+        reward = sum(stage.reward_error for stage in self.stages)
+        return Built(rows, (reward + rows * self.reward_scale) * (1 + rows))
+
+    @property
+    def interpolated(self) -> bool:
+        return any(stage.operation.interpolates for stage in self.stages)
 
     @property
     def written(self) -> Built:
         # Each entry of a row, and each reward, is a sum over stages of so many terms.
         rounding = EPS / 2 * (self.terms + 2)
-        return Built(rounding, self.built.reward + rounding * self.reward_scale)
+        built = self.built
+        return Built(built.rows + rounding, built.reward + rounding * self.reward_scale)
 
     @property
     def longest_row(self) -> int:

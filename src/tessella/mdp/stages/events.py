@@ -1,0 +1,286 @@
+"""Events in continuous time, and the model of periods that has the same values.
+
+In state s under action a, event e happens at rate q_e(s, a), pays R_e and leads to s_e; meanwhile
+c(s, a) is paid per unit of time, and a reward at time t counts exp(-beta t). A clock that ticks at
+a constant rate L >= sum_e q_e makes periods of it (uniformisation): each tick is event e with
+probability q_e / L, and otherwise nothing happens. As E exp(-beta tick) = L / (L + beta) and the
+time until a tick pays c / (L + beta),
+
+    V(s) = max_a  (c + sum_e q_e R_e) / (L + beta)
+                  + L / (L + beta) * ( sum_e (q_e / L) V(s_e) + (1 - sum_e q_e / L) V(s) ),
+
+which times L + beta is  beta V = max_a c + sum_e q_e (R_e + V(s_e) - V(s)):  L is gone, so V is
+the value in continuous time whatever the clock. Under a criterion of its own, beta = 0, a period
+lasts 1 / L on average. Numbers are rounded once: the stored probabilities are those of rates that
+are off by at most a unit in the last place, and bounds speak of the model that is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.criteria.criterion import Criterion, X
+from tessella.criteria.discounted import Discounted
+from tessella.errors import ModelError, is_positive, shown
+from tessella.grid import index_type, refuse_unordered
+from tessella.mdp import checks
+from tessella.mdp.dynamics import Parts
+from tessella.mdp.scope import Scope, call
+from tessella.mdp.stages.jump import Scatter, targets
+from tessella.mdp.stages.noise import Law
+from tessella.mdp.stages.stage import Function, StageNumbers
+from tessella.mdp.stages.staged import Staged
+from tessella.rounding import EPS, expected_error
+
+EVENT, NOTHING = "event", "nothing"  # what messages and simulations call the noise of a tick
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """Something that happens at a rate.
+
+    Args:
+        name: what it is called.
+        rate: how often it happens per unit of time: a number, or a function of axes and action.
+        to: maps axis names to the values that they take then; without it nothing moves.
+        pays: what is paid each time, a number or a function of axes and action, which see the
+            coordinates before the move.
+    """
+
+    name: str
+    rate: float | Function
+    to: Callable[..., Mapping[str, ArrayLike]] | None = None
+    pays: float | Function | None = None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How periods of a model stand to time.
+
+    Attributes:
+        rate: ticks per unit of time, the constant of uniformisation.
+        interest: per unit of time; 0 under a criterion of its own.
+    """
+
+    rate: float
+    interest: float = 0.0
+
+    def per_time(self, reward: X) -> X:
+        """A reward per period, such as an average, as a reward per unit of time."""
+        return (self.rate + self.interest) * reward  # type: ignore[operator]
+
+    def __str__(self) -> str:
+        return f"{self.rate:g} periods per unit of time"
+
+
+@dataclass(frozen=True, eq=False)
+class Uniformised:
+    """A model in continuous time, as one of periods."""
+
+    parts: Parts
+    criterion: Criterion
+    clock: Clock
+
+
+def uniformise(
+    scope: Scope,
+    events: Sequence[Event],
+    interest: float | Criterion,
+    pays_rate: float | Function | None,
+    ticks: float | None,
+    feasible: NDArray[np.bool_] | None,
+) -> Uniformised:
+    """See ``MDP.from_rates``."""
+    events = _checked(scope, events)
+    moment = scope
+    if feasible is not None:
+        shape = (len(scope.actions), *scope.grid.shape, 1)
+        moment = replace(scope, allowed=feasible.T.reshape(shape))
+    rates = [_rate(moment, event) for event in events]
+    total = sum(rates[1:], start=rates[0])
+    clock = Clock(_ticks(moment, total, ticks), _interest(interest))
+    # Infeasible pairs may say any rates; so many that they exceed the clock's count for none.
+    beyond = total > clock.rate
+    rates = [np.where(beyond, 0.0, rate) for rate in rates] if beyond.any() else rates
+    dynamics = Staged(scope, (_numbers(moment, events, rates, pays_rate, clock),))
+    criterion = interest if isinstance(interest, Criterion) else _discount(clock)
+    return Uniformised(Parts(scope, dynamics, feasible), criterion, clock)
+
+
+def _checked(scope: Scope, events: Sequence[Event]) -> tuple[Event, ...]:
+    refuse_unordered(events, "events")
+    if not isinstance(events, Iterable) or isinstance(events, str):
+        raise ModelError("a model in continuous time needs a list of events", value=f"got {events}")
+    events = tuple(events)
+    if not events:
+        raise ModelError("a model in continuous time needs at least one event")
+    for event in events:
+        if not isinstance(event, Event):
+            raise ModelError("events must be Event(name, rate, ...)", value=f"got {event!r}")
+        if not isinstance(event.name, str) or event.name in ("", NOTHING):
+            rule = f"an event needs a name of its own, other than {NOTHING!r}"
+            raise ModelError(rule, value=f"got {event.name!r}")
+    names = [event.name for event in events]
+    for name in names:
+        if names.count(name) > 1:
+            rule = "events must have different names"
+            raise ModelError(rule, place=name, value=f"stands {names.count(name)} times")
+    if EVENT in (*scope.grid.axes, scope.action_name):
+        raise ModelError(f"where there are events, neither axis nor action can be called {EVENT!r}")
+    return events
+
+
+def _interest(given: float | Criterion) -> float:
+    """The interest rate, 0 under a criterion of its own."""
+    if isinstance(given, Discounted):
+        rule = "a model in continuous time has an interest rate, not a discount per period"
+        raise ModelError(rule, value=f"got {given}")
+    if isinstance(given, Criterion):
+        return 0.0
+    if not (is_positive(given) and np.isfinite(given)):
+        rule = "an interest rate must be finite and above 0; without one, give a criterion"
+        raise ModelError(rule, value=f"got {shown(given)}")
+    return float(given)
+
+
+def _discount(clock: Clock) -> Discounted:
+    discount = clock.rate / (clock.rate + clock.interest)
+    if discount == 1.0:
+        raise ModelError(
+            "an interest rate must not vanish beside the clock",
+            value=f"{shown(clock.interest)} beside {clock}",
+        )
+    return Discounted(discount)
+
+
+def _rate(scope: Scope, event: Event) -> NDArray[np.float64]:
+    """(A | 1, *broadcast, 1) the rate of an event, checked."""
+    what = f"the rate of {event.name}"
+    said = checks.as_numbers(_said(scope, event.rate, what), what, scope.describe)
+    array = scope.ranked(said, what)
+    wrong = ~(np.isfinite(array) & (array >= 0))
+    checks.refuse(
+        f"{what} must be finite and not negative",
+        checks.read_at(scope, wrong),
+        lambda p: scope.describe(p, array.shape),
+        lambda p: f"is {shown(array[p])}",
+        "rates",
+    )
+    return np.where(wrong, 0.0, array) if wrong.any() else array
+
+
+def _said(scope: Scope, given: Any, what: str) -> Any:
+    return call(given, scope.mesh(), what) if callable(given) else given
+
+
+def _ticks(scope: Scope, total: NDArray[np.float64], given: float | None) -> float:
+    """The rate of the clock: the largest total rate of a pair that can occur, or one given."""
+    read = total if scope.allowed is None else np.where(scope.allowed, total, 0.0)
+    largest = float(read.max())
+    if not (np.isfinite(largest) and largest > 0):
+        rule = "some event must have a positive rate, and the sum of all a finite one"
+        raise ModelError(rule, value=f"the largest sum is {shown(largest)}")
+    if given is None:
+        return largest
+    rule = "the clock must tick at least as fast as all events together"
+    if not isinstance(given, Real) or isinstance(given, bool) or not np.isfinite(given):
+        raise ModelError(rule, value=f"got {given!r}")
+    checks.refuse(
+        rule,
+        read > float(given) * (1 + 64 * EPS),  # the same sum, added up in another order
+        lambda p: scope.describe(p, read.shape),
+        lambda p: f"has rates of {shown(float(read[p]))} together, the clock {shown(given)}",
+        "pairs",
+    )
+    return max(float(given), largest)
+
+
+def _numbers(
+    scope: Scope,
+    events: tuple[Event, ...],
+    rates: list[NDArray[np.float64]],
+    pays_rate: float | Function | None,
+    clock: Clock,
+) -> StageNumbers:
+    """One tick of the clock as one stage, whose noise is the event."""
+    names = np.array([NOTHING, *(event.name for event in events)])
+    pays = Paid({e.name: e.pays for e in events if e.pays is not None}, pays_rate, clock)
+    reward, error = _reward(scope, pays, dict(zip(names[1:].tolist(), rates, strict=True)))
+    operation = Scatter(
+        scope.grid.shape, _targets(scope, events, rates), _probabilities(rates, clock)
+    )
+    paid = None if reward is None else pays
+    return StageNumbers(operation, reward, paid, (EVENT, names), error)
+
+
+def _targets(
+    scope: Scope, events: tuple[Event, ...], rates: list[NDArray[np.float64]]
+) -> NDArray[np.integer]:
+    """(A | 1, 1 + K, *grid) where each event leads; the first of them is nothing."""
+    n = scope.grid.size
+    own = np.arange(n, dtype=index_type(n)).reshape(1, *scope.grid.shape)
+    places: list[NDArray[np.integer]] = [own]
+    for event, rate in zip(events, rates, strict=True):
+        what, law = f"the event {event.name}", Law((EVENT, np.array([event.name])), rate)
+        moved = {} if event.to is None else call(event.to, scope.mesh(), what)
+        places.append(targets(scope, moved, what, law)[..., 0])
+    return np.stack(np.broadcast_arrays(*places), axis=1)
+
+
+def _probabilities(rates: list[NDArray[np.float64]], clock: Clock) -> NDArray[np.float64]:
+    """(A | 1, 1 + K, *broadcast); the first is that of nothing, never below 0 by rounding."""
+    shares = [rate[..., 0] / clock.rate for rate in rates]
+    nothing = np.maximum(1.0 - sum(shares[1:], start=shares[0]), 0.0)
+    return np.stack(np.broadcast_arrays(nothing, *shares), axis=1)
+
+
+def _reward(
+    scope: Scope, pays: Paid, rates: dict[str, NDArray[np.float64]]
+) -> tuple[NDArray[np.float64] | None, float]:
+    """(A | 1, *broadcast) expected reward of a period, and a bound on its rounding."""
+    terms = []
+    if pays.rate is not None:
+        what = "the reward per unit of time"
+        terms.append(checks.rewards(scope, _said(scope, pays.rate, what), what))
+    for name, given in pays.events.items():
+        what = f"the reward of the event {name}"
+        law = Law((EVENT, np.array([name])), rates[name])
+        lump = checks.rewards(scope, _said(scope, given, what), what, law.named, law.probs)
+        terms.append(rates[name] * lump)
+    if not terms:
+        return None, 0.0
+    per_period = 1 / (pays.clock.rate + pays.clock.interest)
+    sizes = sum(float(np.abs(term).max()) for term in terms) * per_period
+    total = sum(terms[1:], start=terms[0])[..., 0] * per_period
+    return total, expected_error(len(terms) + 2, sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Paid:
+    """What a period pays a walker, given the event that it drew: its mean is the reward."""
+
+    events: dict[str, float | Function]
+    rate: float | Function | None
+    clock: Clock
+
+    def __call__(self, **names: Any) -> NDArray[np.float64]:
+        drawn = np.asarray(names.pop(EVENT))
+        paid = np.zeros(drawn.shape)
+        if self.rate is not None:
+            paid = paid + self._said(self.rate, names)
+        for name, given in self.events.items():
+            happens = drawn == name
+            if happens.any():
+                lump = np.broadcast_to(self._said(given, names), drawn.shape)
+                paid = paid + np.where(happens, self.clock.rate * lump, 0.0)
+        return paid / (self.clock.rate + self.clock.interest)
+
+    @staticmethod
+    def _said(given: float | Function, names: dict[str, Any]) -> Any:
+        return call(given, names, "a reward") if callable(given) else given

@@ -1,0 +1,116 @@
+"""How value and boundary move as cut points double.
+
+A model with n cut points is built again with 2 n - 1 and 4 n - 3, which keep all points of the one
+before. Each solution is exact for its own interpolated model; what is reported is how much one
+differs from the next at the points that both have. Small and shrinking changes are evidence that
+the cut points are dense enough, not a bound on the distance to a continuous model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ArgumentError, expect, is_count
+from tessella.mdp.model import MDP
+from tessella.solvers.method import Method
+from tessella.solvers.solution import Solution
+from tessella.solvers.solve import solve
+from tessella.tessellation.measure import Geometry, measure
+from tessella.tessellation.tessellate import tessellate
+
+COLUMNS = ("cut points", "states", "value moves by", "actions change", "boundary", "cells")
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """Solutions with more and more cut points, L of them.
+
+    Attributes:
+        cuts: (L,) the numbers of cut points that the models were built with.
+        solutions: (L,) their optima.
+        geometries: (L,) the geometries of their policies.
+        value_changes: (L - 1,) largest |V - V before| over the points of the one before.
+        policy_changes: (L - 1,) share of those points whose action differs.
+    """
+
+    cuts: tuple[int, ...]
+    solutions: tuple[Solution, ...]
+    geometries: tuple[Geometry, ...]
+    value_changes: tuple[float, ...]
+    policy_changes: tuple[float, ...]
+
+    def __str__(self) -> str:
+        rows: list[list[str]] = [list(COLUMNS)]
+        moved = [("-", "-"), *zip(self.value_changes, self.policy_changes, strict=True)]
+        for cuts, geometry, (value, policy) in zip(self.cuts, self.geometries, moved, strict=True):
+            changed = ("-", "-") if value == "-" else (f"{value:.3g}", f"{policy:.2%}")
+            fraction = f"{geometry.boundary_fraction:.4f}"
+            states = f"{geometry.tessellation.grid.size:,}"
+            cells = f"{geometry.region_components:,}"
+            rows.append([f"{cuts:,}", states, *changed, fraction, cells])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
+        return "\n".join([*lines, "changes from one to the next, not a bound on what remains"])
+
+
+def refine(
+    build: Callable[[int], MDP], cuts: int, *, levels: int = 3, method: Method | None = None
+) -> Refinement:
+    """Solve ``build(n)`` for n = ``cuts``, 2 n - 1, 4 n - 3, ..., and say what moves.
+
+    Args:
+        build: a model with n cut points along the axes that are refined; each model must have the
+            points and the actions of the one before, as ``np.linspace(low, high, n)`` gives them.
+        levels: how many models, at least 2.
+        method: how each is solved, as in ``solve``.
+    """
+    if not (is_count(cuts) and cuts > 1):
+        raise ArgumentError("refine needs at least 2 cut points", value=f"got {cuts!r}")
+    if not (is_count(levels) and levels > 1):
+        raise ArgumentError("refine needs at least 2 levels", value=f"got {levels!r}")
+    numbers = tuple(2**level * (cuts - 1) + 1 for level in range(levels))
+    solutions: list[Solution] = []
+    changes: list[tuple[float, float]] = []
+    for n in numbers:
+        mdp = build(n)
+        expect("refine", mdp, MDP)
+        shared = _shared(solutions[-1].mdp, mdp) if solutions else ()
+        found = solve(mdp, method)
+        if solutions:
+            changes.append(_change(solutions[-1], found, shared))
+        solutions.append(found)
+    geometries = tuple(measure(tessellate(solution)) for solution in solutions)
+    value, policy = (tuple(column) for column in zip(*changes, strict=True))
+    return Refinement(numbers, tuple(solutions), geometries, value, policy)
+
+
+def _shared(coarse: MDP, fine: MDP) -> tuple[NDArray[np.int64], ...]:
+    """For each axis, where the points of ``coarse`` stand in ``fine``."""
+    if coarse.grid.axes != fine.grid.axes or coarse.actions != fine.actions:
+        raise ArgumentError("a refined model must keep the axes and actions of the one before")
+    where = []
+    for axis, (name, values) in enumerate(zip(coarse.grid.axes, coarse.grid.values, strict=True)):
+        at = fine.grid.locate(axis, values)
+        lost = np.flatnonzero(at < 0)
+        if lost.size:
+            raise ArgumentError(
+                "a refined model must keep the points of the one before",
+                place=f"{name}={values[lost[0]]}",
+                value="is missing",
+                count=lost.size,
+                total=len(values),
+                noun="points",
+            )
+        where.append(at)
+    return tuple(where)
+
+
+def _change(before: Solution, after: Solution, shared: tuple) -> tuple[float, float]:
+    """Largest change of the value at shared points, and the share of actions that changed."""
+    at = np.ix_(*shared)
+    moved = np.abs(after.value[at] - before.value).max()
+    return float(moved), float((after.policy.table[at] != before.policy.table).mean())
