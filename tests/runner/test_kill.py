@@ -202,7 +202,9 @@ def test_in_a_terminal_there_are_bars_and_an_interrupt_ends_cleanly(shell, tmp_p
         "2",
         **ends,
         start_new_session=True,
-        first="import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)",
+        # Who starts the tests in the background has them ignore interrupts, and so all they start.
+        first="import fcntl, signal, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        "signal.signal(signal.SIGINT, signal.default_int_handler)",
     )
     os.close(theirs)
     shell.until(lambda: shell.stored(tmp_path) == 6, process)

@@ -129,8 +129,9 @@ def iterate(
     log = _Log(time.perf_counter(), callback)
     state = _start(engine.mdp.grid.shape, guess, policy)
     chunk = 1 if callback is not None else STALLED[1] if method.linear else STRETCH
+    helped = False  # by a direct solve; then every policy is evaluated so while they improve
     while True:
-        limit = min(chunk, method.max_sweeps - len(log))
+        limit = min(1 if helped else chunk, method.max_sweeps - len(log))
         stretch = kernels.advance(
             engine.program, method, policy is not None, chunk, engine.data, state, limit
         )
@@ -138,20 +139,23 @@ def iterate(
         log.add(np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds])
         if bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps:
             return _report(method, engine.data.criterion, stretch, log, partial)
-        if method.linear and log.stalled:
-            state = _directly(engine.mdp, state)
+        if helped and not log.changes[-1]:
+            helped = False  # the policy stays: what is left is for the method's own rounds
+        elif method.linear and (helped or log.stalled):
+            direct = _directly(engine.mdp, state)
+            state, helped = direct or state, direct is not None
         if log.stuck and isinstance(engine.mdp.criterion, Average):
             refuse_several_gains(engine.mdp, np.asarray(state.policy), policy is not None)
 
 
-def _directly(mdp: MDP, state: kernels.State) -> kernels.State:
-    """Start again from the value of the present policy, where dynamics offer a direct solve."""
+def _directly(mdp: MDP, state: kernels.State) -> kernels.State | None:
+    """A start from the value of the present policy, where dynamics offer a direct solve."""
     if not isinstance(mdp.criterion, Discounted):
-        return state
+        return None
     actions = np.asarray(state.policy)
     system = mdp.dynamics.factorised(actions, mdp.discount)
     if system is None:
-        return state
+        return None
     reward = mdp.reward[np.arange(mdp.n_states), actions.ravel()]
     return _start(mdp.grid.shape, system.solve(reward), actions)
 
