@@ -60,16 +60,11 @@ def platelets(ages: int, most: int, discount: float) -> ts.MDP:
         short, kept = np.maximum(demand - stock, 0), np.maximum(stock - demand, 0)
         return -(10 * (order > 0) + 20 * short + 5 * waste + kept - waste)
 
-    def named(function, arguments):
-        """The function under argument names of its own, which tell what it depends on."""
-        text = f"lambda {', '.join(arguments)}: f({', '.join(f'{a}={a}' for a in arguments)})"
-        return eval(text, {"f": function})
-
     axes = {"weekday": range(7)} | {name: range(most + 1) for name in names}
     jump = ts.Jump(
         ts.Noise("demand", range(most + 1), law),
-        to=named(to, ["demand", "order", "weekday", *names]),
-        pays=named(pays, ["demand", "order", *names]),
+        to=to,
+        pays=pays,
     )
     return ts.MDP.staged(axes, range(most + 1), discount, [jump], action_name="order", name="p")
 

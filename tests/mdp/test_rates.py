@@ -268,6 +268,8 @@ def test_the_clock_is_shown_and_kept_in_files(tmp_path):
     assert ts.MDP.load(tmp_path / "queue.nc").clock == ts.Clock(5.0, 0.5)
     with pytest.raises(ts.ModelError, match="made again for another interest rate"):
         mdp.with_discount(0.5)
+    with pytest.raises(ts.ModelError, match="made again for another interest rate"):
+        mdp.with_criterion(ts.Average())
 
 
 def test_events_without_rewards_or_moves_are_events_too():

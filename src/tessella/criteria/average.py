@@ -48,6 +48,9 @@ class Average(Criterion):
     def rest(self, mass: Mass) -> float:
         return 1.0 if mass.off < ENDS else 0.0
 
+    def refusal(self, mass: Mass) -> str:
+        return f"average reward needs a process that never ends; rows sum to 1 - {mass.short:.3g}"
+
     def enclosure(self, mass: Mass, unit: float) -> Gain:
         return Gain(np.float64(mass.off))
 

@@ -103,6 +103,10 @@ class Criterion(ABC):
         """What a residual is divided by to bound an error; not positive where it bounds nothing."""
 
     @abstractmethod
+    def refusal(self, mass: Mass) -> str:
+        """Why it bounds nothing, where ``rest`` is not positive."""
+
+    @abstractmethod
     def enclosure(self, mass: Mass, unit: float) -> Enclosure:
         """The compiled side, for row sums within ``mass``; ``unit`` is the rounding of a backup."""
 

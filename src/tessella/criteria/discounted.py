@@ -51,6 +51,9 @@ class Discounted(Criterion):
         """1 - c for the largest row sum."""
         return (1 - self.discount) - self.discount * mass.over
 
+    def refusal(self, mass: Mass) -> str:
+        return f"{self} is too near 1 for rows that sum to 1 + {mass.over}"
+
     def enclosure(self, mass: Mass, unit: float) -> Contraction:
         numbers = (
             self.discount,

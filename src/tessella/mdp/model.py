@@ -306,12 +306,12 @@ class MDP:
 
     def with_discount(self, discount: float) -> MDP:
         """The same model with another discount."""
-        if self.clock is not None:  # its rewards are those of its interest rate
-            raise ModelError("a model made from rates is made again for another interest rate")
-        return replace(self, criterion=Discounted(discount))
+        return self.with_criterion(Discounted(discount))
 
     def with_criterion(self, criterion: float | Criterion) -> MDP:
         """The same model with another criterion: a number is a discount."""
+        if self.clock is not None:  # its rewards are those of its interest rate, or per period
+            raise ModelError("a model made from rates is made again for another interest rate")
         return replace(self, criterion=as_criterion(criterion))
 
     def with_start(self, start: Start) -> MDP:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-TITLE = "Low-Complexity Policy Tessellations in Structured Markov Decision Processes"
 SOURCE = "arXiv 2606.25593"
 
 SEEDS = 15

@@ -19,7 +19,7 @@ def recurrent_classes(mdp: MDP, table: NDArray) -> list[NDArray[np.int64]]:
     from scipy.sparse import csr_array, diags_array
     from scipy.sparse.csgraph import connected_components
 
-    actions, n = table.ravel(), mdp.n_states
+    actions = table.ravel()
     parts = [
         diags_array((actions == a).astype(float)) @ matrix
         for a, matrix in enumerate(mdp.dynamics.to_sparse())
@@ -28,9 +28,9 @@ def recurrent_classes(mdp: MDP, table: NDArray) -> list[NDArray[np.int64]]:
     count, of = connected_components(chain, directed=True, connection="strong")
     step = chain.tocoo()
     leaves = of[step.row] != of[step.col]
-    open_ = np.zeros(count, dtype=bool)
-    open_[of[step.row[leaves & (step.data > 0)]]] = True
-    return [np.flatnonzero(of == k) for k in np.flatnonzero(~open_)] if n else []
+    left = np.zeros(count, dtype=bool)
+    left[of[step.row[leaves & (step.data > 0)]]] = True
+    return [np.flatnonzero(of == k) for k in np.flatnonzero(~left)]
 
 
 def refuse_several_gains(mdp: MDP, table: NDArray, fixed: bool) -> None:

@@ -49,8 +49,7 @@ class Engine:
     def __init__(self, mdp: MDP, tol: float | None) -> None:
         self.mdp, self.tol = mdp, checked_tol(tol)
         if not self.rest > 0:
-            over = self.mass.over
-            raise ModelError(f"{mdp.criterion} is too near 1 for rows that sum to 1 + {over}")
+            raise ModelError(mdp.criterion.refusal(self.mass))
         scale = mdp.dynamics.reward_scale
         if scale > mdp.criterion.per_period(LARGEST):
             raise ModelError(

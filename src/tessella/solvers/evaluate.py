@@ -37,7 +37,9 @@ class Evaluation(Result):
 
     @property
     def mean(self) -> float:
-        """Expected over the first state; V_pi's own lies within ``error_bound`` of it, too."""
+        """Expected over the first state, or the gain; known within ``error_bound``."""
+        if self.gain is not None:
+            return self.gain
         return float(self.value.mean() if self.start is None else (self.start * self.value).sum())
 
     def __str__(self) -> str:

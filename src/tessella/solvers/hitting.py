@@ -38,7 +38,7 @@ WIDENED, TRIES = 4.0, 6  # a set A that was too small is widened by this, so man
 class Relative(NamedTuple):
     """How well relative values and their comparisons are known."""
 
-    error: float  # on |h - h*|, both 0 in a reference state; inf where nothing is known
+    error: float  # on |h - h*|, both 0 in the first state; inf where nothing is known
     tie: float  # action values nearer than this are not told apart
 
 
@@ -55,7 +55,7 @@ def relative_error(engine: Engine, value: NDArray, policy: NDArray, bound: float
         error = residual * time
         needed = 2 * (error + eta)
         if needed <= reach or not np.isfinite(needed):
-            return Relative(error, needed)
+            return Relative(2 * error, needed)  # from 0 in the reference to 0 in the first state
         reach = WIDENED * needed
     return Relative(np.inf, np.inf)
 

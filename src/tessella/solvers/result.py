@@ -40,16 +40,6 @@ class Result:
     gain: float | None = field(default=None, kw_only=True)
 
     @property
-    def lower(self) -> NDArray[np.float64]:
-        """(grid) the value is at least this."""
-        return self.value - self.error_bound
-
-    @property
-    def upper(self) -> NDArray[np.float64]:
-        """(grid) the value is at most this."""
-        return self.value + self.error_bound
-
-    @property
     def sweeps(self) -> int:
         return len(self.history)
 

@@ -51,6 +51,16 @@ class Solution(Result):
     method: str
     value_error: float = field(default=float("inf"), kw_only=True)
 
+    @property
+    def lower(self) -> NDArray[np.float64]:
+        """(grid) V* is at least this."""
+        return self.value - self.value_error
+
+    @property
+    def upper(self) -> NDArray[np.float64]:
+        """(grid) V* is at most this."""
+        return self.value + self.value_error
+
     @cached_property
     def q(self) -> NDArray[np.float64]:
         """(grid, A) action values at ``value``, -inf where infeasible; computed when first asked.
