@@ -14,6 +14,8 @@ import numpy as np
 from support import judging
 from support.alterations import FORGERIES
 from support.awkward import Case, numbered
+from support.criteria import MADE
+from support.criteria import contradictions as judged
 from support.draws import Draws
 from support.exact import World, read_stages
 from support.forgeries import LIES, forge, shifted
@@ -96,6 +98,12 @@ def lies(seed: int) -> list[str]:
             if files.checked()[0] == 0 and contradicted:
                 found.append(f"{lie} by {factor!r} holds and is false: {contradicted}")
     return found
+
+
+def criteria(seed: int) -> list[str]:
+    """A finite horizon, a total until the end, an average: what is said in rational arithmetic."""
+    made = MADE[seed % len(MADE)](seed // len(MADE))
+    return judged(made, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True)
@@ -186,6 +194,7 @@ KINDS = {
     "certificates": Kind(certificates, 1000),
     "checker": Kind(checker, 1000),
     "lies": Kind(lies, 1000),
+    "criteria": Kind(criteria, 1000),
     "studies": Kind(killed_study, 20),
     "shapes": Kind(shapes, 300),
 }

@@ -17,7 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 GRACE = 300  # seconds that a case may take beyond its turn
-FEW_SHAPES = ("building", "certificates", "checker", "lies")  # whose turns share compiled code
+FEW_SHAPES = (
+    "building",
+    "certificates",
+    "checker",
+    "lies",
+    "criteria",
+)  # whose turns share compiled code
 
 
 @dataclass

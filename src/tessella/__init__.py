@@ -54,6 +54,7 @@ _HOME = {
     "tessella.problems.queue_admission": ("queue_admission",),
     "tessella.problems.registry": ("all_problems", "problem", "register"),
     "tessella.solvers": (
+        "BackwardInduction",
         "Evaluation",
         "InexactPolicyIteration",
         "LinearProgramming",
@@ -85,7 +86,7 @@ _HOME = {
     "tessella.certificates.certify": ("certify",),
     "tessella.certificates.estimate": ("Estimate", "estimate"),
     "tessella.certificates.loss": ("Loss", "loss"),
-    "tessella.criteria": ("Average", "Discounted"),
+    "tessella.criteria": ("Average", "Discounted", "FiniteHorizon", "Total"),
     "tessella.mdp.as_policy": ("as_policy",),
     "tessella.runner.measure": ("Measure",),
     "tessella.runner.methods.own": ("BaselineMethod", "FunctionMethod", "LearnerMethod"),
@@ -115,7 +116,7 @@ if TYPE_CHECKING:
     from tessella.certificates.certify import certify
     from tessella.certificates.estimate import Estimate, estimate
     from tessella.certificates.loss import Loss, loss
-    from tessella.criteria import Average, Discounted
+    from tessella.criteria import Average, Discounted, FiniteHorizon, Total
     from tessella.errors import (
         ArgumentError,
         FileError,
@@ -166,6 +167,7 @@ if TYPE_CHECKING:
     from tessella.runner.run_study import run_study
     from tessella.runner.study import Study
     from tessella.solvers import (
+        BackwardInduction,
         Evaluation,
         InexactPolicyIteration,
         LinearProgramming,

@@ -2,5 +2,7 @@
 
 from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
+from tessella.criteria.total import Total
 
-__all__ = ["Average", "Discounted"]
+__all__ = ["Average", "Discounted", "FiniteHorizon", "Total"]

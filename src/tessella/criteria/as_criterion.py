@@ -7,6 +7,8 @@ import json
 from tessella.criteria.average import Average
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
+from tessella.criteria.total import Total
 from tessella.errors import FileError
 
 
@@ -19,9 +21,13 @@ def criterion_named(identity: str | None, discount: float) -> Criterion:
     """The criterion of a file: its ``identity`` as JSON, where it is none with a discount."""
     if identity is None:
         return Discounted(discount)
-    known = {Average().identity(): Average()}
-    name = json.loads(identity)
-    if name not in known:
-        rule = f"a model file's criterion must be a discount or one of {', '.join(known)}"
-        raise FileError(rule, value=f"got {name!r}")
-    return known[name]
+    match json.loads(identity):
+        case "average":
+            return Average()
+        case "total":
+            return Total()
+        case ["horizon", int(periods), float(of)]:
+            return FiniteHorizon(periods, of)
+        case other:
+            rule = "a model file's criterion must be a discount, 'average', 'total' or a horizon"
+            raise FileError(rule, value=f"got {other!r}")

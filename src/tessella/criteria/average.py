@@ -97,6 +97,12 @@ class Gain(NamedTuple):
     def forever(self, reward):
         return reward
 
+    def shared(self, residual):
+        return (residual.max() + residual.min()) / 2
+
+    def spread(self, residual):
+        return residual.max() - residual.min()
+
     def step(self, value, backup):
         return (value + backup) / 2
 

@@ -72,6 +72,14 @@ class Enclosure(Protocol):
         """The value of a reward that every period pays."""
         ...
 
+    def shared(self, residual: Any) -> Any:
+        """What all states share of a residual, where that is paid for ever; else 0."""
+        ...
+
+    def spread(self, residual: Any) -> Any:
+        """How large the rest of it is."""
+        ...
+
     def step(self, value: Any, backup: Any) -> Any:
         """The next point of plain sweeps."""
         ...
@@ -119,8 +127,9 @@ class Criterion(ABC):
         """What enters the fingerprint of a model."""
 
 
-def serve(verb: str, criterion: Criterion, kind: type[Criterion]) -> None:
+def serve(verb: str, criterion: Criterion, *kinds: type[Criterion]) -> None:
     """Refuse a criterion that ``verb`` cannot serve."""
-    if not isinstance(criterion, kind):
-        rule = f"{verb} serves models with the criterion {kind.__name__}, not {criterion}"
+    if not isinstance(criterion, kinds):
+        named = " or ".join(kind.__name__ for kind in kinds)
+        rule = f"{verb} serves models with the criterion {named}, not {criterion}"
         raise ArgumentError(rule)

@@ -130,6 +130,12 @@ class Contraction(NamedTuple):
     def forever(self, reward):
         return reward / (1 - self.discount)
 
+    def shared(self, residual):
+        return (residual.max() + residual.min()) / 2
+
+    def spread(self, residual):
+        return residual.max() - residual.min()
+
     def step(self, value, backup):
         return backup
 

@@ -24,7 +24,9 @@ def feed(digest, *values: Any) -> None:
             digest.update(plain.tobytes())
         elif dataclasses.is_dataclass(value):
             digest.update(getattr(value, "hashed_as", type(value).__name__).encode())
-            feed(digest, *(getattr(value, f.name) for f in dataclasses.fields(value)))
+            own = getattr(value, "identity", None)
+            parts = own() if own else (getattr(value, f.name) for f in dataclasses.fields(value))
+            feed(digest, *parts)
         elif isinstance(value, list | tuple):
             digest.update(f"[{len(value)}]".encode())
             feed(digest, *value)

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.criteria.as_criterion import as_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ModelError, PolicyError
 from tessella.grid import StateGrid, refuse_unordered
 from tessella.mdp.actions import Actions, components, described
@@ -31,6 +32,7 @@ from tessella.mdp.stages.noise import Noise
 from tessella.mdp.stages.stage import Function, Stage
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.start import Start, start_distribution
+from tessella.mdp.timed import Timed, over_time, with_horizon
 
 if TYPE_CHECKING:
     from tessella.mdp.tabular.views import DenseModel, Layout, PairModel, SparseModel
@@ -97,10 +99,13 @@ class MDP:
         first values and forgets them at its end.
         """
         refuse_unordered(stages, "stages")
-        scope = make_scope(grid, actions, action_name)
-        mask = None if feasible is None else feasible_mask(scope, feasible)
-        dynamics = Staged.build(scope, stages, mask, scratch)
-        return assemble(Parts(scope, dynamics, mask), discount, name, parameters)
+        scope, criterion = make_scope(grid, actions, action_name), as_criterion(discount)
+        if isinstance(criterion, FiniteHorizon):
+            parts = over_time(scope, criterion, stages, feasible, scratch)
+        else:
+            mask = None if feasible is None else feasible_mask(scope, feasible)
+            parts = Parts(scope, Staged.build(scope, stages, mask, scratch), mask)
+        return assemble(parts, criterion, name, parameters)
 
     @staticmethod
     def from_rates(
@@ -312,7 +317,16 @@ class MDP:
         """The same model with another criterion: a number is a discount."""
         if self.clock is not None:  # its rewards are those of its interest rate, or per period
             raise ModelError("a model made from rates is made again for another interest rate")
-        return replace(self, criterion=as_criterion(criterion))
+        if isinstance(self.criterion, FiniteHorizon):  # time is one of its axes
+            raise ModelError("a model with a finite horizon is made again for another criterion")
+        asked = as_criterion(criterion)
+        if not isinstance(asked, FiniteHorizon):
+            return replace(self, criterion=asked)
+        scope = make_scope(self.grid, self.actions, self.action_name)
+        made = Parts(scope, self.dynamics, self.feasible, self.start)
+        noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
+        seen = (0.0, *noise.tolist()) if noise.any() else 0.0  # time is not observed, it is known
+        return replace(assemble(made, asked, self.name, self.parameters), observation_noise=seen)
 
     def with_start(self, start: Start) -> MDP:
         """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""
@@ -354,7 +368,7 @@ class MDP:
         from tessella.mdp.files.netcdf import load
 
         saved = load(path)
-        mdp = assemble(saved.parts, saved.criterion, saved.name, saved.parameters)
+        mdp = _model(saved.parts, saved.criterion, saved.name, saved.parameters)
         saved.check(mdp.fingerprint)
         return replace(mdp, observation_noise=saved.observation_noise, clock=saved.clock)
 
@@ -376,12 +390,23 @@ def assemble(
     name: str,
     parameters: Mapping[str, Any] | None = None,
 ) -> MDP:
-    """The model of these parts."""
+    """The model of these parts; with a finite horizon, of that many such periods."""
+    criterion = as_criterion(criterion)
+    if not isinstance(criterion, FiniteHorizon):
+        return _model(parts, criterion, name, parameters)
+    if not isinstance(parts.dynamics, Timed):
+        parts = with_horizon(parts, criterion)
+    return _model(parts, replace(criterion, final=0.0), name, parameters)  # it is in the dynamics
+
+
+def _model(
+    parts: Parts, criterion: Criterion, name: str, parameters: Mapping[str, Any] | None
+) -> MDP:
     scope = parts.scope
     return MDP(
         scope.grid,
         scope.actions,
-        as_criterion(criterion),
+        criterion,
         parts.dynamics,
         parts.feasible,
         scope.action_name,

@@ -20,7 +20,16 @@ from tessella.grid import StateGrid, refuse_taken, unmasked
 from tessella.mdp.actions import Actions, checked, components, described, values_of
 
 Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may say of it
+TIME = "time"  # the axis of a finite horizon, and what functions call it
 NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
+
+
+@dataclass
+class Period:
+    """A period of a horizon that is being built."""
+
+    time: float
+    named: bool = False  # whether a function has asked for the time
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +40,11 @@ class Scope:
     actions: tuple
     action_name: str = "action"
     allowed: NDArray[np.bool_] | None = None  # (A, *grid, 1); None where every pair can occur
+    period: Period | None = None  # the one that is built, with a finite horizon
+
+    def identity(self) -> tuple:
+        """What enters the fingerprint of a model; the time of a period is in its numbers."""
+        return self.grid, self.actions, self.action_name, self.allowed
 
     @property
     def named_actions(self) -> dict[str, NDArray]:
@@ -59,7 +73,7 @@ class Scope:
             if noise[0] in names:
                 raise ModelError(f"a noise cannot be called {noise[0]!r}: that name is taken")
             names[noise[0]] = noise[1].reshape((1,) * (d + 1) + (-1,))
-        return names
+        return names if self.period is None else Told(names, self.period)
 
     def ranked(self, array: NDArray, what: str, last: int = 1) -> NDArray:
         """``array`` as an open mesh whose noise axis has length 1 or ``last``."""
@@ -95,6 +109,19 @@ class Scope:
         if noise is not None and lengths[-1] > 1 and place[-1] < len(noise[1]):
             parts.append(f"{noise[0]}={shown(noise[1][place[-1]])}")
         return ", ".join(parts)
+
+
+class Told(dict[str, NDArray]):
+    """Names with the time of a period among them; the period is told when that is asked for."""
+
+    def __init__(self, names: Mapping[str, NDArray], period: Period) -> None:
+        rank = next(iter(names.values())).ndim
+        super().__init__(names, **{TIME: np.full((1,) * rank, period.time)})
+        self.period = period
+
+    def __getitem__(self, name: str) -> NDArray:
+        self.period.named = self.period.named or name == TIME
+        return super().__getitem__(name)
 
 
 def make_scope(

@@ -3,7 +3,8 @@
 None            the model's own start, or all states as likely
 an integer      that state
 integers        a list of states, each entry as likely
-a mapping       coordinates by name: ``{"stock": 3}`` is every state with that stock, as likely
+a mapping       coordinates by name: ``{"stock": 3}`` is every state with that stock, as likely;
+                with a finite horizon at time 0, unless it names another
 floats          the probabilities of all states, flat or in the grid's shape
 "stationary"    the long-run distribution under the policy in question: what will be seen
 """
@@ -16,9 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, shown
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
+from tessella.mdp.scope import TIME
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -109,7 +112,8 @@ def listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
     if start is None or isinstance(start, str):
         return None
     if isinstance(start, Mapping):
-        return _with_coordinates(mdp.grid, start)
+        first = {TIME: mdp.grid.values[0][0]} if isinstance(mdp.criterion, FiniteHorizon) else {}
+        return _with_coordinates(mdp.grid, first | dict(start))
     shape_of(start, "start", error=ArgumentError)
     array = np.asarray(unmasked(start, "start", error=ArgumentError))
     rule = RULE

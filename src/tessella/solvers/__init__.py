@@ -1,5 +1,6 @@
 """Exact solution: one method per file, one compiled loop, results that say how good they are."""
 
+from tessella.solvers.backward_induction import BackwardInduction
 from tessella.solvers.evaluate import Evaluation, evaluate
 from tessella.solvers.linear_programming import LinearProgramming
 from tessella.solvers.method import Method
@@ -12,6 +13,7 @@ from tessella.solvers.solve import solve
 from tessella.solvers.value_iteration import ValueIteration
 
 __all__ = [
+    "BackwardInduction",
     "Evaluation",
     "History",
     "InexactPolicyIteration",

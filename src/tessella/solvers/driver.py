@@ -10,15 +10,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.average import Average
 from tessella.criteria.criterion import Enclosure
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.total import Ending
 from tessella.errors import ArgumentError, ModelError, NotConverged
 from tessella.mdp.engine import in_callers_setting, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
-from tessella.solvers.chains import refuse_several_gains
+from tessella.solvers.chains import refuse_chain
 from tessella.solvers.method import Method, checked_tol
 from tessella.solvers.operators import Data, Numbers
 from tessella.solvers.result import History, Result
@@ -44,10 +44,14 @@ Callback = Callable[[Progress], object]
 
 
 class Engine:
-    """A model made ready for the kernels."""
+    """A model made ready for the kernels.
 
-    def __init__(self, mdp: MDP, tol: float | None) -> None:
-        self.mdp, self.tol = mdp, checked_tol(tol)
+    ``time`` bounds the periods to the end, where a criterion rests on that; with 1, bounds are
+    those of residuals.
+    """
+
+    def __init__(self, mdp: MDP, tol: float | None, time: float | None = None) -> None:
+        self.mdp, self.tol, self.time = mdp, checked_tol(tol), time
         if not self.rest > 0:
             raise ModelError(mdp.criterion.refusal(self.mass))
         scale = mdp.dynamics.reward_scale
@@ -63,7 +67,7 @@ class Engine:
     def written_rest(self) -> float:
         """The same for the rows of a model file, rounded down; 0 where that may not be positive."""
         off = self.mdp.dynamics.written.rows - self.mdp.dynamics.built.rows
-        rest = self.rest - 2 * self.mdp.discount * off * (1 + abs(self.mass.over))
+        rest = self.mdp.criterion.rest(self.mass.widened(2 * off))
         return max(rest * (1 - 64 * EPS), 0.0)
 
     def written(self, value: NDArray) -> float:
@@ -95,6 +99,12 @@ class Engine:
     def program(self):
         return self.mdp.dynamics.lowered.program
 
+    def enclosure(self, unit: float) -> Enclosure:
+        made = self.mdp.criterion.enclosure(self.mass, unit)
+        if self.time is None or not isinstance(made, Ending):
+            return made
+        return made._replace(time=np.float64(self.time))
+
     @cached_property
     def data(self) -> Data:
         mdp, dynamics = self.mdp, self.mdp.dynamics
@@ -106,7 +116,7 @@ class Engine:
         return Data(
             dynamics.lowered.arrays,
             feasible,
-            mdp.criterion.enclosure(self.mass, unit),
+            self.enclosure(unit),
             Numbers(*map(np.float64, (*numbers, self.tol or 0))),
         )
 
@@ -143,8 +153,8 @@ def iterate(
         elif method.linear and (helped or log.stalled):
             direct = _directly(engine.mdp, state)
             state, helped = direct or state, direct is not None
-        if log.stuck and isinstance(engine.mdp.criterion, Average):
-            refuse_several_gains(engine.mdp, np.asarray(state.policy), policy is not None)
+        if log.stuck:
+            refuse_chain(engine.mdp, np.asarray(state.policy), policy is not None)
 
 
 def _directly(mdp: MDP, state: kernels.State) -> kernels.State | None:

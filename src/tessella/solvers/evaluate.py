@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.criteria.total import Total
 from tessella.errors import expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
+from tessella.solvers.backward_induction import induced_value, serves
 from tessella.solvers.driver import Callback, Engine, iterate
+from tessella.solvers.ending import until_a_policy_ends
 from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Result
@@ -87,6 +90,10 @@ def evaluate(
     if start is not None or mdp.start is not None:
         first = start_distribution(mdp, start, checked).reshape(mdp.grid.shape)
     engine = Engine(mdp, tol)
+    if guess is None and serves(mdp):
+        guess = induced_value(engine, checked.table)
+    if isinstance(mdp.criterion, Total):
+        engine = until_a_policy_ends(engine, checked.table)
     found = iterate(
         engine,
         _method(mdp),

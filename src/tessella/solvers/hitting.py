@@ -1,16 +1,20 @@
-"""How long it takes to reach a reference state, at most: what relative values rest on.
+"""How long it takes to reach certain states, at most: what values without a discount rest on.
 
-Let w >= 1 + P_a w~ for all actions a of a set A(s), with w~ the same as w but 0 in the reference
-state. Then no policy that keeps to A needs more than w(s) periods, in expectation, from s to the
-reference. From any trial w with  1 + P_a w~ <= w + rho,  rho < 1,  such a bound is w / (1 - rho).
+Let w >= 1 + P_a w~ for all actions a of a set A(s), with w~ the same as w but 0 in the states to be
+reached. Then no policy that keeps to A needs more than w(s) periods, in expectation, from s to one
+of them. From any trial w with  1 + P_a w~ <= w + rho,  rho < 1,  such a bound is w / (1 - rho).
 
-If h solves g + h = T h up to a residual r, with all actions near the best in A, and g', h' solve it
-exactly when only actions of A are allowed, then, both taken as 0 in the reference,
+For averages it is one reference state. If h solves g + h = T h up to a residual r, with all actions
+near the best in A, and g', h' solve it exactly when only actions of A are allowed, then, both taken
+as 0 in the reference,
 
     |h - h'| <= r w,      |q(s, a) - q'(s, a)| <= r max w.
 
 Actions outside of A that are worse than the best by more than twice that (and rounding) are worse
 at h' too; so h' and g' solve it with all actions allowed, and h' is the relative value.
+
+For total rewards it is the end, where values are 0 and there is no g. A policy that leaves A for
+ever loses for ever, and one that keeps to A ends, so h' is the best total reward.
 """
 
 from __future__ import annotations
@@ -24,9 +28,10 @@ from jax import lax
 from jax.scipy.sparse.linalg import bicgstab
 from numpy.typing import NDArray
 
+from tessella.criteria.average import ENDS
 from tessella.mdp.dynamics import over_actions
 from tessella.mdp.engine import compiled, in_float64, on_device
-from tessella.rounding import EPS
+from tessella.rounding import EPS, Mass
 from tessella.solvers.driver import Engine
 from tessella.solvers.operators import Data, Operators, size
 
@@ -49,35 +54,52 @@ def relative_error(engine: Engine, value: NDArray, policy: NDArray, bound: float
     reference = _most_visited(engine.program, engine.data, table)
     eta = float(_rounding(engine.program, engine.data, h))
     residual = 2 * bound + 2 * eta
-    reach = 4 * eta
-    for _ in range(TRIES):
-        time = _time(engine, h, np.float64(reach), table, reference, True)
-        error = residual * time
-        needed = 2 * (error + eta)
-        if needed <= reach or not np.isfinite(needed):
-            return Relative(2 * error, needed)  # from 0 in the reference to 0 in the first state
-        reach = WIDENED * needed
-    return Relative(np.inf, np.inf)
+    time, tie = _near_best(engine, h, table, reference, residual, eta)
+    return Relative(2 * residual * time, tie)  # from 0 in the reference to 0 in the first state
 
 
 @in_float64
-def policy_time(engine: Engine, policy: NDArray) -> float:
-    """Bound on the expected periods to the most visited state of a policy, from anywhere."""
+def ending_time(engine: Engine, ends: NDArray, value: NDArray, policy: NDArray, r: float) -> float:
+    """Bound on the expected periods to the end for all policies that could be best.
+
+    ``value`` has a residual of at most ``r``; inf where some such policy may never end.
+    """
+    v, table, closed = on_device((value, np.asarray(policy, np.int32), ends))
+    eta = float(_rounding(engine.program, engine.data, v))
+    return _near_best(engine, v, table, closed, r + eta, eta)[0]
+
+
+def _near_best(engine: Engine, h, table, closed, residual: float, eta: float):
+    """(largest w, tie) for all actions that the error r w leaves within reach of the best."""
+    reach = 4 * eta
+    for _ in range(TRIES):
+        time = _time(engine, h, np.float64(reach), table, closed, True)
+        needed = 2 * (residual * time + eta)
+        if needed <= reach or not np.isfinite(needed):
+            return time, needed
+        reach = WIDENED * needed
+    return np.inf, np.inf
+
+
+@in_float64
+def policy_time(engine: Engine, policy: NDArray, ends: NDArray | None = None) -> float:
+    """Bound on the expected periods under a policy to its most visited state, or to the end."""
     table = on_device(np.asarray(policy, np.int32))
-    reference = _most_visited(engine.program, engine.data, table)
+    reference = ends is None
+    closed = _most_visited(engine.program, engine.data, table) if reference else on_device(ends)
     zeros = on_device(np.zeros(engine.mdp.grid.shape))
-    return _time(engine, zeros, np.float64(0), table, reference, False)
+    return _time(engine, zeros, np.float64(0), table, closed, False)
 
 
-def _time(engine: Engine, h, reach, table, reference, several: bool) -> float:
+def _time(engine: Engine, h, reach, table, closed, several: bool) -> float:
     """max w over states, for actions within ``reach`` of the best, or for a policy's own."""
     program, data = engine.program, engine.data
-    w = _first_trial(program, data, table, reference)
+    w = _first_trial(program, data, table, closed)
     for _ in range(STRETCHES):
-        w, rho = _sweeps(program, several, data, h, reach, table, reference, w)
+        w, rho = _sweeps(program, several, data, h, reach, table, closed, w)
         largest = float(w.max())
         rho = float(rho) + EPS * (engine.mdp.dynamics.terms + 8) * largest
-        rho += (engine.mass.off + engine.mdp.dynamics.built.rows) * largest
+        rho += (_uneven(engine.mass) + engine.mdp.dynamics.built.rows) * largest
         if rho < CLOSE:
             return largest / (1 - rho) * (1 + 8 * EPS)
         if not np.isfinite(largest):
@@ -85,13 +107,19 @@ def _time(engine: Engine, h, reach, table, reference, several: bool) -> float:
     return np.inf
 
 
+def _uneven(mass: Mass) -> float:
+    """How far rounding may have put a row sum off; a process that ends is there the sooner."""
+    return mass.off if mass.off < ENDS else max(mass.over, 0.0)
+
+
 @compiled("program")
 def _most_visited(program, data: Data, policy):
-    """The flat index of the state with the largest share of time in the long run."""
+    """(grid) the state with the largest share of time in the long run, marked."""
     operators, source = Operators(program, data), jnp.full(policy.shape, 1 / policy.size)
     transposed = jax.linear_transpose(lambda v: operators.left(policy, v), source)
     share, _ = bicgstab(lambda x: transposed(x)[0], source, tol=1e-6, maxiter=500)
-    return jnp.nanargmax(share)
+    flat = jnp.arange(policy.size).reshape(policy.shape)
+    return flat == jnp.nanargmax(share)
 
 
 @compiled("program")
@@ -102,12 +130,12 @@ def _rounding(program, data: Data, value):
 
 
 @compiled("program")
-def _first_trial(program, data: Data, policy, reference):
+def _first_trial(program, data: Data, policy, closed):
     """The expected time under one policy, roughly; 1 where the linear solver fails."""
     operators = Operators(program, data)
 
     def left(w):
-        return w - operators.expect(policy, _without(w, reference))
+        return w - operators.expect(policy, _without(w, closed))
 
     ones = jnp.ones(policy.shape)
     w, _ = bicgstab(left, ones, tol=1e-10, maxiter=1000)
@@ -115,7 +143,7 @@ def _first_trial(program, data: Data, policy, reference):
 
 
 @compiled("program", "several")
-def _sweeps(program, several: bool, data: Data, h, reach, policy, reference, w):
+def _sweeps(program, several: bool, data: Data, h, reach, policy, closed, w):
     """(w after some sweeps of 1 + max_a P_a w~, the largest rise in the last)."""
     operators = Operators(program, data)
     q_of = operators.q(operators.criterion.split(h)[0])
@@ -123,7 +151,7 @@ def _sweeps(program, several: bool, data: Data, h, reach, policy, reference, w):
     best = over_actions(program, lambda a, b: jnp.maximum(b, q_of(a)), lowest) if several else None
 
     def sweep(w):
-        tail = program.tail(data.arrays, _without(w, reference), False)
+        tail = program.tail(data.arrays, _without(w, closed), False)
 
         def step(action, longest):
             allowed = q_of(action) >= best - reach if several else policy == action
@@ -136,6 +164,6 @@ def _sweeps(program, several: bool, data: Data, h, reach, policy, reference, w):
     return w, (sweep(w) - w).max()
 
 
-def _without(w: Any, reference: Any) -> Any:
-    """w with 0 in the reference state."""
-    return w.ravel().at[reference].set(0.0).reshape(w.shape)
+def _without(w: Any, closed: Any) -> Any:
+    """w with 0 in the states to be reached."""
+    return jnp.where(closed, 0.0, w)

@@ -191,14 +191,18 @@ def decide(program, data: Data, value, bound) -> Decision:
 
     # A loose bound leaves much undecided, yet the best guess is still the greedy action.
     near = jnp.minimum(tie, TIED * operators.criterion.forever(data.numbers.reward_scale))
-    near = jnp.maximum(near, 2 * eta)
+    policy = lowest_near(program, q_of, best, jnp.maximum(near, 2 * eta))
+    return Decision(best - second, policy, tie)
+
+
+def lowest_near(program, q_of, best, near):
+    """(grid) the lowest action index whose value is within ``near`` of the best."""
 
     def choose(action, chosen):
         within = (chosen < 0) & (q_of(action) >= best - near)
         return jnp.where(within, jnp.asarray(action, jnp.int32), chosen)
 
-    policy = over_actions(program, choose, jnp.full(value.shape, -1, jnp.int32))
-    return Decision(best - second, policy, tie)
+    return over_actions(program, choose, jnp.full(best.shape, -1, jnp.int32))
 
 
 def best_two(program, q_of, shape):

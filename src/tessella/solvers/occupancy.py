@@ -20,7 +20,9 @@ from jax.scipy.sparse.linalg import bicgstab
 from numpy.typing import NDArray
 
 from tessella.criteria.average import Average
+from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import NotConverged, expect
 from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.mdp.model import MDP
@@ -73,6 +75,7 @@ def occupancy(
         tol: bound on the total error (1e-11), raised to what rounding allows.
     """
     expect("occupancy", mdp, MDP)
+    serve("occupancy", mdp.criterion, Discounted, Average, FiniteHorizon)
     checked = mdp.policy(policy)
     tol = checked_tol(tol) or 1e-11
     mu = start_distribution(mdp, start, checked).reshape(mdp.grid.shape)

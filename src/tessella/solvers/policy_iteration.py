@@ -78,13 +78,12 @@ def evaluate_greedy(operators, state, forcing: float, max_products: int):
         return operators.plain(state.policy, value)
 
     def span(value):
-        residual = operators.sweep(state.policy, value) - value
-        return residual.max() - residual.min()
+        return spread(operators.sweep(state.policy, value) - value)
 
-    first = state.backup - state.value
+    spread = operators.criterion.spread
     begun = operators.criterion.step(state.value, state.backup)
     tried = lax.fori_loop(0, TRIED, sweep, begun)
-    rho = (span(tried) / jnp.maximum(first.max() - first.min(), TINY)) ** (1 / (TRIED + 1))
+    rho = (span(tried) / jnp.maximum(spread(state.backup - state.value), TINY)) ** (1 / (TRIED + 1))
     needed = jnp.log(forcing) / jnp.log(jnp.clip(rho, TINY, 1 - 1e-9)) - TRIED
     few = needed <= FEW
 
@@ -108,10 +107,10 @@ def solve_linear(operators, policy, value, forcing: float, max_products: int, sw
 
     residual = operators.sweep(policy, value) - value
     # What all states share is known without solving: it is paid for ever.
-    shared = (residual.max() + residual.min()) / 2
+    shared = operators.criterion.shared(residual)
     e, _ = bicgstab(left, residual - shared, tol=forcing, maxiter=max(max_products // 2, 1))
     value = value + operators.criterion.forever(shared)
     # A small norm may hide large entries; sweeps even them out.
     found = sweeps(TRIED, operators.evaluated(value, e))
-    helped = span(found) <= HELPED * (residual.max() - residual.min())
+    helped = span(found) <= HELPED * operators.criterion.spread(residual)
     return lax.cond(helped, lambda: found, lambda: sweeps(SWEEPS_INSTEAD * max_products, value))

@@ -40,7 +40,7 @@ class SinglePrecision(InexactPolicyIteration):
     def refine(self, operators, state):
         residual = state.backup - state.value
         # What all states share is known without solving: it is paid for ever.
-        shared = (residual.max() + residual.min()) / 2
+        shared = operators.criterion.shared(residual)
         scaled, scale = scaled_residual(residual - shared)
         rough = in_single(operators)
         e, _ = bicgstab(

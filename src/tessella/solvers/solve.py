@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from tessella.criteria.total import Total
 from tessella.errors import ArgumentError, expect
 from tessella.mdp.model import MDP
+from tessella.solvers.backward_induction import BackwardInduction, induce, serves
 from tessella.solvers.driver import Callback, Engine, decide, iterate
+from tessella.solvers.ending import until_the_end
 from tessella.solvers.hitting import relative_error
 from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
@@ -49,13 +52,35 @@ def solve(
         rule = "method must be a method object such as ValueIteration()"
         raise ArgumentError(rule, value=f"got {method!r}")
     engine = Engine(mdp, method.tolerance(mdp))
-    found = iterate(engine, method, guess=method.begin(mdp), callback=callback, partial=partial)
+    if isinstance(method, BackwardInduction):
+        return _induced(engine, method)
+    if isinstance(mdp.criterion, Total):
+        engine, found = until_the_end(engine, method, callback=callback, partial=partial)
+    else:
+        found = iterate(engine, method, guess=method.begin(mdp), callback=callback, partial=partial)
     return _solution(engine, found, method.name)
 
 
 def automatic(mdp: MDP, tol: float | None = None) -> Method:
     """The method that ``solve`` takes by itself."""
+    if serves(mdp):
+        return BackwardInduction(tol)
     return InexactPolicyIteration(tol, forcing=FORCING[mdp.n_states > SMALL])
+
+
+def _induced(engine: Engine, method: BackwardInduction) -> Solution:
+    found, known = induce(engine, method)
+    tie = float(known.tie.max())
+    return Solution(
+        **vars(found),
+        mdp=engine.mdp,
+        policy=optimal(engine.mdp, known.policy),
+        margin=known.margin,
+        decided=known.margin > tie,
+        tie_tolerance=tie,
+        value_error=found.error_bound,
+        method=method.name,
+    )
 
 
 def _solution(engine: Engine, found: Result, method: str) -> Solution:

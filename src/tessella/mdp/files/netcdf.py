@@ -34,11 +34,12 @@ from numpy.typing import NDArray
 from tessella.criteria.as_criterion import criterion_named
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, reading, writing
 from tessella.grid import StateGrid
 from tessella.mdp.actions import as_json
 from tessella.mdp.dynamics import Parts
-from tessella.mdp.scope import make_scope
+from tessella.mdp.scope import TIME, make_scope
 from tessella.mdp.stages.events import Clock
 from tessella.mdp.tabular.pairs import Pairs, tabular_parts
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
@@ -154,10 +155,14 @@ def load(path: str | Path) -> Saved:
     said = about.pop("content", None)
     if said != digest(about, {name: (values, ()) for name, values in arrays.items()}):
         raise FileError(f"the arrays of {Path(path).name} are not those that were saved")
+    parts = _parts(about, arrays)
+    criterion = criterion_named(about.get("criterion"), about["discount"])
+    if isinstance(criterion, FiniteHorizon):
+        _refuse_other_times(parts, criterion, Path(path))
     return Saved(
         Path(path),
-        _parts(about, arrays),
-        criterion_named(about.get("criterion"), about["discount"]),
+        parts,
+        criterion,
         about["name"],
         json.loads(about["parameters"]),
         about["fingerprint"] if about["kind"] == "tabular" else None,
@@ -180,6 +185,29 @@ def _parts(about: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
     built = Built(float(about["row_error"]), float(about["reward_error"]))
     dynamics = Tabular(scope, rows, arrays["row_of"], arrays["reward"], outcomes, built)
     return Parts(scope, dynamics, arrays["feasible"].astype(bool), arrays.get("start"))
+
+
+def _refuse_other_times(parts: Parts, horizon: FiniteHorizon, path: Path) -> None:
+    """Refuse rows that do not move time, the first axis, on by one: bounds rest on it."""
+    dynamics, grid = parts.dynamics, parts.scope.grid
+    assert isinstance(dynamics, Tabular)
+    rule = f"in {path.name}, a model with a horizon, every period must move time on by one"
+    if grid.axes[0] != TIME or grid.shape[0] != horizon.periods:
+        raise FileError(rule, value=f"its first axis is {grid.axes[0]!r}")
+    slab = grid.size // horizon.periods
+    rows, now = dynamics.rows, np.arange(grid.size)[:, None] // slab
+    lengths, reached = np.diff(rows.indptr), rows.indices // slab
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    low, high = np.full(len(lengths), grid.size), np.full(len(lengths), -1)
+    np.minimum.at(low, owner, reached)
+    np.maximum.at(high, owner, reached)
+    low, high = low[dynamics.row_of], high[dynamics.row_of]
+    ends = high < 0
+    wrong = np.where(ends, now != horizon.periods - 1, (low != now + 1) | (high != now + 1))
+    bad = np.flatnonzero((wrong & (parts.feasible if parts.feasible is not None else True)).any(1))
+    if bad.size:
+        place = grid.describe(int(bad[0]))
+        raise FileError(rule, place=place, value="does not", count=bad.size, total=grid.size)
 
 
 def _opened(path: str | Path) -> netCDF4.Dataset:

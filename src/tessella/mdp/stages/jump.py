@@ -27,7 +27,7 @@ from tessella.mdp.stages.between import (
     refuse_unknown,
     scattered,
 )
-from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
+from tessella.mdp.stages.noise import Law, Noise, make_law, refuse_other, reward_on
 from tessella.mdp.stages.operation import RandomOperation, at, of_action, own, trimmed
 from tessella.mdp.stages.stage import Function, Stage, StageNumbers
 
@@ -45,6 +45,9 @@ class Jump(Stage):
     pays: Function | None = None
     between: Between = "error"
     edge: End = "error"
+
+    def __post_init__(self) -> None:
+        refuse_other(self.noise, "a jump")
 
     def numbers(self, scope: Scope) -> StageNumbers:
         what = f"the jump on {self.noise.name}"

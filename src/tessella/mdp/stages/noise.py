@@ -43,6 +43,13 @@ class Law:
     probs: NDArray[np.float64]  # open mesh (A | 1, *broadcast, K)
 
 
+def refuse_other(noise: object, what: str) -> None:
+    """Refuse what stands in the place of a noise."""
+    if not isinstance(noise, Noise):
+        rule = f"{what} needs a noise, Noise(name, values, probabilities)"
+        raise ModelError(rule, value=f"got {noise!r}")
+
+
 def make_law(scope: Scope, noise: Noise, what: str) -> Law:
     """``noise`` as checked numbers."""
     values = plain_values(noise.values, f"{what}: its values")

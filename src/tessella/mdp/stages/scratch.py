@@ -35,7 +35,8 @@ def widened(scope: Scope, scratch: Mapping[str, Sequence]) -> Scope:
         if name in grid.axes:
             raise ModelError(f"a scratch axis cannot be called {name!r}: an axis is")
     axes = dict(zip(grid.axes, grid.values, strict=True)) | dict(scratch)
-    return make_scope(StateGrid(axes), scope.actions, scope.action_name)
+    wide = make_scope(StateGrid(axes), scope.actions, scope.action_name)
+    return replace(wide, period=scope.period)
 
 
 def fold(

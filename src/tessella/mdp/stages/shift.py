@@ -18,7 +18,7 @@ from tessella.grid import StateGrid
 from tessella.mdp import checks
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.between import Between, along, land, refuse_unknown
-from tessella.mdp.stages.noise import Law, Noise, make_law, reward_on
+from tessella.mdp.stages.noise import Law, Noise, make_law, refuse_other, reward_on
 from tessella.mdp.stages.operation import RandomOperation
 from tessella.mdp.stages.slices import Slices
 from tessella.mdp.stages.stage import Function, Stage, StageNumbers
@@ -43,6 +43,9 @@ class Shift(Stage):
     edge: Edge = "clip"
     pays: Function | None = None
     between: Between = "error"
+
+    def __post_init__(self) -> None:
+        refuse_other(self.noise, f"a shift of {self.axis}")
 
     def numbers(self, scope: Scope) -> StageNumbers:
         axis = scope.axis(self.axis)

@@ -10,7 +10,7 @@ where r_i is the stage's expected reward given the state at its moment. Memory i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp.dynamics import Dynamics, Lowered, Steps
-from tessella.mdp.scope import Scope, call
+from tessella.mdp.scope import TIME, Scope, call
 from tessella.mdp.stages.operation import CompiledOperation, Operation, at, of_action
 from tessella.mdp.stages.pay import Pay
 from tessella.mdp.stages.scratch import Resting, fold, widened
@@ -40,10 +40,12 @@ class Staged(Dynamics):
         stages: Sequence[Stage],
         feasible: NDArray[np.bool_] | None = None,
         scratch: Mapping[str, Sequence] | None = None,
+        make: Callable[[Stage, Scope], StageNumbers] | None = None,
     ) -> Staged:
         """Make numbers of the stages.
 
         ``feasible`` (S, A) says which pairs can occur; ``scratch`` axes exist within a period only.
+        ``make`` may have the numbers of a stage already.
         """
         if not isinstance(stages, Iterable) or isinstance(stages, str):
             raise ModelError("a staged model needs a list of stages", value=f"got {stages!r}")
@@ -61,7 +63,7 @@ class Staged(Dynamics):
             if not isinstance(stage, Stage):
                 rule = "a stage is Pay, Decide, Shift, Move or Jump"
                 raise ModelError(rule, value=f"got {stage!r}")
-            numbers.append(stage.numbers(moment))
+            numbers.append(make(stage, moment) if make else stage.numbers(moment))
             # The mask speaks of the state at the start, which any stage but Pay leaves behind.
             moment = moment if isinstance(stage, Pay) else wide
         if scratch is not None:
@@ -145,6 +147,8 @@ class Staged(Dynamics):
     def _payment(self, stage: StageNumbers, names: dict, actions, k) -> NDArray[np.float64]:
         """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
         names |= {n: values[actions] for n, values in self.scope.named_actions.items()}
+        if self.scope.period is not None:
+            names[TIME] = np.float64(self.scope.period.time)
         if stage.noise is not None:
             names[stage.noise[0]] = stage.noise[1][k]
         assert stage.pays is not None

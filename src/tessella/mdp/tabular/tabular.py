@@ -171,11 +171,13 @@ class Tabular(Dynamics):
 
     def step(self, states, actions, rng) -> Steps:
         if self.outcomes is None:
-            which = self.row_of[states, actions]
-            entry = draw_entries(self.rows.indptr, self.rows.data, which, rng)
-            ended = np.zeros(len(states), dtype=bool)
-            next_states = self.rows.indices[entry].astype(np.int64)
-            return Steps(next_states, self.reward[states, actions], ended)
+            which, reached = self.row_of[states, actions], states.copy()
+            ended = np.diff(self.rows.indptr)[which] == 0  # a horizon's last period leads nowhere
+            if not ended.all():
+                on = ~ended
+                entry = draw_entries(self.rows.indptr, self.rows.data, which[on], rng)
+                reached[on] = self.rows.indices[entry]
+            return Steps(reached, self.reward[states, actions], ended)
         o = self.outcomes
         entry = draw_entries(o.start, o.probability, states * self.n_actions + actions, rng)
         return Steps(o.state[entry], o.reward[entry], o.ended[entry])

@@ -1,0 +1,143 @@
+"""Backward induction: the periods of a horizon, each solved once, from the last.
+
+    v_t = max_a [ r_t + discount P_t v_(t+1) ],      v_T = final.
+
+No point is improved and none need be proven: with eta_t the rounding of a backup, the error of each
+period follows from that of the next,
+
+    e_t = eta_t + c e_(t+1),      c = discount * largest row sum.
+
+Only one period is worked on at a time, and its action values are computed once where they fit.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+
+from tessella.errors import ArgumentError
+from tessella.mdp.dynamics import under_policy
+from tessella.mdp.engine import compiled, in_float64, on_device
+from tessella.mdp.model import MDP
+from tessella.mdp.timed import Timed, TimedProgram
+from tessella.rounding import EPS
+from tessella.solvers.driver import Engine
+from tessella.solvers.kernels import TIED, best_two, lowest_near
+from tessella.solvers.method import Method
+from tessella.solvers.operators import Data, Operators
+from tessella.solvers.result import History, Result
+
+KEPT = 1 << 27  # action values of a period that are kept while it is worked on: 1 GiB
+OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+
+
+@dataclass(frozen=True)
+class BackwardInduction(Method):
+    """Period by period, from the last; for models with a finite horizon."""
+
+    def refine(self, operators, state):
+        return state.backup
+
+
+class Induced(NamedTuple):
+    """What one period's backup gives; (T, ...) for all of them, from the first on."""
+
+    value: Any  # (states)
+    policy: Any  # (states) the lowest action index among those that tie with the best
+    margin: Any  # (states) best minus second best
+    error: Any  # on |value - V*|
+    tie: Any  # what that error and rounding could overturn
+
+
+def serves(mdp: MDP) -> bool:
+    """Whether a model can be solved so: its dynamics are told by period."""
+    return isinstance(mdp.dynamics, Timed)
+
+
+@in_float64
+def induce(engine: Engine, method: Method) -> tuple[Result, Induced]:
+    """The optimum, and what is known of its policy."""
+    if not serves(engine.mdp):
+        rule = "backward induction serves models with a finite horizon, told by period"
+        raise ArgumentError(rule, value=f"got {engine.mdp.criterion}")
+    began = time.perf_counter()
+    found = _induction(engine.program, engine.data, _inner_feasible(engine))
+    found = Induced(*(np.asarray(part) for part in found))
+    seconds, periods = time.perf_counter() - began, len(found.error)
+    bounds = found.error[::-1]  # as they were found
+    spent = seconds * np.arange(1, periods + 1) / periods
+    history = History(bounds, np.zeros(periods, np.int64), spent)
+    error, wanted = float(found.error.max()), method.tolerance(engine.mdp)
+    converged = wanted is None or error <= wanted
+    reason = f"every period was solved once; rounding leaves {error:.3g}"
+    if not converged:
+        reason += f", more than the tolerance {wanted:.3g}"
+    return Result(found.value, error, converged, reason, history), found
+
+
+def _inner_feasible(engine: Engine):
+    """(T, A, *period) or None."""
+    feasible = engine.data.feasible
+    return None if feasible is None else jnp.moveaxis(feasible, 1, 0)
+
+
+@compiled("program")
+def _induction(program: TimedProgram, data: Data, feasible) -> Induced:
+    arrays, c = data.arrays, data.criterion.largest
+
+    def period(carry, now):
+        w, error = carry  # discount * value of the next, and the error of that value
+        t, mask = now
+        own = Operators(program.period, data._replace(arrays=program.at(arrays, t), feasible=mask))
+        q_of, eta = _action_values(own, w), own.rounding(w / data.criterion.discount, 0.0)
+        best, second = best_two(program, q_of, w.shape)
+        error = (eta + c * error) * OUTWARD
+        tie = 2 * error
+        near = jnp.minimum(tie, TIED * data.criterion.forever(data.numbers.reward_scale))
+        policy = lowest_near(program, q_of, best, jnp.maximum(near, 2 * eta))
+        found = Induced(best, policy, best - second, error, tie)
+        return (data.criterion.discount * best, error), found
+
+    times = jnp.arange(program.periods)
+    start = arrays["final"], jnp.zeros(())
+    return lax.scan(period, start, (times, feasible), reverse=True)[1]
+
+
+def _action_values(operators: Operators, w):
+    """action -> (states) its values, where ``w`` is the next period's, discounted."""
+    program, data = operators.program, operators.data
+    tail = program.tail(data.arrays, w, True)
+
+    def q_of(action):
+        q_S = program.head(data.arrays, tail, action, True)
+        return q_S if data.feasible is None else jnp.where(data.feasible[action], q_S, -jnp.inf)
+
+    if program.n_actions * w.size > KEPT:
+        return q_of
+    q_A = lax.map(q_of, jnp.arange(program.n_actions))
+    return lambda action: q_A[action]
+
+
+@in_float64
+def induced_value(engine: Engine, policy: NDArray) -> NDArray[np.float64]:
+    """(grid) the value of a policy, period by period."""
+    table = on_device(np.asarray(policy, np.int32))
+    return np.asarray(_under(engine.program, engine.data, table))
+
+
+@compiled("program")
+def _under(program: TimedProgram, data: Data, policy):
+    arrays, discount = data.arrays, data.criterion.discount
+
+    def period(w, now):
+        t, taken = now
+        value = under_policy(program.period, program.at(arrays, t), taken, w, True)
+        return discount * value, value
+
+    return lax.scan(period, arrays["final"], (jnp.arange(program.periods), policy), reverse=True)[1]

@@ -1,0 +1,224 @@
+"""A finite horizon: every period once, against fractions, plain loops and printed answers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from support import criteria
+
+import tessella as ts
+
+
+def stock(horizon: ts.FiniteHorizon, **more) -> ts.MDP:
+    """Order up to 10 units at a price that rises with time; half of the demand is certain."""
+    jump = ts.Jump(
+        ts.Noise("demand", range(5), [0.5, 0.125, 0.125, 0.125, 0.125]),
+        to=lambda stock, demand: {"stock": np.maximum(stock - demand, 0)},
+        pays=lambda stock, demand: 4.0 * np.minimum(stock, demand) - 0.5 * stock,
+    )
+    order = ts.Decide(
+        "stock",
+        lambda stock, order: np.minimum(stock + order, 10),
+        pays=lambda order, time: -order * (1 + 0.25 * time),
+    )
+    return ts.MDP.staged(
+        {"stock": range(11)}, range(6), horizon, [order, jump], action_name="order", **more
+    )
+
+
+@pytest.fixture(scope="module")
+def solved() -> ts.Solution:
+    return ts.solve(stock(ts.FiniteHorizon(6, 0.5, final=lambda stock: 0.25 * stock), name="stock"))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_said_is_so_in_rational_arithmetic(seed):
+    assert criteria.contradictions(criteria.timed(seed), np.random.default_rng(seed)) == []
+
+
+def test_the_value_is_that_of_a_plain_loop(solved):
+    value = 0.25 * np.arange(11.0)
+    for t in reversed(range(6)):
+        q = np.empty((11, 6))
+        for x in range(11):
+            for a in range(6):
+                y = min(x + a, 10)
+                gets = [4.0 * min(y, k) - 0.5 * y + 0.5 * value[max(y - k, 0)] for k in range(5)]
+                q[x, a] = -a * (1 + 0.25 * t) + np.dot([0.5, *[0.125] * 4], gets)
+        value = q.max(axis=1)
+        assert np.abs(solved.value[t] - value).max() <= solved.error_bound + 1e-14
+    assert solved.mdp.grid.axes == ("time", "stock")
+    assert solved.method == "BackwardInduction"
+    assert solved.sweeps == 6
+
+
+@pytest.mark.parametrize("method", [ts.ValueIteration(), ts.PolicyIteration()])
+def test_other_methods_find_the_same_on_all_of_time_at_once(solved, method):
+    found = ts.solve(solved.mdp, method)
+    assert found.converged
+    assert np.abs(found.value - solved.value).max() <= found.error_bound + solved.error_bound
+    assert (found.policy.table == solved.policy.table).all()
+
+
+def test_only_what_names_time_is_kept_for_every_time(solved):
+    first, last = solved.mdp.dynamics.periods[0], solved.mdp.dynamics.periods[-1]
+    assert first.stages[1] is last.stages[1]
+    assert first.stages[0] is not last.stages[0]
+    alike = ts.benchmark("QUE-Lin").with_criterion(ts.FiniteHorizon(3))
+    assert len(alike.dynamics.distinct) == 1
+
+
+def test_periods_that_are_alike_give_what_iterating_the_discounted_backup_gives():
+    mdp = ts.benchmark("QUE-Lin")
+    value = np.zeros(mdp.grid.shape)
+    sparse = mdp.to_sparse()
+    for _ in range(7):
+        flat = value.ravel()
+        q = sparse.reward + mdp.discount * np.stack([p @ flat for p in sparse.transition], axis=1)
+        value = q.max(axis=1).reshape(mdp.grid.shape)
+    found = ts.solve(mdp.with_criterion(ts.FiniteHorizon(7, mdp.discount)))
+    assert np.abs(found.value[0] - value).max() <= found.error_bound + 1e-12
+
+
+def test_a_policy_is_worth_what_its_paths_earn(solved):
+    mdp, horizon = solved.mdp, 6
+    paths = ts.simulate(mdp, solved.policy, horizon + 3, 1, paths=20_000, start={"stock": 2})
+    assert (paths.actions[:, horizon:] == -1).all()
+    worth = ts.evaluate(mdp, solved.policy, {"stock": 2})
+    assert worth.mean == pytest.approx(solved.value[0, 2], abs=2 * solved.error_bound)
+    off = paths.returns.mean() - worth.mean
+    assert abs(off) <= 6 * paths.returns.std() / np.sqrt(20_000)
+
+
+def test_the_loss_is_the_local_loss_weighed_by_the_visits(solved):
+    mdp = solved.mdp
+    table = np.zeros(mdp.grid.shape, int)
+    visits = ts.occupancy(mdp, table)
+    assert visits.share.sum() == pytest.approx(1, abs=1e-12)
+    local = solved.q.max(axis=-1) - solved.q[..., 0]
+    total = mdp.criterion.forever(1.0)
+    assert (visits.share * local).sum() * total == pytest.approx(ts.loss(solved, table).mean)
+
+
+def test_a_start_is_at_time_0_unless_it_names_another(solved):
+    mdp = solved.mdp
+    assert ts.evaluate(mdp, solved.policy).start.sum(axis=1).tolist() == [1, 0, 0, 0, 0, 0]
+    late = ts.evaluate(mdp, solved.policy, {"stock": 3, "time": 4})
+    assert late.mean == pytest.approx(solved.value[4, 3])
+
+
+def test_a_file_keeps_the_horizon(solved, tmp_path):
+    mdp = solved.mdp
+    mdp.save(tmp_path / "m.nc")
+    again = ts.MDP.load(tmp_path / "m.nc")
+    assert again.criterion == ts.FiniteHorizon(6, 0.5)
+    found = ts.solve(again)
+    assert np.abs(found.value - solved.value).max() <= found.error_bound + solved.error_bound
+    walked = ts.simulate(again, solved.policy, 8, 0, paths=50)
+    assert (walked.actions[:, 6:] == -1).all()
+
+
+def test_a_file_whose_periods_do_not_move_time_is_refused(tmp_path):
+    import netCDF4
+
+    from tessella.mdp.files import netcdf
+
+    mdp = stock(ts.FiniteHorizon(2))
+    attributes, variables = netcdf._contents(mdp)
+    values, along = variables["indices"]
+    variables["indices"] = np.where(values >= 11, values - 11, values), along  # nobody moves on
+    file = netCDF4.Dataset(str(tmp_path / "m.nc"), "w")
+    file.setncatts(attributes | {"content": netcdf.digest(attributes, variables)})
+    for name, (of, dimensions) in variables.items():
+        group, _, last = name.rpartition("/")
+        netcdf._write(file.createGroup(group) if group else file, last, of, dimensions)
+    file.close()
+    with pytest.raises(ts.FileError, match="every period must move time on by one; time=0"):
+        ts.MDP.load(tmp_path / "m.nc")
+
+
+def test_the_reorder_levels_of_snyder_and_shen_come_out():
+    """Fundamentals of Supply Chain Theory, Example 4.7: T 5, h 1, p 20, c 2, K 50, demand
+    normal(100, 20) within four standard deviations; what is left or owed after the last period
+    costs as much again."""
+    low, high = -180, 180
+    demand = np.arange(20, 181)
+    p = norm.cdf(demand + 0.5, 100, 20) - norm.cdf(demand - 0.5, 100, 20)
+    p /= p.sum()
+    levels = np.arange(low, high + 1)
+    y = np.arange(0, high + 1)
+    held = np.maximum(y[:, None] - demand, 0) @ p + 20 * (np.maximum(demand - y[:, None], 0) @ p)
+    shift = ts.Shift("stock", ts.Noise("demand", demand, p), lambda demand: -demand)
+    order = ts.Decide(
+        "stock",
+        lambda stock, to: np.maximum(stock, to),
+        pays=lambda stock, to: (
+            -50.0 * (to > stock)
+            - 2.0 * np.maximum(to - stock, 0)
+            - held[np.clip(np.maximum(stock, to), 0, high)]
+        ),
+    )
+    last = ts.FiniteHorizon(5, final=lambda stock: -np.maximum(stock, -20.0 * stock))
+    mdp = ts.MDP.staged({"stock": levels}, range(60, 181), last, [order, shift], action_name="to")
+    found = ts.solve(mdp)
+    targets = found.policy.decisions
+    orders = np.maximum(targets, levels) > levels
+    reorder = [int(levels[row].max()) for row in orders]
+    upto = [int(np.unique(t[row])[0]) for t, row in zip(targets, orders, strict=True)]
+    assert reorder == [110, 110, 110, 110, 111]
+    assert upto == [133, 133, 133, 133, 126]
+    assert -found.value[0, -low] == pytest.approx(1558.69, abs=0.005)
+
+
+def test_what_is_final_may_be_a_number_a_function_or_an_array():
+    made = [
+        ts.solve(stock(ts.FiniteHorizon(2, final=final))).value
+        for final in (3.0, lambda stock: 3.0 + 0 * stock, np.full(11, 3.0))
+    ]
+    assert (made[0] == made[1]).all()
+    assert (made[0] == made[2]).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ts.FiniteHorizon(0), "whole number of periods, at least 1; got 0"),
+        (lambda: ts.FiniteHorizon(2.5), "at least 1; got 2.5"),
+        (lambda: ts.FiniteHorizon(3, 0.0), r"must lie in \(0, 1\]; got 0"),
+        (lambda: ts.FiniteHorizon(3, "x"), r"must lie in \(0, 1\]; got 'x'"),
+        (lambda: stock(ts.FiniteHorizon(2, final=[1.0, 2.0])), r"grid's shape \(11,\); has shape"),
+        (lambda: stock(ts.FiniteHorizon(2, final=lambda x: x)), "the final value asks for 'x'"),
+        (
+            lambda: stock(ts.FiniteHorizon(2, final=lambda stock: np.log(stock))),
+            "the final value must be finite; stock=0 is -inf",
+        ),
+        (
+            lambda: ts.MDP.staged({"time": [0, 1]}, [0], ts.FiniteHorizon(2), [ts.Pay(len)]),
+            "neither axis nor action can be called 'time'",
+        ),
+        (
+            lambda: stock(ts.FiniteHorizon(2)).with_criterion(0.9),
+            "made again for another criterion",
+        ),
+        (
+            lambda: ts.solve(ts.benchmark("QUE-Lin"), ts.BackwardInduction()),
+            "serves models with a finite horizon",
+        ),
+    ],
+)
+def test_faulty_input_is_named(make, words):
+    with np.errstate(divide="ignore"), pytest.raises(ts.TessellaError, match=words):
+        make()
+
+
+def test_rounding_never_exceeds_the_bound_over_many_periods():
+    """A sum of 400 equal rewards that floats do not hold."""
+    rows = np.ones((1, 1, 1))
+    mdp = ts.MDP.from_arrays(rows, np.array([[0.1]]), ts.FiniteHorizon(400))
+    found = ts.solve(mdp)
+    exact = [Fraction(0.1) * (400 - t) for t in range(400)]
+    off = max(abs(Fraction(float(v)) - x) for v, x in zip(found.value.ravel(), exact, strict=True))
+    assert 0 < off <= Fraction(found.error_bound) < Fraction(1, 10**10)

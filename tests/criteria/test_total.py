@@ -1,0 +1,107 @@
+"""Total reward until the end, against fractions, a linear program, simulation and known paths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from support import criteria
+
+import tessella as ts
+
+TWO = np.array([[[1.0, 0], [0, 1]], [[0, 1], [0, 1]]])  # stay, or go to the end
+
+
+def two(stay: float, go: float) -> ts.MDP:
+    return ts.MDP.from_arrays(TWO, np.array([[stay, go], [0, 0]]), ts.Total())
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_what_is_said_is_so_in_rational_arithmetic(seed):
+    assert criteria.contradictions(criteria.ending(seed), np.random.default_rng(seed)) == []
+
+
+@pytest.mark.parametrize(
+    "method", [ts.ValueIteration(), ts.ModifiedPolicyIteration(), ts.PolicyIteration()]
+)
+def test_every_method_finds_what_the_linear_program_finds(method):
+    for seed in range(4):
+        mdp = criteria.ending(seed)
+        dense = mdp.to_arrays("SAS")
+        going_on = dense.transition[:-1, :, :-1]  # the end has value 0
+        rows = going_on - np.eye(criteria.N - 1)[:, None]
+        left = rows.reshape(-1, criteria.N - 1)
+        right = -dense.reward[:-1].ravel()
+        best = linprog(np.ones(criteria.N - 1), left, right, bounds=(None, None)).x
+        found = ts.solve(mdp, method)
+        assert np.abs(found.value[:-1] - best).max() <= found.error_bound + 1e-7
+        assert found.value[-1] == 0
+
+
+def test_the_shortest_way_is_as_long_as_it_is():
+    gym = pytest.importorskip("gymnasium")
+    cliff = ts.MDP.from_gymnasium(gym.make("CliffWalking-v1"), ts.Total())
+    found = ts.solve(cliff)
+    assert found.value.ravel()[36] == pytest.approx(-13, abs=found.error_bound)
+    worth = ts.evaluate(cliff, found.policy, 36)
+    assert worth.mean == pytest.approx(-13, abs=worth.error_bound)
+    paths = ts.simulate(cliff, found.policy, 20, 0, paths=3, start=36)
+    assert paths.returns.tolist() == [-13, -13, -13]
+
+
+def test_a_policy_earns_what_its_paths_earn():
+    mdp = criteria.ending(2)
+    found = ts.solve(mdp)
+    paths = ts.simulate(mdp, found.policy, 3000, 1, paths=4000, start=0)
+    off = paths.returns.mean() - found.value[0]
+    assert abs(off) <= 6 * paths.returns.std() / np.sqrt(4000)
+
+
+def test_an_end_that_cannot_be_reached_is_named_with_the_state():
+    rows = np.array([[[1.0, 0, 0], [0, 0, 1], [0, 0, 1]]])
+    mdp = ts.MDP.from_arrays(rows, np.array([[-1.0], [-1], [0]]), ts.Total())
+    words = r"reached from everywhere; state=0 cannot reach it \(1 of 3 states\)"
+    with pytest.raises(ts.ModelError, match=words):
+        ts.solve(mdp)
+
+
+def test_a_reward_that_can_be_had_for_ever_has_no_total():
+    with pytest.raises(ts.ModelError, match="stays for ever among 1 states, one of which is sta"):
+        ts.solve(two(1.0, 0.0))
+
+
+def test_staying_for_nothing_is_not_told_from_leaving_at_a_cost():
+    with pytest.raises(ts.ModelError, match="may go on for ever"):
+        ts.solve(two(0.0, -1.0))
+
+
+def test_a_way_that_never_ends_is_no_obstacle_where_it_costs():
+    found = ts.solve(two(-0.125, -1.0))
+    assert found.value.tolist() == pytest.approx([-1, 0], abs=found.error_bound)
+    with pytest.raises(ts.ModelError, match="this policy stays for ever among 1 states"):
+        ts.evaluate(found.mdp, [0, 0])
+
+
+def test_a_tolerance_is_kept_and_an_impossible_one_is_refused():
+    mdp = criteria.ending(0)
+    assert ts.solve(mdp, tol=1e-3).error_bound <= 1e-3
+    with pytest.raises(ts.NotConverged, match="float64 cannot certify"):
+        ts.solve(mdp, tol=1e-18)
+
+
+@pytest.mark.parametrize(
+    ("verb", "call"),
+    [
+        ("occupancy", lambda s: ts.occupancy(s.mdp, s.policy)),
+        ("certify", lambda s: ts.certify(s, s.policy)),
+    ],
+)
+def test_a_verb_that_cannot_serve_it_says_so(verb, call):
+    with pytest.raises(ts.ArgumentError, match=f"{verb} serves models with the criterion"):
+        call(ts.solve(two(-0.125, -1.0)))
+
+
+def test_a_file_keeps_the_criterion(tmp_path):
+    mdp = two(-0.125, -1.0)
+    mdp.save(tmp_path / "m.nc")
+    assert ts.MDP.load(tmp_path / "m.nc").criterion == ts.Total()
