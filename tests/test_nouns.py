@@ -65,6 +65,8 @@ def nouns(shop):
         ts.loss(solution, policy),
         shop.criterion,
         ts.Average(),
+        ts.FiniteHorizon(3),
+        ts.Total(),
         ts.Clock(5.0, 0.1),
         ts.refine(line, 3, levels=2),
         SHOP,
@@ -74,7 +76,7 @@ def nouns(shop):
 
 
 def test_every_noun_reads_in_a_few_short_lines(nouns):
-    assert len(nouns) == 22
+    assert len(nouns) == 24
     for kind, noun in nouns.items():
         lines = str(noun).splitlines()
         assert len(lines) <= 12, kind
