@@ -29,7 +29,7 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.scope import Feasible, feasible_mask, make_scope, refuse_stuck
 from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.noise import Noise
-from tessella.mdp.stages.stage import Function, Stage
+from tessella.mdp.stages.stage import Function, Stage, net
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.start import Start, start_distribution
 from tessella.mdp.timed import Timed, over_time, with_horizon
@@ -56,6 +56,8 @@ class MDP:
             sample is drawn without another; it stands beside the model and is no part of its
             numbers. One number, or one for each axis.
         clock: how periods stand to time, for a model made from rates; else None.
+        minimise: whether it was told in costs. Rewards and values are those less a sign, whatever
+            is printed speaks of costs, and ``cost`` of a solution has them.
     """
 
     grid: StateGrid
@@ -69,6 +71,7 @@ class MDP:
     start: NDArray[np.float64] | None = None
     observation_noise: float | Sequence[float] = 0.0
     clock: Clock | None = None
+    minimise: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criterion", as_criterion(self.criterion))
@@ -105,7 +108,8 @@ class MDP:
         else:
             mask = None if feasible is None else feasible_mask(scope, feasible)
             parts = Parts(scope, Staged.build(scope, stages, mask, scratch), mask)
-        return assemble(parts, criterion, name, parameters)
+        made = assemble(parts, criterion, name, parameters)
+        return replace(made, minimise=_only_costs(stages))
 
     @staticmethod
     def from_rates(
@@ -115,6 +119,7 @@ class MDP:
         interest: float | Criterion,
         *,
         pays_rate: float | Function | None = None,
+        costs_rate: float | Function | None = None,
         clock: float | None = None,
         feasible: Feasible = None,
         action_name: str = "action",
@@ -129,14 +134,17 @@ class MDP:
                 other than a discount is taken as it is, with rewards per period; ``mdp.clock``
                 reads them per unit of time.
             pays_rate: what is paid per unit of time, a number or a function of axes and action.
+            costs_rate: what it costs per unit of time, likewise.
             clock: periods per unit of time, at least the largest total rate, which it is if not
                 given. Values under an interest rate do not depend on it.
             feasible: a mask (grid shape + actions) or a function of axes and action.
         """
         scope = make_scope(grid, actions, action_name)
         mask = None if feasible is None else feasible_mask(scope, feasible)
-        made = uniformise(scope, events, interest, pays_rate, clock, mask)
-        return replace(assemble(made.parts, made.criterion, name, parameters), clock=made.clock)
+        made = uniformise(scope, events, interest, net(pays_rate, costs_rate), clock, mask)
+        told = [*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)]
+        mdp = assemble(made.parts, made.criterion, name, parameters)
+        return replace(mdp, clock=made.clock, minimise=_only_costs(told))
 
     @staticmethod
     def from_arrays(
@@ -148,6 +156,7 @@ class MDP:
         grid: StateGrid | Mapping[str, Sequence] | None = None,
         actions: Actions | None = None,
         feasible: Feasible = None,
+        minimise: bool = False,
         action_name: str = "action",
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
@@ -160,11 +169,13 @@ class MDP:
             reward: (S,), (S, A), or by transition in the layout of ``transition``.
             feasible: (S, A) mask, or a function of axes and action. Without it, what pays -inf (by
                 transition: on every way that it can go) is infeasible.
+            minimise: ``reward`` holds costs; what costs inf is infeasible.
         """
-        from tessella.mdp.tabular.arrays import from_arrays
+        from tessella.mdp.tabular.arrays import from_arrays, negated
 
-        parts = from_arrays(transition, reward, layout, grid, actions, feasible, action_name)
-        return assemble(parts, discount, name, parameters)
+        paid = negated(reward) if minimise else reward
+        parts = from_arrays(transition, paid, layout, grid, actions, feasible, action_name)
+        return replace(assemble(parts, discount, name, parameters), minimise=minimise)
 
     @staticmethod
     def from_pairs(
@@ -176,6 +187,7 @@ class MDP:
         *,
         grid: StateGrid | Mapping[str, Sequence] | None = None,
         actions: Actions | None = None,
+        minimise: bool = False,
         action_name: str = "action",
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
@@ -187,11 +199,13 @@ class MDP:
             choices: (L,) action index of each pair; pairs that are not listed are infeasible.
             transition: (L, S), dense or sparse.
             reward: (L,); a pair that pays -inf is infeasible too.
+            minimise: ``reward`` holds costs.
         """
-        from tessella.mdp.tabular.arrays import from_pairs
+        from tessella.mdp.tabular.arrays import from_pairs, negated
 
-        parts = from_pairs(states, choices, transition, reward, grid, actions, action_name)
-        return assemble(parts, discount, name, parameters)
+        paid = negated(reward) if minimise else reward
+        parts = from_pairs(states, choices, transition, paid, grid, actions, action_name)
+        return replace(assemble(parts, discount, name, parameters), minimise=minimise)
 
     @staticmethod
     def from_step(
@@ -202,6 +216,7 @@ class MDP:
         noise: Sequence[Noise] | Noise = (),
         *,
         feasible: Feasible = None,
+        minimise: bool = False,
         action_name: str = "action",
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
@@ -209,12 +224,13 @@ class MDP:
         """A model from ``step(...) -> (next coordinates by name, reward)``.
 
         ``step`` is vectorised and names what it needs: axes, the action, the noises. Several noises
-        are independent of one another given state and action.
+        are independent of one another given state and action. With ``minimise`` it returns costs.
         """
         from tessella.mdp.tabular.step import from_step
 
-        parts = from_step(step, make_scope(grid, actions, action_name), noise, feasible)
-        return assemble(parts, discount, name, parameters)
+        scope = make_scope(grid, actions, action_name)
+        parts = from_step(step, scope, noise, feasible, -1 if minimise else 1)
+        return replace(assemble(parts, discount, name, parameters), minimise=minimise)
 
     @staticmethod
     def from_gymnasium(env: Any, discount: float | Criterion, *, name: str = "") -> MDP:
@@ -370,7 +386,8 @@ class MDP:
         saved = load(path)
         mdp = _model(saved.parts, saved.criterion, saved.name, saved.parameters)
         saved.check(mdp.fingerprint)
-        return replace(mdp, observation_noise=saved.observation_noise, clock=saved.clock)
+        noise, clock, minimise = saved.observation_noise, saved.clock, saved.minimise
+        return replace(mdp, observation_noise=noise, clock=clock, minimise=minimise)
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
@@ -381,7 +398,14 @@ class MDP:
         parts = ", ".join(components(self.actions))
         actions = f"{self.n_actions} {called}actions" + (f" ({parts})" if parts else "")
         time = "" if self.clock is None else f", {self.clock}"
-        return f"MDP({title}{axes}; {actions}, {self.criterion}{time}, {kind})"
+        told = ", costs" if self.minimise else ""
+        return f"MDP({title}{axes}; {actions}, {self.criterion}{time}{told}, {kind})"
+
+
+def _only_costs(told: Sequence[Stage] | Sequence[Event]) -> bool:
+    """Whether something costs and nothing pays."""
+    some = any(part.costs is not None for part in told)
+    return some and all(part.pays is None for part in told)
 
 
 def assemble(

@@ -46,20 +46,21 @@ class Evaluation(Result):
         return float(self.value.mean() if self.start is None else (self.start * self.value).sum())
 
     def __str__(self) -> str:
-        lowest, highest = int(self.value.argmin()), int(self.value.argmax())
-        ends = [
-            f"{self.value.flat[s]:.6g} at {self.mdp.grid.describe(s)}" for s in (lowest, highest)
-        ]
+        of = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
+        cost, sign = self.mdp.minimise, -1 if self.mdp.minimise else 1
         if self.gain is not None:
             return (
-                f"Gain of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}: "
-                f"{self.gain:.8g} per period, off by at most {self.error_bound:.2g}, "
-                f"{self.sweeps} sweeps, {self.ending}"
+                f"{'Cost' if cost else 'Gain'} {of}: {sign * self.gain:.8g} per period, off by at "
+                f"most {self.error_bound:.2g}, {self.sweeps} sweeps, {self.ending}"
             )
+        shown = sign * self.value
+        ends = [
+            f"{shown.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"
+            for s in (shown.argmin(), shown.argmax())
+        ]
         over = "over the start" if self.start is not None else f"over {self.value.size:,} states"
         return (
-            f"Value of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}: "
-            f"mean {self.mean:.6g} {over}\n"
+            f"{'Cost' if cost else 'Value'} {of}: mean {sign * self.mean:.6g} {over}\n"
             f"lowest {ends[0]}, highest {ends[1]}\n"
             f"|V - V_pi| <= {self.error_bound:.2g}, {self.sweeps} sweeps, {self.ending}"
         )

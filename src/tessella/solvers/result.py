@@ -40,6 +40,11 @@ class Result:
     gain: float | None = field(default=None, kw_only=True)
 
     @property
+    def cost(self) -> NDArray[np.float64] | float:
+        """(grid) the value as a cost; of an average the cost per period."""
+        return -self.value if self.gain is None else -self.gain
+
+    @property
     def sweeps(self) -> int:
         return len(self.history)
 

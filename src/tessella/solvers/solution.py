@@ -162,7 +162,8 @@ class Solution(Result):
     def _known(self) -> str:
         if self.gain is None:
             return f"|V - V*| <= {self.error_bound:.2g}"
-        return f"{self.gain:.8g} per period, off by at most {self.error_bound:.2g}"
+        of, sign = ("cost of ", -1) if self.mdp.minimise else ("", 1)
+        return f"{of}{sign * self.gain:.8g} per period, off by at most {self.error_bound:.2g}"
 
     def __repr__(self) -> str:
         of = " of the interpolated model" if self.mdp.dynamics.interpolated else ""

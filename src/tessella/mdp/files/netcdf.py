@@ -4,8 +4,9 @@ attributes   format, version, name, axes, action_name, actions (JSON; those of s
              as objects with a value for each) and parameters (JSON), discount,
              kind (of dynamics), fingerprint (of the model saved), row_error and reward_error (how
              far rows and rewards may be off, relative and absolute), observation_noise (JSON, when
-             there is some), clock (JSON, rate and interest of a model made from rates), content
-             (hash of all else)
+             there is some), clock (JSON, rate and interest of a model made from rates), told ("in
+             costs", where rewards are costs less a sign), criterion (JSON, where it is no
+             discount), content (hash of all else)
 grid/<axis>  the values of each axis; state s has C-order position s in the grid
 indptr, indices, data    distinct rows of P in compressed sparse form, each row stored once
 row_of, reward, feasible (state, action): row of P, expected reward, 1 where feasible
@@ -64,6 +65,7 @@ class Saved:
     fingerprint: str | None  # of the rows in the file; None where it speaks of stages
     observation_noise: float | list[float] = 0.0
     clock: Clock | None = None
+    minimise: bool = False
 
     def check(self, fingerprint: str) -> None:
         """Refuse a file whose fingerprint is not that of the model that was made of it."""
@@ -168,6 +170,7 @@ def load(path: str | Path) -> Saved:
         about["fingerprint"] if about["kind"] == "tabular" else None,
         json.loads(about.get("observation_noise", "0.0")),
         Clock(**json.loads(about["clock"])) if "clock" in about else None,
+        "told" in about,
     )
 
 
@@ -239,6 +242,8 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         seen["criterion"] = json.dumps(mdp.criterion.identity())
     if mdp.clock is not None:
         seen["clock"] = json.dumps(asdict(mdp.clock))
+    if mdp.minimise:
+        seen["told"] = "in costs"
     return seen | {
         "format": FORMAT,
         "version": VERSION,

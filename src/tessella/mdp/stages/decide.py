@@ -29,13 +29,14 @@ class Decide(Stage):
     pays: Function | None = None
     between: Between = "error"
     edge: End = "error"
+    costs: Function | None = None
 
     def numbers(self, scope: Scope) -> StageNumbers:
         what = f"deciding {self.axis}"
         refuse_unknown(what, self.between, self.edge)
         operation = self._operation(scope, scope.axis(self.axis), what)
-        paid = reward_of(scope, self.pays, f"the reward of {what}")
-        return StageNumbers(operation, paid, self.pays, None)
+        paid = reward_of(scope, self.paid, f"the reward of {what}")
+        return StageNumbers(operation, paid, self.paid, None)
 
     def _operation(self, scope: Scope, axis: int, what: str) -> Operation:
         values = call(self.to, scope.mesh(), what)

@@ -34,7 +34,7 @@ from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.jump import Scatter, targets
 from tessella.mdp.stages.noise import Law
-from tessella.mdp.stages.stage import Function, StageNumbers
+from tessella.mdp.stages.stage import Function, StageNumbers, net
 from tessella.mdp.stages.staged import Staged
 from tessella.rounding import EPS, expected_error
 
@@ -51,12 +51,19 @@ class Event:
         to: maps axis names to the values that they take then; without it nothing moves.
         pays: what is paid each time, a number or a function of axes and action, which see the
             coordinates before the move.
+        costs: what it costs each time, likewise.
     """
 
     name: str
     rate: float | Function
     to: Callable[..., Mapping[str, ArrayLike]] | None = None
     pays: float | Function | None = None
+    costs: float | Function | None = None
+
+    @property
+    def paid(self) -> float | Function | None:
+        """What it pays less what it costs."""
+        return net(self.pays, self.costs)
 
 
 @dataclass(frozen=True)
@@ -210,7 +217,7 @@ def _numbers(
 ) -> StageNumbers:
     """One tick of the clock as one stage, whose noise is the event."""
     names = np.array([NOTHING, *(event.name for event in events)])
-    pays = Paid({e.name: e.pays for e in events if e.pays is not None}, pays_rate, clock)
+    pays = Paid({e.name: e.paid for e in events if e.paid is not None}, pays_rate, clock)
     reward, error = _reward(scope, pays, dict(zip(names[1:].tolist(), rates, strict=True)))
     operation = Scatter(
         scope.grid.shape, _targets(scope, events, rates), _probabilities(rates, clock)

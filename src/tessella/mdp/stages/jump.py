@@ -45,6 +45,7 @@ class Jump(Stage):
     pays: Function | None = None
     between: Between = "error"
     edge: End = "error"
+    costs: Function | None = None
 
     def __post_init__(self) -> None:
         refuse_other(self.noise, "a jump")
@@ -55,8 +56,8 @@ class Jump(Stage):
         law = make_law(scope, self.noise, what)
         moved = moves(scope, call(self.to, scope.mesh(law.named), what), what)
         operation = self._operation(scope, moved, law, what)
-        paid, error = reward_on(scope, self.pays, f"the reward of {what}", law)
-        return StageNumbers(operation, paid, self.pays, law.named, error)
+        paid, error = reward_on(scope, self.paid, f"the reward of {what}", law)
+        return StageNumbers(operation, paid, self.paid, law.named, error)
 
     def _operation(
         self, scope: Scope, moved: dict[int, ArrayLike], law: Law, what: str

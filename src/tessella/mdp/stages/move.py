@@ -37,6 +37,7 @@ class Move(Stage):
     axis: str
     matrix: ArrayLike | Function
     pays: Function | None = None
+    costs: Function | None = None
 
     def numbers(self, scope: Scope) -> StageNumbers:
         axis = scope.axis(self.axis)
@@ -62,8 +63,8 @@ class Move(Stage):
         matrix = np.moveaxis(law, axis + 1, -2)
         if all(length == 1 for length in matrix.shape[1:-2]):
             matrix = matrix.reshape(len(matrix), n, n)
-        paid = reward_of(scope, self.pays, f"the reward of {what}")
-        return StageNumbers(chain(scope.grid.shape, axis, matrix), paid, self.pays, None)
+        paid = reward_of(scope, self.paid, f"the reward of {what}")
+        return StageNumbers(chain(scope.grid.shape, axis, matrix), paid, self.paid, None)
 
 
 def chain(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float64]) -> Operation:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import ModelError
 from tessella.mdp.scope import Scope
 from tessella.mdp.stages.operation import Operation
 from tessella.mdp.stages.stage import Function, Stage, StageNumbers, reward_of
@@ -15,13 +16,18 @@ from tessella.mdp.stages.stage import Function, Stage, StageNumbers, reward_of
 
 @dataclass(frozen=True, eq=False)
 class Pay(Stage):
-    """Pay ``reward(...)`` and stay."""
+    """Pay ``pays(...)``, or what ``costs(...)`` with a minus sign, and stay."""
 
-    pays: Function
+    pays: Function | None = None
+    costs: Function | None = None
+
+    def __post_init__(self) -> None:
+        if self.pays is None and self.costs is None:
+            raise ModelError("a Pay stage needs what it pays, or what it costs")
 
     def numbers(self, scope: Scope) -> StageNumbers:
-        paid = reward_of(scope, self.pays, "the reward of a Pay stage")
-        return StageNumbers(Stay(scope.grid.shape), paid, self.pays, None)
+        paid = reward_of(scope, self.paid, "the reward of a Pay stage")
+        return StageNumbers(Stay(scope.grid.shape), paid, self.paid, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,9 +32,9 @@ class Shift(Stage):
 
     ``edge`` says what happens past the ends: ``clip`` stops there, ``reflect`` turns back,
     ``wrap`` goes on at the other end (weekdays, angles), ``error`` refuses a model that could get
-    there. ``pays`` may depend on the noise; it sees the coordinate before the move. With
-    ``between="interpolate"`` it may move by any amount, along cut points of any spacing, and land
-    between them: see ``between``.
+    there. ``pays`` and ``costs`` may depend on the noise; they see the coordinate before the move.
+    With ``between="interpolate"`` it may move by any amount, along cut points of any spacing, and
+    land between them: see ``between``.
     """
 
     axis: str
@@ -43,6 +43,7 @@ class Shift(Stage):
     edge: Edge = "clip"
     pays: Function | None = None
     between: Between = "error"
+    costs: Function | None = None
 
     def __post_init__(self) -> None:
         refuse_other(self.noise, f"a shift of {self.axis}")
@@ -52,8 +53,8 @@ class Shift(Stage):
         what = f"the shift of {self.axis} by {self.noise.name}"
         law = make_law(scope, self.noise, what)
         operation = self._operation(scope, axis, law, what)
-        paid, error = reward_on(scope, self.pays, f"the reward of {what}", law)
-        return StageNumbers(operation, paid, self.pays, law.named, error)
+        paid, error = reward_on(scope, self.paid, f"the reward of {what}", law)
+        return StageNumbers(operation, paid, self.paid, law.named, error)
 
     def _operation(self, scope: Scope, axis: int, law: Law, what: str) -> RandomOperation:
         if self.between != "error":

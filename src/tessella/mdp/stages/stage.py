@@ -5,10 +5,11 @@ Its functions are called once, on the grid, and their results are checked and ke
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,14 @@ Function = Callable[..., ArrayLike]
 
 class Stage(ABC):
     """One event of a period, as the user writes it."""
+
+    pays: Function | None = None
+    costs: Function | None = None
+
+    @property
+    def paid(self) -> Function | None:
+        """What it pays less what it costs."""
+        return net(self.pays, self.costs)
 
     @abstractmethod
     def numbers(self, scope: Scope) -> StageNumbers:
@@ -47,6 +56,47 @@ class StageNumbers:
     def arrays(self) -> dict[str, NDArray]:
         reward = {} if self.reward is None else {"reward": self.reward}
         return self.operation.arrays() | reward
+
+
+def net(pays: float | Function | None, costs: float | Function | None) -> Any:
+    """What is paid less what it costs, numbers or functions; None for nothing."""
+    if costs is None:
+        return pays
+    if callable(pays) or callable(costs):
+        return Net(0.0 if pays is None else pays, costs)
+    return (0.0 if pays is None else pays) - costs
+
+
+class Net:
+    """A function of all that two functions name: the one less the other."""
+
+    def __init__(self, pays: float | Function, costs: float | Function) -> None:
+        self.parts = pays, costs
+        named: dict[str, inspect.Parameter] = {}
+        for part in self.parts:
+            if callable(part):
+                named |= {
+                    p.name: p.replace(kind=p.KEYWORD_ONLY)
+                    for p in inspect.signature(part).parameters.values()
+                    if p.kind is not p.VAR_KEYWORD
+                }
+        several = any(_takes_all(part) for part in self.parts)
+        rest = [inspect.Parameter("names", inspect.Parameter.VAR_KEYWORD)] if several else []
+        self.__signature__ = inspect.Signature([*named.values(), *rest])
+
+    def __call__(self, **names: Any) -> Any:
+        pays, costs = (self._said(part, names) for part in self.parts)
+        return np.asarray(pays, dtype=float) - np.asarray(costs, dtype=float)
+
+    @staticmethod
+    def _said(part: float | Function, names: Mapping[str, Any]) -> Any:
+        return call(part, names, "a reward") if callable(part) else part
+
+
+def _takes_all(part: object) -> bool:
+    if not callable(part):
+        return False
+    return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(part).parameters.values())
 
 
 def reward_of(scope: Scope, pays: Function | None, what: str) -> NDArray[np.float64] | None:

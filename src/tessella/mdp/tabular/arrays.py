@@ -111,6 +111,15 @@ def from_pairs(
     return tabular_parts(pairs, expected, None, built)
 
 
+def negated(costs: Any) -> Any:
+    """Costs as rewards, in whatever form they came."""
+    if sp.issparse(costs):
+        return -1 * costs
+    if isinstance(costs, list | tuple) and any(sp.issparse(part) for part in costs):
+        return [-part for part in costs]
+    return -as_numbers(costs, "costs")
+
+
 def _scope(
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Actions | None,

@@ -36,8 +36,9 @@ def from_step(
     scope: Scope,
     noise: Sequence[Noise] | Noise,
     feasible: Feasible,
+    sign: int = 1,
 ) -> Parts:
-    """See ``MDP.from_step``."""
+    """See ``MDP.from_step``; ``sign`` makes rewards of what the step pays."""
     n, n_actions = scope.grid.size, len(scope.actions)
     _refuse_large(scope, 1)  # however few the outcomes, before anything as large is made
     mask = np.ones((n, n_actions), bool) if feasible is None else feasible_mask(scope, feasible)
@@ -49,7 +50,8 @@ def from_step(
     if not (isinstance(result, tuple) and len(result) == 2):
         raise ModelError(f"{WHAT} must return (next coordinates by name, reward)")
     to = targets(reading, result[0], WHAT, law)
-    paid = checks.rewards(reading, result[1], f"the reward of {WHAT}", law.named, law.probs)
+    said = checks.rewards(reading, result[1], f"the reward of {WHAT}", law.named, law.probs)
+    paid = sign * said
     states, choices = np.nonzero(mask)
 
     def of_pairs(array: NDArray) -> NDArray:
