@@ -90,13 +90,19 @@ class Shell:
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled code that all studies of the tests share."""
-    return tmp_path_factory.mktemp("compiled")
+def compiled() -> Path:
+    """The session's folder of compiled code: see ``tests/conftest.py``."""
+    return Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
+
+
+@pytest.fixture(scope="session")
+def shells(compiled: Path) -> Callable[[], Shell]:
+    """A function that makes a shell, for whoever closes it."""
+    return lambda: Shell(compiled)
 
 
 @pytest.fixture
-def shell(compiled: Path) -> Iterator[Shell]:
-    opened = Shell(compiled)
+def shell(shells: Callable[[], Shell]) -> Iterator[Shell]:
+    opened = shells()
     yield opened
     opened.close()

@@ -13,7 +13,10 @@ import pytest
 from tessella.errors import StudyError
 from tessella.runner.cluster import connect
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl"),
+    pytest.mark.xdist_group("tls"),  # one scheduler for all
+]
 
 ASKED = ("--problems", "INV-Mix", "--sizes", "100", "--seeds", "2", "--methods", "toy:quick")
 
@@ -39,19 +42,21 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(path) for name, path in made.items()}
 
 
-@pytest.fixture
-def scheduler(shell, keys, tmp_path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def scheduler(shells, keys, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a scheduler with a worker, both of which speak TLS and nothing else."""
-    where = tmp_path / "scheduler.json"
+    folder, shell = tmp_path_factory.mktemp("scheduler"), shells()
+    where = folder / "scheduler.json"
     secure = ("--tls-ca-file", keys["cert"], "--tls-cert", keys["cert"], "--tls-key", keys["key"])
     file = ("--scheduler-file", str(where), "--protocol", "tls", "--no-dashboard")
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     main = "distributed.cli.dask_scheduler"
     process = shell.start(*file, "--port", "0", *secure, main=main, **quiet)
     shell.until(where.exists, process)
-    words = (*file, "--nthreads", "1", "--local-directory", str(tmp_path), *secure)
+    words = (*file, "--nthreads", "1", "--local-directory", str(folder), *secure)
     shell.start(*words, main="distributed.cli.dask_worker", **quiet)
-    return json.loads(where.read_text())["address"]
+    yield json.loads(where.read_text())["address"]
+    shell.close()
 
 
 def test_a_study_runs_on_a_scheduler_that_asks_for_tls(

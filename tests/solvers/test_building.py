@@ -19,7 +19,7 @@ from support.exact import Outcome, Period, World, paying, period, read_stages, r
 import tessella as ts
 from tessella.mdp.stages import Jump, Noise, Shift
 
-SEEDS = range(20)
+SEEDS = range(8)
 
 
 @pytest.mark.parametrize("kind", BUILDINGS)

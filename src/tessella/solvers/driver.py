@@ -27,7 +27,7 @@ LARGEST = 1e290  # values beyond this are refused: their sums could overflow
 SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
 STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
 STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
-STRETCH = 256  # sweeps in one compiled call when nobody watches
+STRETCH = 256  # sweeps in one compiled call
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,11 @@ def iterate(
     """
     log = _Log(time.perf_counter(), callback)
     state = _start(engine.mdp.grid.shape, guess, policy)
-    chunk = 1 if callback is not None else STALLED[1] if method.linear else STRETCH
+    chunk = STALLED[1] if method.linear else STRETCH
     helped = False  # by a direct solve; then every policy is evaluated so while they improve
     while True:
-        limit = min(1 if helped else chunk, method.max_sweeps - len(log))
+        one = helped or callback is not None  # a limit, not a chunk: no other program is compiled
+        limit = min(1 if one else chunk, method.max_sweeps - len(log))
         stretch = kernels.advance(
             engine.program, method, policy is not None, chunk, engine.data, state, limit
         )

@@ -114,6 +114,24 @@ def refined(method: Method, operators: Operators, state: State):
     return point
 
 
+def guarded(operators: Operators, fixed: bool, state: State, point) -> State:
+    """Look at ``point``; where that widens the bound, at a plain step instead.
+
+    A loop of one round or two, so that the look is compiled once.
+    """
+    step = operators.criterion.step(state.value, state.backup)
+
+    def again(carry):
+        looks, _, new = carry
+        return (looks == 0) | ((looks == 1) & ~(new.bound < state.bound))
+
+    def try_next(carry):
+        looks, point, _ = carry
+        return looks + 1, step, look(operators, fixed, point, state.shift, state.policy)
+
+    return lax.while_loop(again, try_next, (0, point, state))[2]
+
+
 @compiled("program", "method", "fixed", "chunk")
 def advance(
     program, method: Method, fixed: bool, chunk: int, data: Data, state: State, limit
@@ -128,14 +146,10 @@ def advance(
     def round_(carry):
         state, k, bounds, changes = carry
         point = refined(method, operators.around(state.shift), state)
-        new = look(operators, fixed, point, state.shift, state.policy)
         if method.safeguarded:
-            step = operators.criterion.step(state.value, state.backup)
-            new = lax.cond(
-                new.bound < state.bound,
-                lambda: new,
-                lambda: look(operators, fixed, step, state.shift, state.policy),
-            )
+            new = guarded(operators, fixed, state, point)
+        else:
+            new = look(operators, fixed, point, state.shift, state.policy)
         return new, k + 1, bounds.at[k].set(new.bound), changes.at[k].set(new.changed)
 
     start = state, jnp.zeros((), int), jnp.zeros(chunk), jnp.zeros(chunk, state.changed.dtype)

@@ -74,43 +74,50 @@ def evaluate_greedy(operators, state, forcing: float, max_products: int):
     import jax.numpy as jnp
     from jax import lax
 
-    def sweep(_, value):
-        return operators.plain(state.policy, value)
-
-    def span(value):
-        return spread(operators.sweep(state.policy, value) - value)
-
-    spread = operators.criterion.spread
+    spread, first = operators.criterion.spread, state.backup - state.value
     begun = operators.criterion.step(state.value, state.backup)
-    tried = lax.fori_loop(0, TRIED, sweep, begun)
-    rho = (span(tried) / jnp.maximum(spread(state.backup - state.value), TINY)) ** (1 / (TRIED + 1))
+    tried, left = swept(operators, state.policy, begun)
+    rho = (spread(left) / jnp.maximum(spread(first), TINY)) ** (1 / (TRIED + 1))
     needed = jnp.log(forcing) / jnp.log(jnp.clip(rho, TINY, 1 - 1e-9)) - TRIED
     few = needed <= FEW
-
-    def sweeps(count, value):
-        return lax.fori_loop(0, count, sweep, value)
-
-    return lax.cond(
+    # Whichever way ends in sweeps leaves them to one loop, so that it is compiled once.
+    value, count = lax.cond(
         few,
-        lambda: sweeps(jnp.ceil(jnp.maximum(needed, 0)).astype(int), tried),
-        lambda: solve_linear(operators, state.policy, tried, forcing, max_products, sweeps, span),
+        lambda: (tried, jnp.ceil(jnp.maximum(needed, 0)).astype(int)),
+        lambda: solve_linear(operators, state.policy, tried, left, forcing, max_products),
     )
+    return lax.fori_loop(0, count, lambda _, v: operators.plain(state.policy, v), value)
 
 
-def solve_linear(operators, policy, value, forcing: float, max_products: int, sweeps, span):
-    """v + e with e by BiCGSTAB; as far as sweeps go where that leaves too much of the residual."""
+def swept(operators, policy, begun):
+    """The point after ``TRIED`` sweeps, and its residual, which is half of one more."""
     from jax import lax
+
+    def sweep(_, carry):
+        value = carry[2]
+        backup = operators.sweep(policy, value)
+        return value, backup, operators.criterion.step(value, backup)
+
+    value, backup, _ = lax.fori_loop(0, TRIED + 1, sweep, (begun, begun, begun))
+    return value, backup - value
+
+
+def solve_linear(operators, policy, value, left, forcing: float, max_products: int):
+    """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves too much of ``left``.
+
+    ``left`` (grid) is the residual at v.
+    """
+    import jax.numpy as jnp
     from jax.scipy.sparse.linalg import bicgstab
 
-    def left(e):
+    def system(e):
         return operators.left(policy, e)
 
-    residual = operators.sweep(policy, value) - value
     # What all states share is known without solving: it is paid for ever.
-    shared = operators.criterion.shared(residual)
-    e, _ = bicgstab(left, residual - shared, tol=forcing, maxiter=max(max_products // 2, 1))
+    spread, shared = operators.criterion.spread, operators.criterion.shared(left)
+    e, _ = bicgstab(system, left - shared, tol=forcing, maxiter=max(max_products // 2, 1))
     value = value + operators.criterion.forever(shared)
     # A small norm may hide large entries; sweeps even them out.
-    found = sweeps(TRIED, operators.evaluated(value, e))
-    helped = span(found) <= HELPED * operators.criterion.spread(residual)
-    return lax.cond(helped, lambda: found, lambda: sweeps(SWEEPS_INSTEAD * max_products, value))
+    found, rest = swept(operators, policy, operators.evaluated(value, e))
+    helped = spread(rest) <= HELPED * spread(left)
+    return jnp.where(helped, found, value), jnp.where(helped, 0, SWEEPS_INSTEAD * max_products)
