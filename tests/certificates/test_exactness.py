@@ -26,11 +26,12 @@ def test_every_enclosure_holds_the_rational_answer_and_is_narrow(case):
     assert c.mean_loss.width <= 1e-10 * size / discounting
     assert c.optimal_value_error <= 1e-10 * size / discounting
     # Local losses compare action values, each known within the error of the optimum's value.
-    assert c.value_gap.width <= (1e-10 * size + 4 * c.optimal_value_error) / discounting
+    local = (1e-10 * size + 4 * c.optimal_value_error) / discounting
+    assert c.value_gap.width <= local
     assert c.occupancy_error <= 1e-9
     largest = c.local_losses.upper.max() / discounting
     for part in (c.decomposition.state, c.decomposition.region, c.decomposition.pair):
-        assert part.width <= 1e-10 * size / discounting + 3e-9 * largest
+        assert part.width <= local + 3e-9 * largest  # sums of local losses by occupancy
 
 
 @settings(max_examples=80, deadline=None)
