@@ -12,8 +12,13 @@ from tessella.problems.imported import imported
 from tessella.problems.inventory import inventory
 from tessella.problems.problem import Problem
 from tessella.problems.queue_admission import queue_admission
+from tessella.problems.seat_revenue import seat_revenue
+from tessella.problems.vertical_cas import vertical_cas
 
-OURS = {known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values())}
+HORIZONS = (seat_revenue, vertical_cas)
+OURS = {
+    known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values(), *HORIZONS)
+}
 
 _registered: dict[str, Problem] = {}
 

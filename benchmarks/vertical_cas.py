@@ -1,0 +1,92 @@
+"""Aircraft collision avoidance at its published size: 41 times, 1.78 million states each.
+
+    python benchmarks/vertical_cas.py [--every 1] [--seconds 40] [--picture vertical-cas.svg]
+
+Builds the model, solves it one second at a time, and prints how long a second took, how much memory
+all of it, and in how many states the symmetry (h to -h, up and down exchanged) holds. The picture
+shows the advisories by time and altitude, both aircraft level and clear of conflict before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+
+import numpy as np
+
+import tessella as ts
+from tessella.problems.vertical_cas import ADVISORIES, MIRRORED, vertical_cas
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--every", type=int, default=1, help="of the published cut points")
+    parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--picture", help="where to write the map")
+    asked = parser.parse_args()
+    began = time.perf_counter()
+    mdp = vertical_cas.build(every=asked.every, seconds=asked.seconds)
+    built = time.perf_counter()
+    solution = ts.solve(mdp)
+    solved = time.perf_counter()
+    periods = mdp.grid.shape[0]
+    print(solution)
+    print(f"built in {built - began:.1f} s, solved in {solved - built:.1f} s", end=", ")
+    print(f"{(solved - built) / periods:.2f} s for each of {periods} periods")
+    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB at most")
+    off, other, decided = symmetry(solution)
+    print(f"values off their mirror images by at most {off:.2g}")
+    print(f"{decided:,} of {mdp.n_states:,} states decided, {other:,} of them not mirrored")
+    if asked.picture:
+        draw(solution, asked.picture)
+
+
+def symmetry(solution: ts.Solution) -> tuple[float, int, int]:
+    """(largest difference of values, decided states whose mirror image is another, decided)."""
+    mirrored, off, other = np.array(MIRRORED), 0.0, 0
+    for value, policy, decided in zip(
+        solution.value, solution.policy.table, solution.decided, strict=True
+    ):
+        image = value[::-1, ::-1, ::-1][..., MIRRORED, :]
+        off = max(off, float(np.abs(value - image).max()))
+        advised = mirrored[policy[::-1, ::-1, ::-1][..., MIRRORED, :]]
+        other += int(((policy != advised) & decided).sum())
+    return off, other, int(solution.decided.sum())
+
+
+def draw(solution: ts.Solution, path: str) -> None:
+    """The map that papers show: time against altitude, both level, clear of conflict before."""
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+
+    grid, level = solution.mdp.grid, solution.mdp.grid.shape[2] // 2
+    table = solution.policy.table[:, :, level, level, 0, 0]
+    seconds = len(table) - 1 - np.arange(len(table))
+    h = grid.values[1]
+    shown = np.abs(h) <= 1250
+    colours = ["#eeeeee", "#fdd0a2", "#c6dbef", "#fd8d3c", "#6baed6", "#e6550d", "#3182bd"]
+    colours += ["#a63603", "#08519c"]
+    figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+    norm = BoundaryNorm(np.arange(-0.5, 9.5), 9)
+    axes.pcolormesh(
+        seconds,
+        h[shown],
+        table.T[shown],
+        cmap=ListedColormap(colours),
+        norm=norm,
+        shading="nearest",
+    )
+    axes.set(
+        xlabel="seconds to the loss of horizontal separation",
+        ylabel="intruder above own aircraft, ft",
+        title="Advisory, both aircraft level, clear of conflict before",
+    )
+    for a in np.unique(table[:, shown]):
+        axes.plot([], [], "s", color=colours[a], markeredgecolor="#888888", label=ADVISORIES[a])
+    figure.legend(loc="outside right upper", frameon=False)
+    figure.savefig(path)
+
+
+if __name__ == "__main__":
+    main()

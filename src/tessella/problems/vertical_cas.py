@@ -1,0 +1,164 @@
+"""Vertical collision avoidance (VerticalCAS): which advisory a pilot gets, second by second.
+
+State: h, the intruder's altitude over one's own (ft); both climb rates (ft/s); the advisory given
+before; whether the pilot follows it. The loss of horizontal separation is so many seconds away, at
+which being within 175 ft is a collision. In each second the pilot comes to follow the new advisory
+or not, then both aircraft accelerate by a_own and a_int, drawn from three values each,
+
+    h' = h + (v_int + a_int / 2) - (v_own + a_own / 2),    v' = v + a,
+
+between cut points by multilinear interpolation, and stopped at the ends of the axes. Advisories:
+clear of conflict (COC), do not climb or descend (DNC, DND), descend or climb at 1,500 ft/min (DES,
+CL), strengthened (SDES, SCL) and at 2,500 ft/min. The model is that of K. Julian and M.
+Kochenderfer (2019), who made networks of its policy; nothing is discounted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.criteria.finite_horizon import FiniteHorizon
+from tessella.mdp.model import MDP
+from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay
+from tessella.problems.parameter import Integer
+from tessella.problems.problem import Problem, Theory
+
+ADVISORIES = (
+    "COC",
+    "DNC",
+    "DND",
+    "DES1500",
+    "CL1500",
+    "SDES1500",
+    "SCL1500",
+    "SDES2500",
+    "SCL2500",
+)
+MIRRORED = (0, 2, 1, 4, 3, 6, 5, 8, 7)  # up and down exchanged
+# Climb rates between these do not comply with an advisory.
+LOW = np.array([-100, 0, -100, -25, -100, -25, -100, -41.67, -100])
+HIGH = np.array([100, 100, 0, 100, 25, 100, 25, 100, 41.67])
+GENTLE, FIRM = (8.33, 9.33, 7.33), (10.7, 11.7, 9.7)
+DOWN, UP = tuple(-a for a in GENTLE), GENTLE
+ACCELERATION = np.array(
+    [(0, 3, -3), DOWN, UP, DOWN, UP, *[tuple(s * a for a in FIRM) for s in (-1, 1, -1, 1)]]
+)
+CHANCE = np.array([0.5, 0.25, 0.25])
+ALTITUDES = ((-8000, -4000, 5), (-3000, -1250, 8), (-1000, -800, 3), (-700, -150, 12))
+RATES = ((-100, -60, 5), (-50, -35, 4))
+
+
+def _altitudes() -> NDArray[np.float64]:
+    below = np.concatenate([np.linspace(*block) for block in ALTITUDES])
+    return np.concatenate([below, np.linspace(-100, 100, 9), -below[::-1]])
+
+
+def _rates() -> NDArray[np.float64]:
+    below = np.concatenate([np.linspace(*block) for block in RATES])
+    return np.concatenate([below, np.linspace(-30, 30, 21), -below[::-1]])
+
+
+def _thinned(cuts: NDArray[np.float64], every: int) -> NDArray[np.float64]:
+    """Every so many-th cut point to both sides of the middle one, and the ends."""
+    middle = len(cuts) // 2
+    kept = cuts[middle % every :: every]
+    return np.unique(np.concatenate([cuts[:1], kept, cuts[-1:]]))
+
+
+def _is_down(advisory):
+    return advisory % 2 == 1
+
+
+def _is_up(advisory):
+    return (advisory > 0) & (advisory % 2 == 0)
+
+
+def _limited(a, v, low, high):
+    """An acceleration that stops where the climb rate complies."""
+    a = np.where(v + a < low, low - v, np.where(v + a > high, high - v, a))
+    return np.where((v <= low) | (v >= high), 0.0, a)
+
+
+def _follows(previous, follows, advisory):
+    """The chance that the pilot follows the new advisory."""
+    sure = (advisory == 0) | ((follows == 1) & (previous == advisory))
+    same = (_is_down(previous) & _is_down(advisory)) | (_is_up(previous) & _is_up(advisory))
+    return np.where(sure, 1.0, np.where((previous != 0) & same, 1 / 4, 1 / 6))
+
+
+def _costs(h, own, intruder, previous, advisory):
+    """What an advisory costs in a state, whatever the time."""
+    apart, closure, given = np.abs(h), np.abs(intruder - own), advisory > 0
+    low, high = LOW[advisory], HIGH[advisory]
+    corrective = given & (low < own) & (own < high)
+    preventive = given & ~corrective
+    crossing = ((h < 0) & _is_down(advisory)) | ((h > 0) & _is_up(advisory))
+    weak = (advisory == 1) | (advisory == 2)
+    reached = np.where(previous <= 2, 4, np.where(previous <= 4, 6, 8))
+    short = np.where(_is_down(advisory), own - low, high - own)
+    turned = (_is_down(previous) & _is_up(advisory)) | (_is_up(previous) & _is_down(advisory))
+    stronger, weaker = previous < advisory, given & (previous > advisory)
+    slow = closure < 2000 / 60
+    cost = 1.0 * (advisory > reached)
+    cost = cost + crossing * (1.0 * preventive + 0.01 * (apart > 500))
+    cost = cost + corrective * (1e-5 + 0.1 * ((apart > 650) & slow))
+    cost = cost + corrective * 0.03 * ((apart > 1000) & (closure < 4000 / 60))
+    cost = cost + preventive * 0.01 * ((apart > 650) & slow)
+    cost = cost + np.where(turned, 8e-3, 5e-3 * stronger + 1e-3 * weaker)
+    cost = cost + weak * (1e-4 + 5e-4 * (closure > 50)) + (given & ~weak) * 1.5e-3 * (closure > 50)
+    cost = cost + 2.3e-3 * (closure < 50) - 1e-9 * (advisory == 0)
+    return cost + corrective * 3e-5 * short + given * 1.5e-3 * (closure > 50)
+
+
+def _model(seconds: int, every: int) -> MDP:
+    rates = _thinned(_rates(), every)
+    axes = {
+        "h": _thinned(_altitudes(), every),
+        "own": rates,
+        "intruder": rates,
+        "previous": range(len(ADVISORIES)),
+        "follows": range(2),
+    }
+
+    def responds(previous, advisory):
+        chance = _follows(previous, np.array([[0], [1]]), advisory)  # rows: did not, did follow
+        return np.concatenate([1 - chance, chance], axis=-1)
+
+    def flies(h, own, intruder, previous, follows, draw):
+        by_pilot, by_intruder = draw // 3, draw % 3
+        followed = np.where(follows == 1, previous, 0)
+        a = _limited(ACCELERATION[followed, by_pilot], own, LOW[followed], HIGH[followed])
+        b = _limited(ACCELERATION[0, by_intruder], intruder, LOW[0], HIGH[0])
+        height = h - own - a / 2 + intruder + b / 2
+        return {"h": height, "own": own + a, "intruder": intruder + b}
+
+    draws = Noise("draw", range(9), np.outer(CHANCE, CHANCE).ravel())
+    return MDP.staged(
+        axes,
+        range(len(ADVISORIES)),
+        FiniteHorizon(seconds + 1),
+        [
+            Pay(costs=_costs),
+            Pay(costs=lambda h, time: 1.0 * ((time == seconds) & (np.abs(h) <= 175))),
+            Move("follows", responds),
+            Decide("previous", lambda advisory: advisory),  # all that follows asks for no action
+            Jump(draws, flies, between="interpolate", edge="clip"),
+        ],
+        action_name="advisory",
+    )
+
+
+vertical_cas = Problem(
+    "vertical_cas",
+    "Advisories that keep two aircraft apart; every=1 are the published cut points",
+    _model,
+    family="aircraft",
+    parameters=(
+        Integer(
+            "seconds", 20, "to the loss of horizontal separation; published 40", low=1, high=99
+        ),
+        Integer("every", 6, "takes every so many-th of the published cut points", low=1, high=16),
+    ),
+    theory=(Theory("symmetry", "h to -h and up for down: the advisories are exchanged alike"),),
+)
