@@ -14,6 +14,9 @@ from tessella.certificates.bounds import Bounds
 from tessella.certificates.decomposition import Decomposition
 from tessella.certificates.enclosure import Band, Enclosed
 from tessella.certificates.margins import MarginError, conditional
+from tessella.criteria.criterion import Criterion
+from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -25,6 +28,7 @@ class Certificate:
 
     Attributes:
         model, fingerprint, discount, action_name: the model that it is about.
+        periods: of its horizon; None where it has none.
         policy: the policy that it is about.
         optimal: (grid) action indices of the optimal policy.
         start: (grid) distribution of the first state.
@@ -51,6 +55,7 @@ class Certificate:
     model: str
     fingerprint: str
     discount: float
+    periods: int | None
     action_name: str
     policy: Policy
     optimal: NDArray[np.int32] = field(repr=False)
@@ -89,6 +94,13 @@ class Certificate:
     def __getstate__(self) -> dict[str, Any]:
         # A staged model's functions do not travel between processes; its hash does.
         return {**self.__dict__, "mdp": None, "content": self.content}
+
+    @property
+    def criterion(self) -> Criterion:
+        """What a value means."""
+        if self.periods is None:
+            return Discounted(self.discount)
+        return FiniteHorizon(self.periods, self.discount)
 
     @property
     def grid(self) -> StateGrid:

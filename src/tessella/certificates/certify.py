@@ -26,6 +26,7 @@ from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
 from tessella.certificates.local import decisions_of
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, ModelError, PolicyError, expect, is_number
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
@@ -62,7 +63,7 @@ def certify(
     """
     expect("certify", solution, Solution)
     mdp = solution.mdp
-    serve("certify", mdp.criterion, Discounted)
+    serve("certify", mdp.criterion, Discounted, FiniteHorizon)
     engine = Engine(mdp, None)
     if not engine.written_rest > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
@@ -79,6 +80,7 @@ def certify(
         model=mdp.name,
         fingerprint=mdp.fingerprint,
         discount=mdp.discount,
+        periods=getattr(mdp.criterion, "periods", None),
         action_name=mdp.action_name,
         policy=taken,
         optimal=solution.policy.table,

@@ -6,7 +6,8 @@ whatever wrote the certificate:
 
 - The arrays of the model file are those that the certificate names, by their hash.
 - A value V is within r / (1 - c) of V* where r = max|T V - V|, c = discount * largest row sum; so
-  for the policy's value and T_pi, and in sum for the occupancy. A stated error must be at least
+  for the policy's value and T_pi, and in sum for the occupancy. With a horizon of T periods, each
+  of which moves time on by one, it is r (1 + c + ... + c^(T - 1)). A stated error must be at least
   that. Residuals are computed in twice the usual precision, so that rounding plays no part; what
   the model's own arrays may be off (``row_error``, ``reward_error`` of the file) is added to r.
 - Local losses and margins follow from the action values at V, all other figures from these, from
@@ -52,7 +53,7 @@ KINDS = {
     "occupancy_error bounds.reward_bound bounds.localisation.eps bounds.rate.constant "
     "bounds.rate.exponent bounds.rate.smallest bounds.rate.largest",
     "count": "version policy.size bounds.localisation.exceptions bounds.second_best.exceptions",
-    "count or null": "bounds.localisation.example",
+    "count or null": "periods bounds.localisation.example",
     "flag or null": "bounds.localisation.holds bounds.second_best.holds",
     "actions": "policy.table optimal",
     "states": "start optimal_value policy_value occupancy",
@@ -67,11 +68,12 @@ KINDS = {
 }
 TYPES = {"text": str, "labels": list, "axes": dict, "flag": bool}
 FIELDS = {path: kind for kind, paths in KINDS.items() for path in paths.split()}
-FORMAT = {"format": "tessella certificate", "version": 2}
+FORMAT = {"format": "tessella certificate", "version": 3}
 IDENTITY = (
     "fingerprint",
     "content",
     "discount",
+    "periods",
     "model",
     "action_name",
     "policy.actions",
@@ -142,13 +144,51 @@ def read_model(path: str) -> dict:
     over, off = float(apart.max()), float(np.abs(apart[np.abs(apart) < UNEVEN]).max(initial=0.0))
     over += m["row_error"] * (1 + max(over, 0.0))
     m["contraction"] = m["discount"] * (1 + over) * (1 + 2 * EPS)
-    m["rest"] = ((1 - m["discount"]) - m["discount"] * over) * (1 - 8 * EPS)
+    m["periods"] = horizon(about)
+    if m["periods"] is None:
+        m["share"] = 1 - m["discount"]
+        m["rest"] = (m["share"] - m["discount"] * over) * (1 - 8 * EPS)
+    else:
+        refuse_times(m)
+        every = np.ones(m["periods"])
+        m["share"] = 1 / float(np.polyval(every, m["discount"]))
+        longest = float(np.polyval(every, max(m["contraction"], 0.0)))
+        m["rest"] = (1 - (2 * m["periods"] + 8) * EPS) / longest
     m["unit"] = (4 * int(np.diff(m["indptr"]).max()) + 64) * EPS + 8 * m["row_error"]
     m["round"] = 4 * (m["n"] + 16) * EPS
     # Where rows are off 1, their sums may have been known less well, stage by stage.
     m["uneven"] = (4 * m["unit"] + 16 * off) / m["rest"]
     refuse_model(m)
     return m
+
+
+def horizon(about: dict) -> int | None:
+    """Periods of a model with a horizon; None of a discounted one; others are not checked."""
+    criterion = json.loads(about.get("criterion", "null"))
+    if criterion is None:
+        return None
+    if not (isinstance(criterion, list) and len(criterion) == 3 and criterion[0] == "horizon"):
+        raise ValueError("its criterion is neither a discount nor a horizon")
+    _, periods, discount = criterion
+    if not (type(periods) is int and periods >= 1 and discount == float(about["discount"])):
+        raise ValueError("its horizon is not a number of periods")
+    return periods
+
+
+def refuse_times(m: dict) -> None:
+    """Refuse a horizon whose periods do not move time, the first axis, on by one until the end."""
+    periods, lengths = m["periods"], np.diff(m["indptr"])
+    if m["shape"][0] != periods:
+        raise ValueError("its first axis does not count the periods of its horizon")
+    slab = m["n"] // periods
+    first, last = np.full(len(lengths), periods), np.full(len(lengths), -1)
+    np.minimum.at(first, m["row"], m["indices"] // slab)
+    np.maximum.at(last, m["row"], m["indices"] // slab)
+    after = np.arange(m["n"])[:, None] // slab + 1
+    row, ends = m["row_of"], lengths[m["row_of"]] == 0
+    moved = (first[row] == after) & (last[row] == after)
+    if not np.where(m["feasible"] > 0, np.where(ends, after == periods, moved), True).all():
+        raise ValueError("a period of its horizon does not move time on by one")
 
 
 def refuse_strangers(variables: dict) -> None:
@@ -211,7 +251,9 @@ def refuse_model(m: dict) -> None:
     if not ((m["feasible"] > 0).any(axis=1).all() and np.isfinite(m["reward"]).all()):
         raise ValueError("a state has no feasible action, or a reward is not finite")
     if not ((m["data"] >= 0).all() and m["discount"] >= 0 and m["rest"] > 0):
-        raise ValueError("discount and probabilities are not those of a discounted model")
+        raise ValueError(
+            "discount and probabilities are not those of a model that is discounted or ends"
+        )
     if not (0 <= m["row_error"] < 1e-3 and 0 <= m["reward_error"] <= HUGE):
         raise ValueError("its rows and rewards may be off by any amount")
 
@@ -461,7 +503,7 @@ def built(m: dict, value: np.ndarray) -> float:
 
 
 def check_occupancy(c: dict, m: dict) -> None:
-    """d = (1 - discount) start + discount P_pi' d, as well as the stated error demands."""
+    """d = share start + discount P_pi' d, as well as the stated error demands."""
     start, d, discount = c["start"], c["occupancy"], m["discount"]
     for path in ("start", "occupancy"):
         refuse(m, ~(c[path] >= 0), f"{path}: a probability is negative")
@@ -480,8 +522,8 @@ def check_occupancy(c: dict, m: dict) -> None:
         np.concatenate(
             [
                 np.full(to.size, discount),
-                np.ones(m["n"]),
-                np.full(m["n"], discount),
+                np.full(m["n"], 1.0 if m["periods"] is None else m["share"]),
+                np.full(m["n"], discount if m["periods"] is None else 0.0),
                 np.ones(m["n"]),
             ]
         ),
@@ -565,7 +607,7 @@ def check_losses(c: dict, m: dict, local: np.ndarray) -> None:
         mean = [dot(weights, np.concatenate([value, np.full(m["n"], by)])) for by in (0, -off, off)]
         agree(c, m, path, mean, m["round"] * size)
 
-    by_value, scale = [dot(part, start) for part in losses], 1 - m["discount"]
+    by_value, scale = [dot(part, start) for part in losses], m["share"]
     flow = enclosed_sum(c, local) / scale
     lower, upper = max(by_value[1], flow[1], 0), min(by_value[2], flow[2])
     mean = [np.clip(by_value[0], lower, max(lower, upper)), lower, upper]
@@ -611,7 +653,7 @@ def check_decomposition(c: dict, m: dict, local: np.ndarray) -> None:
     best, taken, A = c["optimal"], c["policy.table"], m["A"]
     groups = {"state": np.arange(m["n"]), "region": best, "pair": best * A + taken}
     groups["face"] = nearest_face(best.reshape(m["shape"]), A).ravel()
-    scale = 1 - m["discount"]
+    scale = m["share"]
     for name, group in groups.items():
         path = f"decomposition.{name}"
         count = c[path].shape[1]
@@ -652,7 +694,7 @@ def check_bounds(c: dict, m: dict, d: Decisions, eta: float) -> None:
     most += m["reward_error"]
     if not most * (1 + EPS) <= R <= most + 2 * m["reward_error"] + 16 * eta:
         raise Rejected(f"bounds.reward_bound is {most:.12g} and rounding, not {R:.12g} as stated")
-    factor = 2 * R / ((1 - m["discount"]) * m["rest"])
+    factor = 2 * R / (m["share"] * m["rest"])
     close = m["round"] + m["uneven"]
     wrong = visited(c, d.differs, d.wrong, d.perhaps_wrong)
     agree(c, m, "bounds.error_share", wrong, m["round"])
@@ -703,7 +745,7 @@ def check_second_best(c: dict, m: dict, d: Decisions) -> None:
     where = np.array([d.differs, d.wrong, d.perhaps_wrong])
     loss = None
     if holds:
-        loss = enclosed_sum(c, np.where(where, d.margin, 0)) / (1 - m["discount"])
+        loss = enclosed_sum(c, np.where(where, d.margin, 0)) / m["share"]
     agree(c, m, f"{path}.loss", loss, 0 if loss is None else m["round"] * loss[2])
 
 
@@ -739,7 +781,7 @@ def check_rate(c: dict, m: dict, d: Decisions, factor: float, close: float) -> N
         raise Rejected(f"{rate}constant is not the smallest for its exponent, {alpha:.12g}")
     apply = c["bounds.localisation.holds"] and smallest <= eps <= largest
     bound = np.full(3, C * eps**alpha)
-    sharper = bound * eps / (1 - m["discount"])
+    sharper = bound * eps / m["share"]
     off = factor * bound * (256 * EPS + close)
     agree(c, m, rate + "bound", factor * bound if apply else None, off, both=False)
     second = apply and c["bounds.second_best.holds"]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tessella.certificates.summary import money, percent, wrap
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, expect, is_count, is_positive
 from tessella.mdp.as_policy import as_policy
 from tessella.mdp.chance import generator
@@ -87,11 +88,12 @@ def estimate(
     Args:
         policy, other: whatever decides (see ``as_policy``); a solution stands for its optimum.
         rng: a generator or an integer seed.
-        periods: T; None for as many as leave ``1e-6 R / (1 - discount)`` after them.
+        periods: T; None for as many as leave ``1e-6 R / (1 - discount)`` after them, or for a
+            model's horizon.
         start: any start (see ``tessella.mdp.start``); stationary under ``policy``.
     """
     expect("estimate", mdp, MDP)
-    serve("estimate", mdp.criterion, Discounted)
+    serve("estimate", mdp.criterion, Discounted, FiniteHorizon)
     enough = is_count(paths) and paths >= 2 and (periods is None or is_count(periods))
     if not (enough and is_positive(confidence) and confidence < 1):
         rule = "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
@@ -101,8 +103,7 @@ def estimate(
     horizon = _horizon(mdp) if periods is None else periods
     returns = _returns(mdp, policies, paths, horizon, start, draws)
     sample = returns[-1] - returns[0] if other is not None else returns[0]
-    rest = mdp.criterion.forever(mdp.discount**horizon * mdp.dynamics.reward_scale)
-    rest *= len(policies)
+    rest = _after(mdp, horizon) * len(policies)
     error = float(sample.std(ddof=1)) / math.sqrt(paths)
     reach = _quantile(paths, confidence) * error + rest
     mean = float(sample.mean())
@@ -120,7 +121,16 @@ def estimate(
     )
 
 
+def _after(mdp: MDP, periods: int) -> float:
+    """What may come after so many periods, at most."""
+    if isinstance(mdp.criterion, FiniteHorizon) and periods >= mdp.criterion.periods:
+        return 0.0
+    return mdp.criterion.forever(mdp.discount**periods * mdp.dynamics.reward_scale)
+
+
 def _horizon(mdp: MDP) -> int:
+    if isinstance(mdp.criterion, FiniteHorizon):
+        return mdp.criterion.periods
     if mdp.discount == 0:
         return 1
     return max(math.ceil(math.log(REST) / math.log(mdp.discount)), 1)

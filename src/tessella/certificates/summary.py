@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tessella.criteria.discounted import Discounted
-
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
 
@@ -95,7 +93,7 @@ def _cost(c: Certificate) -> str:
     if c.mean_loss.lower > 0:
         share = c.relative_loss
         relative = "" if share is None else f" ({percent(share)} of the best value)"
-        each = money(Discounted(c.discount).per_period(c.mean_loss))
+        each = money(c.criterion.per_period(c.mean_loss))
         text += f"It gives away {money(c.mean_loss)}{relative}, as much as {each} every period. "
     else:
         text += f"No loss can be seen; it is at most {money(c.mean_loss.upper)}. "
