@@ -1,7 +1,10 @@
-"""The optimum of a small model by dense policy iteration: nothing to compile, another route.
+"""The optimum of a small model by NumPy: nothing to compile, another route.
 
 discounted   V = r + discount P V
 average      h = r - g + P h,  h = 0 in the first state
+
+Dense policy iteration, for a few hundred states of any kind; or sparse sweeps until all states gain
+alike, for some thousands that mix soon.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 import tessella as ts
 
@@ -34,6 +38,25 @@ def optimum(mdp: ts.MDP) -> Optimum:
         if not better.any():
             return Optimum(value, gain, (q >= q.max(axis=1, keepdims=True) - near).argmax(axis=1))
         policy = np.where(better, q.argmax(axis=1), policy)
+
+
+def swept(mdp: ts.MDP, tol: float = 1e-9) -> Optimum:
+    """Sweeps v <- T v less what the first state gains, until no state differs by ``tol``."""
+    n, n_actions = mdp.n_states, mdp.n_actions
+    P = sp.vstack(mdp.dynamics.to_sparse(), format="csr")
+    r = np.where(mdp.feasible_mask, mdp.reward, -np.inf).T
+    value = np.zeros(n)
+    while True:
+        q = r + mdp.discount * (P @ value).reshape(n_actions, n)
+        step = q.max(axis=0) - value
+        if np.ptp(step) < tol:
+            break
+        value = value + step - step[0] * (1 if mdp.discount == 1 else 0)
+    policy = (q >= q.max(axis=0) - 10 * tol).argmax(axis=0)
+    middle = (step.max() + step.min()) / 2
+    if mdp.discount == 1:
+        return Optimum(value - value[0], float(middle), policy)
+    return Optimum(value + step + middle * mdp.discount / (1 - mdp.discount), 0.0, policy)
 
 
 def dense(mdp: ts.MDP) -> tuple[np.ndarray, np.ndarray]:
