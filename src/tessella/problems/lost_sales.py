@@ -31,8 +31,8 @@ def _model(
     slack: int,
 ) -> MDP:
     ratio = penalty / (penalty + holding_cost)
-    largest = int(_demand(demand, demand_mean, 1).ppf(ratio)) + slack
-    position = int(_demand(demand, demand_mean, lead_time + 1).ppf(ratio)) + slack
+    largest = _quantile(_demand(demand, demand_mean, 1), ratio) + slack
+    position = _quantile(_demand(demand, demand_mean, lead_time + 1), ratio) + slack
     due = [f"due{k}" for k in range(1, lead_time)]
     law = _demand(demand, demand_mean, 1).pmf(np.arange(position + 1))
     law[-1] += 1 - law.sum()  # whatever empties a full stock
@@ -73,6 +73,10 @@ def _demand(kind: str, mean: float, periods: int):
     if kind == "Poisson":
         return poisson(mean * periods)
     return nbinom(periods, 1 / (1 + mean))  # geometric from 0 on, summed
+
+
+def _quantile(law, ratio: float) -> int:
+    return max(int(law.ppf(ratio)), 0)
 
 
 lost_sales = Problem(
