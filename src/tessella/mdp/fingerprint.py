@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 
 def feed(digest, *values: Any) -> None:
-    """Add ``values`` to the digest: numbers, text, arrays, and dataclasses of them.
+    """Add ``values`` to the digest: numbers, text, arrays, and dataclasses, mappings and lists of them.
 
     Functions are left out: what they computed is in the arrays. Each value ends in a separator, so
     that (1, 23) and (12, 3) differ.
@@ -25,6 +26,8 @@ def feed(digest, *values: Any) -> None:
         elif dataclasses.is_dataclass(value):
             digest.update(getattr(value, "hashed_as", type(value).__name__).encode())
             feed(digest, *(getattr(value, f.name) for f in dataclasses.fields(value)))
+        elif isinstance(value, Mapping):
+            feed(digest, list(value), list(value.values()))
         elif isinstance(value, list | tuple):
             digest.update(f"[{len(value)}]".encode())
             feed(digest, *value)
