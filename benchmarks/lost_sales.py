@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 import tessella as ts
 from tessella.solvers.driver import Engine, iterate
@@ -25,7 +26,7 @@ PRINTED = {  # demand, penalty: lead times 2 and 4
 METHOD = ts.ModifiedPolicyIteration(partial_sweeps=2, tol=5e-6)
 
 
-def solved(lead_time: int, demand: str, penalty: float, watch=None) -> tuple[ts.MDP, object, float]:
+def solved(lead_time: int, demand: str, penalty: float, watch=None) -> tuple[ts.MDP, Any, float]:
     """Model, gain with its bound, seconds."""
     problem = ts.problem("lost_sales")
     mdp = problem.build(lead_time=lead_time, demand=demand, penalty=penalty)

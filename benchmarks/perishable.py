@@ -3,11 +3,11 @@
     python benchmarks/perishable.py [most_states]
 
 The measure is that of Farrington et al. (2025), Table 3: the mean discounted reward of 365 days
-after 100 unscored days from empty. They simulate it; here it is exact: the distribution of the state
+after 100 unscored days from empty. They simulate it; here it is exact: the distribution of states
 is pushed forward along the chain of the policy, on the states that it reaches from empty. The chain
 is written down once more, without the package's stages. The base-stock level S is the one of 0..10
-with the best measure; it orders max(S - stock - transit, 0). (For m of 4 and 5, L = 2 and FIFO a level
-of 11 is better, at -1450.2 to -1450.7; what is printed is the best up to the largest order.)
+with the best measure; it orders max(S - stock - transit, 0). (For m of 4 and 5, L = 2 and FIFO a
+level of 11 is better, at -1450.2 to -1450.7; what is printed is the best up to the largest order.)
 
 Models: 11^(m + L - 1) states, up to 1,771,561 (the default is 20,000).
 """
@@ -57,7 +57,7 @@ Orders = Callable[[np.ndarray], np.ndarray]  # (n, axes) states -> (n,) orders
 
 
 def step(case: Case, states: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, K, axes) next states and (n,) expected rewards; stocks from the freshest, then transit."""
+    """(n, K, axes) next states and (n,) expected rewards; freshest stock first, then transit."""
     m, demand = case.life, np.arange(DEMAND + 1)
     stock, transit = states[:, :m], states[:, m:]
     wanted = np.broadcast_to(demand, (len(states), DEMAND + 1)).copy()

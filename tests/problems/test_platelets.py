@@ -20,7 +20,7 @@ PRINTED = [  # Monday, m = 3, experiment 2: by two days left in rows, one day le
 
 def test_the_policy_of_monday_is_the_printed_one_but_for_a_near_tie():
     """At one and three units the printed 10 costs 0.005 of 351 more than 11."""
-    solution = ts.solve(ts.problem("platelets").build(), tol=1e-4)
+    solution = ts.solve(ts.problem("platelets").build(), tol=1e-3)
     monday = solution.policy.decisions.reshape(7, 21, 21)[0, :8, :8].T
     assert np.argwhere(monday != PRINTED).tolist() == [[1, 3]]
     assert monday[1, 3] == 11

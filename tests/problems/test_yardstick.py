@@ -37,6 +37,7 @@ def test_optimum_and_random_moves_are_worth_what_is_printed(name, settings, stat
 def test_361_states_of_the_crossing_can_be_reached():
     mdp = ts.problem("traffic_intersection").build()
     ways = (dense(mdp)[0] > 0).any(axis=0)
+    assert mdp.start is not None
     found = mdp.start > 0
     for _ in range(50):
         found = found | (found @ ways)

@@ -10,7 +10,7 @@ import numpy as np
 
 
 def feed(digest, *values: Any) -> None:
-    """Add ``values`` to the digest: numbers, text, arrays, and dataclasses, mappings and lists of them.
+    """Add ``values`` to the digest: numbers, text, arrays; dataclasses, mappings, lists of them.
 
     Functions are left out: what they computed is in the arrays. Each value ends in a separator, so
     that (1, 23) and (12, 3) differ.

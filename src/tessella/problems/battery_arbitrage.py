@@ -1,8 +1,8 @@
 """A battery in a market whose prices come in regimes: when to buy and when to sell.
 
-State: charge 0..n and price regime. Buy (+) or sell (-) so many units at the regime's price; what is
-sold loses a part on the way, and each unit moved wears the battery. The regime takes a lazy walk that
-is drawn to the middle.
+State: charge 0..n and price. Buy (+) or sell (-) so many units at that price; what is sold loses a
+part on the way, and each unit moved wears the battery. The price takes a lazy walk that is drawn to
+the middle.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _model(
 
     prices = middle_price + price_step * (np.arange(regimes) - (regimes - 1) / 2)
     return MDP.staged(
-        {"charge": range(capacity + 1), "price": prices.round(6)},
+        {"charge": range(capacity + 1), "price": prices.round(6).tolist()},
         range(-largest_trade, largest_trade + 1),
         discount,
         [

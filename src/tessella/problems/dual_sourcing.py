@@ -42,7 +42,7 @@ def _model(
 
     orders = range(max_order + 1)
     return MDP.staged(
-        {"stock": range(min_stock, max_stock + 1)} | {name: orders for name in due},
+        {"stock": range(min_stock, max_stock + 1)} | dict.fromkeys(due, orders),
         {"express": orders, "regular": orders},
         Average(),
         [
@@ -53,7 +53,9 @@ def _model(
             ),
             Shift(
                 "stock",
-                Noise("demand", range(max_demand + 1), np.full(max_demand + 1, 1 / (max_demand + 1))),
+                Noise(
+                    "demand", range(max_demand + 1), np.full(max_demand + 1, 1 / (max_demand + 1))
+                ),
                 by=lambda demand: -demand,
                 pays=pays,
             ),

@@ -41,7 +41,7 @@ def _model(
         return price[_place(month)] * power - shortfall_cost * short
 
     return MDP.staged(
-        {"level": np.linspace(0.0, capacity, cuts), "month": MONTHS},
+        {"level": np.linspace(0.0, capacity, cuts).tolist(), "month": MONTHS},
         tuple(np.linspace(0.0, largest_release, releases).tolist()),
         discount,
         [
@@ -64,7 +64,7 @@ def _model(
 
 
 def _place(month: np.ndarray) -> np.ndarray:
-    return sum(k * (month == name) for k, name in enumerate(MONTHS))
+    return np.argmax(np.array(MONTHS) == month[..., None], axis=-1)
 
 
 def _laws(inflow: np.ndarray, amounts: np.ndarray) -> np.ndarray:

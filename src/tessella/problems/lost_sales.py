@@ -2,7 +2,7 @@
 
 State: stock on hand, and the L - 1 orders under way, the next to arrive first. Order z; demand D;
 
-    stock' = (stock - D)^+ + due1,   due' = (due2, ..., z),   cost h (stock - D)^+ + p (D - stock)^+.
+    stock' = (stock - D)^+ + due1,  due' = (due2, ..., z),  cost h (stock - D)^+ + p (D - stock)^+.
 
 The axes end where no optimal policy goes: an optimal order is at most s_1 units, and never lifts
 stock and orders under way above s_(L + 1), with s_k the p / (p + h) quantile of k periods' demand
@@ -10,6 +10,8 @@ stock and orders under way above s_(L + 1), with s_k the p / (p + h) quantile of
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from scipy.stats import nbinom, poisson
@@ -68,14 +70,14 @@ def _model(
     )
 
 
-def _demand(kind: str, mean: float, periods: int):
+def _demand(kind: str, mean: float, periods: int) -> Any:
     """The law of the demand of several periods."""
     if kind == "Poisson":
         return poisson(mean * periods)
     return nbinom(periods, 1 / (1 + mean))  # geometric from 0 on, summed
 
 
-def _quantile(law, ratio: float) -> int:
+def _quantile(law: Any, ratio: float) -> int:
     return max(int(law.ppf(ratio)), 0)
 
 
@@ -92,7 +94,11 @@ lost_sales = Problem(
         Integer("slack", 0, "how far axes and orders go beyond Morton's bounds", low=0, high=100),
     ),
     theory=(
-        Theory("monotone in stock", "the more is on hand, the less is ordered (Karlin, Scarf 1958)"),
-        Theory("monotone in due1", "and the more is under way, most so of late orders (Zipkin 2008)"),
+        Theory(
+            "monotone in stock", "the more is on hand, the less is ordered (Karlin, Scarf 1958)"
+        ),
+        Theory(
+            "monotone in due1", "and the more is under way, most so of late orders (Zipkin 2008)"
+        ),
     ),
 )

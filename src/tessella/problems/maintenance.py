@@ -1,9 +1,9 @@
 """Maintenance of a machine whose load changes.
 
 State: wear 0..n and load 0..l. Let it run (0), service it (1: wear less by a few steps), or
-overhaul it (2: as new). Running, it wears by a binomial number of steps that rises with the load,
-and earns by the load, less what its wear costs; at wear n it has failed, and costs. The load takes a
-lazy walk.
+overhaul it (2: as new). It earns by the load while it is let run, wears by a binomial number of
+steps that rises with the load, and costs by its wear; at wear n it has failed, which costs more.
+The load takes a lazy walk.
 """
 
 from __future__ import annotations
@@ -36,8 +36,13 @@ def _model(
         chance = 0.1 + 0.6 * load / max(max_load, 1)
         return binom.pmf(np.arange(STEPS + 1), STEPS, chance)
 
-    def pays(wear, load):
-        return np.where(wear == max_wear, -failure_cost, earns * (1 + load) - wear_cost * wear)
+    def pays(wear):
+        return -np.where(wear == max_wear, failure_cost, wear_cost * wear)
+
+    def earned(wear, load, repair):
+        runs = (repair == 0) & (wear < max_wear)
+        spent = service_cost * (repair == 1) + overhaul_cost * (repair == 2)
+        return earns * (1 + load) * runs - spent
 
     return MDP.staged(
         {"wear": range(max_wear + 1), "load": range(max_load + 1)},
@@ -49,7 +54,7 @@ def _model(
                 to=lambda wear, repair: np.where(
                     repair == 2, 0, np.maximum(wear - relief * (repair == 1), 0)
                 ),
-                pays=lambda repair: -service_cost * (repair == 1) - overhaul_cost * (repair == 2),
+                pays=earned,
             ),
             Shift("wear", Noise("wears", range(STEPS + 1), wear_law), pays=pays),
             Shift("load", Noise("drift", *LAZY_WALK)),
@@ -65,16 +70,16 @@ maintenance = Problem(
     parameters=(
         Integer("max_wear", 30, "n: failed", low=1, high=100_000),
         Integer("max_load", 10, "l: the load is 0..l", low=0, high=10_000),
-        Integer("relief", 6, "steps of wear that a service takes off", low=0, high=100_000),
+        Integer("relief", 10, "steps of wear that a service takes off", low=0, high=100_000),
         Number("earns", 0.5, "in a period, for each step of load and one more", **PRICE),
-        Number("wear_cost", 0.1, "in a period, for each step of wear", **PRICE),
+        Number("wear_cost", 0.3, "in a period, for each step of wear", **PRICE),
         Number("service_cost", 2.0, "cost of a service", **PRICE),
-        Number("overhaul_cost", 8.0, "cost of an overhaul", **PRICE),
+        Number("overhaul_cost", 12.0, "cost of an overhaul", **PRICE),
         Number("failure_cost", 20.0, "cost of a period in failure", **PRICE),
         Number("discount", 0.95, "worth of the next period", **DISCOUNT),
     ),
     theory=(
         Theory("monotone in wear", "the more it is worn, the more is repaired (Derman 1963)"),
-        Theory("threshold in wear", "run, then service, then overhaul"),
+        Theory("threshold in wear", "run, service, overhaul; where wear costs little, not so"),
     ),
 )

@@ -1,8 +1,8 @@
 """Admission to an M/M/c queue, told in rates (Naor 1969; Stidham 1985).
 
-State: customers in the system. They arrive at rate lambda, c servers work at rate mu each; one who is
-let in pays R, everyone present costs C per unit of time. Reward per unit of time. The best is to let
-in up to n customers; with rho = lambda / mu and c = 1, n is the largest whole number with
+State: customers present. They arrive at rate lambda, c servers work at rate mu each; one who is let
+in pays R, everyone present costs C per unit of time. Reward per unit of time. The best is to let in
+up to n customers; with rho = lambda / mu and c = 1, n is the largest whole number with
 
     (n (1 - rho) - rho (1 - rho^n)) / (1 - rho)^2 <= R mu / C,
 

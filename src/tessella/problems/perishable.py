@@ -55,7 +55,7 @@ def _model(
     amounts = range(max_order + 1)
     law = rounded_gamma(demand_mean, demand_variation, max_demand)
     return MDP.staged(
-        {name: amounts for name in (*stocks, *transit)},
+        dict.fromkeys((*stocks, *transit), amounts),
         amounts,
         discount,
         [
@@ -106,7 +106,9 @@ perishable = Problem(
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
     theory=(
-        Theory("monotone in life2", "the more there is of an age, the less is ordered (Fries 1975)"),
+        Theory(
+            "monotone in life2", "the more there is of an age, the less is ordered (Fries 1975)"
+        ),
         Theory("monotone in life1", "and most so of the freshest (Nahmias 1975)"),
     ),
 )

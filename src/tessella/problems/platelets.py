@@ -6,8 +6,9 @@ negative binomial and takes the oldest first; a period costs
 
     K 1{order > 0} + b short + w wasted + h left,
 
-left being what demand did not take, with what had one day and is then wasted; every stock is capped. Lives are drawn one after the other: of the
-units whose life is not known yet, a binomial part has k days.
+left being what demand did not take, with what had one day and is then wasted; every stock is
+capped. Lives are drawn one after the other: of the units whose life is not known yet, a binomial
+part has k days.
 """
 
 from __future__ import annotations
@@ -47,13 +48,17 @@ def _model(
         """Of the units whose life is not known yet, those with k days."""
 
         def law(fresh, order):
-            logits = [0 * order, *(c0 + c1 * order for c0, c1 in zip(life_logits, order_logits))]
+            later = zip(life_logits, order_logits, strict=True)
+            logits = [0 * order, *(c0 + c1 * order for c0, c1 in later)]
             weights = np.exp(logits[k - 1 :] - np.max(logits[k - 1 :], axis=0))
             return binom.pmf(np.arange(most + 1), fresh, weights[0] / weights.sum(axis=0))
 
         def to(part, fresh, **names):
             name = lives[k - 1]
-            return {"fresh": np.maximum(fresh - part, 0), name: np.minimum(names[name] + part, most)}
+            return {
+                "fresh": np.maximum(fresh - part, 0),
+                name: np.minimum(names[name] + part, most),
+            }
 
         return Jump(Noise("part", amounts, law), to=to)
 
@@ -77,7 +82,7 @@ def _model(
         return {"weekday": following} | dict(zip(lives, kept, strict=True))
 
     return MDP.staged(
-        {"weekday": WEEKDAYS} | {name: amounts for name in lives},
+        {"weekday": WEEKDAYS} | dict.fromkeys(lives, amounts),
         amounts,
         discount,
         [
@@ -99,7 +104,7 @@ def _model(
 
 
 def _place(weekday: np.ndarray) -> np.ndarray:
-    return sum(k * (weekday == day) for k, day in enumerate(WEEKDAYS))
+    return np.argmax(np.array(WEEKDAYS) == weekday[..., None], axis=-1)
 
 
 def _demand_laws(most: int) -> np.ndarray:

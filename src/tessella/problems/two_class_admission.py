@@ -76,7 +76,9 @@ two_class_admission = Problem(
         Number("second_service", 1.0, "mu_2: of the second", above=0.0, high=1000.0),
     ),
     theory=(
-        Theory("monotone in first", "the fewer servers are free, the fewer are let in (Miller 1969)"),
+        Theory(
+            "monotone in first", "the fewer servers are free, the fewer are let in (Miller 1969)"
+        ),
         Theory("monotone in second", "whichever class keeps them busy"),
     ),
 )

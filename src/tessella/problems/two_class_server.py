@@ -1,8 +1,8 @@
 """One server, two classes of customers: whom to serve (the c-mu rule; Cox and Smith 1961).
 
-State: the two queues. Class k arrives at rate lambda_k, costs c_k per unit of time and customer, and
-is served at rate mu_k. Serving the class with the larger c_k mu_k that is present is best, whatever
-the arrivals. A customer who finds the queue full is lost, at a cost.
+State: the two queues. Class k arrives at rate lambda_k, costs c_k per customer and unit of time,
+and is served at rate mu_k. Serving the class with the larger c_k mu_k that is present is best,
+whatever the arrivals. A customer who finds the queue full is lost, at a cost.
 """
 
 from __future__ import annotations
@@ -72,10 +72,12 @@ two_class_server = Problem(
         Number("second_service", 1.5, "mu_2: the second", **RATE),
         Number("first_cost", 1.0, "c_1: of one waiting, per unit of time", **PRICE),
         Number("second_cost", 1.0, "c_2: of the second class", **PRICE),
-        Number("loss_cost", 5.0, "of a customer lost", **PRICE),
+        Number("loss_cost", 10.0, "of a customer lost", **PRICE),
         Number("interest", 0.05, "per unit of time", above=0.0, high=100.0),
     ),
     theory=(
-        Theory("threshold in second", "the class with the larger c mu first, wherever it is present"),
+        Theory(
+            "threshold in second", "the class with the larger c mu first, wherever it is present"
+        ),
     ),
 )
