@@ -2,6 +2,7 @@
 
     python benchmarks/lost_sales.py            lead times 2 and 4
     python benchmarks/lost_sales.py 6          another lead time, Poisson demand, penalty 4
+    python benchmarks/lost_sales.py 6 34 5     a capped base-stock policy there: its two levels
 
 The cost is enclosed: for any h the optimal gain lies between min and max of T h - h, rounding
 included. Relative values are not needed, and so not bounded, which would take longer than the rest.
@@ -13,6 +14,8 @@ from __future__ import annotations
 import sys
 import time
 from typing import Any
+
+import numpy as np
 
 import tessella as ts
 from tessella.solvers.driver import Engine, iterate
@@ -43,7 +46,20 @@ def line(lead_time: int, demand: str, penalty: float, printed: str, watch=None) 
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
+def capped(lead_time: int, level: int, most: int) -> float:
+    """The average cost of ordering up to ``level``, at most ``most``: by evaluation."""
+    mdp = ts.problem("lost_sales").build(lead_time=lead_time)
+    position = sum(np.ix_(*mdp.grid.values))
+    table = np.clip(level - position, 0, most)
+    gain = ts.evaluate(mdp, table, tol=1e-4).gain
+    assert gain is not None
+    return -gain
+
+
 def main() -> None:
+    if len(sys.argv) == 4:
+        print(f"{capped(*map(int, sys.argv[1:])):.4f}")
+        return
     print("| demand | p | L | states | printed | ours | s |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
     if len(sys.argv) > 1:

@@ -33,6 +33,15 @@ def test_axes_that_end_at_mortons_bounds_cut_nothing_off(demand, penalty, cost):
     assert tight.gain == pytest.approx(wide.gain, abs=1e-8)
 
 
+def test_at_lead_time_four_the_optimum_costs_4_73_and_capped_base_stock_4_80():
+    """Zipkin (2008) for the optimum; order at most 5 units, up to 26 in stock and under way."""
+    mdp = build(lead_time=4)
+    position = sum(np.meshgrid(*mdp.grid.values, indexing="ij")).ravel()
+    capped = np.clip(26 - position, 0, 5)
+    assert round(-swept(mdp, 1e-5).gain, 2) == 4.73
+    assert round(-swept(mdp, 1e-5, only=capped).gain, 2) == 4.80
+
+
 def test_with_a_lead_time_of_one_the_newsvendor_balances_the_two_costs():
     """No order under way: order up to the p / (p + h) quantile of two periods' demand at most."""
     mdp = build(lead_time=1)

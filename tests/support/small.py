@@ -40,11 +40,16 @@ def optimum(mdp: ts.MDP) -> Optimum:
         policy = np.where(better, q.argmax(axis=1), policy)
 
 
-def swept(mdp: ts.MDP, tol: float = 1e-9) -> Optimum:
-    """Sweeps v <- T v less what the first state gains, until no state differs by ``tol``."""
+def swept(mdp: ts.MDP, tol: float = 1e-9, only: np.ndarray | None = None) -> Optimum:
+    """Sweeps v <- T v less what the first state gains, until no state differs by ``tol``.
+
+    ``only`` is a policy, (S,) action indices, to be followed instead of the best.
+    """
     n, n_actions = mdp.n_states, mdp.n_actions
     P = sp.vstack(mdp.dynamics.to_sparse(), format="csr")
     r = np.where(mdp.feasible_mask, mdp.reward, -np.inf).T
+    if only is not None:
+        r = np.where(np.arange(n_actions)[:, None] == only, r, -np.inf)
     value = np.zeros(n)
     while True:
         q = r + mdp.discount * (P @ value).reshape(n_actions, n)
