@@ -272,6 +272,13 @@ def test_the_clock_is_shown_and_kept_in_files(tmp_path):
         mdp.with_criterion(ts.Average())
 
 
+def test_the_same_rates_are_the_same_model_whoever_wrote_the_functions():
+    """What functions pay is in the arrays: they themselves, dictionaries of them too, are not."""
+    told = Told(0)
+    assert told.build().fingerprint == told.build().fingerprint
+    assert told.build().fingerprint != told.build(interest=2 * BETA).fingerprint
+
+
 def test_events_without_rewards_or_moves_are_events_too():
     ring = ts.Event("ring", 2.0, pays=3.0)
     mdp = ts.MDP.from_rates({"x": range(2)}, (0,), [ring], 0.1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 
 def feed(digest, *values: Any) -> None:
-    """Add ``values`` to the digest: numbers, text, arrays, and dataclasses of them.
+    """Add ``values`` to the digest: numbers, text, arrays; dataclasses, mappings, lists of them.
 
     Functions are left out: what they computed is in the arrays. Each value ends in a separator, so
     that (1, 23) and (12, 3) differ.
@@ -27,6 +28,8 @@ def feed(digest, *values: Any) -> None:
             own = getattr(value, "identity", None)
             parts = own() if own else (getattr(value, f.name) for f in dataclasses.fields(value))
             feed(digest, *parts)
+        elif isinstance(value, Mapping):
+            feed(digest, list(value), list(value.values()))
         elif isinstance(value, list | tuple):
             digest.update(f"[{len(value)}]".encode())
             feed(digest, *value)

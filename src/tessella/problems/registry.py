@@ -7,18 +7,51 @@ be named wherever a name is taken: on the command line, and by the workers of a 
 from __future__ import annotations
 
 from tessella.errors import ArgumentError, expect
+from tessella.problems.battery_arbitrage import battery_arbitrage
 from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.dual_sourcing import dual_sourcing
+from tessella.problems.frozen_lake import frozen_lake
+from tessella.problems.hydro_reservoir import hydro_reservoir
 from tessella.problems.imported import imported
 from tessella.problems.inventory import inventory
+from tessella.problems.lost_sales import lost_sales
+from tessella.problems.machine_replacement import machine_replacement
+from tessella.problems.maintenance import maintenance
+from tessella.problems.naor_admission import naor_admission
+from tessella.problems.navigation import navigation
+from tessella.problems.parallel_queues import parallel_queues
+from tessella.problems.perishable import perishable
+from tessella.problems.platelets import platelets
 from tessella.problems.problem import Problem
 from tessella.problems.queue_admission import queue_admission
 from tessella.problems.seat_revenue import seat_revenue
+from tessella.problems.system_administrator import system_administrator
+from tessella.problems.traffic_intersection import traffic_intersection
+from tessella.problems.two_class_admission import two_class_admission
+from tessella.problems.two_class_server import two_class_server
 from tessella.problems.vertical_cas import vertical_cas
 
-HORIZONS = (seat_revenue, vertical_cas)
-OURS = {
-    known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values(), *HORIZONS)
-}
+ZOO = (
+    perishable,
+    platelets,
+    lost_sales,
+    dual_sourcing,
+    machine_replacement,
+    maintenance,
+    naor_admission,
+    two_class_admission,
+    two_class_server,
+    parallel_queues,
+    hydro_reservoir,
+    battery_arbitrage,
+    traffic_intersection,
+    system_administrator,
+    navigation,
+    frozen_lake,
+    seat_revenue,
+    vertical_cas,
+)
+OURS = {known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values(), *ZOO)}
 
 _registered: dict[str, Problem] = {}
 

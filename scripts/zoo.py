@@ -1,0 +1,249 @@
+"""Draw a map of every problem of the zoo for docs/zoo.md.
+
+python scripts/zoo.py [--out FOLDER] [--form svg] [names ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+import tessella as ts
+from tessella.paper.figures.looks import STYLE
+from tessella.paper.outputs import image
+from tessella.plot import policy_map
+from tessella.problems.frozen_lake import MAPS
+from tessella.problems.hydro_reservoir import MONTHS
+from tessella.tessellation import Tessellation, section
+from tessella.tessellation.tessellate import build
+
+SIDE = 2.25  # inches of one map
+TOLERANCE = 1e-6
+PLATE = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
+
+
+def solved(name: str, title: str = "", component: str | None = None, **settings: Any):
+    """The tessellation of an optimal policy, on the actions that it uses."""
+    mdp = ts.problem(name).build(**settings)
+    solution = ts.solve(mdp, tol=TOLERANCE)
+    return used(ts.tessellate(solution, component=component), title)
+
+
+def used(t: Tessellation, title: str = "", axes: dict | None = None, table: Any = None):
+    """The same without actions that no state gets, under another title or on other axes."""
+    table = t.table if table is None else table
+    taken, places = np.unique(table, return_inverse=True)
+    grid = ts.StateGrid(axes or dict(zip(t.grid.axes, t.grid.values, strict=True)))
+    actions = tuple(t.actions[k] for k in taken)
+    places = places.reshape(grid.shape).astype(np.int32)
+    return build(grid, actions, t.action_name, places, None, title)
+
+
+def titled(t: Tessellation, title: str, **fixed: Any) -> Tessellation:
+    """A slice, under its own title."""
+    part = section(t, **fixed)
+    return build(part.grid, part.actions, part.action_name, part.table, None, title)
+
+
+def cropped(t: Tessellation, **most: tuple[float, float]) -> Tessellation:
+    """The part between two values of some axes."""
+    axes, table = {}, t.table
+    for k, (name, values) in enumerate(zip(t.grid.axes, t.grid.values, strict=True)):
+        low, high = most.get(name, (values[0], values[-1]))
+        inside = np.flatnonzero((values >= low) & (values <= high))
+        axes[name], table = values[inside], np.take(table, inside, axis=k)
+    return build(ts.StateGrid(axes), t.actions, t.action_name, table, None, t.name)
+
+
+def row(
+    maps: Iterable[Tessellation], height: float = SIDE, width: float = SIDE, columns: int = 4
+) -> Figure:
+    """Maps side by side, the last with the legend."""
+    maps = list(maps)
+    across = min(columns, len(maps))
+    down = -(-len(maps) // across)
+    size = (across * width + 1.0, down * height)
+    figure = Figure(figsize=size, layout="constrained")
+    places = figure.subplots(down, across, squeeze=False).ravel()
+    for place, t in zip(places, maps, strict=False):
+        policy_map(place, t, legend=t is maps[across - 1])
+        if place is not places[0] and t.grid.ndim == 2:
+            place.set_ylabel("")
+        if t.grid.ndim == 1 and t is not maps[-1]:
+            place.set_xlabel("")
+    for place in places[len(maps) :]:
+        place.axis("off")
+    return figure
+
+
+def perishable() -> Figure:
+    both = {"FIFO": "oldest units first", "LIFO": "newest units first"}
+    return row(together(solved("perishable", text, issuing=kind) for kind, text in both.items()))
+
+
+def together(maps: Iterable[Tessellation]) -> list[Tessellation]:
+    """Maps of quantities on the union of their actions, so that colours mean the same."""
+    maps = list(maps)
+    actions = tuple(sorted({action for t in maps for action in t.actions}))
+    place = [np.array([actions.index(action) for action in t.actions]) for t in maps]
+    return [
+        build(t.grid, actions, t.action_name, p[t.table].astype(np.int32), None, t.name)
+        for t, p in zip(maps, place, strict=True)
+    ]
+
+
+def platelets() -> Figure:
+    t = solved("platelets")
+    days = [titled(t, day, weekday=day) for day in ("Mon", "Fri", "Sat")]
+    return row(cropped(day, life1=(0, 9), life2=(0, 9)) for day in days)
+
+
+def lost_sales() -> Figure:
+    laws = ("Poisson", "geometric")
+    return row(together(solved("lost_sales", f"{law} demand", demand=law) for law in laws))
+
+
+def dual_sourcing() -> Figure:
+    figure = Figure(figsize=(2 * SIDE + 2.0, SIDE), layout="constrained")
+    for place, part in zip(figure.subplots(1, 2), ("express", "regular"), strict=True):
+        t = solved("dual_sourcing", f"{part} order", component=part)
+        policy_map(place, used(cropped(t, stock=(0, 10)), t.name))
+    return figure
+
+
+def machine_replacement() -> Figure:
+    prices = (5.0, 40.0, 300.0)
+    maps = [solved("machine_replacement", f"price {price:g}", price=price) for price in prices]
+    return row(maps, height=0.75, width=2 * SIDE, columns=1)
+
+
+def maintenance() -> Figure:
+    return row([solved("maintenance", "0 run, 1 service, 2 overhaul")], width=2 * SIDE)
+
+
+def naor_admission() -> Figure:
+    rates = (0.3, 0.9, 1.5)
+    maps = [
+        solved("naor_admission", f"{rate:g} arrivals for each service", arrivals=rate, longest=15)
+        for rate in rates
+    ]
+    return row(maps, height=0.75, width=2 * SIDE, columns=1)
+
+
+def two_class_admission() -> Figure:
+    slow = solved("two_class_admission", "second class stays longer", second_service=0.5)
+    return row([solved("two_class_admission", "equal service"), slow])
+
+
+def two_class_server() -> Figure:
+    dear = solved("two_class_server", "first class costs twice as much", first_cost=2.0)
+    return row([solved("two_class_server", "equal costs"), dear])
+
+
+def parallel_queues() -> Figure:
+    equal = solved("parallel_queues", "equal servers", second_service=1.0, arrivals=1.6)
+    return row([equal, solved("parallel_queues", "first server twice as quick")])
+
+
+def hydro_reservoir() -> Figure:
+    t = solved("hydro_reservoir")
+    actions = tuple(round(float(action), 1) for action in t.actions)
+    t = build(t.grid, actions, "release", t.table, None, "")
+    figure = row([t], width=2 * SIDE)
+    figure.axes[0].set_yticks(range(12), MONTHS)
+    return figure
+
+
+def battery_arbitrage() -> Figure:
+    return row([solved("battery_arbitrage", "bought (above 0) or sold")], width=1.6 * SIDE)
+
+
+def traffic_intersection() -> Figure:
+    t = solved("traffic_intersection")
+    return row(
+        titled(t, f"green {side}, red for {wait}", green=side, wait=wait)
+        for side in ("left", "right")
+        for wait in (0, 1, 2, 4)
+    )
+
+
+def system_administrator() -> Figure:
+    t = solved("system_administrator")
+    bits = {n: [format(k, f"0{n}b") for k in range(2**n)] for n in (3, 4)}
+    axes = {"lower": bits[4], "upper": bits[3]}
+    figure = row([used(t, "", axes, t.table.reshape(8, 16).T)], height=2.8, width=5.0)
+    (place,) = figure.axes[:1]
+    place.set_xlabel("computers 3 to 6 on")
+    place.set_ylabel("computers 0 to 2 on")
+    place.set_xticks(range(16), bits[4], rotation=60)
+    place.set_yticks(range(8), bits[3])
+    return figure
+
+
+def navigation() -> Figure:
+    t = solved("navigation")
+    return row((titled(t, f"z = {z}", z=z) for z in range(5)), columns=5, width=1.8, height=1.9)
+
+
+def frozen_lake() -> Figure:
+    maps = []
+    for size in MAPS:
+        t = solved("frozen_lake", map=size)
+        n = t.grid.shape[0]
+        axes = {"column": range(n), "row": range(n)}
+        maps.append(used(t, f"{n} x {n}", axes, t.table.T))
+    figure = row(maps, height=2.5)
+    for place, size in zip(figure.axes, MAPS, strict=False):
+        place.invert_yaxis()
+        for y, line in enumerate(MAPS[size].split()):
+            for x, kind in enumerate(line):
+                if kind != "F":
+                    place.text(x, y, kind, ha="center", va="center", fontsize=6, bbox=PLATE)
+    return figure
+
+
+FIGURES = {
+    draw.__name__: draw
+    for draw in (
+        perishable,
+        platelets,
+        lost_sales,
+        dual_sourcing,
+        machine_replacement,
+        maintenance,
+        naor_admission,
+        two_class_admission,
+        two_class_server,
+        parallel_queues,
+        hydro_reservoir,
+        battery_arbitrage,
+        traffic_intersection,
+        system_administrator,
+        navigation,
+        frozen_lake,
+    )
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "images")
+    parser.add_argument("--form", choices=("svg", "png"), default="svg")
+    parser.add_argument("names", nargs="*", help="which problems; all by default")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(STYLE):
+        for name in given.names or FIGURES:
+            path = given.out / f"zoo-{name.replace('_', '-')}.{given.form}"
+            path.write_bytes(image(FIGURES[name](), given.form))
+            print(path, flush=True)
+
+
+if __name__ == "__main__":
+    main()
