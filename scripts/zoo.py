@@ -208,6 +208,11 @@ def frozen_lake() -> Figure:
     return figure
 
 
+def seat_revenue() -> Figure:
+    t = used(ts.tessellate(ts.solve(ts.problem("seat_revenue").build())), "fare classes open")
+    return row([t], width=1.9 * SIDE)
+
+
 FIGURES = {
     draw.__name__: draw
     for draw in (
@@ -227,6 +232,7 @@ FIGURES = {
         system_administrator,
         navigation,
         frozen_lake,
+        seat_revenue,
     )
 }
 

@@ -17,7 +17,12 @@ from tessella.tessellation import through_sum
 SMALL = 450  # states, for dense linear algebra
 
 
-@pytest.mark.parametrize("problem", ZOO, ids=lambda problem: problem.name)
+@pytest.mark.parametrize(
+    "problem",
+    # Aircraft at full size take half a minute to build: benchmarks/vertical_cas.py does.
+    [known for known in ZOO if known.name != "vertical_cas"],
+    ids=lambda problem: problem.name,
+)
 def test_every_record_keeps_its_promises(problem):
     check_problem(problem, theory=False)
 
@@ -27,8 +32,11 @@ def test_every_record_keeps_its_promises(problem):
 )
 def test_what_theory_says_is_found_in_the_optimal_policy(problem):
     mdp = problem.build()
-    best = optimum(mdp) if mdp.n_states < SMALL else swept(mdp)
-    found = ts.examine(ts.tessellate(mdp, best.policy)).evidence
+    if isinstance(mdp.criterion, ts.FiniteHorizon):
+        policy = ts.solve(mdp).policy
+    else:
+        policy = (optimum(mdp) if mdp.n_states < SMALL else swept(mdp)).policy
+    found = ts.examine(ts.tessellate(mdp, policy)).evidence
     for known in problem.theory:
         assert found[known.structure], found[known.structure].describe()
 

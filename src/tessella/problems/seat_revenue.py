@@ -35,7 +35,8 @@ def _model(seats: int, periods: int, fares: Sequence[float], load: float, early:
         left = 1 - (time + 0.5) / periods
         lean = 1 + early * np.linspace(-1, 1, classes) * (2 * left - 1)
         chance = load * lean / classes
-        return np.concatenate([1 - chance.sum(axis=-1, keepdims=True), chance], axis=-1)
+        none = np.maximum(1 - chance.sum(axis=-1, keepdims=True), 0.0)  # not below 0 by rounding
+        return np.concatenate([none, chance], axis=-1)
 
     def sold(seats, request, open):
         return (request >= 1) & (request <= open) & (seats > 0)

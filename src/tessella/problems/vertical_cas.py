@@ -9,8 +9,9 @@ or not, then both aircraft accelerate by a_own and a_int, drawn from three value
 
 between cut points by multilinear interpolation, and stopped at the ends of the axes. Advisories:
 clear of conflict (COC), do not climb or descend (DNC, DND), descend or climb at 1,500 ft/min (DES,
-CL), strengthened (SDES, SCL) and at 2,500 ft/min. The model is that of K. Julian and M.
-Kochenderfer (2019), who made networks of its policy; nothing is discounted.
+CL), strengthened (SDES, SCL) and at 2,500 ft/min. With -h for h and up for down, everything is the
+same. The model is that of K. Julian and M. Kochenderfer (2019), who made networks of its policy;
+nothing is discounted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay
 from tessella.problems.parameter import Integer
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import Problem
 
 ADVISORIES = (
     "COC",
@@ -160,5 +161,4 @@ vertical_cas = Problem(
         ),
         Integer("every", 6, "takes every so many-th of the published cut points", low=1, high=16),
     ),
-    theory=(Theory("symmetry", "h to -h and up for down: the advisories are exchanged alike"),),
 )
