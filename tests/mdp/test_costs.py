@@ -130,3 +130,17 @@ def test_what_stands_in_the_place_of_a_noise_is_named():
         ts.Shift("stock", lambda demand: -demand)
     with pytest.raises(ts.ModelError, match="a jump needs a noise"):
         ts.Jump(None, lambda stock: {"stock": stock})
+
+
+@pytest.mark.parametrize(
+    ("mean", "largest", "words"),
+    [
+        (-1, 5, "finite and not negative; got -1"),
+        ([[1.0], [np.nan]], 5, "finite and not negative; got nan"),
+        (2.0, -1, "a whole number, at least 0; got -1"),
+        (2.0, 2.5, "a whole number, at least 0; got 2.5"),
+    ],
+)
+def test_a_poisson_that_is_none_is_named(mean, largest, words):
+    with pytest.raises(ts.ModelError, match=words):
+        ts.truncated_poisson(mean, largest)

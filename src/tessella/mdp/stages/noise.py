@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError
+from tessella.errors import ModelError, shown
 from tessella.grid import plain_values
 from tessella.mdp import checks
 from tessella.mdp.scope import NamedValues, Scope, call
@@ -103,7 +103,14 @@ def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
     """
     from scipy.special import gammainc, gammaln, xlogy
 
-    m = np.asarray(mean, dtype=float)
+    if not isinstance(largest, int | np.integer) or isinstance(largest, bool) or largest < 0:
+        rule = "a truncated Poisson ends at a whole number, at least 0"
+        raise ModelError(rule, value=f"got {largest!r}")
+    m = checks.as_numbers(mean, "the mean of a Poisson")
+    if not (np.isfinite(m) & (m >= 0)).all():
+        bad = m.ravel()[np.argmin((np.isfinite(m) & (m >= 0)).ravel())]
+        rule = "the mean of a Poisson must be finite and not negative"
+        raise ModelError(rule, value=f"got {shown(float(bad))}")
     if m.ndim == 0 or m.shape[-1] != 1:
         m = m[..., None]
     k = np.arange(largest + 1)
