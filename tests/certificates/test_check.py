@@ -304,13 +304,20 @@ ASKED = {("tolerance",), ("bounds", "localisation", "eps")}
 
 
 @pytest.fixture(scope="module", params=["all near the boundary", "exceptions far from it"])
-def document(request, files, inventory, tmp_path_factory):
+def document(request, tmp_path_factory):
     """Contents of a certificate and of its model: two actions and null premises, or five."""
+    files = tmp_path_factory.mktemp("document")
     if request.param.startswith("exceptions"):
-        files = tmp_path_factory.mktemp("inventory")
-        table = np.random.default_rng(0).integers(0, 5, inventory.policy.table.shape)
-        certify(inventory, table, eps=0.3, tol=0.1).save(files / "certificate.json")
-        inventory.mdp.save(files / "model.nc")
+        solution = ts.solve(ts.inventory.build(max_stock=9, max_regime=4))
+        table = np.random.default_rng(0).integers(0, 5, solution.policy.table.shape)
+        made = certify(solution, table, eps=0.3, tol=0.1)
+    else:
+        solution = ts.solve(ts.queue_admission.build(max_queue=10, max_regime=6))
+        table = solution.policy.table.copy()
+        table[3:6, 2:5] = 1 - table[3:6, 2:5]
+        made = certify(solution, table)
+    made.save(files / "certificate.json")
+    solution.mdp.save(files / "model.nc")
     content = json.loads((files / "certificate.json").read_text())
     return content, check.read_model(str(files / "model.nc"))
 
