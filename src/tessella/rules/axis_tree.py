@@ -57,13 +57,10 @@ class AxisTree(RuleClass):
                 found += boxes.by_count(few)
         return falling([_fitted(costs, tree, cost, places) for cost, tree in found])
 
-    def needed(self, costs: Costs, target: float, most: int) -> int:
-        if self.heuristic(costs):
-            return 0
+    def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
         leaves, boxes = leaves_within(most), Boxes(costs.sorted)
-        if leaves <= self._countable(boxes):
-            enough = (n for n, (c, _) in enumerate(boxes.by_count(leaves), 1) if c <= target)
-            return size_of(next(enough, leaves + 1))
+        if leaves <= self._countable(boxes) or _whole(costs.by_state):
+            return super().needed(costs, target, most, fits)
         return size_of(min(_least(boxes, target, costs.deadline), leaves + 1))
 
     def _countable(self, boxes: Boxes) -> int:
@@ -131,11 +128,6 @@ def _whole_sums(boxes: Boxes) -> bool:
 def _least(boxes: Boxes, target: float, deadline: float) -> int:
     """No tree of fewer leaves costs the target or less: the best of the bounds by prices."""
     high = max(float(boxes.leaves(boxes.shape).min()), 1e-300)
-    whole = _whole_sums(boxes)
-    if whole:
-        price = 0.25 / math.prod(boxes.shape)
-        total, _ = boxes.by_price(price)
-        return max(1, math.ceil((total - math.floor(target)) / price - 1e-6))
     best, low = 1.0, 1e-9 * high
     for _ in range(PASSES):  # the bound rises and then falls with the price
         if time.perf_counter() > deadline:

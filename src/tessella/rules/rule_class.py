@@ -3,12 +3,13 @@
     cost(rule) = sum_s c(s, rule(s)),    c >= 0, finite
 
 ``fit`` offers rules of growing size and falling cost; ``needed`` says which sizes cannot reach a
-target at all. A class that has no exact solver proves nothing: its ``needed`` is 0. Classes of
-one's own inherit from ``RuleClass`` and take part in ``compress`` like those that are here.
+target at all. A class that has no exact solver proves nothing. Classes of one's own inherit from
+``RuleClass`` and take part in ``compress`` like those that are here.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,6 +113,10 @@ class RuleClass(ABC):
         """Why ``fit`` may miss the best rule and ``needed`` proves nothing; empty if exact."""
         return "the class has no exact solver"
 
+    def largest(self, costs: Costs) -> float:
+        """The most numbers that a rule of the class can store."""
+        return math.inf
+
     @abstractmethod
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         """Rules of at most ``most`` numbers, each cheaper than all smaller ones.
@@ -120,12 +125,12 @@ class RuleClass(ABC):
         among them, if there is one within ``most``.
         """
 
-    def needed(self, costs: Costs, target: float, most: int) -> int:
-        """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``."""
-        if self.refusal(costs) or self.heuristic(costs):
-            return 0
-        enough = [rule.size for rule in self.fit(costs, most, target) if rule.cost <= target]
-        return min(enough, default=most + 1)
+    def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
+        """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``.
+
+        ``fits`` is what ``fit`` gave for the same arguments. Asked of exact solvers only.
+        """
+        return min((rule.size for rule in fits if rule.cost <= target), default=most + 1)
 
 
 def falling(rules: list[Fitted]) -> list[Fitted]:

@@ -10,13 +10,16 @@ from tessella.rules.rule_class import Costs, Fitted, RuleClass
 
 
 @dataclass(frozen=True)
-class Constant(RuleClass):
+class OneAction(RuleClass):
     """The same action in every state."""
 
-    name: ClassVar[str] = "constant"
+    name: ClassVar[str] = "one action"
 
     def heuristic(self, costs: Costs) -> str:
         return ""
+
+    def largest(self, costs: Costs) -> float:
+        return 1
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         totals = costs.by_state.sum(axis=0)
