@@ -91,11 +91,14 @@ _HOME = {
     "tessella.rules.axis_tree": ("AxisTree",),
     "tessella.rules.compress": ("compress", "frontier"),
     "tessella.rules.one_action": ("OneAction",),
+    "tessella.rules.order_up_to": ("OrderUpTo",),
     "tessella.rules.frontier": ("Frontier",),
     "tessella.rules.linear_cuts": ("LinearCuts",),
     "tessella.rules.rule": ("Rule",),
     "tessella.rules.rule_class": ("Costs", "Fitted", "RuleClass"),
     "tessella.rules.run_length": ("RunLength",),
+    "tessella.rules.staircase": ("Staircase",),
+    "tessella.rules.with_exceptions": ("WithExceptions",),
     "tessella.runner.measure": ("Measure",),
     "tessella.runner.methods.own": ("BaselineMethod", "FunctionMethod", "LearnerMethod"),
     "tessella.runner.results": ("StudyResults",),
@@ -174,9 +177,12 @@ if TYPE_CHECKING:
     from tessella.rules.frontier import Frontier
     from tessella.rules.linear_cuts import LinearCuts
     from tessella.rules.one_action import OneAction
+    from tessella.rules.order_up_to import OrderUpTo
     from tessella.rules.rule import Rule
     from tessella.rules.rule_class import Costs, Fitted, RuleClass
     from tessella.rules.run_length import RunLength
+    from tessella.rules.staircase import Staircase
+    from tessella.rules.with_exceptions import WithExceptions
     from tessella.runner.measure import Measure
     from tessella.runner.methods.own import BaselineMethod, FunctionMethod, LearnerMethod
     from tessella.runner.results import StudyResults

@@ -23,14 +23,25 @@ from tessella.rules.frontier import Frontier, Point, undercut
 from tessella.rules.judge import Judge
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.one_action import OneAction
+from tessella.rules.order_up_to import OrderUpTo
 from tessella.rules.promise import Promise, Scale, promise
 from tessella.rules.rule import Rule
 from tessella.rules.rule_class import RuleClass
 from tessella.rules.run_length import RunLength
 from tessella.rules.search import Search
+from tessella.rules.staircase import Staircase
+from tessella.rules.with_exceptions import WithExceptions
 from tessella.solvers.solution import Solution
 
-CLASSES: tuple[RuleClass, ...] = (OneAction(), LinearCuts(), RunLength(), AxisTree())
+CLASSES: tuple[RuleClass, ...] = (
+    OneAction(),
+    OrderUpTo(),
+    LinearCuts(),
+    RunLength(),
+    Staircase(),
+    WithExceptions(),
+    AxisTree(),
+)
 
 
 def compress(

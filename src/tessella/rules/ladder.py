@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.rules.program import Choose, Node, between, leaf_or_split
+
 
 @dataclass(frozen=True, eq=False)
 class Rungs:
@@ -69,3 +71,26 @@ def in_order(costs: NDArray, last: int) -> Steps:
         t = int(at[t])
         cuts.append(t)
     return Steps(float(best[-1]), tuple(reversed(cuts)), tuple(range(last + 1)))
+
+
+def cut_below(values: NDArray, below: int) -> float:
+    """A number of few digits that so many of the rising values lie below, clear of all of them."""
+    step = max(float(values[-1] - values[0]), 1.0) / max(len(values) - 1, 1)
+    low = values[below - 1] if below else values[0] - 2 * step
+    high = values[below] if below < len(values) else values[-1] + 2 * step
+    return between(float(low), float(high))
+
+
+def steps_node(weights: tuple, values: NDArray, steps: Steps, against: bool = False) -> Node:
+    """Steps along rising values, or along falling ones, as a split."""
+    cuts = [len(values) - c for c in reversed(steps.cuts)] if against else [*steps.cuts]
+    actions = steps.actions[::-1] if against else steps.actions
+    branches = tuple(map(Choose, actions))
+    return leaf_or_split(weights, tuple(cut_below(values, c) for c in cuts), branches)
+
+
+def node_of_rungs(weights: tuple, values: NDArray, actions: NDArray) -> Node:
+    """A split that takes these actions at these rising values."""
+    changes = np.flatnonzero(np.diff(actions)) + 1
+    taken = (int(actions[0]), *(int(actions[c]) for c in changes))
+    return steps_node(weights, values, Steps(0.0, tuple(map(int, changes)), taken))

@@ -21,8 +21,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.ladder import Rungs, in_order, least_costs, rungs
-from tessella.rules.program import Choose, Split, between
+from tessella.rules.ladder import Rungs, in_order, least_costs, rungs, steps_node
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 ROUGH = 40_000  # states in a search for weights; more are looked at in blocks
@@ -172,19 +171,9 @@ def _index(seen: Projection, weights: NDArray, against: bool, cuts: int) -> Fitt
     """The cheapest cuts of an index."""
     line = seen.line(weights)
     steps = in_order(line.costs[::-1] if against else line.costs, cuts)
-    below = [len(line.values) - c for c in reversed(steps.cuts)] if against else [*steps.cuts]
-    actions = steps.actions[::-1] if against else steps.actions
     named = tuple((n, float(w)) for n, w in zip(seen.names, weights, strict=True))
-    root = Split(named, tuple(_cut(line.values, c) for c in below), tuple(map(Choose, actions)))
+    root = steps_node(named, line.values, steps, against)
     return Fitted(root, len(weights) - 1 + cuts, steps.cost)
-
-
-def _cut(values: NDArray, below: int) -> float:
-    """A number that so many of the rising values lie below."""
-    step = max(float(values[-1] - values[0]), 1.0) / max(len(values) - 1, 1)
-    low = values[below - 1] if below else values[0] - 2 * step
-    high = values[below] if below < len(values) else values[-1] + 2 * step
-    return between(float(low), float(high))
 
 
 def _blocks(table: NDArray, values: list[NDArray]) -> tuple[NDArray, list[NDArray]]:

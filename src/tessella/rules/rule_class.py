@@ -31,12 +31,14 @@ class Costs:
         actions: what the action indices stand for.
         by_state: (S, A) costs, finite and not negative.
         deadline: when to stop, on the clock of ``time.perf_counter``.
+        action_name: what an action is called.
     """
 
     grid: StateGrid
     actions: tuple
     by_state: NDArray[np.float64]
     deadline: float = float("inf")
+    action_name: str = "action"
 
     def of(self, program: Program) -> float:
         """What a rule costs."""

@@ -55,7 +55,7 @@ class Search:
 
     def costs(self, by_state: NDArray) -> Costs:
         mdp = self.judge.mdp
-        return Costs(mdp.grid, mdp.actions, by_state, self.deadline)
+        return Costs(mdp.grid, mdp.actions, by_state, self.deadline, mdp.action_name)
 
     @cached_property
     def conditions(self) -> list[Necessary]:
