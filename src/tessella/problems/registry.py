@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from tessella.errors import ArgumentError, expect
 from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.frozen_lake import frozen_lake
 from tessella.problems.imported import imported
 from tessella.problems.inventory import inventory
+from tessella.problems.navigation import navigation
+from tessella.problems.perishable import perishable
 from tessella.problems.problem import Problem
 from tessella.problems.queue_admission import queue_admission
+from tessella.problems.system_administrator import system_administrator
+from tessella.problems.traffic_intersection import traffic_intersection
 
-OURS = {known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values())}
+ZOO = (perishable, frozen_lake, navigation, system_administrator, traffic_intersection)
+OURS = {known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values(), *ZOO)}
 
 _registered: dict[str, Problem] = {}
 
