@@ -5,8 +5,16 @@
     (s, S)                 the same where level <= s; elsewhere the smallest action
     in lots of q           with multiples of q only
 
-Each letter is one number, and so is a slope. Actions must be numbers. Without a slope all S and s on
-the grid are tried, so the cheapest is found for certain; slopes are searched for.
+Each letter is one number, and so is a slope. Actions must be numbers. Without a slope all S and s
+on the grid are tried, so the cheapest is found for certain; slopes are searched for.
+
+With levels x rising and C_i(u) the cost of action i in the first u of them, S decides where the
+action i ends (e_i) and begins (e_{i+1}), and
+
+    cost(S) = sum_i C_i(e_i) - C_i(e_{i+1}),
+    cost(s, S) = sum_{k > i} (...) + C_i(u) - C_i(e_{i+1}) + C_0(U) - C_0(u),   e_{i+1} <= u <= e_i,
+
+whose least over u is a minimum over a range: all S at once.
 """
 
 from __future__ import annotations
@@ -136,31 +144,38 @@ class _Form:
     def best(self, most: int) -> list[Fitted]:
         values, orders = self.line.values, self.level.orders[self.kept]
         targets = _targets(values, orders)
-        wanted = targets[:, None] - values[None, :]  # (targets, rungs)
-        slack = 1e-9 * max(1.0, float(np.abs(values).max()))
-        if self.up:
-            at = np.searchsorted(orders, wanted - slack, side="left")
-        else:
-            at = np.searchsorted(orders, wanted + slack, side="right") - 1
-        at = np.clip(at, 0, len(orders) - 1)
-        taken = self.level.order[self.kept][at]  # (targets, rungs) action indices
-        costs = self.line.costs[np.arange(len(values)), taken]
-        nothing = int(self.level.order[0])
+        ends = self._ends(targets, values, orders)  # (targets, orders + 1), falling
+        sums = np.zeros((len(orders), len(values) + 1))
+        np.cumsum(self.line.costs[:, self.level.order[self.kept]].T, axis=1, out=sums[:, 1:])
+        kinds = np.arange(len(orders))
+        pieces = sums[kinds, ends[:, :-1]] - sums[kinds, ends[:, 1:]]  # (targets, orders)
         found = []
         if most >= self.size:
-            i = int(costs.sum(axis=1).argmin())
-            found.append(self._fitted(taken[i], targets[i], None, float(costs[i].sum())))
+            i = int(pieces.sum(axis=1).argmin())
+            found.append(self._fitted(targets[i], ends[i], len(values), float(pieces[i].sum())))
         if most > self.size:
-            idle = self.line.costs[:, nothing]
-            total = np.cumsum(costs, axis=1) + (idle.sum() - np.cumsum(idle))
-            i, u = np.unravel_index(int(total.argmin()), total.shape)
-            acts = np.where(np.arange(len(values)) <= u, taken[i], nothing)
-            s = float(values[u])
-            found.append(self._fitted(acts, targets[i], s, float(total[i, u])))
+            i, u, cost = _with_reorder_point(sums, ends, pieces)
+            if 0 < u < len(values):
+                found.append(self._fitted(targets[i], ends[i], u, cost))
         return found
 
-    def _fitted(self, actions: NDArray, target: float, s: float | None, cost: float) -> Fitted:
-        root = node_of_rungs(self.named, self.line.values, actions)
+    def _ends(self, targets: NDArray, values: NDArray, orders: NDArray) -> NDArray[np.int64]:
+        """(targets, orders + 1) where the levels of each order end, and 0."""
+        slack = 1e-9 * max(1.0, float(np.abs(values).max()))
+        if self.up:
+            ends = np.searchsorted(values, targets[:, None] - orders[:-1] - slack, side="left")
+        else:
+            ends = np.searchsorted(values, targets[:, None] - orders[1:] + slack, side="right")
+        whole = np.full((len(targets), 1), len(values))
+        return np.hstack([whole, ends, np.zeros_like(whole)])
+
+    def _fitted(self, target: float, ends: NDArray, u: int, cost: float) -> Fitted:
+        """The form with this S, for the first ``u`` levels."""
+        values, rising = self.line.values, self.level.order[self.kept]
+        taken = np.repeat(rising[::-1], -np.diff(ends)[::-1])
+        taken[u:] = rising[0]
+        s = float(values[u - 1]) if u < len(values) else None
+        root = node_of_rungs(self.named, values, taken)
         return Fitted(root, self.size + int(s is not None), max(cost, 0.0), self._words(target, s))
 
     def _words(self, target: float, s: float | None) -> str:
@@ -181,6 +196,35 @@ class _Form:
         least = shown(self.level.costs.actions[int(self.level.order[0])])
         begins = f"{level} is at most {shown(float(np.round(s, 9)))}{tilt}"
         return f"{text}, where {begins}; else {name}={least}."
+
+
+def _with_reorder_point(sums: NDArray, ends: NDArray, pieces: NDArray) -> tuple[int, int, float]:
+    """(target, levels below s, cost) of the cheapest (s, S)."""
+    ahead = sums - sums[0]  # what an order costs more than none, in the first u levels
+    first, last = ends[:, 1:], ends[:, :-1]
+    lower = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1] - pieces  # orders larger than this one
+    least = np.stack([_range_min(row, first[:, i], last[:, i]) for i, row in enumerate(ahead)], 1)
+    kinds = np.arange(len(sums))
+    total = lower - sums[kinds, first] + least + sums[0, -1]
+    i, k = np.unravel_index(int(total.argmin()), total.shape)
+    part = ahead[k, first[i, k] : last[i, k] + 1]
+    return int(i), int(first[i, k] + part.argmin()), float(total[i, k])
+
+
+def _range_min(row: NDArray, first: NDArray, last: NDArray) -> NDArray[np.float64]:
+    """The least of ``row`` over each of the ranges ``first..last``, both ends included."""
+    tables, width = [row], 1
+    while 2 * width <= len(row):
+        before = tables[-1]
+        tables.append(np.minimum(before[:-width], before[width:]))
+        width *= 2
+    level = np.frexp(last - first + 1)[1] - 1
+    found = np.empty(len(first))
+    for k in np.unique(level):
+        rows = np.flatnonzero(level == k)
+        table = tables[k]
+        found[rows] = np.minimum(table[first[rows]], table[last[rows] + 1 - (1 << int(k))])
+    return found
 
 
 def _targets(values: NDArray, orders: NDArray) -> NDArray[np.float64]:
