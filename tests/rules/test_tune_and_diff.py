@@ -30,13 +30,12 @@ def reorder(stock, s, S):  # noqa: N803 (as the trade writes it)
 
 
 def test_tuning_finds_the_best_of_all_candidates(solution):
-    values = {"s": range(-1, 6), "S": range(7)}
-    found = ts.tune(solution, reorder, **values)
+    found = ts.tune(solution, reorder, s=range(-1, 6), S=range(7))
     stock = np.arange(6)
     losses = {
         (s, S): ts.loss(solution, reorder(stock, s, S).astype(int)).mean
-        for s in values["s"]
-        for S in values["S"]
+        for s in range(-1, 6)
+        for S in range(7)
     }
     assert float(found.certificate.mean_loss) == pytest.approx(min(losses.values()), abs=1e-9)
     assert losses[tuple(found.parameters.values())] == pytest.approx(min(losses.values()), abs=1e-9)

@@ -266,4 +266,4 @@ def _targets(values: NDArray, orders: NDArray) -> NDArray[np.float64]:
     found = np.unique(np.round((values[:, None] + orders[None, :]).ravel(), 9))
     if len(found) > LEVELS:
         found = found[np.linspace(0, len(found) - 1, LEVELS).astype(int)]
-    return found
+    return np.asarray(found, dtype=np.float64)
