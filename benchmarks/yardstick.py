@@ -1,11 +1,11 @@
-"""The published yardstick for small trees: inner nodes at four losses, and what is proven necessary.
+"""The published yardstick for small trees: inner nodes at four losses, and what is proven.
 
     python benchmarks/yardstick.py [model ...]
 
 Losses are relative to optimal minus uniformly random, from one start, discount 0.99. Published: the
-best of OMDT, dtPAYNT and dtControl in the artifact ``randriu/dt-synthesis-cav-25``, with 1,200 s for
-each depth. The last columns are inner nodes that are proven necessary, and processor seconds for the
-whole frontier.
+best of OMDT, dtPAYNT and dtControl in the artifact ``randriu/dt-synthesis-cav-25``, with 1,200 s
+for each depth. The last columns are inner nodes that are proven necessary, and processor seconds
+for the whole frontier.
 """
 
 from __future__ import annotations

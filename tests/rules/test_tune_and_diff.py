@@ -25,7 +25,7 @@ def solution():
     return ts.solve(shop())
 
 
-def reorder(stock, s, S):  # noqa: N803 (as the trade writes it)
+def reorder(stock, s, S):
     return np.where(stock <= s, np.clip(S - stock, 0, 4), 0)
 
 
