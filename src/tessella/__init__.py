@@ -10,6 +10,8 @@ The way of the data::
     draw(solution, n, ...)           -> Sample          fit(learner, sample)  -> Policy
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate
+    compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
+    tune(solution, form, S=...)      -> Tuned           diff(mdp, a, b)       -> Difference
     run_study(Study(problems, methods))                 -> StudyResults
 
 Names are loaded when first used, so importing tessella is quick.
@@ -88,6 +90,19 @@ _HOME = {
     "tessella.certificates.loss": ("Loss", "loss"),
     "tessella.criteria": ("Average", "Discounted", "FiniteHorizon", "Total"),
     "tessella.mdp.as_policy": ("as_policy",),
+    "tessella.rules.axis_tree": ("AxisTree",),
+    "tessella.rules.compress": ("compress", "frontier"),
+    "tessella.rules.one_action": ("OneAction",),
+    "tessella.rules.order_up_to": ("OrderUpTo",),
+    "tessella.rules.diff": ("Difference", "diff"),
+    "tessella.rules.frontier": ("Frontier",),
+    "tessella.rules.linear_cuts": ("LinearCuts",),
+    "tessella.rules.rule": ("Rule",),
+    "tessella.rules.rule_class": ("Costs", "Fitted", "RuleClass"),
+    "tessella.rules.run_length": ("RunLength",),
+    "tessella.rules.staircase": ("Staircase",),
+    "tessella.rules.tune": ("Tuned", "tune"),
+    "tessella.rules.with_exceptions": ("WithExceptions",),
     "tessella.runner.measure": ("Measure",),
     "tessella.runner.methods.own": ("BaselineMethod", "FunctionMethod", "LearnerMethod"),
     "tessella.runner.results": ("StudyResults",),
@@ -161,6 +176,19 @@ if TYPE_CHECKING:
     from tessella.problems.problem import Problem, Theory
     from tessella.problems.queue_admission import queue_admission
     from tessella.problems.registry import all_problems, problem, register
+    from tessella.rules.axis_tree import AxisTree
+    from tessella.rules.compress import compress, frontier
+    from tessella.rules.diff import Difference, diff
+    from tessella.rules.frontier import Frontier
+    from tessella.rules.linear_cuts import LinearCuts
+    from tessella.rules.one_action import OneAction
+    from tessella.rules.order_up_to import OrderUpTo
+    from tessella.rules.rule import Rule
+    from tessella.rules.rule_class import Costs, Fitted, RuleClass
+    from tessella.rules.run_length import RunLength
+    from tessella.rules.staircase import Staircase
+    from tessella.rules.tune import Tuned, tune
+    from tessella.rules.with_exceptions import WithExceptions
     from tessella.runner.measure import Measure
     from tessella.runner.methods.own import BaselineMethod, FunctionMethod, LearnerMethod
     from tessella.runner.results import StudyResults

@@ -20,7 +20,7 @@ from tessella.errors import ArgumentError, PolicyError
 from tessella.grid import unmasked
 from tessella.mdp.actions import Combination, components
 from tessella.mdp.foreign import Agent, Estimator, Foreign, Function, combined, parameters
-from tessella.mdp.policy import Policy, Rule, refuse_other, slabs
+from tessella.mdp.policy import Decider, Policy, refuse_other, slabs
 from tessella.mdp.policy_table import read_table
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
 
 
 def _made(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
-    if isinstance(source, Rule) and isinstance(source.size, int):
+    if isinstance(source, Decider) and isinstance(source.size, int):
         name = getattr(source, "name", type(source).__name__)
         return Policy(mdp.grid, mdp.actions, source, str(name), mdp.action_name)
     if isinstance(source, str | Path) and Path(source).suffix == ".json":

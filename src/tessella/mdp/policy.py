@@ -32,7 +32,7 @@ Own = TypeVar("Own", bound="Policy")
 
 
 @runtime_checkable
-class Rule(Protocol):
+class Decider(Protocol):
     """What decides: (n, d) points in the axes' own values -> (n,) action indices."""
 
     @property
@@ -79,7 +79,7 @@ class Policy:
 
     grid: StateGrid
     actions: tuple
-    rule: Rule = field(repr=False)
+    rule: Decider = field(repr=False)
     name: str = ""
     action_name: str = "action"
 

@@ -1,0 +1,186 @@
+"""Trees of cuts along single axes: k leaves store 2 (k - 1) + k numbers.
+
+A cut stores its axis and its place, a leaf its action. The best tree for additive costs comes from
+the program over boxes (see ``boxes``), which is exact at any depth. It looks at all boxes: 182,325
+for 33 x 25 states, 6.8 million for 101 x 51. Where they are too many, cuts are allowed only at the
+places along each axis that matter most, and the answer is no longer proven best.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.rules.boxes import Boxes, Leaf, Tree, n_boxes, n_leaves
+from tessella.rules.program import Among, Choose, Node, Split, between
+from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
+
+PASSES = 10  # prices that are tried on the way to a target
+
+
+@dataclass(frozen=True)
+class AxisTree(RuleClass):
+    """Trees of axis-aligned cuts.
+
+    Attributes:
+        boxes: the most boxes that are looked at; with more, only some places are cut.
+        work: the most additions that are spent on trees of every size; beyond, prices are used.
+    """
+
+    boxes: int = 2_000_000
+    work: float = 4e8
+    name: ClassVar[str] = "axis tree"
+    varied: ClassVar[bool] = True
+
+    def heuristic(self, costs: Costs) -> str:
+        boxes = n_boxes(costs.grid.shape)
+        if boxes <= self.boxes:
+            return ""
+        return f"{boxes:,} boxes are too many to look at; cuts are made at some places only"
+
+    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+        leaves = leaves_within(most)
+        if leaves < 1:
+            return []
+        places = self._places(costs)
+        boxes = Boxes(_merged(costs.sorted, places))
+        if leaves <= self._countable(boxes):
+            found = boxes.by_count(leaves)
+        else:
+            found = _by_prices(boxes, leaves, target, costs.deadline)
+            few = min(self._countable(boxes), min((n_leaves(t) for _, t in found), default=leaves))
+            if few > 1 and not _whole(costs.by_state) and time.perf_counter() < costs.deadline:
+                found += boxes.by_count(few)
+        return falling([_fitted(costs, tree, cost, places) for cost, tree in found])
+
+    def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
+        leaves, boxes = leaves_within(most), Boxes(costs.sorted)
+        if leaves <= self._countable(boxes) or _whole(costs.by_state):
+            return super().needed(costs, target, most, fits)
+        return size_of(min(_least(boxes, target, costs.deadline), leaves + 1))
+
+    def _countable(self, boxes: Boxes) -> int:
+        """For how many leaves the program by count is cheap enough."""
+        cuts = sum(n * (n * n - 1) / 6 / (n * (n + 1) / 2) for n in boxes.shape)
+        return int(math.sqrt(2 * self.work / max(cuts * n_boxes(boxes.shape), 1)))
+
+    def _places(self, costs: Costs) -> list[NDArray[np.int64]]:
+        """Where each part begins along each axis: everywhere, if there are not too many boxes."""
+        shape = costs.grid.shape
+        if not self.heuristic(costs):
+            return [np.arange(n) for n in shape]
+        weight = [_weight(costs.sorted, axis) for axis in range(len(shape))]
+        parts = [min(n, 2) for n in shape]
+        while True:  # one more part for the axis on which most is at stake between its parts
+            gain = [
+                w.sum() / p if p < n else -1.0 for w, p, n in zip(weight, parts, shape, strict=True)
+            ]
+            axis = int(np.argmax(gain))
+            parts[axis] += max(1, parts[axis] // 8)
+            if gain[axis] < 0 or n_boxes(tuple(parts)) > self.boxes // 10:
+                parts[axis] = min(parts[axis], shape[axis])
+                return [_chosen(w, p) for w, p in zip(weight, parts, strict=True)]
+
+
+def leaves_within(numbers: int) -> int:
+    """How many leaves so many numbers can store."""
+    return (numbers + 2) // 3
+
+
+def size_of(leaves: int) -> int:
+    """Numbers that a tree stores."""
+    return 3 * leaves - 2
+
+
+def _whole(costs: NDArray) -> bool:
+    return bool((costs == np.rint(costs)).all())
+
+
+def _by_prices(boxes: Boxes, leaves: int, target: float, deadline: float) -> list:
+    """Trees for prices between nothing and all, nearer and nearer to the target."""
+    least = float(boxes.leaves((1,) * len(boxes.shape)).min(axis=-1).sum())
+    high = max(float(boxes.leaves(boxes.shape).min()), 1e-200)
+    low = (0.25 if _whole_sums(boxes) else 1e-9 * high) / math.prod(boxes.shape)
+    cost, tree = boxes.by_price(low)
+    found = [(cost - low * n_leaves(tree), tree)]
+    goal = max(target, least)
+    if _whole_sums(boxes) and found[0][0] <= goal:
+        return found if n_leaves(tree) <= leaves else []
+    for _ in range(PASSES):
+        if time.perf_counter() > deadline:
+            break
+        price = math.sqrt(low * high)
+        total, tree = boxes.by_price(price)
+        cost = total - price * n_leaves(tree)
+        found.append((cost, tree))
+        low, high = (price, high) if cost <= goal else (low, price)
+    return [(c, t) for c, t in found if n_leaves(t) <= leaves]
+
+
+def _whole_sums(boxes: Boxes) -> bool:
+    return _whole(boxes.leaves(boxes.shape))
+
+
+def _least(boxes: Boxes, target: float, deadline: float) -> int:
+    """No tree of fewer leaves costs the target or less: the best of the bounds by prices."""
+    high = float(boxes.leaves(boxes.shape).min())
+    if high <= target:
+        return 1
+    best, low = 1.0, 1e-9 * high
+    for _ in range(PASSES):  # the bound rises and then falls with the price
+        if time.perf_counter() > deadline:
+            break
+        price = math.sqrt(low * high)
+        total, tree = boxes.by_price(price)
+        best = max(best, (total * (1 - 1e-12) - target) / price)
+        cost = total - price * n_leaves(tree)
+        low, high = (price, high) if cost <= target else (low, price)
+    return max(1, math.ceil(best - 1e-6))
+
+
+def _weight(costs: NDArray, axis: int) -> NDArray[np.float64]:
+    """(n - 1,) what is lost if the best action of one slab is taken in the next, by place."""
+    moved = np.moveaxis(costs, axis, 0)
+    best = moved.argmin(axis=-1)[..., None]
+    there = np.take_along_axis(moved[1:], best[:-1], -1) + np.take_along_axis(
+        moved[:-1], best[1:], -1
+    )
+    return there.reshape(len(there), -1).sum(axis=1)
+
+
+def _chosen(weight: NDArray, parts: int) -> NDArray[np.int64]:
+    """Beginnings of so many parts: evenly by weight, after a floor that spreads them a little."""
+    total = np.cumsum(weight / max(weight.sum(), 1e-300) + 0.1 / max(len(weight), 1))
+    if parts > len(weight):
+        return np.arange(len(weight) + 1)
+    at = np.searchsorted(total, np.arange(1, parts) / parts * total[-1])
+    return np.unique(np.concatenate([[0], np.minimum(at, len(weight) - 1) + 1]))
+
+
+def _merged(costs: NDArray, places: list[NDArray]) -> NDArray[np.float64]:
+    for axis, starts in enumerate(places):
+        if len(starts) < costs.shape[axis]:
+            costs = np.add.reduceat(costs, starts, axis)
+    return costs
+
+
+def _fitted(costs: Costs, tree: Tree, cost: float, places: list[NDArray]) -> Fitted:
+    return Fitted(node_of(costs, tree, places), size_of(n_leaves(tree)), cost)
+
+
+def node_of(costs: Costs, tree: Tree, places: list[NDArray]) -> Node:
+    """A tree over positions as a program over the axes' own values."""
+    if isinstance(tree, Leaf):
+        return Choose(tree.action)
+    below, above = (node_of(costs, part, places) for part in (tree.below, tree.above))
+    name, at = costs.grid.axes[tree.axis], int(places[tree.axis][tree.at])
+    values = costs.grid.values[tree.axis]
+    if values.dtype.kind == "U":
+        return Among(name, tuple(values[:at].tolist()), below, above)
+    numbers = costs.rising[tree.axis]
+    return Split(((name, 1.0),), (between(numbers[at - 1], numbers[at]),), (below, above))

@@ -1,0 +1,208 @@
+"""compress(solution, loss) -> Rule: the smallest rule within a promise, and how small it could be.
+
+Classes are looked at in turn, the quick ones first, each for rules no larger than the best so far;
+the table of runs, which is always possible, comes before them all. What is returned has a
+certificate whose upper bound keeps the promise, rounding included.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tessella.certificates.certificate import Certificate
+from tessella.certificates.certify import certify
+from tessella.criteria.criterion import serve
+from tessella.criteria.discounted import Discounted
+from tessella.errors import ArgumentError, expect, is_positive
+from tessella.mdp.start import Start, start_distribution
+from tessella.rules.axis_tree import AxisTree
+from tessella.rules.frontier import Frontier, Point, undercut
+from tessella.rules.judge import Judge
+from tessella.rules.linear_cuts import LinearCuts
+from tessella.rules.one_action import OneAction
+from tessella.rules.order_up_to import OrderUpTo
+from tessella.rules.promise import Promise, Scale, promise
+from tessella.rules.rule import Rule
+from tessella.rules.rule_class import RuleClass
+from tessella.rules.run_length import RunLength
+from tessella.rules.search import Search
+from tessella.rules.staircase import Staircase
+from tessella.rules.with_exceptions import WithExceptions
+from tessella.solvers.solution import Solution
+
+CLASSES: tuple[RuleClass, ...] = (
+    OneAction(),
+    OrderUpTo(),
+    LinearCuts(),
+    RunLength(),
+    Staircase(),
+    WithExceptions(),
+    AxisTree(),
+)
+
+
+def compress(
+    solution: Solution,
+    loss: float = 0.01,
+    *,
+    start: Start = None,
+    worst: bool = False,
+    relative: bool = True,
+    relative_to: Scale = "optimal",
+    classes: Sequence[RuleClass] | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Rule:
+    """The smallest rule found whose certified loss is within the promise.
+
+    Args:
+        loss: what may be lost, as a share of the optimal value from the start.
+        start: any start: see ``tessella.mdp.start``; None for the model's own. A stationary start
+            is that of the optimal policy.
+        worst: promise it for the worst state to start from, not for the mean over the start.
+        relative: False for a loss in the model's own units.
+        relative_to: "optimal" for a share of |J(pi*)|; "random" for one of J(pi*) - J(random).
+        classes: the classes of rules to look at; None for all that come with the package.
+        time_limit: seconds after which the best so far is returned. Ctrl-C does the same.
+        progress: told in a line, from time to time, how far the search is.
+    """
+    begun = time.perf_counter()
+    search, kinds = _prepared(
+        solution, loss, start, worst, relative, relative_to, classes, time_limit, progress
+    )
+    _run(search, kinds)
+    made = _certified(solution, search)
+    return replace(made, seconds=time.perf_counter() - begun)
+
+
+def frontier(
+    solution: Solution,
+    most: int = 60,
+    *,
+    start: Start = None,
+    worst: bool = False,
+    relative: bool = True,
+    relative_to: Scale = "optimal",
+    classes: Sequence[RuleClass] | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Frontier:
+    """Size against loss for all rules of up to ``most`` numbers; arguments as in ``compress``."""
+    search, kinds = _prepared(
+        solution, 0.0, start, worst, relative, relative_to, classes, time_limit, progress
+    )
+    search.whole = True
+    for kind in kinds:
+        search.examine(kind, most)
+    return _frontier(search)
+
+
+def size_needed(
+    solution: Solution,
+    loss: float,
+    kind: RuleClass,
+    *,
+    start: Start = None,
+    worst: bool = False,
+    relative: bool = True,
+    relative_to: Scale = "optimal",
+    most: int = 400,
+) -> int:
+    """No rule of one class with fewer numbers keeps a promise; 0 if nothing is proven."""
+    search, _ = _prepared(solution, loss, start, worst, relative, relative_to, [kind], None, None)
+    return search.needed(kind, most)
+
+
+def _prepared(
+    solution: Solution,
+    loss: float,
+    start: Start,
+    worst: bool,
+    relative: bool,
+    relative_to: Scale,
+    classes: Sequence[RuleClass] | None,
+    time_limit: float | None,
+    progress: Callable[[str], None] | None,
+) -> tuple[Search, tuple[RuleClass, ...]]:
+    expect("compress", solution, Solution)
+    mdp = solution.mdp
+    serve("compress", mdp.criterion, Discounted)
+    kinds = CLASSES if classes is None else tuple(classes)
+    for kind in kinds:
+        expect("compress", kind, RuleClass)
+    if not kinds:
+        raise ArgumentError("compress needs at least one class of rules")
+    if time_limit is not None and not is_positive(time_limit):
+        rule = "a time limit is a number of seconds above 0"
+        raise ArgumentError(rule, value=f"got {time_limit!r}")
+    judge = Judge(solution, start_distribution(mdp, start, solution.policy))
+    asked = promise(solution, judge, loss, worst, relative, relative_to)
+    deadline = float("inf") if time_limit is None else time.perf_counter() + time_limit
+    return Search(judge, asked, deadline, progress), kinds
+
+
+def _run(search: Search, kinds: Sequence[RuleClass]) -> None:
+    """Look at one class after the other; an interrupt ends the search, if there is a rule."""
+    most = 2 * search.judge.mdp.n_states
+    try:
+        for kind in kinds:
+            best = search.best()
+            search.examine(kind, most if best is None else best.size)
+    except KeyboardInterrupt:
+        if search.best() is None:
+            raise
+
+
+def _certified(solution: Solution, search: Search) -> Rule:
+    """The smallest rule whose certificate keeps the promise."""
+    seeming = (p for p in search.points.values() if search.promise.kept_by(search.judge(p.table)))
+    for point in sorted(seeming, key=lambda p: (p.size, p.loss)):
+        program = point.program(solution.mdp.grid)
+        made = solution.mdp.policy(program, name=point.kind)
+        certificate = certify(solution, made, search.promise.start)
+        if search.promise.certified(certificate):
+            return _rule(search, point, made, certificate)
+    told = "; ".join(str(outcome) for outcome in search.outcomes)
+    rule = f"no rule of the classes given was found to keep {search.promise}"
+    raise ArgumentError(rule, value=told)
+
+
+def _rule(search: Search, point: Point, made: Any, certificate: Certificate) -> Rule:
+    outcomes = tuple(search.outcomes)
+    needed = max((o.needed for o in outcomes if o.kind == point.kind), default=0)
+    return Rule(
+        made.grid,
+        made.actions,
+        made.rule,
+        point.kind,
+        made.action_name,
+        kind=point.kind,
+        size_needed=min(needed, point.size),
+        promise=str(search.promise),
+        certificate=certificate,
+        frontier=_frontier(search),
+        outcomes=outcomes,
+        words=point.fitted.words,
+        facts=_facts(certificate, search.promise),
+    )
+
+
+def _frontier(search: Search) -> Frontier:
+    points = tuple(sorted(search.points.values(), key=lambda p: (p.size, p.loss)))
+    return Frontier(undercut(points), points, tuple(search.outcomes))
+
+
+def _facts(certificate: Certificate, asked: Promise) -> dict[str, Any]:
+    """What the head of a file says: model and certified loss."""
+    share = certificate.relative_loss
+    return {
+        "model": certificate.model,
+        "fingerprint": certificate.fingerprint,
+        "mean_loss": certificate.mean_loss.upper,
+        "relative_loss": None if share is None else share.upper,
+        "worst_loss": certificate.worst_loss.upper,
+        "promised": asked.loss,
+    }

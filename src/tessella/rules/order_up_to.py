@@ -1,0 +1,269 @@
+"""Order-up-to forms: bring a level up to S, at once or from s down.
+
+    level = sum of some axes (+ slope x another axis)
+    base stock  S          take the action nearest to S - level, from below or from above
+    (s, S)                 the same where level <= s; elsewhere the smallest action
+    in lots of q           with multiples of q only
+
+Each letter is one number, and so is a slope. Actions must be numbers. Without a slope all S and s
+on the grid are tried, so the cheapest is found for certain; slopes are searched for.
+
+With levels x rising and C_i(u) the cost of action i in the first u of them, S decides where the
+action i ends (e_i) and begins (e_{i+1}), and
+
+    cost(S) = sum_i C_i(e_i) - C_i(e_{i+1}),
+    cost(s, S) = sum_{k > i} (...) + C_i(u) - C_i(e_{i+1}) + C_0(U) - C_0(u),   e_{i+1} <= u <= e_i,
+
+whose least over u is a minimum over a range: all S at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import shown
+from tessella.rules.ladder import Rungs, node_of_rungs
+from tessella.rules.linear_cuts import Projection
+from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
+
+LEVELS = 400  # values of S with one slope, at most
+SLOPES = 20  # of either sign, in a first look
+FINER = (5, 25)  # how much nearer later looks are
+SUMS = 15  # sums of axes, at most
+
+
+@dataclass(frozen=True)
+class OrderUpTo(RuleClass):
+    """Base stock and (s, S) rules, with lots, on an axis or a sum of axes."""
+
+    name: ClassVar[str] = "order up to"
+
+    def refusal(self, costs: Costs) -> str:
+        if not costs.numeric:
+            return "no axis has numbers"
+        if not all(isinstance(a, int | float) for a in costs.actions) or len(costs.actions) < 2:
+            return "actions must be two or more numbers"
+        return ""
+
+    def heuristic(self, costs: Costs) -> str:
+        return "" if len(costs.numeric) == 1 else "slopes and sums of axes are searched for"
+
+    def largest(self, costs: Costs) -> float:
+        return 4 if len(costs.numeric) > 1 else 3
+
+    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+        found: list[Draft] = []
+        sums = [c for n in range(1, len(costs.numeric) + 1) for c in combinations(costs.numeric, n)]
+        for axes in sums[:SUMS]:
+            level = Level(costs, axes)
+            found += level.forms(None, 0.0, most)
+            others = [k for k in costs.numeric if k not in axes]
+            for other in others:
+                if most >= 2 and time.perf_counter() < costs.deadline:
+                    found += _sloped(costs, (*axes, other), most)
+        return falling([draft.made() for draft in _best(found)])
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A form that was tried, to be written out if it is among the best."""
+
+    size: int
+    cost: float
+    made: Callable[[], Fitted]
+
+
+def _best(drafts: Iterable[Draft]) -> list[Draft]:
+    """The cheapest of each size."""
+    found: dict[int, Draft] = {}
+    for draft in drafts:
+        if draft.size not in found or draft.cost < found[draft.size].cost:
+            found[draft.size] = draft
+    return list(found.values())
+
+
+def _sloped(costs: Costs, axes: tuple[int, ...], most: int) -> list[Draft]:
+    """Forms on a level with a slope, with slopes ever nearer to the best of each size.
+
+    Where the states are many, slopes are compared on blocks of them.
+    """
+    level = Level(costs, axes, blocks=True)
+    unit = 10.0 ** np.round(np.log10(level.ratio))
+    tried = [k / SLOPES * 2 * unit for k in range(-SLOPES, SLOPES + 1) if k]
+    step, found = 2 * unit / SLOPES, []
+    for finer in (*FINER, 0):
+        found += [(w, form) for w in tried for form in level.forms(level.last, w, most)]
+        best = min(found, key=lambda one: one[1].cost, default=(step, None))[0]
+        around = best + step / max(finer, 1) * np.arange(-4, 5)
+        tried = [float(np.round(w, 6)) for w in around if abs(w) > 1e-9 and w != best]
+        if time.perf_counter() > costs.deadline:
+            break
+    if not level.seen.blocks:
+        return _best(form for _, form in found)
+    slopes = {
+        min((f.cost, w) for w, f in found if f.size == n)[1] for n in {f.size for _, f in found}
+    }
+    whole = Level(costs, axes)
+    return _best(form for w in slopes for form in whole.forms(whole.last, w, most))
+
+
+class Level:
+    """A level: the sum of some axes, the last of which may have a slope."""
+
+    def __init__(self, costs: Costs, axes: tuple[int, ...], blocks: bool = False) -> None:
+        self.costs, self.seen = costs, Projection(costs, axes, blocks)
+        self.last = costs.grid.axes[axes[-1]]
+        spans = [float(v[-1] - v[0]) for v in self.seen.values]
+        self.ratio = spans[0] / spans[-1]
+        values = np.array(costs.actions, dtype=float)
+        self.order = np.argsort(values)
+        self.orders = values[self.order]
+
+    def forms(self, sloped: str | None, slope: float, most: int) -> list[Draft]:
+        """The cheapest form of each size."""
+        weights = np.ones(len(self.seen.names))
+        if sloped is not None:
+            weights[-1] = slope
+        line, extra = self.seen.line(weights), int(sloped is not None)
+        named = tuple((n, float(w)) for n, w in zip(self.seen.names, weights, strict=True))
+        found = []
+        for lot in self._lots() if most >= 2 + extra else [0.0]:
+            kept = self._kept(lot)
+            for up in (False, True):
+                size = 1 + extra + int(lot > 0)
+                form = _Form(self, line, named, kept, up, lot, size)
+                found += form.best(most)
+        return _best(found)
+
+    def _lots(self) -> list[float]:
+        """Lots that are not all actions already."""
+        above = self.orders[self.orders > 0]
+        lots = [q for q in above[:6] if len(self._kept(q)) not in (1, len(self.orders))]
+        return [0.0, *lots]
+
+    def _kept(self, lot: float) -> NDArray[np.int64]:
+        """Positions among the rising orders that are multiples of a lot."""
+        if not lot:
+            return np.arange(len(self.orders))
+        share = self.orders / lot
+        return np.flatnonzero(
+            (np.abs(share - np.rint(share)) < 1e-9) | (self.orders == self.orders[0])
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """Base stock and (s, S) on one line of levels, with one way of rounding."""
+
+    level: Level
+    line: Rungs
+    named: tuple
+    kept: NDArray[np.int64]
+    up: bool
+    lot: float
+    size: int
+
+    def best(self, most: int) -> list[Draft]:
+        values, orders = self.line.values, self.level.orders[self.kept]
+        targets = _targets(values, orders)
+        ends = self._ends(targets, values, orders)  # (targets, orders + 1), falling
+        sums = np.zeros((len(orders), len(values) + 1))
+        np.cumsum(self.line.costs[:, self.level.order[self.kept]].T, axis=1, out=sums[:, 1:])
+        kinds = np.arange(len(orders))
+        pieces = sums[kinds, ends[:, :-1]] - sums[kinds, ends[:, 1:]]  # (targets, orders)
+        found = []
+        if most >= self.size:
+            i = int(pieces.sum(axis=1).argmin())
+            found.append(self._draft(targets[i], ends[i], len(values), float(pieces[i].sum())))
+        if most > self.size:
+            i, u, cost = _with_reorder_point(sums, ends, pieces)
+            if 0 < u < len(values):
+                found.append(self._draft(targets[i], ends[i], u, cost))
+        return found
+
+    def _ends(self, targets: NDArray, values: NDArray, orders: NDArray) -> NDArray[np.int64]:
+        """(targets, orders + 1) where the levels of each order end, and 0."""
+        slack = 1e-9 * max(1.0, float(np.abs(values).max()))
+        if self.up:
+            ends = np.searchsorted(values, targets[:, None] - orders[:-1] - slack, side="left")
+        else:
+            ends = np.searchsorted(values, targets[:, None] - orders[1:] + slack, side="right")
+        whole = np.full((len(targets), 1), len(values))
+        return np.hstack([whole, ends, np.zeros_like(whole)])
+
+    def _draft(self, target: float, ends: NDArray, u: int, cost: float) -> Draft:
+        size = self.size + int(u < len(self.line.values))
+        return Draft(size, max(cost, 0.0), partial(self._fitted, target, ends, u, cost))
+
+    def _fitted(self, target: float, ends: NDArray, u: int, cost: float) -> Fitted:
+        """The form with this S, for the first ``u`` levels."""
+        values, rising = self.line.values, self.level.order[self.kept]
+        taken = np.repeat(rising[::-1], -np.diff(ends)[::-1])
+        taken[u:] = rising[0]
+        s = float(values[u - 1]) if u < len(values) else None
+        root = node_of_rungs(self.named, values, taken)
+        return Fitted(root, self.size + int(s is not None), max(cost, 0.0), self._words(target, s))
+
+    def _words(self, target: float, s: float | None) -> str:
+        *axes, (last, slope) = self.named
+        sum_of = [name for name, _ in axes] + ([last] if slope == 1 else [])
+        level = " + ".join(sum_of)
+        tilt = ""
+        if slope != 1:
+            tilt = f" {'-' if slope > 0 else '+'} {shown(abs(slope))} x {last}"
+        name = self.level.costs.action_name
+        how = "reaches" if self.up else "does not exceed"
+        size = "smallest" if self.up else "largest"
+        lots = f" in lots of {shown(float(self.lot))}" if self.lot else ""
+        text = f"Bring {level} up to {shown(float(np.round(target, 9)))}{tilt}{lots}: "
+        text += f"take the {size} {name} that {how} it"
+        if s is None:
+            return text + "."
+        least = shown(self.level.costs.actions[int(self.level.order[0])])
+        begins = f"{level} is at most {shown(float(np.round(s, 9)))}{tilt}"
+        return f"{text}, where {begins}; else {name}={least}."
+
+
+def _with_reorder_point(sums: NDArray, ends: NDArray, pieces: NDArray) -> tuple[int, int, float]:
+    """(target, levels below s, cost) of the cheapest (s, S)."""
+    ahead = sums - sums[0]  # what an order costs more than none, in the first u levels
+    first, last = ends[:, 1:], ends[:, :-1]
+    lower = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1] - pieces  # orders larger than this one
+    least = np.stack([_range_min(row, first[:, i], last[:, i]) for i, row in enumerate(ahead)], 1)
+    kinds = np.arange(len(sums))
+    total = lower - sums[kinds, first] + least + sums[0, -1]
+    i, k = np.unravel_index(int(total.argmin()), total.shape)
+    part = ahead[k, first[i, k] : last[i, k] + 1]
+    return int(i), int(first[i, k] + part.argmin()), float(total[i, k])
+
+
+def _range_min(row: NDArray, first: NDArray, last: NDArray) -> NDArray[np.float64]:
+    """The least of ``row`` over each of the ranges ``first..last``, both ends included."""
+    tables, width = [row], 1
+    while 2 * width <= len(row):
+        before = tables[-1]
+        tables.append(np.minimum(before[:-width], before[width:]))
+        width *= 2
+    level = np.frexp(last - first + 1)[1] - 1
+    found = np.empty(len(first))
+    for k in np.unique(level):
+        rows = np.flatnonzero(level == k)
+        table = tables[k]
+        found[rows] = np.minimum(table[first[rows]], table[last[rows] + 1 - (1 << int(k))])
+    return found
+
+
+def _targets(values: NDArray, orders: NDArray) -> NDArray[np.float64]:
+    """Values of S at which some action changes, or some of them where they are many."""
+    found = np.unique(np.round((values[:, None] + orders[None, :]).ravel(), 9))
+    if len(found) > LEVELS:
+        found = found[np.linspace(0, len(found) - 1, LEVELS).astype(int)]
+    return np.asarray(found, dtype=np.float64)

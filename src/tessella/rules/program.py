@@ -1,0 +1,239 @@
+"""A rule as a program: the one form that evaluation, explanation, files and exports read.
+
+    Choose(a)                         take action a (its index)
+    Split(weights, cuts, branches)    index = sum_k weight_k x_k; branch j is taken where exactly j
+                                      of the ascending cuts lie below the index
+    Among(axis, labels, inside, outside)   whether a text axis has one of these labels
+    Except(places, actions, otherwise)     states named one by one, and what all others do
+    Lookup(axes, starts, actions)     runs of one action over the places of some axes, counted in
+                                      the order of ``axes``, the last of which varies fastest
+
+``If x <= t`` is a split with one cut, and an order-up-to rule a split with a cut for each order.
+Numbers are floats whose shortest decimal text is what is stored. Every cut lies clear of the index
+of every grid state, so that no rounding can turn a decision: ``Program.slack`` says how clear.
+Text axes stand only in ``Among``, ``Except`` and ``Lookup``; their coordinates are 0, 1, 2, ... as
+everywhere. Off the grid, ``Except`` and ``Lookup`` take the nearest state, the others the point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import PolicyError
+from tessella.grid import StateGrid
+
+
+@dataclass(frozen=True)
+class Choose:
+    """Take one action."""
+
+    action: int  # its index
+
+
+@dataclass(frozen=True)
+class Split:
+    """Compare a weighted sum of coordinates with ascending cuts."""
+
+    weights: tuple[tuple[str, float], ...]  # (axis, weight), in the order in which they are added
+    cuts: tuple[float, ...]  # ascending; equal cuts leave the branch between them empty
+    branches: tuple[Node, ...]  # one more than cuts
+
+
+@dataclass(frozen=True)
+class Among:
+    """Ask whether a text axis has one of some labels."""
+
+    axis: str
+    labels: tuple[str, ...]
+    inside: Node
+    outside: Node
+
+
+@dataclass(frozen=True)
+class Except:
+    """Some states by name, and what all others do."""
+
+    places: tuple[tuple[Any, ...], ...]  # values of all axes, in the grid's order
+    actions: tuple[int, ...]  # one for each place
+    otherwise: Node
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Runs of one action over the places of some axes."""
+
+    axes: tuple[str, ...]  # the last varies fastest, each in the order in which it lists its values
+    starts: tuple[int, ...]  # where each run begins; the first at 0
+    actions: tuple[int, ...]
+
+
+Node = Choose | Split | Among | Except | Lookup
+KINDS: dict[str, type] = {kind.__name__: kind for kind in (Choose, Split, Among, Except, Lookup)}
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A rule on a grid.
+
+    Attributes:
+        grid: the states.
+        root: what to do.
+        size: numbers stored, as the rule's class counts them.
+    """
+
+    grid: StateGrid
+    root: Node
+    size: int
+
+    def __call__(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
+        """(n, d) points in the axes' own values -> (n,) action indices."""
+        points = np.asarray(points, dtype=float)
+        said = np.empty(len(points), dtype=np.int32)
+        self._decide(self.root, points, np.arange(len(points)), said)
+        return said
+
+    def _decide(self, node: Node, points: NDArray, rows: NDArray, said: NDArray) -> None:
+        """Write what ``node`` says about the points in ``rows`` to ``said``."""
+        if isinstance(node, Choose):
+            said[rows] = node.action
+        elif isinstance(node, Lookup):
+            at = np.searchsorted(node.starts, self._places(node.axes, points[rows]), side="right")
+            said[rows] = np.asarray(node.actions)[at - 1]
+        elif isinstance(node, Except):
+            self._decide(node.otherwise, points, rows, said)
+            named = np.array([self._state(place) for place in node.places], dtype=np.int64)
+            order = np.argsort(named)
+            states = self.grid.nearest(points[rows])
+            at = order[np.minimum(np.searchsorted(named[order], states), len(named) - 1)]
+            found = named[at] == states
+            said[rows[found]] = np.asarray(node.actions)[at[found]]
+        else:
+            branch = self._branch(node, points[rows])
+            for j, child in enumerate(children(node)):
+                part = rows[branch == j]
+                if part.size:
+                    self._decide(child, points, part, said)
+
+    def _branch(self, node: Split | Among, points: NDArray) -> NDArray[np.int64]:
+        """(n,) which child each point goes to."""
+        if isinstance(node, Split):
+            return np.searchsorted(node.cuts, self.index(node, points), side="left")
+        axis = self.grid.axis(node.axis)
+        codes = np.clip(np.rint(points[:, axis]), 0, self.grid.shape[axis] - 1).astype(int)
+        inside = np.isin(self.grid.values[axis], node.labels)
+        return np.where(inside[codes], 0, 1)
+
+    def index(self, node: Split, points: NDArray) -> NDArray[np.float64]:
+        """(n,) the weighted sum that ``node`` compares."""
+        total = np.zeros(len(points))
+        for name, weight in node.weights:
+            total = total + weight * points[:, self.grid.axis(name)]
+        return total
+
+    def _places(self, axes: tuple[str, ...], points: NDArray) -> NDArray[np.int64]:
+        """(n,) positions of points in the order of a lookup."""
+        where = np.unravel_index(self.grid.nearest(points), self.grid.shape)
+        order = [self.grid.axis(name) for name in axes]
+        shape = [self.grid.shape[k] for k in order]
+        return np.ravel_multi_index([where[k] for k in order], shape)
+
+    def _state(self, place: tuple) -> int:
+        return self.grid.state(**dict(zip(self.grid.axes, place, strict=True)))
+
+    @property
+    def slack(self) -> float:
+        """How clear every cut is of the index of every state, in shares of the index's size."""
+        points = self.grid.points
+        return min((self._clear(node, points) for node in self.nodes()), default=math.inf)
+
+    def _clear(self, node: Node, points: NDArray) -> float:
+        if not isinstance(node, Split) or not node.cuts:
+            return math.inf
+        index = np.unique(self.index(node, points))
+        at = np.searchsorted(index, node.cuts)
+        below, above = index[np.maximum(at - 1, 0)], index[np.minimum(at, len(index) - 1)]
+        near = np.minimum(np.abs(below - node.cuts), np.abs(above - node.cuts)).min()
+        return float(near / max(np.abs(index).max(), np.abs(node.cuts).max(), 1e-300))
+
+    def nodes(self) -> Iterator[Node]:
+        """All nodes, parents first."""
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(children(node)))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes that are looked at, in the grid's order."""
+        used: set[str] = set()
+        for node in self.nodes():
+            if isinstance(node, Split):
+                used |= {name for name, _ in node.weights}
+            elif isinstance(node, Among):
+                used.add(node.axis)
+            elif isinstance(node, Except | Lookup):
+                used |= set(node.axes if isinstance(node, Lookup) else self.grid.axes)
+        return tuple(name for name in self.grid.axes if name in used)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below, in the order of their branches."""
+    if isinstance(node, Split):
+        return node.branches
+    if isinstance(node, Among):
+        return node.inside, node.outside
+    return (node.otherwise,) if isinstance(node, Except) else ()
+
+
+def node_to_json(node: Node) -> dict[str, Any]:
+    """``{"Choose": {"action": 2}}``, and so on down; ``node_from_json`` reads it back."""
+    content = {f.name: _to_json(getattr(node, f.name)) for f in fields(node)}
+    return {type(node).__name__: content}
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Node):
+        return node_to_json(value)
+    return [_to_json(v) for v in value] if isinstance(value, tuple) else value
+
+
+def node_from_json(content: Mapping[str, Any]) -> Node:
+    """What ``node_to_json`` wrote."""
+    ((kind, parts),) = content.items()
+    if kind not in KINDS:
+        raise PolicyError(f"a program is made of {', '.join(KINDS)}", value=f"got {kind!r}")
+    return KINDS[kind](**{name: _from_json(value) for name, value in parts.items()})
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return node_from_json(value)
+    return tuple(map(_from_json, value)) if isinstance(value, list) else value
+
+
+def between(low: float, high: float) -> float:
+    """The number of fewest digits that lies well between two others: at least a tenth inside."""
+    step = high - low
+    if not step > 0:
+        raise PolicyError("a cut lies between two numbers", value=f"got {low} and {high}")
+    middle, inside = (low + high) / 2, step / 10
+    for digits in range(-math.floor(math.log10(max(abs(low), abs(high), 1e-300))) - 1, 18):
+        near = float(f"{round(middle, digits):.{max(digits, 0)}f}") + 0.0  # never -0
+        if low + inside <= near <= high - inside:
+            return near
+    return middle
+
+
+def leaf_or_split(
+    weights: tuple[tuple[str, float], ...], cuts: tuple[float, ...], branches: tuple[Node, ...]
+) -> Node:
+    """A split, or the one thing that all its branches say."""
+    same = all(branch == branches[0] for branch in branches)
+    return branches[0] if same else Split(weights, cuts, branches)

@@ -1,0 +1,109 @@
+"""A rule: a small policy with a certificate, and what is known about how small it could be."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tessella.certificates.certificate import Certificate
+from tessella.errors import FileError, reading, writing
+from tessella.grid import StateGrid
+from tessella.mdp.actions import as_json, from_json
+from tessella.mdp.policy import Policy
+from tessella.rules.explain import explain
+from tessella.rules.frontier import Frontier, Outcome
+from tessella.rules.program import Program, node_from_json, node_to_json
+
+FORMAT, VERSION = "tessella rule", 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rule(Policy):
+    """A policy that is a program of a few numbers. Made by ``compress``.
+
+    Attributes:
+        kind: the class of rules that it comes from.
+        size_needed: no rule of its class with fewer numbers keeps the promise; 0 if none is proven.
+        promise: what it was asked to keep, in words.
+        certificate: what it loses, proven; None for a rule from a file.
+        frontier: the other rules that were found, size against loss.
+        outcomes: what became of each class of rules: found, proven, ruled out and why.
+        seconds: how long the search took.
+        words: the rule in a sentence, where its class has one.
+        facts: model, fingerprint and certified loss, as files name them.
+    """
+
+    kind: str = ""
+    size_needed: int = 0
+    promise: str = ""
+    certificate: Certificate | None = field(default=None, repr=False)
+    frontier: Frontier = field(default_factory=lambda: Frontier((), ()), repr=False)
+    outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    seconds: float = 0.0
+    words: str = ""
+    facts: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def program(self) -> Program:
+        """What decides, in the form that exports read."""
+        assert isinstance(self.rule, Program)
+        return self.rule
+
+    @property
+    def proven(self) -> bool:
+        """Whether no smaller rule of its class keeps the promise."""
+        return self.size_needed == self.size
+
+    def explain(self) -> str:
+        """What it says and what is known of it, in plain sentences."""
+        return explain(self)
+
+    def __str__(self) -> str:
+        return self.explain()
+
+    def save(self, path: str | Path) -> None:
+        """Write the rule itself as JSON, for ``Rule.load``: its program, and what was proven."""
+        grid = self.grid
+        axes = {n: v.tolist() for n, v in zip(grid.axes, grid.values, strict=True)}
+        about = {"format": FORMAT, "version": VERSION, "name": self.name, "kind": self.kind}
+        about |= {"size": self.size, "size_needed": self.size_needed, "promise": self.promise}
+        about |= {"words": self.words, "facts": self.facts, "action_name": self.action_name}
+        about |= {"actions": as_json(self.actions), "axes": axes, "seconds": self.seconds}
+        text = json.dumps(about | {"program": node_to_json(self.program.root)}, indent=1) + "\n"
+        with writing(path):
+            Path(path).write_text(text, encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | Path) -> Rule:
+        """A rule that ``save`` wrote; its certificate is made again with ``certify``."""
+        try:
+            with reading(path, "a saved rule"):
+                content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if (content["format"], content["version"]) != (FORMAT, VERSION):
+                raise ValueError(f"it has format {content['format']!r}")
+            return _from_json(content)
+        except FileError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            rule = f"{path} must be a rule of format {FORMAT!r}, version {VERSION}"
+            raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
+
+
+def _from_json(content: dict[str, Any]) -> Rule:
+    grid = StateGrid(content["axes"])
+    program = Program(grid, node_from_json(content["program"]), int(content["size"]))
+    return Rule(
+        grid=grid,
+        actions=from_json(content["actions"]),
+        rule=program,
+        size_needed=int(content["size_needed"]),
+        seconds=float(content["seconds"]),
+        facts=dict(content["facts"]),
+        name=str(content["name"]),
+        action_name=str(content["action_name"]),
+        kind=str(content["kind"]),
+        promise=str(content["promise"]),
+        words=str(content["words"]),
+    )

@@ -1,0 +1,145 @@
+"""What a class of rules is asked: the best of its rules for additive costs.
+
+    cost(rule) = sum_s c(s, rule(s)),    c >= 0, finite
+
+``fit`` offers rules of growing size and falling cost; ``needed`` says which sizes cannot reach a
+target at all. A class that has no exact solver proves nothing. Classes of one's own inherit from
+``RuleClass`` and take part in ``compress`` like those that are here.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.grid import StateGrid
+from tessella.rules.program import Node, Program
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Additive costs of the actions in every state.
+
+    Attributes:
+        grid: the states.
+        actions: what the action indices stand for.
+        by_state: (S, A) costs, finite and not negative.
+        deadline: when to stop, on the clock of ``time.perf_counter``.
+        action_name: what an action is called.
+    """
+
+    grid: StateGrid
+    actions: tuple
+    by_state: NDArray[np.float64]
+    deadline: float = float("inf")
+    action_name: str = "action"
+
+    def of(self, program: Program) -> float:
+        """What a rule costs."""
+        said = program(self.grid.points)
+        return float(self.by_state[np.arange(len(said)), said].sum())
+
+    def of_table(self, table: NDArray) -> float:
+        """What a table of actions costs."""
+        return float(np.take_along_axis(self.by_state, table.reshape(-1, 1), axis=1).sum())
+
+    @property
+    def numeric(self) -> tuple[int, ...]:
+        """Positions of the axes that have numbers and more than one of them."""
+        pairs = enumerate(self.grid.values)
+        return tuple(k for k, v in pairs if v.dtype.kind != "U" and len(v) > 1)
+
+    @cached_property
+    def order(self) -> tuple[NDArray[np.int64], ...]:
+        """Positions along each axis in which its numbers rise; labels stay as they are listed."""
+        return tuple(np.argsort(numbers, kind="stable") for numbers in self.grid.numbers)
+
+    @cached_property
+    def rising(self) -> tuple[NDArray[np.float64], ...]:
+        """Numbers of each axis, rising."""
+        return tuple(v[o] for v, o in zip(self.grid.numbers, self.order, strict=True))
+
+    @cached_property
+    def sorted(self) -> NDArray[np.float64]:
+        """(grid, A) costs with every axis in rising order."""
+        array = self.by_state.reshape(*self.grid.shape, -1)
+        for axis, order in enumerate(self.order):
+            if (np.diff(order) != 1).any():
+                array = np.take(array, order, axis)
+        return array
+
+    def along(self, axes: tuple[int, ...]) -> NDArray[np.float64]:
+        """(lengths of ``axes``, A) costs summed over all other axes, in rising order."""
+        others = tuple(k for k in range(self.grid.ndim) if k not in axes)
+        summed = self.sorted.sum(axis=others)
+        kept = [k for k in range(self.grid.ndim) if k in axes]
+        return np.transpose(summed, [*(kept.index(k) for k in axes), len(kept)])
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A rule, its additive cost, and what its class says of it.
+
+    Attributes:
+        root: what to do.
+        size: numbers stored.
+        cost: by the costs that it was fitted to.
+        words: the rule in a sentence, where its class has one that is shorter than the program's.
+    """
+
+    root: Node
+    size: int
+    cost: float
+    words: str = ""
+
+    def program(self, grid: StateGrid) -> Program:
+        return Program(grid, self.root, self.size)
+
+
+class RuleClass(ABC):
+    """A class of rules: what can be said with a few numbers of one kind."""
+
+    name: ClassVar[str]
+    varied: ClassVar[bool] = False  # whether many more rounds, about single rules, pay off
+
+    def refusal(self, costs: Costs) -> str:
+        """Why the class has nothing to offer for such states and actions; empty if it has."""
+        return ""
+
+    def heuristic(self, costs: Costs) -> str:
+        """Why ``fit`` may miss the best rule and ``needed`` proves nothing; empty if exact."""
+        return "the class has no exact solver"
+
+    def largest(self, costs: Costs) -> float:
+        """The most numbers that a rule of the class can store."""
+        return math.inf
+
+    @abstractmethod
+    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+        """Rules of at most ``most`` numbers, each cheaper than all smaller ones.
+
+        None need cost less than ``target``. An exact class has the smallest rule within the target
+        among them, if there is one within ``most``.
+        """
+
+    def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
+        """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``.
+
+        ``fits`` is what ``fit`` gave for the same arguments. Asked of exact solvers only.
+        """
+        return min((rule.size for rule in fits if rule.cost <= target), default=most + 1)
+
+
+def falling(rules: list[Fitted]) -> list[Fitted]:
+    """Of each size the cheapest, and none that a smaller one undercuts."""
+    kept: list[Fitted] = []
+    for rule in sorted(rules, key=lambda r: (r.size, r.cost)):
+        if not kept or rule.cost < kept[-1].cost:
+            kept.append(rule)
+    return kept

@@ -1,0 +1,220 @@
+"""The search for the smallest rule of a class that keeps a promise: one loop for every class.
+
+    necessary conditions      additive costs that every rule of the promise meets: sizes that cannot
+                              are ruled out, by the class's exact solver
+    rounds                    fit to visits x gap; judge the rules themselves; mix the visits of the
+                              rules found into the weights, and again
+
+The visits of the first round are those of the optimal policy. Rules for the worst state are also
+fitted to sets of allowed actions {gap <= bar}, for bars between (1 - discount) x promise, which
+suffices, and the promise, which is necessary.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.rules.frontier import Outcome, Point
+from tessella.rules.judge import Judge, Judged
+from tessella.rules.promise import Promise
+from tessella.rules.rule_class import Costs, Fitted, RuleClass
+from tessella.rules.visits import Necessary, necessary
+
+ROUNDS, ROUNDS_LARGE = 8, 3
+PATIENCE = 3  # rounds without a smaller rule
+BARS = 6
+VARIED, MOST_VARIED = 6_000, 60  # rounds about single rules: states x rounds, and rounds
+EVALUATIONS = 6  # of each fit in a large model
+
+
+@dataclass(eq=False)
+class Search:
+    """One search over classes: what is known so far.
+
+    Attributes:
+        judge: what rules lose.
+        promise: what must be kept.
+        deadline: when to stop, on the clock of ``time.perf_counter``.
+        report: told in a line how far the search is.
+        whole: whether rules that break the promise are wanted too, for a frontier.
+        points: the best rule of each class and size.
+    """
+
+    judge: Judge
+    promise: Promise
+    deadline: float = float("inf")
+    report: Callable[[str], None] | None = None
+    whole: bool = False
+    points: dict[tuple[str, int], Point] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def costs(self, by_state: NDArray) -> Costs:
+        mdp = self.judge.mdp
+        return Costs(mdp.grid, mdp.actions, by_state, self.deadline, mdp.action_name)
+
+    @cached_property
+    def conditions(self) -> list[Necessary]:
+        return necessary(self.judge, self.promise)
+
+    @property
+    def late(self) -> bool:
+        return time.perf_counter() > self.deadline
+
+    def best(self, kind: str | None = None) -> Point | None:
+        """The smallest rule that keeps the promise, of one class or of all."""
+        kept = [p for p in self.points.values() if self._keeps(p) and kind in (None, p.kind)]
+        return min(kept, key=lambda p: (p.size, p.loss), default=None)
+
+    def _keeps(self, point: Point) -> bool:
+        return self.promise.kept_by(self.judge(point.table))
+
+    def examine(self, kind: RuleClass, most: int) -> None:
+        """Look for the smallest rule of a class, with at most so many numbers."""
+        first = self.costs(self.conditions[0].costs)
+        refusal = kind.refusal(first)
+        if refusal:
+            self.outcomes.append(Outcome(kind.name, None, 0, refusal))
+            return
+        said, needed = [kind.heuristic(first)], self.needed(kind, most)
+        if needed <= most or self.whole:
+            self._rounds(kind, most, needed)
+        elif kind.largest(first) <= most:
+            said.append("no rule of this class keeps the promise")
+        else:
+            said.append(f"none with {most} numbers or fewer keeps the promise")
+        best = self.best(kind.name)
+        if self.late:
+            said.append("stopped by the time limit")
+        size = None if best is None else best.size
+        self.outcomes.append(Outcome(kind.name, size, needed, "; ".join(filter(None, said))))
+        self._tell(kind, best)
+
+    def _tell(self, kind: RuleClass, best: Point | None) -> None:
+        if self.report is not None:
+            found = "nothing yet" if best is None else f"{best.size} numbers, loss {best.loss:.4g}"
+            self.report(f"{kind.name}: {found}; {self.judge.count:,} rules judged")
+
+    def needed(self, kind: RuleClass, most: int) -> int:
+        """The largest size that the necessary conditions rule out, plus one; fits are judged."""
+        found = 0
+        for condition in self.conditions:
+            costs = self.costs(condition.costs)
+            if kind.heuristic(costs):
+                continue
+            fits = kind.fit(costs, most, condition.target)
+            self._judge(kind, fits)
+            found = max(found, kind.needed(costs, condition.target, most, fits))
+        return found
+
+    def _rounds(self, kind: RuleClass, most: int, needed: int) -> None:
+        weights, rounds, idle = self.judge.optimal.visits, 1, 0
+        limit = ROUNDS if self.judge.small else ROUNDS_LARGE
+        for bar in self._bars():
+            costs = (self.judge.gap > bar).astype(float)
+            self._judge(kind, kind.fit(self.costs(costs), self._room(kind, most), 0.5))
+        for _ in range(limit):
+            if self.late or self._closed(kind, needed):
+                return
+            room, before = self._room(kind, most), self.judge.count
+            target = 0.0 if self.whole else self.promise.most
+            costs = self.costs(self._weighted(weights / rounds))
+            judged = self._judge(kind, kind.fit(costs, room, target))
+            idle = idle + 1 if self._room(kind, most) == room and not self.whole else 0
+            if not judged or self.judge.count == before or idle > PATIENCE:
+                break
+            weights = weights + np.mean([self._visits(one) for one in judged], axis=0)
+            rounds += 1
+        if kind.varied:
+            self._varied(kind, most, needed)
+
+    def _varied(self, kind: RuleClass, most: int, needed: int) -> None:
+        """Rounds about single rules of the frontier, in models that are small enough for many.
+
+        Costs are visits x gap of a rule alone, or what the rule itself would gain by another action
+        for once: d_pi (max_a Q_pi - Q_pi), a step of policy iteration within the class.
+        """
+        if not self.judge.small or (self.promise.nothing and not self.whole):
+            return
+        rng = np.random.default_rng(0)
+        for turn in range(min(VARIED // self.judge.mdp.n_states, MOST_VARIED)):
+            points = [p for p in self.points.values() if p.kind == kind.name]
+            if not points or self.late or self._closed(kind, needed):
+                return
+            judged = self.judge(points[int(rng.integers(len(points)))].table)
+            visits = self._visits(judged)
+            other = self.judge.optimal.visits if turn % 3 else rng.permutation(visits)
+            mixed = rng.dirichlet((4.0, 1.0)) @ np.stack([visits, other])
+            own = self.judge.own_gaps(judged) if turn % 2 else self.judge.gap
+            self._judge(kind, kind.fit(self.costs(self._weighted(mixed, own)), most, 0.0))
+
+    def _room(self, kind: RuleClass, most: int) -> int:
+        """How many numbers a rule may have to be of interest."""
+        best = self.best(kind.name)
+        return most if best is None or self.whole else min(most, best.size)
+
+    def _closed(self, kind: RuleClass, needed: int) -> bool:
+        best = self.best(kind.name)
+        return not self.whole and best is not None and best.size <= needed
+
+    def _bars(self) -> Iterator[float]:
+        """Local losses up to which actions are allowed, for promises about the worst state."""
+        if self.promise.worst and not self.promise.nothing:
+            low = self.judge.mdp.criterion.per_period(self.promise.most)
+            yield from np.geomspace(low, self.promise.most, BARS)
+
+    def _weighted(self, visits: NDArray, gap: NDArray | None = None) -> NDArray[np.float64]:
+        """(S, A) visits x gap, with infeasible actions dearer than everything else together."""
+        gap, feasible = self.judge.gap if gap is None else gap, self.judge.feasible
+        costs = visits[:, None] * np.where(feasible, gap, 0.0)
+        if not feasible.all():
+            costs[~feasible] = 10 * max(float(costs.max(axis=1).sum()), 1.0)
+        return costs
+
+    def _visits(self, judged: Judged) -> NDArray[np.float64]:
+        """Visits of a rule from the start, or from the state where it loses most."""
+        if not self.promise.worst or not self.judge.small:
+            return judged.visits
+        return self.judge.visits_from(judged, int(judged.loss.argmax()))
+
+    def _judge(self, kind: RuleClass, fits: list[Fitted]) -> list[Judged]:
+        """Judge rules and keep the best of each size; in a large model only some of them."""
+        if not self.judge.small and len(fits) > 1:
+            return self._bisect(kind, fits)
+        found = []
+        for fitted in fits:
+            if self.late and self.best() is not None:
+                break
+            judged = self._enter(kind, fitted)
+            if judged is not None:
+                found.append(judged)
+        return found
+
+    def _bisect(self, kind: RuleClass, fits: list[Fitted]) -> list[Judged]:
+        """Judge about log2 of the rules, for the smallest that keeps the promise."""
+        low, high, found = 0, len(fits), []
+        while low < high and not (self.late and self.best() is not None):
+            middle = (low + high) // 2
+            judged = self._enter(kind, fits[middle])
+            if judged is not None:
+                found.append(judged)
+            kept = judged is not None and self.promise.kept_by(judged)
+            low, high = (low, middle) if kept else (middle + 1, high)
+        return found
+
+    def _enter(self, kind: RuleClass, fitted: Fitted) -> Judged | None:
+        """What a rule loses, kept where it is the best of its size; None if it is infeasible."""
+        grid = self.judge.mdp.grid
+        table = fitted.program(grid)(grid.points)
+        if not self.judge.fits(table):
+            return None
+        judged = self.judge(table)
+        loss, key = self.promise.of(judged) / self.promise.unit, (kind.name, fitted.size)
+        if key not in self.points or loss < self.points[key].loss:
+            self.points[key] = Point(kind.name, fitted.size, loss, fitted, judged.table)
+        return judged

@@ -1,0 +1,79 @@
+"""Visits that no admissible rule can avoid, and so what every rule of a promise must keep to.
+
+    m(s') = mu(s') + discount sum_s m(s) min_{a in A(s)} P(s' | s, a)
+
+A rule with mean loss sum_s d(s) gap(s, rule(s)) <= most has d >= m, so it takes no action with
+m(s) gap(s, a) > most: A(s) shrinks, m grows, and again. From the worst state, every action must
+have gap(s, a) <= most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.rules.judge import Judge
+from tessella.rules.promise import Promise
+
+ROUNDS = 12
+SURE = 1 - 1e-9  # covers the rounding of visits
+
+
+@dataclass(frozen=True, eq=False)
+class Necessary:
+    """Additive costs that are at most ``target`` for every rule that keeps a promise.
+
+    Attributes:
+        costs: (S, A) finite.
+        target: the bound.
+    """
+
+    costs: NDArray[np.float64]
+    target: float
+
+
+def necessary(judge: Judge, promise: Promise) -> list[Necessary]:
+    """What every rule that keeps the promise fulfils; the worst state has two such conditions."""
+    known = np.maximum(judge.gap - judge.solution.tie_tolerance, 0.0)
+    if promise.worst:
+        most = max(promise.most, promise.resolution)
+        return [Necessary((known > most).astype(float), 0.5), _on_average(judge, promise, known)]
+    return [_on_average(judge, promise, known)]
+
+
+def _on_average(judge: Judge, promise: Promise, known: NDArray) -> Necessary:
+    most = max(promise.most, promise.resolution)
+    visits = unavoidable(judge, known, most)
+    with np.errstate(invalid="ignore"):
+        costs = np.where(visits[:, None] > 0, visits[:, None] * known, 0.0)
+    costs[~judge.feasible] = np.inf
+    if promise.nothing:
+        return Necessary((costs > most).astype(float), 0.5)
+    return Necessary(np.minimum(costs, 2 * most), most * (1 + 1e-9))
+
+
+def unavoidable(judge: Judge, known: NDArray, most: float) -> NDArray[np.float64]:
+    """(S,) m of the smallest sets A; of a large model only the start itself."""
+    visits = judge.start * SURE
+    if not judge.small:
+        return visits
+    allowed = judge.feasible & ~(visits[:, None] * np.where(visits[:, None] > 0, known, 0) > most)
+    for _ in range(ROUNDS):
+        visits = _least(judge, allowed)
+        with np.errstate(invalid="ignore"):
+            paid = np.where(visits[:, None] > 0, visits[:, None] * known, 0.0)
+        fewer = allowed & ~(paid > most)
+        if (fewer == allowed).all() or not fewer.any(axis=1).all():
+            break
+        allowed = fewer
+    return visits
+
+
+def _least(judge: Judge, allowed: NDArray) -> NDArray[np.float64]:
+    rows = np.where(allowed.T[:, :, None], judge.rows, np.inf).min(axis=0)
+    rows[~np.isfinite(rows)] = 0.0
+    system = np.eye(len(rows)) - judge.mdp.discount * rows
+    visits = np.linalg.solve(system.T, judge.start)
+    return np.maximum(visits, 0.0) * SURE
