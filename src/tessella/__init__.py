@@ -11,6 +11,7 @@ The way of the data::
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
+    export(rule, "reorder.c")        -> Exported
     run_study(Study(problems, methods))                 -> StudyResults
 
 Names are loaded when first used, so importing tessella is quick.
@@ -90,6 +91,8 @@ _HOME = {
     "tessella.mdp.as_policy": ("as_policy",),
     "tessella.rules.axis_tree": ("AxisTree",),
     "tessella.rules.compress": ("compress", "frontier"),
+    "tessella.rules.export.dtcontrol": ("read_dtcontrol",),
+    "tessella.rules.export.export": ("export",),
     "tessella.rules.one_action": ("OneAction",),
     "tessella.rules.order_up_to": ("OrderUpTo",),
     "tessella.rules.frontier": ("Frontier",),
@@ -174,6 +177,8 @@ if TYPE_CHECKING:
     from tessella.problems.registry import all_problems, problem, register
     from tessella.rules.axis_tree import AxisTree
     from tessella.rules.compress import compress, frontier
+    from tessella.rules.export.dtcontrol import read_dtcontrol
+    from tessella.rules.export.export import export
     from tessella.rules.frontier import Frontier
     from tessella.rules.linear_cuts import LinearCuts
     from tessella.rules.one_action import OneAction
