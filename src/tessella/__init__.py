@@ -11,6 +11,7 @@ The way of the data::
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
+    tune(solution, form, S=...)      -> Tuned           diff(mdp, a, b)       -> Difference
     export(rule, "reorder.c")        -> Exported
     run_study(Study(problems, methods))                 -> StudyResults
 
@@ -95,12 +96,14 @@ _HOME = {
     "tessella.rules.export.export": ("export",),
     "tessella.rules.one_action": ("OneAction",),
     "tessella.rules.order_up_to": ("OrderUpTo",),
+    "tessella.rules.diff": ("Difference", "diff"),
     "tessella.rules.frontier": ("Frontier",),
     "tessella.rules.linear_cuts": ("LinearCuts",),
     "tessella.rules.rule": ("Rule",),
     "tessella.rules.rule_class": ("Costs", "Fitted", "RuleClass"),
     "tessella.rules.run_length": ("RunLength",),
     "tessella.rules.staircase": ("Staircase",),
+    "tessella.rules.tune": ("Tuned", "tune"),
     "tessella.rules.with_exceptions": ("WithExceptions",),
     "tessella.runner.measure": ("Measure",),
     "tessella.runner.methods.own": ("BaselineMethod", "FunctionMethod", "LearnerMethod"),
@@ -177,6 +180,7 @@ if TYPE_CHECKING:
     from tessella.problems.registry import all_problems, problem, register
     from tessella.rules.axis_tree import AxisTree
     from tessella.rules.compress import compress, frontier
+    from tessella.rules.diff import Difference, diff
     from tessella.rules.export.dtcontrol import read_dtcontrol
     from tessella.rules.export.export import export
     from tessella.rules.frontier import Frontier
@@ -187,6 +191,7 @@ if TYPE_CHECKING:
     from tessella.rules.rule_class import Costs, Fitted, RuleClass
     from tessella.rules.run_length import RunLength
     from tessella.rules.staircase import Staircase
+    from tessella.rules.tune import Tuned, tune
     from tessella.rules.with_exceptions import WithExceptions
     from tessella.runner.measure import Measure
     from tessella.runner.methods.own import BaselineMethod, FunctionMethod, LearnerMethod

@@ -7,16 +7,19 @@ from tessella.plot.landscape import margin_map, value_map
 from tessella.plot.margin_error import margin_error
 from tessella.plot.multiples import legends, small_multiples
 from tessella.plot.policy import action_legend, policy_map
+from tessella.plot.rules import frontier_plot, rule_map
 
 __all__ = [
     "action_colours",
     "action_legend",
     "boundary_lines",
     "error_map",
+    "frontier_plot",
     "legends",
     "margin_error",
     "margin_map",
     "policy_map",
+    "rule_map",
     "small_multiples",
     "value_map",
 ]

@@ -88,7 +88,11 @@ lost_sales = Problem(
         Integer("slack", 0, "how far axes and orders go beyond Morton's bounds", low=0, high=100),
     ),
     theory=(
-        Theory("monotone in stock", "the more is on hand, the less is ordered (Karlin, Scarf 1958)"),
-        Theory("monotone in due1", "and the more is under way, most so of late orders (Zipkin 2008)"),
+        Theory(
+            "monotone in stock", "the more is on hand, the less is ordered (Karlin, Scarf 1958)"
+        ),
+        Theory(
+            "monotone in due1", "and the more is under way, most so of late orders (Zipkin 2008)"
+        ),
     ),
 )

@@ -106,7 +106,9 @@ perishable = Problem(
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
     theory=(
-        Theory("monotone in life2", "the more there is of an age, the less is ordered (Fries 1975)"),
+        Theory(
+            "monotone in life2", "the more there is of an age, the less is ordered (Fries 1975)"
+        ),
         Theory("monotone in life1", "and most so of the freshest (Nahmias 1975)"),
     ),
 )

@@ -52,7 +52,9 @@ def _model(
                 ),
             ),
             Shift("left", Noise("come", cars, lambda left: _fitting(arrivals_left, left, cars))),
-            Shift("right", Noise("come", cars, lambda right: _fitting(arrivals_right, right, cars))),
+            Shift(
+                "right", Noise("come", cars, lambda right: _fitting(arrivals_right, right, cars))
+            ),
         ],
         action_name="lights",
     )

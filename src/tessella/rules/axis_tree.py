@@ -103,7 +103,7 @@ def _whole(costs: NDArray) -> bool:
 def _by_prices(boxes: Boxes, leaves: int, target: float, deadline: float) -> list:
     """Trees for prices between nothing and all, nearer and nearer to the target."""
     least = float(boxes.leaves((1,) * len(boxes.shape)).min(axis=-1).sum())
-    high = max(float(boxes.leaves(boxes.shape).min()), 1e-300)
+    high = max(float(boxes.leaves(boxes.shape).min()), 1e-200)
     low = (0.25 if _whole_sums(boxes) else 1e-9 * high) / math.prod(boxes.shape)
     cost, tree = boxes.by_price(low)
     found = [(cost - low * n_leaves(tree), tree)]
@@ -127,7 +127,9 @@ def _whole_sums(boxes: Boxes) -> bool:
 
 def _least(boxes: Boxes, target: float, deadline: float) -> int:
     """No tree of fewer leaves costs the target or less: the best of the bounds by prices."""
-    high = max(float(boxes.leaves(boxes.shape).min()), 1e-300)
+    high = float(boxes.leaves(boxes.shape).min())
+    if high <= target:
+        return 1
     best, low = 1.0, 1e-9 * high
     for _ in range(PASSES):  # the bound rises and then falls with the price
         if time.perf_counter() > deadline:

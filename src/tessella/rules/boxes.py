@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Shape = tuple[int, ...]
+TOGETHER = 200_000  # entries of all cuts of a shape, up to which they are one array
 
 
 @dataclass(frozen=True)
@@ -137,8 +138,11 @@ class Boxes:
         if most == 1 or not alone.any():
             return alone[None]
         found = np.repeat(alone[None], most, axis=0)
-        for axis, at in self.cuts(shape):
-            fewer, more = self.halves(best, shape, axis, at)
+        pairs = [self.halves(best, shape, axis, at) for axis, at in self.cuts(shape)]
+        if found.size * len(pairs) < TOGETHER:
+            _together(found.reshape(most, -1), pairs)
+            pairs = []
+        for fewer, more in pairs:
             if len(fewer) > len(more):
                 fewer, more = more, fewer
             for j in range(min(len(fewer), most - 1)):
@@ -166,6 +170,19 @@ class Boxes:
                 first = self._tree(best, low, place, j)
                 return Cut(axis, at + place[axis], first, self._tree(best, high, beyond, k - 1 - j))
         raise ArithmeticError("no cut of a box has the cost that was found for it")
+
+
+def _together(found: NDArray, pairs: list) -> None:
+    """Lower (most, boxes) costs to those of the best cut, all cuts in one array."""
+    most = len(found)
+    below, above = (
+        np.stack([half[np.minimum(np.arange(most), len(half) - 1)] for half in halves])
+        for halves in zip(*pairs, strict=True)
+    )
+    below, above = below.reshape(len(pairs), most, -1), above.reshape(len(pairs), most, -1)
+    for j in range(most - 1):
+        part = (below[:, j, None] + above[:, : most - 1 - j]).min(axis=0)
+        np.minimum(found[j + 1 :], part, out=found[j + 1 :])
 
 
 def _parts(shape: Shape, place: Shape, axis: int, at: int) -> tuple[Shape, Shape, Shape]:

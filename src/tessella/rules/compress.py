@@ -100,6 +100,22 @@ def frontier(
     return _frontier(search)
 
 
+def size_needed(
+    solution: Solution,
+    loss: float,
+    kind: RuleClass,
+    *,
+    start: Start = None,
+    worst: bool = False,
+    relative: bool = True,
+    relative_to: Scale = "optimal",
+    most: int = 400,
+) -> int:
+    """No rule of one class with fewer numbers keeps a promise; 0 if nothing is proven."""
+    search, _ = _prepared(solution, loss, start, worst, relative, relative_to, [kind], None, None)
+    return search.needed(kind, most)
+
+
 def _prepared(
     solution: Solution,
     loss: float,

@@ -123,6 +123,13 @@ class Judge:
         lost = np.linalg.solve(system, self.gap[differs, table[differs]])
         return np.linalg.solve(system.T, start @ columns), change, columns, lost
 
+    def own_gaps(self, judged: Judged) -> NDArray[np.float64]:
+        """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
+        after = np.einsum("ast,t->sa", self.rows, judged.loss)
+        q = -np.where(self.feasible, self.gap, 0.0) - self.mdp.discount * after  # up to V*(s)
+        q[~self.feasible] = -np.inf
+        return q.max(axis=1, keepdims=True) - q
+
     def visits_from(self, judged: Judged, state: int) -> NDArray[np.float64]:
         """(S,) expected discounted visits of a rule of a small model from one state."""
         start = np.eye(1, len(judged.table), state)[0]

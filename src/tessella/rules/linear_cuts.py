@@ -82,7 +82,8 @@ class Projection:
     def __init__(self, costs: Costs, axes: tuple[int, ...], blocks: bool = False) -> None:
         self.names = tuple(costs.grid.axes[k] for k in axes)
         table, values = costs.along(axes), [costs.rising[k] for k in axes]
-        if blocks:
+        self.blocks = blocks and math.prod(table.shape[:-1]) > ROUGH
+        if self.blocks:
             table, values = _blocks(table, values)
         self.values = values
         self.points = np.stack([x.ravel() for x in np.meshgrid(*values, indexing="ij")], axis=-1)

@@ -66,30 +66,40 @@ class OrderUpTo(RuleClass):
             others = [k for k in costs.numeric if k not in axes]
             for other in others:
                 if most >= 2 and time.perf_counter() < costs.deadline:
-                    found += _sloped(Level(costs, (*axes, other)), most)
+                    found += _sloped(costs, (*axes, other), most)
         return falling(found)
 
 
-def _sloped(level: Level, most: int) -> list[Fitted]:
-    """Forms on a level with a slope, with slopes ever nearer to the best."""
+def _sloped(costs: Costs, axes: tuple[int, ...], most: int) -> list[Fitted]:
+    """Forms on a level with a slope, with slopes ever nearer to the best of each size.
+
+    Where the states are many, slopes are compared on blocks of them.
+    """
+    level = Level(costs, axes, blocks=True)
     unit = 10.0 ** np.round(np.log10(level.ratio))
     tried = [k / SLOPES * 2 * unit for k in range(-SLOPES, SLOPES + 1) if k]
     step, found = 2 * unit / SLOPES, []
     for finer in (*FINER, 0):
-        made = [(w, level.forms(level.last, w, most)) for w in tried]
-        found += [form for _, forms in made for form in forms]
-        best = min(made, key=lambda one: min((f.cost for f in one[1]), default=np.inf))[0]
-        if finer:
-            around = best + step / finer * np.arange(-4, 5)
-            tried = [float(np.round(w, 6)) for w in around if abs(w) > 1e-9 and w != best]
-    return falling(found)
+        found += [(w, form) for w in tried for form in level.forms(level.last, w, most)]
+        best = min(found, key=lambda one: one[1].cost, default=(step, None))[0]
+        around = best + step / max(finer, 1) * np.arange(-4, 5)
+        tried = [float(np.round(w, 6)) for w in around if abs(w) > 1e-9 and w != best]
+        if time.perf_counter() > costs.deadline:
+            break
+    if not level.seen.blocks:
+        return falling([form for _, form in found])
+    slopes = {
+        min((f.cost, w) for w, f in found if f.size == n)[1] for n in {f.size for _, f in found}
+    }
+    whole = Level(costs, axes)
+    return falling([form for w in slopes for form in whole.forms(whole.last, w, most)])
 
 
 class Level:
     """A level: the sum of some axes, the last of which may have a slope."""
 
-    def __init__(self, costs: Costs, axes: tuple[int, ...]) -> None:
-        self.costs, self.seen = costs, Projection(costs, axes, blocks=False)
+    def __init__(self, costs: Costs, axes: tuple[int, ...], blocks: bool = False) -> None:
+        self.costs, self.seen = costs, Projection(costs, axes, blocks)
         self.last = costs.grid.axes[axes[-1]]
         spans = [float(v[-1] - v[0]) for v in self.seen.values]
         self.ratio = spans[0] / spans[-1]

@@ -21,7 +21,7 @@ from tessella.rules.program import Program, node_from_json, node_to_json
 FORMAT, VERSION = "tessella rule", 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rule(Policy):
     """A policy that is a program of a few numbers. Made by ``compress``.
 

@@ -29,6 +29,7 @@ from tessella.rules.visits import Necessary, necessary
 ROUNDS, ROUNDS_LARGE = 8, 3
 PATIENCE = 3  # rounds without a smaller rule
 BARS = 6
+VARIED, MOST_VARIED = 6_000, 60  # rounds about single rules: states x rounds, and rounds
 EVALUATIONS = 6  # of each fit in a large model
 
 
@@ -80,7 +81,7 @@ class Search:
         if refusal:
             self.outcomes.append(Outcome(kind.name, None, 0, refusal))
             return
-        said, needed = [kind.heuristic(first)], self._needed(kind, most)
+        said, needed = [kind.heuristic(first)], self.needed(kind, most)
         if needed <= most or self.whole:
             self._rounds(kind, most, needed)
         elif kind.largest(first) <= most:
@@ -99,7 +100,7 @@ class Search:
             found = "nothing yet" if best is None else f"{best.size} numbers, loss {best.loss:.4g}"
             self.report(f"{kind.name}: {found}; {self.judge.count:,} rules judged")
 
-    def _needed(self, kind: RuleClass, most: int) -> int:
+    def needed(self, kind: RuleClass, most: int) -> int:
         """The largest size that the necessary conditions rule out, plus one; fits are judged."""
         found = 0
         for condition in self.conditions:
@@ -126,9 +127,30 @@ class Search:
             judged = self._judge(kind, kind.fit(costs, room, target))
             idle = idle + 1 if self._room(kind, most) == room and not self.whole else 0
             if not judged or self.judge.count == before or idle > PATIENCE:
-                return
+                break
             weights = weights + np.mean([self._visits(one) for one in judged], axis=0)
             rounds += 1
+        self._varied(kind, most, needed)
+
+    def _varied(self, kind: RuleClass, most: int, needed: int) -> None:
+        """Rounds about single rules of the frontier, in models that are small enough for many.
+
+        Costs are visits x gap of a rule alone, or what the rule itself would gain by another action
+        for once: d_pi (max_a Q_pi - Q_pi), a step of policy iteration within the class.
+        """
+        if not self.judge.small or (self.promise.nothing and not self.whole):
+            return
+        rng = np.random.default_rng(0)
+        for turn in range(min(VARIED // self.judge.mdp.n_states, MOST_VARIED)):
+            points = [p for p in self.points.values() if p.kind == kind.name]
+            if not points or self.late or self._closed(kind, needed):
+                return
+            judged = self.judge(points[int(rng.integers(len(points)))].table)
+            visits = self._visits(judged)
+            other = self.judge.optimal.visits if turn % 3 else rng.permutation(visits)
+            mixed = rng.dirichlet((4.0, 1.0)) @ np.stack([visits, other])
+            own = self.judge.own_gaps(judged) if turn % 2 else self.judge.gap
+            self._judge(kind, kind.fit(self.costs(self._weighted(mixed, own)), most, 0.0))
 
     def _room(self, kind: RuleClass, most: int) -> int:
         """How many numbers a rule may have to be of interest."""
@@ -145,9 +167,9 @@ class Search:
             low = self.judge.mdp.criterion.per_period(self.promise.most)
             yield from np.geomspace(low, self.promise.most, BARS)
 
-    def _weighted(self, visits: NDArray) -> NDArray[np.float64]:
+    def _weighted(self, visits: NDArray, gap: NDArray | None = None) -> NDArray[np.float64]:
         """(S, A) visits x gap, with infeasible actions dearer than everything else together."""
-        gap, feasible = self.judge.gap, self.judge.feasible
+        gap, feasible = self.judge.gap if gap is None else gap, self.judge.feasible
         costs = visits[:, None] * np.where(feasible, gap, 0.0)
         if not feasible.all():
             costs[~feasible] = 10 * max(float(costs.max(axis=1).sum()), 1.0)

@@ -1,0 +1,41 @@
+"""Rules: their boundary over the optimal map, and size against loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+
+from tessella.plot.frame import INK, boundary_lines
+from tessella.plot.policy import policy_map
+from tessella.tessellation import Tessellation
+
+if TYPE_CHECKING:
+    from tessella.rules.frontier import Frontier
+
+
+def rule_map(axes: Axes, optimal: Tessellation, rule: Tessellation) -> Axes:
+    """Draw the boundary of a rule, dashed, over the map of the optimal policy."""
+    policy_map(axes, optimal)
+    boundary_lines(axes, rule, linewidths=1.8, colors="white")
+    boundary_lines(axes, rule, linewidths=1.2, colors=INK, linestyles="dashed")
+    axes.set_title(f"{rule.name} (dashed) over {optimal.name}")
+    return axes
+
+
+def frontier_plot(axes: Axes, frontier: Frontier) -> Axes:
+    """Draw loss against numbers stored, one line for each class, as steps."""
+    kinds = sorted({point.kind for point in frontier.everything})
+    losses = [point.loss for point in frontier.everything if point.loss > 0]
+    floor = min(losses, default=1.0) / 3
+    for kind, mark in zip(kinds, "osD^vPX*" * len(kinds), strict=False):
+        points = frontier.of(kind)
+        sizes = [point.size for point in points]
+        lost = [max(point.loss, floor) for point in points]
+        axes.step(sizes, lost, where="post", marker=mark, markersize=4, linewidth=1, label=kind)
+    axes.set_yscale("log")
+    axes.set_xscale("log")
+    axes.set_xlabel("numbers stored")
+    axes.set_ylabel("loss")
+    axes.legend(frameon=False, fontsize="small")
+    return axes

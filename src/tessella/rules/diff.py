@@ -1,0 +1,102 @@
+"""diff(solution, a, b) -> Difference: what changes if policy b takes the place of policy a.
+
+    time in changed states    sum of d_a(s) and of d_b(s) over states with a(s) != b(s)
+    money at stake            J(a) - J(b) = sum_s d_b(s) (V_a(s) - Q_a(s, b(s))) / (1 - discount)
+
+so every changed state has its own part of the difference, and the parts add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.criteria.criterion import serve
+from tessella.criteria.discounted import Discounted
+from tessella.errors import expect
+from tessella.mdp.actions import described
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
+from tessella.mdp.start import Start, start_distribution
+from tessella.solvers.driver import Engine, q_values
+from tessella.solvers.evaluate import evaluate
+from tessella.solvers.occupancy import occupancy
+
+LINES = 8  # pairs of actions in the text
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """What changes from one policy to another.
+
+    Attributes:
+        a, b: the policies.
+        where: (grid) whether the action changes.
+        gain: what b is worth more than a from the start; negative if less.
+        by_state: (grid) each state's part of the gain.
+        time_a, time_b: share of time spent in changed states, under a and under b.
+    """
+
+    a: Policy
+    b: Policy
+    where: NDArray[np.bool_] = field(repr=False)
+    gain: float
+    by_state: NDArray[np.float64] = field(repr=False)
+    time_a: float
+    time_b: float
+
+    @property
+    def pairs(self) -> list[tuple[int, int, int, float]]:
+        """(action of a, action of b, states, part of the gain), the largest part first."""
+        changed = np.flatnonzero(self.where)
+        both = np.stack([self.a.table.ravel()[changed], self.b.table.ravel()[changed]], axis=1)
+        kinds, which = np.unique(both, axis=0, return_inverse=True)
+        states = np.bincount(which.ravel(), minlength=len(kinds))
+        parts = np.bincount(which.ravel(), self.by_state.ravel()[changed], len(kinds))
+        rows = [
+            (int(x), int(y), int(n), float(p))
+            for (x, y), n, p in zip(kinds, states, parts, strict=True)
+        ]
+        return sorted(rows, key=lambda row: -abs(row[3]))
+
+    def __str__(self) -> str:
+        n, name = int(self.where.sum()), self.a.action_name
+        worth = "more" if self.gain >= 0 else "less"
+        lines = [
+            f"{n:,} of {self.where.size:,} states change from {self.a.name or 'a'} to "
+            f"{self.b.name or 'b'}: {self.time_a:.2%} of the time before, {self.time_b:.2%} after",
+            f"the new one is worth {abs(self.gain):.6g} {worth}",
+        ]
+        for x, y, states, part in self.pairs[:LINES]:
+            old, new = (described(name, self.a.actions[i]) for i in (x, y))
+            lines.append(f"  {part:+.4g}  {old} becomes {new} in {states:,} states")
+        if len(self.pairs) > LINES:
+            lines.append(f"  ... and {len(self.pairs) - LINES} more kinds of change")
+        return "\n".join(lines)
+
+
+def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
+    """What changes if ``b`` takes the place of ``a``.
+
+    Args:
+        mdp: the model.
+        a, b: whatever decides: see ``tessella.as_policy``.
+        start: any start: see ``tessella.mdp.start``; None for the model's own.
+    """
+    expect("diff", mdp, MDP)
+    serve("diff", mdp.criterion, Discounted)
+    old, new = mdp.policy(a), mdp.policy(b)
+    first = start_distribution(mdp, start, old).reshape(mdp.grid.shape)
+    before, after = evaluate(mdp, old), evaluate(mdp, new, guess=evaluate(mdp, old).value)
+    time_a, time_b = (occupancy(mdp, policy, first).share for policy in (old, new))
+    where = old.table != new.table
+    q = q_values(Engine(mdp, None), before.value)
+    better = np.take_along_axis(q, new.table[..., None], axis=-1)[..., 0] - before.value
+    parts = np.where(where, mdp.criterion.forever(time_b) * better, 0.0)
+    gain = float((first * (after.value - before.value)).sum())
+    return Difference(
+        old, new, where, gain, parts, float(time_a[where].sum()), float(time_b[where].sum())
+    )
