@@ -24,7 +24,7 @@ from tessella.errors import FileError
 from tessella.mdp.actions import Combination, as_json
 from tessella.rules.export.c99 import number
 from tessella.rules.export.draft import OTHER, Draft, Rows
-from tessella.rules.export.lowered import Condition, Range, cell, is_text, span, steps
+from tessella.rules.export.lowered import Condition, Range, alone, cell, is_text, span, steps
 from tessella.rules.export.names import identifiers, plain
 from tessella.rules.export.target import Target
 from tessella.rules.program import Among, Choose, Except, Node, Split
@@ -130,9 +130,9 @@ class Source:
             yield from self._said(node.otherwise, depth)
 
     def _split(self, node: Split, depth: int) -> Iterator[str]:
-        pad, of = "    " * depth, self.names[node.weights[0][0]]
-        if len(node.weights) > 1 or node.weights[0][1] != 1.0:
-            of = "total"
+        pad, axis = "    " * depth, alone(node.weights)
+        of = "total" if axis is None else self.names[axis]
+        if axis is None:
             parts = (f"{number(weight)} * {self.names[name]}" for name, weight in node.weights)
             yield f"{pad}total = {' + '.join(parts)}"
         for step in steps(node):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import FileError
 from tessella.rules.export.draft import OTHER, Draft, Rows
-from tessella.rules.export.lowered import Condition, Range, cell, is_text, span, steps
+from tessella.rules.export.lowered import Condition, Range, alone, cell, is_text, span, steps
 from tessella.rules.export.names import identifiers, plain, refuse_nul
 from tessella.rules.export.target import Absent, Target
 from tessella.rules.program import Among, Choose, Except, Node, Split
@@ -208,9 +208,9 @@ class Source:
             yield from self._said(node.otherwise, depth)
 
     def _split(self, node: Split, depth: int) -> Iterator[str]:
-        pad, of = "    " * depth, self.names[node.weights[0][0]]
-        if len(node.weights) > 1 or node.weights[0][1] != 1.0:
-            of = "total"
+        pad, axis = "    " * depth, alone(node.weights)
+        of = "total" if axis is None else self.names[axis]
+        if axis is None:
             yield f"{pad}total = {self._sum(node.weights)};"
         for step in steps(node):
             if step.test:
@@ -272,24 +272,22 @@ class Source:
 
     def said(self, printed: bytes) -> NDArray[np.int64]:
         """What the program printed: indices; all wrong if its table of actions is."""
+        right = True
         for values in self.draft.columns.values():
             for value in values:
-                text = value if isinstance(value, str) else None
-                meant = f"{float(value):.17g}".encode() if text is None else text.encode()
-                size = len(meant)
-                prefix = b"" if text is None else b"%d:" % size
-                found, printed = printed[: len(prefix) + size], printed[len(prefix) + size + 1 :]
-                same = found == prefix + meant or (text is None and _same(found, value))
-                if not same:
-                    return np.full(printed.count(b"\n"), OTHER)
-        return np.array(printed.split(), dtype=np.int64)
+                found, printed = _first(printed, isinstance(value, str))
+                right &= found == value
+        said = np.array(printed.split(), dtype=np.int64)
+        return said if right else np.full_like(said, OTHER)
 
 
-def _same(found: bytes, value: float) -> bool:
-    try:
-        return float(found) == float(value)
-    except ValueError:
-        return False
+def _first(printed: bytes, text: bool) -> tuple[float | str, bytes]:
+    """The first value that the program printed, and what follows it."""
+    if not text:
+        line, _, rest = printed.partition(b"\n")
+        return float(line), rest
+    size, _, rest = printed.partition(b":")
+    return rest[: int(size)].decode(), rest[int(size) + 1 :]
 
 
 def number(value: float) -> str:

@@ -22,7 +22,7 @@ from tessella.errors import FileError
 from tessella.grid import StateGrid
 from tessella.rules.export.c99 import number
 from tessella.rules.export.draft import Draft, Rows
-from tessella.rules.export.lowered import Condition, Range, cell, is_text, span
+from tessella.rules.export.lowered import Condition, Range, alone, cell, is_text, span
 from tessella.rules.export.names import plain, refuse_nul
 from tessella.rules.export.target import Absent, Target
 from tessella.rules.program import Among, Choose, Except, Node, Split
@@ -63,7 +63,7 @@ def calculated(texts: Sequence[str], draft: Draft, rows: Rows) -> NDArray[np.int
     count = len(next(iter(cells.values())))
     answers = []
     for text in texts:
-        compiled = formulas.Parser().ast(text)[1].compile()
+        compiled: Any = formulas.Parser().ast(text)[1].compile()
         found = compiled(*(cells[name] for name in compiled.inputs))
         flat = np.broadcast_to(np.asarray(found, dtype=object).reshape(-1), (count,))
         answers.append([None if isinstance(x, XlError) else _plain_value(x) for x in flat])
@@ -158,8 +158,9 @@ class Written:
 
     def _sum(self, node: Split) -> str:
         """A cell alone needs no clamping, since its cuts lie within the axis; a sum does."""
-        if len(node.weights) == 1 and node.weights[0][1] == 1.0:
-            return self.cell(node.weights[0][0])
+        single = alone(node.weights)
+        if single is not None:
+            return self.cell(single)
         parts = []
         for axis, weight in node.weights:
             of, (low, high) = self.cell(axis), map(value, span(self.grid, axis))
@@ -177,7 +178,7 @@ class Written:
         if isinstance(node, Except):
             return len(set(node.actions)) + self.depth(node.otherwise)
         assert isinstance(node, Split)
-        sums = 0 if len(node.weights) == 1 else 2
+        sums = 2 if alone(node.weights) is None else 0
         levels = math.ceil(math.log2(len(node.branches)))
         return max(sums, levels + max(map(self.depth, node.branches)))
 

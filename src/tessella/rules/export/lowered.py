@@ -131,6 +131,11 @@ def reach(grid: StateGrid, weights: Weights) -> tuple[float, float]:
     return low, high
 
 
+def alone(weights: Weights) -> str | None:
+    """The axis of a sum that is a coordinate and nothing else."""
+    return weights[0][0] if len(weights) == 1 and weights[0][1] == 1.0 else None
+
+
 def span(grid: StateGrid, name: str) -> tuple[float, float]:
     """The ends of an axis."""
     numbers = grid.numbers[grid.axis(name)]

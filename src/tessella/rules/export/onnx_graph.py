@@ -59,7 +59,7 @@ class OnnxGraph(Target):
             names[axis]: np.array(rows[axis], dtype=object if is_text(draft.grid, axis) else float)
             for axis in draft.grid.axes
         }
-        index, *parts = session.run(None, given)
+        index, *parts = map(np.asarray, session.run(None, given))
         taken = index >= 0
         for values, part in zip(draft.columns.values(), parts, strict=True):
             meant = np.asarray(values)[index[taken]]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tessella.rules.export.c99 import number
 from tessella.rules.export.draft import Draft, Rows
-from tessella.rules.export.lowered import Condition, Range, is_text, span, ways
+from tessella.rules.export.lowered import Condition, Range, alone, is_text, span, ways
 from tessella.rules.export.names import plain, refuse_nul
 from tessella.rules.export.target import Target
 
@@ -93,8 +93,9 @@ def _condition(draft: Draft, condition: Condition, columns: dict[str, str]) -> s
 
 def _sum(draft: Draft, condition: Range, columns: dict[str, str]) -> str:
     """A column alone needs no clamping, since its cuts lie within the axis; a sum does."""
-    if len(condition.weights) == 1 and condition.weights[0][1] == 1.0:
-        return columns[condition.weights[0][0]]
+    single = alone(condition.weights)
+    if single is not None:
+        return columns[single]
     parts = []
     for axis, weight in condition.weights:
         column, (low, high) = columns[axis], map(number, span(draft.grid, axis))
