@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -44,6 +45,7 @@ class Labels:
 
 
 Condition = Range | Labels
+Conditions = tuple[Condition, ...]
 
 
 def program_of(policy: Policy) -> Program:
@@ -203,35 +205,37 @@ def leaves(node: Node) -> int:
     return sum(map(leaves, children(node))) or 1
 
 
-def ways(grid: StateGrid, node: Node, so_far: tuple[Condition, ...] = ()) -> Iterator[Way]:
-    """Every way through a lowered program, in an order in which the first that applies holds."""
-    if not all(map(_possible, so_far)):
-        return
-    if isinstance(node, Choose):
-        yield Way(so_far, node.action)
-    elif isinstance(node, Split):
-        for condition, branch in branches(node):
-            yield from ways(grid, branch, _and(so_far, condition))
-    elif isinstance(node, Among):
-        rest = tuple(map(str, grid.values[grid.axis(node.axis)]))
-        rest = tuple(label for label in rest if label not in node.labels)
-        yield from ways(grid, node.inside, _and(so_far, Labels(node.axis, node.labels)))
-        yield from ways(grid, node.outside, _and(so_far, Labels(node.axis, rest)))
-    elif isinstance(node, Except):
-        for place, action in zip(node.places, node.actions, strict=True):
-            conditions = so_far
-            for condition in cell(grid, place):
-                conditions = _and(conditions, condition)
-            yield from ways(grid, Choose(action), conditions)
-        yield from ways(grid, node.otherwise, so_far)
-
-
 @dataclass(frozen=True)
 class Way:
-    """An action, and the conditions under which it is taken."""
+    """An action, and the conditions under which it is taken, if no way before it was."""
 
     conditions: tuple[Condition, ...]
     action: int
+
+
+def ways(grid: StateGrid, node: Node, told: Conditions = (), met: Conditions = ()) -> Iterator[Way]:
+    """Every way through a lowered program, in an order in which the first that applies holds.
+
+    ``told`` are the conditions so far that the ways before do not imply, ``met`` are all of them.
+    """
+    if not all(map(_possible, met)):
+        return
+    if isinstance(node, Choose):
+        yield Way(told, node.action)
+    elif isinstance(node, Split):
+        for both, branch in branches(node):
+            upper = Range(both.weights, -math.inf, both.high)  # lower ones went another way
+            yield from ways(grid, branch, _and(told, upper), _and(met, both))
+    elif isinstance(node, Among):
+        inside, rest = Labels(node.axis, node.labels), set(grid.values[grid.axis(node.axis)])
+        outside = Labels(node.axis, tuple(sorted(map(str, rest - set(node.labels)))))
+        yield from ways(grid, node.inside, _and(told, inside), _and(met, inside))
+        yield from ways(grid, node.outside, told, _and(met, outside))
+    elif isinstance(node, Except):
+        for place, action in zip(node.places, node.actions, strict=True):
+            here = cell(grid, place)
+            yield from ways(grid, Choose(action), reduce(_and, here, told), reduce(_and, here, met))
+        yield from ways(grid, node.otherwise, told, met)
 
 
 def _possible(condition: Condition) -> bool:
@@ -240,7 +244,7 @@ def _possible(condition: Condition) -> bool:
     return condition.low < condition.high
 
 
-def _and(so_far: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
+def _and(so_far: Conditions, new: Condition) -> Conditions:
     """``so_far`` with one more condition, joined with that on the same sum or axis."""
     if isinstance(new, Range) and not (math.isfinite(new.low) or math.isfinite(new.high)):
         return so_far

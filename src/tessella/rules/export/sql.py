@@ -68,8 +68,10 @@ def _case(draft: Draft, name: str) -> str:
     columns, values = {a: quoted(c) for a, c in _columns(draft).items()}, draft.columns[name]
     lines = ["CASE", f"  WHEN {' OR '.join(_refusals(draft, columns))} THEN NULL"]
     for way in ways(draft.grid, draft.root):
-        met = " AND ".join(_condition(draft, c, columns) for c in way.conditions) or "1 = 1"
-        lines.append(f"  WHEN {met} THEN {value(values[way.action])}")
+        met = " AND ".join(_condition(draft, c, columns) for c in way.conditions)
+        lines.append(f"  {f'WHEN {met} THEN' if met else 'ELSE'} {value(values[way.action])}")
+        if not met:
+            break
     return "\n".join([*lines, f"END AS {quoted(name)}"])
 
 
