@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 import tessella as ts
@@ -58,9 +60,9 @@ def linear() -> ts.Rule:
     """Actions of two components by a weighted sum with cuts that are no whole numbers."""
     axes = {"stock": np.linspace(-1, 2, 7), "regime": [3, 1, 2, 0], "fixed": [7]}
     actions = tuple(Combination(("fast", "slow"), v) for v in ((0, "no"), (0.5, "no"), (1, "yes")))
-    split = ladder({"stock": 1.1, "regime": -0.44}, (-5.0, -0.63, -0.63, 0.721, 9.0), range(6))
-    known = Split(split.weights, split.cuts, tuple(Choose(a % 3) for a in range(6)))
-    return rule(axes, actions, known, 5)
+    cuts = (-5.0, -0.63, -0.63, 0.721, 9.0)
+    split = ladder({"stock": 1.1, "regime": -0.44}, cuts, (0, 1, 2, 0, 2, 1))
+    return rule(axes, actions, split, 5)
 
 
 def four_axes() -> ts.Policy:
@@ -95,16 +97,19 @@ def states(policy: ts.Policy) -> dict[str, list]:
 
 
 def strays(policy: ts.Policy, odd: tuple) -> dict[str, list]:
-    """Rows off the grid: each axis of numbers in turn has an odd value, or one between two."""
-    grid, rows = policy.grid, []
+    """Rows off the grid: axes of numbers at or beyond their ends or between two values; and one
+    axis at a time with an odd value, or a label that it does not have."""
+    grid, rows, beyond = policy.grid, [], {}
     middle = {n: v[len(v) // 2].item() for n, v in zip(grid.axes, grid.values, strict=True)}
     for name, values in zip(grid.axes, grid.values, strict=True):
         if values.dtype.kind == "U":
             rows += [middle | {name: "no such label"}]
         else:
-            between = values.min() + 0.3 * (np.ptp(values) or 1.0) / len(values)
-            beyond = (values.min() - 7.3, values.max() + 1e3, float(between))
-            rows += [middle | {name: x} for x in (*beyond, *odd)]
+            low, high = values.min().item(), values.max().item()
+            step = np.diff(np.sort(values))[:1].sum().item() or 1.0
+            beyond[name] = [high, low - 7.3, high + 1e3, low + 0.3 * step, low + 0.7 * step]
+            rows += [middle | {name: x} for x in odd]
+    rows += [middle | dict(zip(beyond, row, strict=True)) for row in product(*beyond.values())]
     return {name: [row[name] for row in rows] for name in grid.axes}
 
 
