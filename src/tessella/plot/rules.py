@@ -19,7 +19,7 @@ def rule_map(axes: Axes, optimal: Tessellation, rule: Tessellation) -> Axes:
     policy_map(axes, optimal)
     boundary_lines(axes, rule, linewidths=1.8, colors="white")
     boundary_lines(axes, rule, linewidths=1.2, colors=INK, linestyles="dashed")
-    axes.set_title(f"{rule.name} (dashed) over {optimal.name}")
+    axes.set_title("the rule (dashed) over the optimal policy")
     return axes
 
 
@@ -36,6 +36,6 @@ def frontier_plot(axes: Axes, frontier: Frontier) -> Axes:
     axes.set_yscale("log")
     axes.set_xscale("log")
     axes.set_xlabel("numbers stored")
-    axes.set_ylabel("loss")
+    axes.set_ylabel("loss (none: lowest mark)")
     axes.legend(frameon=False, fontsize="small")
     return axes

@@ -35,6 +35,7 @@ class AxisTree(RuleClass):
     boxes: int = 2_000_000
     work: float = 4e8
     name: ClassVar[str] = "axis tree"
+    varied: ClassVar[bool] = True
 
     def heuristic(self, costs: Costs) -> str:
         boxes = n_boxes(costs.grid.shape)

@@ -20,7 +20,9 @@ whose least over u is a minimum over a range: all S at once.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import ClassVar
 
@@ -58,7 +60,7 @@ class OrderUpTo(RuleClass):
         return 4 if len(costs.numeric) > 1 else 3
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        found: list[Fitted] = []
+        found: list[Draft] = []
         sums = [c for n in range(1, len(costs.numeric) + 1) for c in combinations(costs.numeric, n)]
         for axes in sums[:SUMS]:
             level = Level(costs, axes)
@@ -67,10 +69,28 @@ class OrderUpTo(RuleClass):
             for other in others:
                 if most >= 2 and time.perf_counter() < costs.deadline:
                     found += _sloped(costs, (*axes, other), most)
-        return falling(found)
+        return falling([draft.made() for draft in _best(found)])
 
 
-def _sloped(costs: Costs, axes: tuple[int, ...], most: int) -> list[Fitted]:
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A form that was tried, to be written out if it is among the best."""
+
+    size: int
+    cost: float
+    made: Callable[[], Fitted]
+
+
+def _best(drafts: Iterable[Draft]) -> list[Draft]:
+    """The cheapest of each size."""
+    found: dict[int, Draft] = {}
+    for draft in drafts:
+        if draft.size not in found or draft.cost < found[draft.size].cost:
+            found[draft.size] = draft
+    return list(found.values())
+
+
+def _sloped(costs: Costs, axes: tuple[int, ...], most: int) -> list[Draft]:
     """Forms on a level with a slope, with slopes ever nearer to the best of each size.
 
     Where the states are many, slopes are compared on blocks of them.
@@ -87,12 +107,12 @@ def _sloped(costs: Costs, axes: tuple[int, ...], most: int) -> list[Fitted]:
         if time.perf_counter() > costs.deadline:
             break
     if not level.seen.blocks:
-        return falling([form for _, form in found])
+        return _best(form for _, form in found)
     slopes = {
         min((f.cost, w) for w, f in found if f.size == n)[1] for n in {f.size for _, f in found}
     }
     whole = Level(costs, axes)
-    return falling([form for w in slopes for form in whole.forms(whole.last, w, most)])
+    return _best(form for w in slopes for form in whole.forms(whole.last, w, most))
 
 
 class Level:
@@ -107,7 +127,7 @@ class Level:
         self.order = np.argsort(values)
         self.orders = values[self.order]
 
-    def forms(self, sloped: str | None, slope: float, most: int) -> list[Fitted]:
+    def forms(self, sloped: str | None, slope: float, most: int) -> list[Draft]:
         """The cheapest form of each size."""
         weights = np.ones(len(self.seen.names))
         if sloped is not None:
@@ -121,7 +141,7 @@ class Level:
                 size = 1 + extra + int(lot > 0)
                 form = _Form(self, line, named, kept, up, lot, size)
                 found += form.best(most)
-        return falling(found)
+        return _best(found)
 
     def _lots(self) -> list[float]:
         """Lots that are not all actions already."""
@@ -151,7 +171,7 @@ class _Form:
     lot: float
     size: int
 
-    def best(self, most: int) -> list[Fitted]:
+    def best(self, most: int) -> list[Draft]:
         values, orders = self.line.values, self.level.orders[self.kept]
         targets = _targets(values, orders)
         ends = self._ends(targets, values, orders)  # (targets, orders + 1), falling
@@ -162,11 +182,11 @@ class _Form:
         found = []
         if most >= self.size:
             i = int(pieces.sum(axis=1).argmin())
-            found.append(self._fitted(targets[i], ends[i], len(values), float(pieces[i].sum())))
+            found.append(self._draft(targets[i], ends[i], len(values), float(pieces[i].sum())))
         if most > self.size:
             i, u, cost = _with_reorder_point(sums, ends, pieces)
             if 0 < u < len(values):
-                found.append(self._fitted(targets[i], ends[i], u, cost))
+                found.append(self._draft(targets[i], ends[i], u, cost))
         return found
 
     def _ends(self, targets: NDArray, values: NDArray, orders: NDArray) -> NDArray[np.int64]:
@@ -178,6 +198,10 @@ class _Form:
             ends = np.searchsorted(values, targets[:, None] - orders[1:] + slack, side="right")
         whole = np.full((len(targets), 1), len(values))
         return np.hstack([whole, ends, np.zeros_like(whole)])
+
+    def _draft(self, target: float, ends: NDArray, u: int, cost: float) -> Draft:
+        size = self.size + int(u < len(self.line.values))
+        return Draft(size, max(cost, 0.0), partial(self._fitted, target, ends, u, cost))
 
     def _fitted(self, target: float, ends: NDArray, u: int, cost: float) -> Fitted:
         """The form with this S, for the first ``u`` levels."""
@@ -242,4 +266,4 @@ def _targets(values: NDArray, orders: NDArray) -> NDArray[np.float64]:
     found = np.unique(np.round((values[:, None] + orders[None, :]).ravel(), 9))
     if len(found) > LEVELS:
         found = found[np.linspace(0, len(found) - 1, LEVELS).astype(int)]
-    return found
+    return np.asarray(found, dtype=np.float64)

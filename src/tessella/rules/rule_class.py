@@ -106,6 +106,7 @@ class RuleClass(ABC):
     """A class of rules: what can be said with a few numbers of one kind."""
 
     name: ClassVar[str]
+    varied: ClassVar[bool] = False  # whether many more rounds, about single rules, pay off
 
     def refusal(self, costs: Costs) -> str:
         """Why the class has nothing to offer for such states and actions; empty if it has."""

@@ -130,7 +130,8 @@ class Search:
                 break
             weights = weights + np.mean([self._visits(one) for one in judged], axis=0)
             rounds += 1
-        self._varied(kind, most, needed)
+        if kind.varied:
+            self._varied(kind, most, needed)
 
     def _varied(self, kind: RuleClass, most: int, needed: int) -> None:
         """Rounds about single rules of the frontier, in models that are small enough for many.

@@ -1,0 +1,274 @@
+"""The promise is kept, always; what is proven necessary never exceeds the true minimum."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tessella as ts
+from tessella.rules.program import Choose, Program, Split
+
+SHAPE = (3, 2)
+DISCOUNT = 0.9
+AXES = {"stock": range(SHAPE[0]), "mode": range(SHAPE[1])}
+STATES = SHAPE[0] * SHAPE[1]
+
+
+def random_model(seed: int, n_actions: int = 2) -> tuple[ts.MDP, np.ndarray, np.ndarray]:
+    """A model of six states, with its (A, S, S) rows and (S, A) rewards."""
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.full(STATES, 0.5), size=(n_actions, STATES))
+    reward = np.round(rng.normal(1.0, 1.0, size=(STATES, n_actions)), 1)
+    names = tuple(range(n_actions))
+    mdp = ts.MDP.from_arrays(rows, reward, DISCOUNT, grid=AXES, actions=names)
+    return mdp, rows, reward
+
+
+def worth(rows: np.ndarray, reward: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """(S,) the value of a table, by dense arrays and nothing of the package."""
+    everyone = np.arange(STATES)
+    system = np.eye(STATES) - DISCOUNT * rows[table, everyone]
+    return np.linalg.solve(system, reward[everyone, table])
+
+
+def all_losses(rows, reward, start, worst):
+    """Table to loss, of all policies; and the optimal value from the start."""
+    tables = [np.array(t) for t in itertools.product(range(reward.shape[1]), repeat=STATES)]
+    values = np.stack([worth(rows, reward, table) for table in tables])
+    best = values.max(axis=0)
+    lost = best - values
+    losses = lost.max(axis=1) if worst else lost @ start
+    return {tuple(t): float(x) for t, x in zip(tables, losses, strict=True)}, float(start @ best)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10_000),
+    loss=st.sampled_from([0.0, 0.003, 0.02, 0.1]),
+    worst=st.booleans(),
+    one=st.booleans(),
+)
+def test_the_promise_is_kept_whatever_the_model(seed, loss, worst, one):
+    mdp, rows, reward = random_model(seed)
+    start = np.eye(STATES)[2] if one else np.full(STATES, 1 / STATES)
+    rule = ts.compress(ts.solve(mdp), loss, start=start, worst=worst)
+    losses, best = all_losses(rows, reward, start, worst)
+    assert losses[tuple(rule.table.ravel())] <= loss * abs(best) + 1e-9
+    assert rule.size_needed <= rule.size
+    assert np.array_equal(rule.program(mdp.grid.points), rule.table.ravel())
+
+
+def tree_leaves(table: np.ndarray) -> int:
+    """Leaves of the smallest tree that is a table, by trying everything."""
+    if len(np.unique(table)) == 1:
+        return 1
+    parts = [np.split(table, [at], axis) for axis in range(2) for at in range(1, table.shape[axis])]
+    return min(tree_leaves(a) + tree_leaves(b) for a, b in parts)
+
+
+def table_runs(table: np.ndarray) -> int:
+    return min(1 + int((np.diff(t.ravel()) != 0).sum()) for t in (table, table.T))
+
+
+@cache
+def index_sizes() -> dict[tuple, int]:
+    """Table to the numbers of the smallest index with two ordered actions that is that table."""
+    i, j = np.indices(SHAPE)
+    sizes: dict[tuple, int] = {}
+    for angle in np.linspace(0, 2 * np.pi, 241)[:-1]:  # finer than the directions of so few states
+        index = np.round(np.cos(angle) * i + np.sin(angle) * j, 9).ravel()
+        single = min(abs(np.cos(angle)), abs(np.sin(angle))) < 1e-9
+        for cut in [-9.0, *np.unique(index)]:
+            table = tuple((index > cut).astype(int))
+            sizes[table] = min(sizes.get(table, 9), 1 if single else 2)
+    return sizes
+
+
+def index_size(table: np.ndarray) -> float:
+    return index_sizes().get(tuple(table.ravel()), np.inf)
+
+
+CLASSES = [
+    (ts.AxisTree(), lambda table: 3 * tree_leaves(table) - 2),
+    (ts.RunLength(), lambda table: 2 * table_runs(table)),
+    (ts.LinearCuts(), index_size),
+]
+
+
+@pytest.mark.parametrize(("kind", "smallest"), CLASSES, ids=lambda c: getattr(c, "name", ""))
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_proven_necessary_is_never_above_the_true_minimum(kind, smallest, seed):
+    mdp, rows, reward = random_model(seed)
+    solution = ts.solve(mdp)
+    for worst, loss, one in itertools.product((False, True), (0.0, 0.03), (False, True)):
+        start = np.eye(STATES)[1] if one else np.full(STATES, 1 / STATES)
+        losses, best = all_losses(rows, reward, start, worst)
+        most = loss * abs(best) + 1e-9
+        true = min(smallest(np.reshape(t, SHAPE)) for t, x in losses.items() if x <= most)
+        asked = {"start": start, "worst": worst, "classes": [kind]}
+        if true == np.inf:
+            with pytest.raises(ts.ArgumentError, match="was found to keep"):
+                ts.compress(solution, loss, **asked)
+            continue
+        rule = ts.compress(solution, loss, **asked)
+        assert rule.size_needed <= true <= rule.size
+        if loss == 0 and not one:
+            assert rule.size_needed == rule.size == true
+
+
+def proof_of(rule: ts.Rule) -> ts.Certificate:
+    assert rule.certificate is not None
+    return rule.certificate
+
+
+LEAVES = {"INV-Mix": 46, "INV-Lin": 42, "INV-Hard": 53, "QUE-Mix": 21, "QUE-Lin": 19}
+
+
+@pytest.fixture(scope="module")
+def solutions():
+    return {name: ts.solve(ts.benchmark(name)) for name in LEAVES}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_the_smallest_exact_trees_of_the_benchmarks_are_proven(solutions, name):
+    rule = ts.compress(solutions[name], 0.0, classes=[ts.AxisTree()])
+    assert rule.size == rule.size_needed == 3 * LEAVES[name] - 2
+    assert proof_of(rule).mean_loss == 0.0
+
+
+def test_linear_inventory_is_exact_with_five_numbers_of_an_index_and_three_of_an_order_rule(
+    solutions,
+):
+    index = ts.compress(solutions["INV-Lin"], 0.0, classes=[ts.LinearCuts()])
+    assert (index.size, index.size_needed) == (5, 5)
+    assert np.array_equal(index.table, solutions["INV-Lin"].policy.table)
+    within = ts.compress(solutions["INV-Lin"], 0.01)
+    assert within.size <= 3
+    share = proof_of(within).relative_loss
+    assert share is not None
+    assert share.upper <= 0.01
+
+
+@pytest.fixture(scope="module")
+def small():
+    mdp, _, _ = random_model(5, n_actions=3)
+    return ts.solve(mdp)
+
+
+KINDS = [
+    ts.OneAction(),
+    ts.OrderUpTo(),
+    ts.LinearCuts(),
+    ts.RunLength(),
+    ts.Staircase(),
+    ts.WithExceptions(),
+    ts.AxisTree(),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
+def test_a_fit_costs_what_it_says_and_its_cuts_are_clear_of_every_state(kind):
+    rng = np.random.default_rng(3)
+    grid = ts.StateGrid(stock=range(6), level=[0.5, 1.5, 4.0], season=["dry", "wet"])
+    costs = ts.Costs(grid, (0, 2, 4), rng.random((grid.size, 3)))
+    fits = kind.fit(costs, 40, 0.0)
+    assert fits
+    for fitted in fits:
+        program = fitted.program(grid)
+        assert costs.of(program) == pytest.approx(fitted.cost, abs=1e-9)
+        assert program.slack > 1e-6
+        assert fitted.size <= 40
+    assert [f.size for f in fits] == sorted({f.size for f in fits})
+
+
+def test_the_frontier_falls_and_every_class_stands_in_the_outcomes(small):
+    found = ts.frontier(small, 20)
+    sizes, losses = zip(*((p.size, p.loss) for p in found.points), strict=True)
+    assert list(sizes) == sorted(set(sizes))
+    assert list(losses) == sorted(losses, reverse=True)
+    assert {o.kind for o in found.outcomes} == {k.name for k in KINDS}
+
+
+class Diagonal(ts.RuleClass):
+    """A class of one's own: one cut of stock + mode."""
+
+    name = "diagonal"
+
+    def fit(self, costs, most, target):
+        made = []
+        for cut in (0.5, 1.5, 2.5):
+            root = Split((("stock", 1.0), ("mode", 1.0)), (cut,), (Choose(0), Choose(1)))
+            made.append(ts.Fitted(root, 1, costs.of(Program(costs.grid, root, 1))))
+        return [min(made, key=lambda f: f.cost)]
+
+
+def test_a_class_of_ones_own_takes_part(small):
+    rule = ts.compress(small, 0.9, classes=[Diagonal()])
+    assert (rule.kind, rule.size, rule.size_needed) == ("diagonal", 1, 0)
+
+
+class Interrupted(ts.RuleClass):
+    """The user presses Ctrl-C while this class is looked at."""
+
+    name = "interrupted"
+
+    def fit(self, costs, most, target):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_returns_the_best_so_far(small):
+    rule = ts.compress(small, 0.0, classes=[ts.RunLength(), Interrupted(), ts.AxisTree()])
+    assert rule.kind == "run-length table"
+    with pytest.raises(KeyboardInterrupt):
+        ts.compress(small, 0.0, classes=[Interrupted()])
+
+
+def test_a_time_limit_returns_the_best_so_far(small):
+    rule = ts.compress(small, 0.0, classes=[ts.RunLength(), ts.AxisTree()], time_limit=1e-6)
+    assert any("time limit" in str(outcome) for outcome in rule.outcomes)
+
+
+def test_a_rule_is_saved_as_what_it_is(small, tmp_path):
+    rule = ts.compress(small, 0.02)
+    rule.save(tmp_path / "rule.json")
+    back = ts.Rule.load(tmp_path / "rule.json")
+    assert back.program.root == rule.program.root
+    assert (back.size, back.size_needed, back.kind) == (rule.size, rule.size_needed, rule.kind)
+    assert back.explain() == rule.explain()
+    assert np.array_equal(back.table, rule.table)
+    small.policy.save(tmp_path / "policy.json")
+    with pytest.raises(ts.FileError, match="tessella rule"):
+        ts.Rule.load(tmp_path / "policy.json")
+
+
+def test_a_loss_relative_to_random_actions_is_measured_on_that_scale(small):
+    mdp = small.mdp
+    arrays = mdp.to_arrays()
+    rows, reward = arrays.transition.mean(axis=0), arrays.reward.mean(axis=1)
+    random = np.linalg.solve(np.eye(STATES) - DISCOUNT * rows, reward)
+    unit = float((small.value.ravel() - random).mean())
+    rule = ts.compress(small, 0.2, relative_to="random")
+    assert proof_of(rule).mean_loss.upper <= 0.2 * unit
+    found = ts.frontier(small, 12, relative_to="random")
+    table = found.points[0].table
+    assert found.points[0].loss == pytest.approx(ts.loss(small, table).mean / unit, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"loss": -1}, "at least 0"),
+        ({"loss": 0.1, "time_limit": 0}, "seconds above 0"),
+        ({"loss": 0.1, "relative_to": "best"}, "'optimal' or to 'random'"),
+        ({"loss": 0.1, "classes": []}, "at least one class"),
+        ({"loss": 0.1, "classes": [3]}, "needs a RuleClass"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(small, arguments, said):
+    with pytest.raises(ts.ArgumentError, match=said):
+        ts.compress(small, **arguments)

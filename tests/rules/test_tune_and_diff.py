@@ -1,0 +1,80 @@
+"""Tuning finds the best of all candidates; a difference adds up over the states that change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella import plot
+
+
+def shop() -> ts.MDP:
+    def step(stock, order, demand):
+        left = np.clip(stock + order - demand, 0, 5)
+        return {"stock": left}, 3.0 * np.minimum(stock + order, demand) - 0.3 * left - 1.0 * order
+
+    noise = ts.Noise("demand", [0, 1, 2, 3], [0.2, 0.3, 0.3, 0.2])
+    return ts.MDP.from_step(
+        step, {"stock": range(6)}, (0, 1, 2, 3, 4), 0.9, noise, action_name="order"
+    )
+
+
+@pytest.fixture(scope="module")
+def solution():
+    return ts.solve(shop())
+
+
+def reorder(stock, s, S):
+    return np.where(stock <= s, np.clip(S - stock, 0, 4), 0)
+
+
+def test_tuning_finds_the_best_of_all_candidates(solution):
+    found = ts.tune(solution, reorder, s=range(-1, 6), S=range(7))
+    stock = np.arange(6)
+    losses = {
+        (s, S): ts.loss(solution, reorder(stock, s, S).astype(int)).mean
+        for s in range(-1, 6)
+        for S in range(7)
+    }
+    assert float(found.certificate.mean_loss) == pytest.approx(min(losses.values()), abs=1e-9)
+    assert losses[tuple(found.parameters.values())] == pytest.approx(min(losses.values()), abs=1e-9)
+    assert found.candidates == 49
+    assert found.evaluated < 49
+    assert "best of 49" in str(found)
+
+
+def test_a_form_that_names_something_unknown_is_refused(solution):
+    with pytest.raises(ts.ArgumentError, match="'price' is neither"):
+        ts.tune(solution, lambda stock, price, s: 0 * stock, s=range(3))
+    with pytest.raises(ts.ArgumentError, match="must give one of the actions"):
+        ts.tune(solution, lambda stock, s: 0 * stock + 9, s=range(3))
+    with pytest.raises(ts.ArgumentError, match="at least one parameter"):
+        ts.tune(solution, lambda stock: 0 * stock)
+
+
+def test_the_parts_of_a_difference_add_up_to_what_it_is_worth(solution):
+    mdp = solution.mdp
+    lazy = np.where(np.arange(6) == 0, 2, 0)
+    found = ts.diff(mdp, lazy, solution.policy)
+    assert found.gain == pytest.approx(ts.loss(solution, lazy).mean, abs=1e-9)
+    assert found.by_state.sum() == pytest.approx(found.gain, abs=1e-9)
+    assert sum(part for *_, part in found.pairs) == pytest.approx(found.gain, abs=1e-9)
+    assert (found.by_state[~found.where] == 0).all()
+    assert f"{int(found.where.sum())} of 6 states change" in str(found)
+    assert ts.diff(mdp, lazy, lazy).gain == 0
+
+
+def test_a_rule_reads_as_sentences_and_is_drawn(solution):
+    rule = ts.compress(solution, 0.0)
+    text = rule.explain()
+    assert "stock" in text
+    assert f"stores {rule.size} number" in text
+    assert "promised was" in text
+    plt = pytest.importorskip("matplotlib.pyplot")
+    figure, (left, right) = plt.subplots(1, 2)
+    plot.rule_map(left, ts.tessellate(solution), ts.tessellate(solution.mdp, rule))
+    plot.frontier_plot(right, rule.frontier)
+    assert "dashed" in left.get_title()
+    assert right.get_xlabel() == "numbers stored"
+    plt.close(figure)
