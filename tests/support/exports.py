@@ -131,3 +131,29 @@ def meant(policy: ts.Policy, rows: dict[str, list], off_grid: str) -> np.ndarray
             ends = grid.values[axis].min(), grid.values[axis].max()
             points.append(np.clip(np.nan_to_num(x, posinf=np.inf, neginf=-np.inf), *ends))
     return np.where(refused, -1, policy.act(np.stack(points, axis=-1)))
+
+
+GRID = ts.StateGrid(x=[4, 0, 1.5, -2], label=["a", "b", "c"], y=range(3))
+
+
+def drawn(rng: np.random.Generator, depth: int = 3) -> Node:
+    """A random program on ``GRID``, with cuts that no state lies on."""
+    kind = rng.integers(0, 5) if depth else 0
+    below = [drawn(rng, depth - 1) for _ in range(3)] if depth else []
+    if kind == 1:
+        weights = ({"x": 1.0}, {"y": -2.5}, {"x": 0.7, "y": -1.3}, {"y": 1.0})[rng.integers(0, 4)]
+        cuts = np.sort(rng.integers(-9, 9, 2) + 0.123)
+        return Split(tuple(weights.items()), tuple(cuts.tolist()), tuple(below))
+    if kind == 2:
+        labels = tuple(np.array(["a", "b", "c"])[rng.random(3) < 0.5].tolist())
+        return Among("label", labels, *below[:2])
+    if kind == 3:
+        states = rng.choice(GRID.size, 4, replace=False)
+        places = tuple(zip(*(v.tolist() for v in GRID.coordinates(states).values()), strict=True))
+        return Except(places, tuple(rng.integers(0, 4, 4).tolist()), below[0])
+    if kind == 4:
+        axes = tuple(rng.permutation(GRID.axes)[: rng.integers(1, 4)].tolist())
+        size = int(np.prod([GRID.shape[GRID.axis(name)] for name in axes]))
+        starts = (0, *sorted(rng.choice(np.arange(1, size), 2, replace=False).tolist()))
+        return Lookup(axes, starts, tuple(rng.integers(0, 4, 3).tolist()))
+    return Choose(int(rng.integers(0, 4)))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from support.exports import CASES, meant, states, strays
+from support.exports import CASES, GRID, drawn, meant, states, strays
 
 import tessella as ts
 from tessella.rules.export.bare_python import BarePython
@@ -17,6 +17,7 @@ from tessella.rules.export.formula import Formula
 from tessella.rules.export.onnx_graph import OnnxGraph
 from tessella.rules.export.sql import Sql
 from tessella.rules.export.workbook import Workbook
+from tessella.rules.program import Program
 
 NEEDS = {OnnxGraph: ("onnx", "onnxruntime"), Formula: ("formulas",)}
 NEEDS[Workbook] = ("openpyxl", "formulas")
@@ -60,6 +61,22 @@ def test_input_off_the_grid_is_clamped_or_refused_as_chosen(kind, off_grid, name
     assert -1 in expected  # something is refused in any case: a label, or what is no number
     stray = expected[: len(rows[policy.grid.axes[0]])]
     assert (stray >= 0).sum() == (off_grid == "refuse") or len(set(stray)) > 2
+
+
+@pytest.mark.parametrize("kind", ODD, ids=lambda kind: kind.name)
+def test_random_programs_agree_on_the_grid_and_off_it(kind):
+    target, rng = ready(kind()), np.random.default_rng(14)
+    for _ in range(60 if kind is Sql else 15):
+        policy = ts.Rule(GRID, (0, 1, 2, 3), Program(GRID, drawn(rng), 9))
+        draft = Draft(policy)
+        rows = strays(policy, ())
+        rows = {axis: [*values, *states(policy)[axis]] for axis, values in rows.items()}
+        expected = meant(policy, rows, "clamp")
+        assert np.array_equal(target.run(target.write(draft), draft, rows), expected), (
+            policy.program
+        )
+        low = ts.Rule(GRID, (0, 1, 2, 3), Program(GRID, draft.root, 9))
+        assert np.array_equal(meant(low, rows, "clamp"), expected), policy.program
 
 
 @pytest.mark.parametrize("off_grid", ["clamp", "refuse"])

@@ -68,7 +68,12 @@ def lowered(grid: StateGrid, node: Node) -> Node:
         return _split(grid, node)
     if isinstance(node, Among):
         inside, outside = lowered(grid, node.inside), lowered(grid, node.outside)
-        return inside if inside == outside else Among(node.axis, node.labels, inside, outside)
+        every = set(map(str, grid.values[grid.axis(node.axis)]))
+        if not node.labels:
+            return outside
+        if inside == outside or every <= set(node.labels):
+            return inside
+        return Among(node.axis, node.labels, inside, outside)
     if isinstance(node, Except):
         return Except(node.places, node.actions, lowered(grid, node.otherwise))
     return node
