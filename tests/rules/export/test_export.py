@@ -76,7 +76,7 @@ def test_answers_that_are_no_action_or_refused_are_told_apart():
     said = RULE.table.ravel().astype(np.int64)
     for answer, told in ((-1, "is refused, not"), (-2, "gets something else, not")):
         with pytest.raises(ts.FileError, match=f"season=wet {told} order=4.5"):
-            verb.compare(np.where(np.arange(15) == 1, answer, said), Draft(RULE), "a.c")
+            verb.refuse_difference(np.where(np.arange(15) == 1, answer, said), Draft(RULE), "a.c")
 
 
 def test_a_wrong_table_of_actions_is_noticed():

@@ -38,7 +38,7 @@ TARGETS: tuple[Target, ...] = (
     DtControl(),  # before the suffix that its own ends with
     CsvTable(),
 )
-SLAB = 1 << 16  # states that a file is asked about at once
+SLAB = 1 << 20  # states that a file is asked about at once
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ def _checked(target: Target, content: bytes, draft: Draft, path: Path) -> tuple[
             said.append(target.run(content, draft, rows))
     except Absent as absent:
         return 0, str(absent)
-    compare(np.concatenate(said), draft, path.name)
+    refuse_difference(np.concatenate(said), draft, path.name)
     return grid.size, ""
 
 
-def compare(said: NDArray[np.int64], draft: Draft, name: str) -> None:
+def refuse_difference(said: NDArray[np.int64], draft: Draft, name: str) -> None:
     """Refuse answers for all states that differ from the policy's anywhere."""
     meant = draft.policy.table.ravel()
     bad = np.flatnonzero(said != meant)

@@ -26,6 +26,7 @@ from tessella.rules.program import Among, Choose, Except, Node, Split
 
 OPSET, LABELS_OPSET, IR = 17, 2, 8
 INDEX = "action_index"
+PORTION = 1 << 14  # rows that a graph is run on at once: it keeps one array for each comparison
 
 
 class OnnxGraph(Target):
@@ -59,7 +60,12 @@ class OnnxGraph(Target):
             names[axis]: np.array(rows[axis], dtype=object if is_text(draft.grid, axis) else float)
             for axis in draft.grid.axes
         }
-        index, *parts = map(np.asarray, session.run(None, given))
+        count = len(rows[draft.grid.axes[0]])
+        said = []
+        for first in range(0, count, PORTION):
+            portion = {name: values[first : first + PORTION] for name, values in given.items()}
+            said.append([np.asarray(part) for part in session.run(None, portion)])
+        index, *parts = map(np.concatenate, zip(*said, strict=True))
         taken = index >= 0
         for values, part in zip(draft.columns.values(), parts, strict=True):
             meant = np.asarray(values)[index[taken]]

@@ -20,7 +20,7 @@ from tessella.rules.export.formula import calculated, column, formula
 from tessella.rules.export.names import plain
 from tessella.rules.export.target import Absent, Target
 
-MOST = 10_000  # states on the sheet that checks
+MOST = 1_000  # states on the sheet that checks
 
 
 class Workbook(Target):
