@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -140,8 +141,9 @@ def test_python_runs_in_a_bare_interpreter_and_says_what_it_refuses(tmp_path):
     assert ran.stderr.endswith("ValueError: stock cannot be nan\n")
 
 
-def test_a_plain_policy_and_a_solution_become_programs():
+def test_a_plain_policy_or_what_has_one_is_exported_as_the_runs_of_its_table(tmp_path):
     policy = CASES["four_axes"]
+    assert ts.export(SimpleNamespace(policy=policy), tmp_path / "a.sql").states == policy.grid.size
     program = program_of(policy)
     assert isinstance(program.root, Lookup)
     assert np.array_equal(program(policy.grid.points), policy.table.ravel())
