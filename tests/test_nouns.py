@@ -63,6 +63,10 @@ def nouns(shop):
         ts.certify(solution, policy),
         ts.estimate(shop, policy, rng=0, paths=10),
         ts.loss(solution, policy),
+        ts.compress(solution, 0.1),
+        ts.frontier(solution, 4),
+        ts.tune(solution, lambda stock, base: np.clip(base - stock, 0, 2), base=range(3)),
+        ts.diff(shop, policy, solution.policy),
         shop.criterion,
         ts.Average(),
         ts.Clock(5.0, 0.1),
@@ -74,7 +78,7 @@ def nouns(shop):
 
 
 def test_every_noun_reads_in_a_few_short_lines(nouns):
-    assert len(nouns) == 22
+    assert len(nouns) == 26
     for kind, noun in nouns.items():
         lines = str(noun).splitlines()
         assert len(lines) <= 12, kind

@@ -70,7 +70,7 @@ def test_a_rule_reads_as_sentences_and_is_drawn(solution):
     text = rule.explain()
     assert "stock" in text
     assert f"stores {rule.size} number" in text
-    assert "promised was" in text
+    assert "Promised was" in text
     plt = pytest.importorskip("matplotlib.pyplot")
     figure, (left, right) = plt.subplots(1, 2)
     plot.rule_map(left, ts.tessellate(solution), ts.tessellate(solution.mdp, rule))

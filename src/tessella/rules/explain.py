@@ -52,7 +52,7 @@ def _loss(rule: Rule) -> str:
     share = rule.facts.get("relative_loss")
     relative = "" if share is None else f" ({share:.3%} of the optimal value)"
     text = f"It loses at most {mean:.6g}{relative} on average from the start"
-    return text + f" and {worst:.6g} from the worst state; promised was {rule.promise}."
+    return text + f" and {worst:.6g} from the worst state.\nPromised was {rule.promise}."
 
 
 def sentences(program: Program, named: list[str]) -> list[str]:

@@ -99,6 +99,7 @@ def tune(
     best = _best(judge, [tables[i] for i in kept], worst)
     chosen = settings[kept[best]]
     name = getattr(form, "__name__", "form")
+    name = name if name.isidentifier() else "form"  # not that of a lambda
     policy = as_policy(mdp, tables[kept[best]]).called(name)
     proof = certify(solution, policy, judge.start)
     skipped = count - len(kept)
