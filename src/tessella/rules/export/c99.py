@@ -135,7 +135,8 @@ class Source:
         lines += [" */", *(["#include <string.h>"] if text else []), "", f"{self.signature};"]
         lines += [self._declared(name) for name in self.draft.columns]
         said = [*self._said(self.draft.root, 1)]
-        sums = ["    double total;"] if any(" total = " in line for line in said) else []
+        adds = any(line.lstrip().startswith("total = ") for line in said)
+        sums = ["    double total;"] if adds else []
         lines += ["", self.signature, "{", *sums, *self._guards(), *said, "}"]
         return "\n".join(lines)
 
