@@ -12,6 +12,7 @@ The way of the data::
     certify(solution, policy)        -> Certificate
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
     tune(solution, form, S=...)      -> Tuned           diff(mdp, a, b)       -> Difference
+    export(rule, "reorder.c")        -> Exported
     run_study(Study(problems, methods))                 -> StudyResults
 
 Names are loaded when first used, so importing tessella is quick.
@@ -92,6 +93,8 @@ _HOME = {
     "tessella.mdp.as_policy": ("as_policy",),
     "tessella.rules.axis_tree": ("AxisTree",),
     "tessella.rules.compress": ("compress", "frontier"),
+    "tessella.rules.export.dtcontrol": ("read_dtcontrol",),
+    "tessella.rules.export.export": ("export",),
     "tessella.rules.one_action": ("OneAction",),
     "tessella.rules.order_up_to": ("OrderUpTo",),
     "tessella.rules.diff": ("Difference", "diff"),
@@ -179,6 +182,8 @@ if TYPE_CHECKING:
     from tessella.rules.axis_tree import AxisTree
     from tessella.rules.compress import compress, frontier
     from tessella.rules.diff import Difference, diff
+    from tessella.rules.export.dtcontrol import read_dtcontrol
+    from tessella.rules.export.export import export
     from tessella.rules.frontier import Frontier
     from tessella.rules.linear_cuts import LinearCuts
     from tessella.rules.one_action import OneAction

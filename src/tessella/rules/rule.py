@@ -13,6 +13,8 @@ from tessella.grid import StateGrid
 from tessella.mdp.actions import as_json, from_json
 from tessella.mdp.policy import Policy
 from tessella.rules.explain import explain
+from tessella.rules.export.draft import OffGrid
+from tessella.rules.export.export import Exported, export
 from tessella.rules.frontier import Frontier, Outcome
 from tessella.rules.program import Program, node_from_json, node_to_json
 
@@ -74,6 +76,10 @@ class Rule(Policy):
         text = json.dumps(about | {"program": node_to_json(self.program.root)}, indent=1) + "\n"
         with writing(path):
             Path(path).write_text(text, encoding="utf-8")
+
+    def export(self, path: str | Path, *, off_grid: OffGrid = "clamp") -> Exported:
+        """Write it as something that a system runs, by the ending of ``path``: see ``export``."""
+        return export(self, path, off_grid=off_grid)
 
     @staticmethod
     def load(path: str | Path) -> Rule:

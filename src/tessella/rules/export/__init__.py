@@ -1,0 +1,1 @@
+"""A rule as something that a system runs: one target per file, all reading its program."""

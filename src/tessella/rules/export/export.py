@@ -1,0 +1,130 @@
+"""export(policy, path): a rule as something that a system runs, checked in every state.
+
+What is written is run over the whole grid first, where the means is there, and must say what the
+policy says: not one state may differ. Only then does the file appear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ArgumentError, FileError, expect, writing
+from tessella.mdp.policy import Policy
+from tessella.rules.export.bare_python import BarePython
+from tessella.rules.export.c99 import C99
+from tessella.rules.export.csv_table import CsvTable
+from tessella.rules.export.draft import OTHER, REFUSED, Draft, OffGrid
+from tessella.rules.export.dtcontrol import DtControl
+from tessella.rules.export.formula import Formula
+from tessella.rules.export.json_file import JsonFile
+from tessella.rules.export.onnx_graph import OnnxGraph
+from tessella.rules.export.sql import Sql
+from tessella.rules.export.target import Absent, Target
+from tessella.rules.export.workbook import Workbook
+
+TARGETS: tuple[Target, ...] = (
+    C99(),
+    BarePython(),
+    Sql(),
+    JsonFile(),
+    OnnxGraph(),
+    Formula(),
+    Workbook(),
+    DtControl(),  # before the suffix that its own ends with
+    CsvTable(),
+)
+SLAB = 1 << 20  # states that a file is asked about at once
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was written.
+
+    Attributes:
+        states: how many states it was run over before; 0 if it could not be run here.
+        remark: why it was not run, or nothing.
+    """
+
+    path: Path
+    target: str
+    states: int
+    remark: str = ""
+
+    def __str__(self) -> str:
+        if self.remark:
+            return f"{self.path.name}: {self.target}, not run: {self.remark}"
+        return f"{self.path.name}: {self.target}, agrees in all {self.states:,} states"
+
+
+def export(policy: Any, path: str | Path, *, off_grid: OffGrid = "clamp") -> Exported:
+    """Write a rule, or any policy, in the language that the ending of ``path`` names.
+
+    ``.c`` C99; ``.py`` Python without imports; ``.sql`` a CASE expression; ``.json`` what
+    ``Rule.load`` reads; ``.onnx``; ``.txt`` a spreadsheet formula; ``.xlsx`` a workbook; ``.csv`` a
+    table of all states; ``.dtcontrol.csv`` the same for dtControl.
+
+    Args:
+        policy: a `Rule`; or a policy, or what has one, such as a solution: its table is written.
+        off_grid: "clamp" to move numbers beyond an axis to its ends, "refuse" to refuse whatever
+            is not on the grid. NaN and unknown labels are refused in any case. Files of data
+            (.json, .csv) leave it to their readers.
+    """
+    path, policy = Path(path), getattr(policy, "policy", policy)
+    expect("export", policy, Policy)
+    if off_grid not in get_args(OffGrid):
+        rule = f"off_grid is one of {', '.join(map(repr, get_args(OffGrid)))}"
+        raise ArgumentError(rule, value=f"got {off_grid!r}")
+    target = _target(path)
+    draft = Draft(policy, path.name[: -len(target.suffix)] or "rule", off_grid)
+    content = target.write(draft)
+    states, remark = _checked(target, content, draft, path)
+    with writing(path):
+        path.write_bytes(content)
+        for ending, more in target.beside(draft).items():
+            path.with_name(draft.stem + ending).write_bytes(more)
+    return Exported(path, target.name, states, remark)
+
+
+def _target(path: Path) -> Target:
+    for target in TARGETS:
+        if path.name.lower().endswith(target.suffix):
+            return target
+    rule = f"a rule is exported to {', '.join(target.suffix for target in TARGETS)}"
+    raise ArgumentError(rule, value=f"got {path.name!r}")
+
+
+def _checked(target: Target, content: bytes, draft: Draft, path: Path) -> tuple[int, str]:
+    """How many states the file was asked about, and why not."""
+    grid, said = draft.grid, []
+    try:
+        for first in range(0, grid.size, SLAB):
+            states = np.arange(first, min(first + SLAB, grid.size))
+            rows = {name: v.tolist() for name, v in grid.coordinates(states).items()}
+            said.append(target.run(content, draft, rows))
+    except Absent as absent:
+        return 0, str(absent)
+    refuse_difference(np.concatenate(said), draft, path.name)
+    return grid.size, ""
+
+
+def refuse_difference(said: NDArray[np.int64], draft: Draft, name: str) -> None:
+    """Refuse answers for all states that differ from the policy's anywhere."""
+    meant = draft.policy.table.ravel()
+    bad = np.flatnonzero(said != meant)
+    if bad.size:
+        state = int(bad[0])
+        other = {REFUSED: "is refused", OTHER: "gets something else"}
+        found = other.get(int(said[state])) or f"gets {draft.described(int(said[state]))}"
+        raise FileError(
+            f"{name} must do what the policy does, and was not written",
+            place=draft.grid.describe(state),
+            value=f"{found}, not {draft.described(int(meant[state]))}",
+            count=bad.size,
+            total=len(meant),
+            noun="states",
+        )

@@ -1,0 +1,45 @@
+"""Names and texts of a model, made safe for a language.
+
+An axis or action may be called anything that its author liked: a keyword, a quote, a line break,
+the end of a comment. Identifiers are mapped to safe ones, one to one; texts are escaped; what
+stands in a comment is plain ASCII on one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tessella.errors import FileError
+
+PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+def identifiers(
+    names: Sequence[str], taken: Iterable[str] = (), what: str = "axis"
+) -> dict[str, str]:
+    """Each name to an ASCII identifier, all different, none of ``taken``, whatever the case."""
+    used, found = {word.lower() for word in taken}, {}
+    for position, name in enumerate(names, 1):
+        safe = name if PLAIN.fullmatch(name) else f"{what}{position}"
+        while safe.lower() in used:
+            safe += "_"
+        used.add(safe.lower())
+        found[name] = safe
+    return found
+
+
+def plain(text: object) -> str:
+    """``text`` in printable ASCII on one line, with nothing that ends or begins a comment."""
+    line = ascii(str(text))[1:-1]
+    for mark in ("*/", "/*", "??", "--"):
+        while mark in line:
+            line = line.replace(mark, f"{mark[0]} {mark[1]}")
+    return line
+
+
+def refuse_nul(text: str, language: str) -> str:
+    """``text`` as it is, refused where it holds a NUL, which ends a text in ``language``."""
+    if "\0" in text:
+        raise FileError(f"a text in {language} cannot hold a NUL", value=f"got {text!r}")
+    return text

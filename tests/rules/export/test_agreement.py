@@ -1,0 +1,110 @@
+"""Every export says what the policy says: in every state, and off the grid as it was told to."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from support.exports import CASES, GRID, drawn, meant, states, strays
+
+import tessella as ts
+from tessella.rules.export.bare_python import BarePython
+from tessella.rules.export.c99 import C99
+from tessella.rules.export.draft import Draft
+from tessella.rules.export.export import TARGETS
+from tessella.rules.export.formula import Formula
+from tessella.rules.export.onnx_graph import OnnxGraph
+from tessella.rules.export.sql import Sql
+from tessella.rules.export.workbook import Workbook
+from tessella.rules.program import Program
+
+NEEDS = {OnnxGraph: ("onnx", "onnxruntime"), Formula: ("formulas",)}
+NEEDS[Workbook] = ("openpyxl", "formulas")
+SAFE = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsanitize=address,undefined")
+SAFE = (*SAFE, "-fno-sanitize-recover=all")
+TRICKY = (math.nan, math.inf, -math.inf)
+ODD = {BarePython: (*TRICKY, "3"), C99: TRICKY, OnnxGraph: TRICKY, Sql: TRICKY, Formula: ("three",)}
+
+
+def ready(target):
+    for name in NEEDS.get(type(target), ()):
+        pytest.importorskip(name)
+    return target
+
+
+@pytest.fixture(scope="module", params=TARGETS, ids=lambda target: target.suffix)
+def target(request):
+    return ready(request.param)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_written_says_what_the_policy_says_in_every_state(target, name):
+    policy = CASES[name]
+    draft = Draft(policy, "while")
+    said = target.run(target.write(draft), draft, states(policy))
+    assert np.array_equal(said, policy.table.ravel())
+
+
+@pytest.mark.parametrize("kind", ODD, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
+@pytest.mark.parametrize("name", ["text_axis", "linear", "four_axes"])
+def test_input_off_the_grid_is_clamped_or_refused_as_chosen(kind, off_grid, name):
+    target, policy = ready(kind()), CASES[name]
+    draft = Draft(policy, "rule", off_grid)
+    rows = strays(policy, ODD[kind])
+    inside = states(policy)
+    both = {axis: [*rows[axis], *inside[axis]] for axis in rows}
+    said = target.run(target.write(draft), draft, both)
+    expected = meant(policy, both, off_grid)
+    assert said.tolist() == expected.tolist()
+    assert -1 in expected  # something is refused in any case: a label, or what is no number
+    stray = expected[: len(rows[policy.grid.axes[0]])]
+    assert (stray >= 0).sum() == (off_grid == "refuse") or len(set(stray)) > 2
+
+
+@pytest.mark.parametrize("kind", ODD, ids=lambda kind: kind.name)
+def test_random_programs_agree_on_the_grid_and_off_it(kind):
+    target, rng = ready(kind()), np.random.default_rng(14)
+    for _ in range(60 if kind is Sql else 15):
+        policy = ts.Rule(GRID, (0, 1, 2, 3), Program(GRID, drawn(rng), 9))
+        draft = Draft(policy)
+        rows = strays(policy, ())
+        rows = {axis: [*values, *states(policy)[axis]] for axis, values in rows.items()}
+        expected = meant(policy, rows, "clamp")
+        assert np.array_equal(target.run(target.write(draft), draft, rows), expected), (
+            policy.program
+        )
+        low = ts.Rule(GRID, (0, 1, 2, 3), Program(GRID, draft.root, 9))
+        assert np.array_equal(meant(low, rows, "clamp"), expected), policy.program
+
+
+@pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
+@pytest.mark.parametrize("name", CASES)
+def test_c_compiles_without_a_warning_and_runs_without_a_fault(name, off_grid):
+    policy = CASES[name]
+    draft = Draft(policy, "reorder", off_grid)
+    rows, beyond = states(policy), strays(policy, TRICKY)
+    both = {axis: [*rows[axis], *beyond[axis]] for axis in rows}
+    said = C99().run(C99().write(draft), draft, both, SAFE)
+    assert np.array_equal(said, meant(policy, both, off_grid))
+
+
+@pytest.fixture(scope="module", params=["QUE-Lin", "INV-Mix"])
+def policy(request):
+    return ts.solve(ts.benchmark(request.param)).policy
+
+
+@pytest.fixture(scope="module")
+def tree(policy):
+    """The smallest exact tree."""
+    wrong = 1.0 - np.eye(len(policy.actions))[policy.table.ravel()]
+    fitted = ts.AxisTree().fit(ts.Costs(policy.grid, policy.actions, wrong), 200, 0.0)[-1]
+    return ts.Rule(policy.grid, policy.actions, fitted.program(policy.grid), "tree")
+
+
+def test_a_tree_and_a_table_of_a_benchmark_agree_in_every_state(target, policy, tree):
+    for made in (tree, policy):
+        draft = Draft(made)
+        said = target.run(target.write(draft), draft, states(policy))
+        assert np.array_equal(said, policy.table.ravel())

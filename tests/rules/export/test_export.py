@@ -1,0 +1,177 @@
+"""A file appears only when it says what the policy says, and it says what it is about."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from support.exports import CASES, FACTS, states
+
+import tessella as ts
+from tessella.rules.export import export as verb
+from tessella.rules.export.bare_python import BarePython
+from tessella.rules.export.c99 import C99
+from tessella.rules.export.draft import Draft
+from tessella.rules.export.export import TARGETS
+from tessella.rules.export.lowered import lowered, program_of, steps
+from tessella.rules.export.sql import Sql
+from tessella.rules.program import Choose, Lookup, Program, Split
+
+RULE = CASES["text_axis"]
+WRITTEN = (".c", ".py", ".sql", ".txt")
+
+
+@pytest.mark.parametrize("suffix", [t.suffix for t in TARGETS])
+def test_the_suffix_names_the_target_and_every_state_is_asked(tmp_path, suffix):
+    if suffix in (".onnx", ".xlsx", ".txt"):
+        for name in ("onnx", "onnxruntime", "openpyxl", "formulas"):
+            pytest.importorskip(name)
+    path = tmp_path / f"reorder{suffix}"
+    done = RULE.export(path)
+    assert path.stat().st_size > 0
+    assert (done.path, done.states, done.remark) == (path, 15, "")
+    assert str(done).endswith("agrees in all 15 states")
+
+
+@pytest.mark.parametrize("suffix", WRITTEN)
+def test_the_head_of_a_file_names_model_fingerprint_promise_and_certified_loss(tmp_path, suffix):
+    ts.export(RULE, tmp_path / f"a{suffix}")
+    text = (tmp_path / f"a{suffix}").read_text()
+    assert f"fingerprint: {FACTS['fingerprint']}" in text
+    assert "promise: 1 % of the mean" in text
+    assert "certified mean loss: at most 0.125 (0.0025 of the optimal value)" in text
+    assert "from the worst state: at most 0.5" in text
+    assert "axis stock: 5 values from 0 to 4" in text
+    assert "axis season: one of 'dry', 'wet', 'cold'" in text
+    assert "action 1: order=4.5" in text
+    assert "counts as the end" in text
+
+
+def test_an_onnx_file_and_its_metadata_hold_the_same_facts(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    RULE.export(tmp_path / "a.onnx")
+    model = onnx.load(tmp_path / "a.onnx")
+    props = {prop.key: json.loads(prop.value) for prop in model.metadata_props}
+    assert props["facts"] == FACTS
+    assert props["actions"] == ["order=0", "order=4.5", "order=-8"]
+    assert "fingerprint: 0123abcd" in model.doc_string
+
+
+@pytest.mark.parametrize("suffix", [".py", ".sql", ".c"])
+def test_a_file_that_says_something_else_is_not_written(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(Draft, "root", Choose(2))
+    path = tmp_path / f"a{suffix}"
+    with pytest.raises(
+        ts.FileError, match=r"stock=0, season=dry gets order=-8, not order=0 \(10 of"
+    ):
+        RULE.export(path)
+    assert not path.exists()
+
+
+def test_answers_that_are_no_action_or_refused_are_told_apart():
+    said = RULE.table.ravel().astype(np.int64)
+    for answer, told in ((-1, "is refused, not"), (-2, "gets something else, not")):
+        with pytest.raises(ts.FileError, match=f"season=wet {told} order=4.5"):
+            verb.refuse_difference(np.where(np.arange(15) == 1, answer, said), Draft(RULE), "a.c")
+
+
+def test_a_wrong_table_of_actions_is_noticed():
+    draft = Draft(RULE)
+    for target, old, new in ((C99(), b"4.5, -8", b"4.5, -9"), (BarePython(), b"-8,", b"-9,")):
+        content = target.write(draft)
+        assert old in content
+        said = target.run(content.replace(old, new), draft, states(RULE))
+        assert (said == -2).all()
+    content = Sql().write(draft).replace(b"THEN -8", b"THEN -9")
+    assert set(Sql().run(content, draft, states(RULE))) == {0, 1, -2}
+
+
+def test_without_a_compiler_the_file_is_written_and_that_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    done = RULE.export(tmp_path / "a.c")
+    assert (done.states, done.remark) == (0, "no C compiler was found")
+    assert str(done) == "a.c: C99, not run: no C compiler was found"
+    assert (tmp_path / "a.c").exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "name"), [("onnx", "onnx", "a.onnx"), ("openpyxl", "xlsx", "a.xlsx")]
+)
+def test_a_missing_extra_is_named(tmp_path, monkeypatch, package, extra, name):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ts.FileError, match=rf"needs the extra '{extra}'"):
+        RULE.export(tmp_path / name)
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path):
+    with pytest.raises(ts.ArgumentError, match=r"exported to \.c, \.py.*got 'a.exe'"):
+        RULE.export(tmp_path / "a.exe")
+    with pytest.raises(ts.ArgumentError, match="off_grid is one of 'clamp', 'refuse'; got 'wrap'"):
+        RULE.export(tmp_path / "a.c", off_grid="wrap")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ts.ArgumentError, match="export needs a Policy; got a list"):
+        ts.export([0, 1], tmp_path / "a.c")
+    with pytest.raises(ts.FileError, match="missing"):
+        RULE.export(tmp_path / "none" / "a.c")
+
+
+def test_a_text_with_a_nul_is_refused_where_the_language_has_none(tmp_path):
+    grid = ts.StateGrid(label=["a\0b", "c"])
+    policy = ts.Policy.of(grid, (0, 1), [0, 1])
+    for name in ("a.c", "a.sql", "a.txt"):
+        with pytest.raises(ts.FileError, match="cannot hold a NUL"):
+            ts.export(policy, tmp_path / name)
+    assert ts.export(policy, tmp_path / "a.py").states == 2
+
+
+def test_python_runs_in_a_bare_interpreter_and_says_what_it_refuses(tmp_path):
+    CASES["linear"].export(tmp_path / "linear.py")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from linear import decide\n"
+        "print(decide(0.5, 0, 7), decide(stock=-9e9, regime=1, fixed=0))\n"
+        "decide(float('nan'), 0, 7)"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.stdout == "{'fast': 0, 'slow': 'no'} {'fast': 0.5, 'slow': 'no'}\n"
+    assert ran.stderr.endswith("ValueError: stock cannot be nan\n")
+
+
+def test_a_plain_policy_or_what_has_one_is_exported_as_the_runs_of_its_table(tmp_path):
+    policy = CASES["four_axes"]
+    assert ts.export(SimpleNamespace(policy=policy), tmp_path / "a.sql").states == policy.grid.size
+    program = program_of(policy)
+    assert isinstance(program.root, Lookup)
+    assert np.array_equal(program(policy.grid.points), policy.table.ravel())
+
+
+def test_a_lowered_program_says_the_same_and_has_no_branch_that_is_never_taken():
+    for policy in CASES.values():
+        program = program_of(policy)
+        grid = policy.grid
+        low = Program(grid, lowered(grid, program.root), program.size)
+        assert np.array_equal(low(grid.points), program(grid.points))
+        assert not any(isinstance(node, Lookup) for node in low.nodes())
+    narrow = lowered(CASES["linear"].grid, program_of(CASES["linear"]).root)
+    assert isinstance(narrow, Split)
+    assert narrow.cuts == (-0.63, 0.721)  # not -5, -0.63 again, or 9
+
+
+def test_the_largest_branch_of_a_split_comes_last_so_that_little_nests():
+    node = Choose(0)
+    for depth in range(300):
+        both = (node, Choose(depth % 2 + 1)) if depth % 2 else (Choose(depth % 2 + 1), node)
+        node = Split((("x", 1.0),), (200.0 + (depth if depth % 2 else -depth) / 2,), both)
+    grid = ts.StateGrid(x=range(400))
+    policy = ts.Rule(grid, (0, 1, 2), Program(grid, node, 900))
+    assert steps(node)[-1].node is max(node.branches, key=lambda b: isinstance(b, Split))
+    draft = Draft(policy)
+    for target in (C99(), BarePython(), Sql()):
+        said = target.run(target.write(draft), draft, states(policy))
+        assert np.array_equal(said, policy.table.ravel())
+    indents = [len(s) - len(s.lstrip()) for s in BarePython().write(draft).decode().splitlines()]
+    assert max(indents) <= 8
