@@ -23,6 +23,9 @@ def rule_map(axes: Axes, optimal: Tessellation, rule: Tessellation) -> Axes:
     return axes
 
 
+TICKS = [m * 10**k for k in range(8) for m in (1, 2, 5)]  # of numbers stored
+
+
 def frontier_plot(axes: Axes, frontier: Frontier) -> Axes:
     """Draw loss against numbers stored, one line for each class, as steps."""
     kinds = sorted({point.kind for point in frontier.everything})
@@ -35,6 +38,10 @@ def frontier_plot(axes: Axes, frontier: Frontier) -> Axes:
         axes.step(sizes, lost, where="post", marker=mark, markersize=4, linewidth=1, label=kind)
     axes.set_yscale("log")
     axes.set_xscale("log")
+    largest = max((point.size for point in frontier.everything), default=1)
+    axes.set_xticks([n for n in TICKS if n <= 1.2 * largest])
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_minor_formatter("")
     axes.set_xlabel("numbers stored")
     axes.set_ylabel("loss (none: lowest mark)")
     axes.legend(frameon=False, fontsize="small")

@@ -2,12 +2,12 @@
 
 State: seats left; time runs to departure. In each period at most one request comes, for fare class
 k with probability p_k(t); it is sold if its class is open. The action says how many classes are
-open, the dearest first:
+open, the highest fare first:
 
     V_t(x) = V_{t+1}(x) + sum_k p_k(t) max(f_k - (V_{t+1}(x) - V_{t+1}(x - 1)), 0).
 
 Requests for cheap fares come early: p_k(t) is the load of class k, with weights that fall for cheap
-and rise for dear classes. It is known (Lee and Hersh 1993; Lautenbacher and Stidham 1999) that more
+and rise for expensive classes. It is known (Lee and Hersh 1993; Lautenbacher and Stidham 1999) that more
 classes are open the more seats are left, and the nearer the departure with as many seats.
 """
 
@@ -26,9 +26,9 @@ from tessella.problems.ranges import PRICE, SIZE
 
 
 def _model(seats: int, periods: int, fares: Sequence[float], load: float, early: float) -> MDP:
-    dearest_first = np.sort(np.asarray(fares, dtype=float))[::-1]
-    classes = len(dearest_first)
-    paid = np.concatenate([[0.0], dearest_first])
+    from_top = np.sort(np.asarray(fares, dtype=float))[::-1]
+    classes = len(from_top)
+    paid = np.concatenate([[0.0], from_top])
 
     def requests(time):
         """(..., K + 1) no request, then each class: cheap ones lean towards early periods."""
