@@ -13,7 +13,8 @@ README = (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("program", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
-def test_the_programs_of_the_readme_run(program, capsys):
+def test_the_programs_of_the_readme_run(program, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(program, "README.md", "exec"), {})
     assert capsys.readouterr().out.strip()
 

@@ -7,8 +7,8 @@ open, the highest fare first:
     V_t(x) = V_{t+1}(x) + sum_k p_k(t) max(f_k - (V_{t+1}(x) - V_{t+1}(x - 1)), 0).
 
 Requests for cheap fares come early: p_k(t) is the load of class k, with weights that fall for cheap
-and rise for expensive classes. It is known (Lee and Hersh 1993; Lautenbacher and Stidham 1999) that more
-classes are open the more seats are left, and the nearer the departure with as many seats.
+classes and rise for others. It is known (Lee and Hersh 1993; Lautenbacher and Stidham 1999) that
+more classes are open the more seats are left, and the nearer the departure with as many seats.
 """
 
 from __future__ import annotations
