@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from scipy.stats import norm
 from support import criteria
 
@@ -37,6 +38,17 @@ def solved() -> ts.Solution:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_said_is_so_in_rational_arithmetic(seed):
     assert criteria.contradictions(criteria.timed(seed), np.random.default_rng(seed)) == []
+
+
+def test_the_value_is_that_of_the_linear_program():
+    """minimise sum V subject to V(s) - discount sum_s' P(s'|s,a) V(s') >= r(s, a)."""
+    for seed in range(4):
+        mdp = criteria.timed(seed)
+        dense, n = mdp.to_arrays("SAS"), mdp.n_states
+        rows = (mdp.discount * dense.transition - np.eye(n)[:, None])[dense.feasible]
+        best = linprog(np.ones(n), rows, -dense.reward[dense.feasible], bounds=(None, None)).x
+        found = ts.solve(mdp)
+        assert np.abs(found.value.ravel() - best).max() <= found.error_bound + 1e-7
 
 
 def test_the_value_is_that_of_a_plain_loop(solved):
