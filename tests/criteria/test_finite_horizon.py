@@ -197,8 +197,8 @@ def test_what_is_final_may_be_a_number_a_function_or_an_array():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ts.FiniteHorizon(0), "whole number of periods, at least 1; got 0"),
-        (lambda: ts.FiniteHorizon(2.5), "at least 1; got 2.5"),
+        (lambda: ts.FiniteHorizon(0), "a whole number of periods, at least 1 and at most 100,000; got 0"),
+        (lambda: ts.FiniteHorizon(2.5), "at most 100,000; got 2.5"),
         (lambda: ts.FiniteHorizon(3, 0.0), r"must lie in \(0, 1\]; got 0"),
         (lambda: ts.FiniteHorizon(3, "x"), r"must lie in \(0, 1\]; got 'x'"),
         (lambda: stock(ts.FiniteHorizon(2, final=[1.0, 2.0])), r"grid's shape \(11,\); has shape"),
@@ -234,3 +234,63 @@ def test_rounding_never_exceeds_the_bound_over_many_periods():
     exact = [Fraction(0.1) * (400 - t) for t in range(400)]
     off = max(abs(Fraction(float(v)) - x) for v, x in zip(found.value.ravel(), exact, strict=True))
     assert 0 < off <= Fraction(found.error_bound) < Fraction(1, 10**10)
+
+
+def test_what_float64_cannot_certify_is_refused_and_a_callback_is_told_of_every_period(solved):
+    with pytest.raises(ts.NotConverged, match="float64 cannot certify tol=1e-30"):
+        ts.solve(solved.mdp, tol=1e-30)
+    assert not ts.solve(solved.mdp, ts.BackwardInduction(1e-30), partial=True).converged
+    seen = []
+    ts.solve(solved.mdp, callback=lambda p: seen.append(p.sweep))
+    assert seen == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(ts.NotConverged, match="after 2 of 6 periods, counted from the last"):
+        ts.solve(solved.mdp, callback=lambda p: p.sweep == 2)
+
+
+def test_in_a_model_told_in_costs_what_is_final_is_a_cost():
+    horizon = ts.FiniteHorizon(2, final=lambda x: 5.0 * x)
+    stay = ts.Pay(costs=lambda x: 1.0 + 0 * x)
+    staged = ts.MDP.staged({"x": [0, 1]}, ["wait"], horizon, [stay])
+    assert ts.solve(staged).cost[0].tolist() == [2, 7]
+    rows, costs = np.eye(2)[None], np.ones((2, 1))
+    final = ts.FiniteHorizon(2, final=[0.0, 5.0])
+    arrays = ts.MDP.from_arrays(rows, costs, final, minimise=True)
+    later = ts.MDP.from_arrays(rows, costs, 0.5, minimise=True).with_criterion(final)
+    assert staged.minimise and arrays.minimise and later.minimise  # noqa: PT018
+    for mdp in (arrays, later):
+        assert ts.solve(mdp).cost[0].tolist() == [2, 7]
+
+
+def test_a_process_that_ends_sooner_gets_nothing_at_the_end(tmp_path):
+    gym = pytest.importorskip("gymnasium")
+    lake = ts.MDP.from_gymnasium(gym.make("FrozenLake-v1"), ts.FiniteHorizon(6, final=10.0))
+    assert lake.start.reshape(lake.grid.shape)[0].ravel()[0] == 1
+    best = ts.solve(lake)
+    lake.save(tmp_path / "lake.nc")
+    for mdp in (lake, ts.MDP.load(tmp_path / "lake.nc")):
+        down = np.ones(mdp.grid.shape, int)  # into a hole, sooner or later
+        paths = ts.simulate(mdp, down, 6, 1, paths=4000)
+        assert 0 < (paths.actions[:, -1] < 0).sum() < 4000
+        off = paths.returns.mean() - ts.evaluate(mdp, down).mean
+        assert abs(off) <= 6 * paths.returns.std() / np.sqrt(4000)
+    assert "HOLDS" in _checked(best, tmp_path)
+
+
+def _checked(solution, folder) -> str:
+    import contextlib
+    import io
+
+    from tessella.certificates import check
+
+    ts.certify(solution, solution.policy).save(folder / "c.json")
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        check.main([str(folder / "c.json"), str(folder / "lake.nc")])
+    return said.getvalue()
+
+
+def test_a_table_of_data_may_be_indexed_by_time():
+    price = np.array([3.0, 1.0, 2.0])
+    pay = ts.Pay(lambda time, x: price[time] + 0 * x)
+    mdp = ts.MDP.staged({"x": [0]}, ["wait"], ts.FiniteHorizon(3), [pay])
+    assert ts.solve(mdp).value.ravel().tolist() == [6, 3, 2]

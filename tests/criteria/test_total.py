@@ -105,3 +105,26 @@ def test_a_file_keeps_the_criterion(tmp_path):
     mdp = two(-0.125, -1.0)
     mdp.save(tmp_path / "m.nc")
     assert ts.MDP.load(tmp_path / "m.nc").criterion == ts.Total()
+
+
+def test_a_guess_is_0_where_the_process_has_ended():
+    """Any constant at the end has no residual; only 0 is right."""
+    rows = np.array([[[0.0, 1, 0], [0, 0, 1], [0, 0, 1]]])
+    mdp = ts.MDP.from_arrays(rows, np.array([[1.0], [2], [0]]), ts.Total())
+    found = ts.evaluate(mdp, [0, 0, 0], guess=np.full(3, 5.0))
+    assert found.value.tolist() == pytest.approx([3, 2, 0], abs=found.error_bound)
+
+
+def test_a_state_that_is_hardly_ever_left_is_no_end():
+    rows = np.array([[[1 - 1e-15, 1e-15, 0], [0, 0, 1], [0, 0, 1]]])
+    mdp = ts.MDP.from_arrays(rows, np.array([[0.0], [1], [0]]), ts.Total())
+    with pytest.raises(ts.TessellaError):
+        ts.solve(mdp)
+
+
+def test_progress_tells_of_no_bound_before_there_is_one():
+    seen = []
+    found = ts.solve(criteria.ending(0), callback=lambda p: seen.append(p.bound))
+    assert seen[0] == np.inf
+    assert seen[-1] == found.error_bound
+    assert len(seen) == found.sweeps == len(found.history)

@@ -120,3 +120,14 @@ def test_quantecon_policy_iteration_agrees_on_random_sparse_models(seed):
     ours = ts.solve(mdp)
     assert np.abs(ours.value - peer.v).max() <= ours.error_bound + 1e-10
     assert np.array_equal(ours.policy.table, peer.sigma)
+
+
+def test_putermans_two_states_have_their_closed_form():
+    """Markov Decision Processes (1994), Example 3.1: from discount 10/11 on it pays to stay."""
+    rows = np.array([[[0.5, 0.5], [0, 1]], [[0, 1], [0, 1]]])
+    reward = np.array([[5.0, 10.0], [-1.0, -np.inf]])
+    for b in (0.92, 0.95, 0.99):
+        found = ts.solve(ts.MDP.from_arrays(rows, reward, b))
+        closed = [(5 - 5.5 * b) / ((1 - 0.5 * b) * (1 - b)), -1 / (1 - b)]
+        assert found.value.tolist() == pytest.approx(closed, abs=found.error_bound + 1e-12)
+        assert found.policy.table.tolist() == [0, 0]

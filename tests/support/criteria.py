@@ -73,7 +73,7 @@ def timed(seed: int) -> ts.MDP:
     final = rng.integers(-8, 9, size=6).astype(float)
 
     def at(array):
-        return lambda time, x, action: array[time.astype(int), x, action]
+        return lambda time, x, action: array[time, x, action]
 
     jump = ts.Jump(
         ts.Noise("to", range(6), lambda time, x, action: at(law)(time, x, action)[..., 0, :]),

@@ -81,14 +81,18 @@ def _start(c: Certificate) -> str:
     return "On average over the states it is started in"
 
 
+def _value(c: Certificate) -> str:
+    return "long-run value" if c.periods is None else f"value of {c.periods} periods"
+
+
 def _cost(c: Certificate) -> str:
     if c.worst_loss.upper == 0:
         return (
-            f"Cost: none. This policy is optimal. {_start(c)}, its long-run value is "
+            f"Cost: none. This policy is optimal. {_start(c)}, its {_value(c)} is "
             f"{money(c.optimal_mean)}, and no policy does better from any state."
         )
     start = _start(c)
-    text = f"Cost: {start[0].lower()}{start[1:]}, the best possible long-run value is "
+    text = f"Cost: {start[0].lower()}{start[1:]}, the best possible {_value(c)} is "
     text += f"{money(c.optimal_mean)} and this policy reaches {money(c.policy_mean)}. "
     if c.mean_loss.lower > 0:
         share = c.relative_loss
@@ -118,7 +122,9 @@ def _differences(c: Certificate) -> str:
     harmless = count - costly
     text = f"Differences: it does not take the optimal action in {count:,} of {c.grid.size:,} "
     text += f"states ({percent(c.policy_error)}), in which {percent(c.bounds.error_share)} of the "
-    text += "time is spent (near periods count more, by the discount). "
+    text += "time is spent" + (
+        " (near periods count more, by the discount). " if c.discount < 1 else ". "
+    )
     if harmless > 0:
         text += f"In {harmless:,} of them its action is as good as the optimal one. "
     if costly:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from tessella.criteria.criterion import Criterion, Proven, X
 from tessella.errors import ModelError, is_count, shown
 from tessella.rounding import EPS, Mass
 
+LONGEST = 100_000  # periods; with time as an axis, more would be more states than anybody has
 OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
 
 
@@ -31,7 +33,8 @@ class FiniteHorizon(Criterion):
     Args:
         periods: how many decisions are made, at times 0, 1, ..., periods - 1.
         discount: in (0, 1]; 1 for a plain sum.
-        final: what the end pays: a number, a function of axes, or an array of the grid's shape.
+        final: what the end pays: a number, a function of axes, or an array of the grid's shape. In
+            a model told in costs it is what the end costs.
     """
 
     periods: int
@@ -39,8 +42,8 @@ class FiniteHorizon(Criterion):
     final: float | ArrayLike | Callable[..., ArrayLike] = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
-        if not is_count(self.periods):
-            rule = "a horizon is a whole number of periods, at least 1"
+        if not (is_count(self.periods) and self.periods <= LONGEST):
+            rule = f"a horizon is a whole number of periods, at least 1 and at most {LONGEST:,}"
             raise ModelError(rule, value=f"got {shown(self.periods)}")
         rule = "the discount of a finite horizon must lie in (0, 1]"
         try:
@@ -58,7 +61,7 @@ class FiniteHorizon(Criterion):
 
     def total(self, c: float) -> float:
         """1 + c + ... + c^(periods - 1)."""
-        return float(np.polyval(np.ones(self.periods), c))
+        return _total(self.periods, c)
 
     def forever(self, reward: X) -> X:
         return reward * self.total(self.discount)  # type: ignore[operator]
@@ -82,6 +85,11 @@ class FiniteHorizon(Criterion):
 
     def identity(self) -> list[Any]:
         return ["horizon", self.periods, self.discount]
+
+
+@lru_cache(maxsize=64)
+def _total(periods: int, c: float) -> float:
+    return float(np.polyval(np.ones(periods), c))
 
 
 class Horizon(NamedTuple):

@@ -19,6 +19,7 @@ from tessella.criteria.as_criterion import as_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
+from tessella.criteria.total import Total
 from tessella.errors import ModelError, PolicyError
 from tessella.grid import StateGrid, refuse_unordered
 from tessella.mdp.actions import Actions, components, described
@@ -104,12 +105,12 @@ class MDP:
         refuse_unordered(stages, "stages")
         scope, criterion = make_scope(grid, actions, action_name), as_criterion(discount)
         if isinstance(criterion, FiniteHorizon):
-            parts = over_time(scope, criterion, stages, feasible, scratch)
+            costs = _only_costs(stages) if isinstance(stages, Sequence) else False
+            parts = over_time(scope, _in_rewards(criterion, costs), stages, feasible, scratch)
         else:
             mask = None if feasible is None else feasible_mask(scope, feasible)
             parts = Parts(scope, Staged.build(scope, stages, mask, scratch), mask)
-        made = assemble(parts, criterion, name, parameters)
-        return replace(made, minimise=_only_costs(stages))
+        return assemble(parts, criterion, name, parameters, _only_costs(stages))
 
     @staticmethod
     def from_rates(
@@ -143,8 +144,8 @@ class MDP:
         mask = None if feasible is None else feasible_mask(scope, feasible)
         made = uniformise(scope, events, interest, net(pays_rate, costs_rate), clock, mask)
         told = [*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)]
-        mdp = assemble(made.parts, made.criterion, name, parameters)
-        return replace(mdp, clock=made.clock, minimise=_only_costs(told))
+        mdp = assemble(made.parts, made.criterion, name, parameters, _only_costs(told))
+        return replace(mdp, clock=made.clock)
 
     @staticmethod
     def from_arrays(
@@ -175,7 +176,7 @@ class MDP:
 
         paid = negated(reward) if minimise else reward
         parts = from_arrays(transition, paid, layout, grid, actions, feasible, action_name)
-        return replace(assemble(parts, discount, name, parameters), minimise=minimise)
+        return assemble(parts, discount, name, parameters, minimise)
 
     @staticmethod
     def from_pairs(
@@ -205,7 +206,7 @@ class MDP:
 
         paid = negated(reward) if minimise else reward
         parts = from_pairs(states, choices, transition, paid, grid, actions, action_name)
-        return replace(assemble(parts, discount, name, parameters), minimise=minimise)
+        return assemble(parts, discount, name, parameters, minimise)
 
     @staticmethod
     def from_step(
@@ -230,15 +231,15 @@ class MDP:
 
         scope = make_scope(grid, actions, action_name)
         parts = from_step(step, scope, noise, feasible, -1 if minimise else 1)
-        return replace(assemble(parts, discount, name, parameters), minimise=minimise)
+        return assemble(parts, discount, name, parameters, minimise)
 
     @staticmethod
     def from_gymnasium(env: Any, discount: float | Criterion, *, name: str = "") -> MDP:
         """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
         from tessella.mdp.tabular.gymnasium import from_gymnasium, name_of, start_of
 
-        mdp = assemble(from_gymnasium(env), discount, name or name_of(env))
-        return mdp.with_start(start_of(env))
+        mdp = assemble(from_gymnasium(env), Total(), name or name_of(env))
+        return mdp.with_start(start_of(env)).with_criterion(discount)
 
     def to_gymnasium(self, *, start: Start = None) -> Any:
         """A Gymnasium environment with this model's states and actions (extra ``gym``).
@@ -342,7 +343,8 @@ class MDP:
         made = Parts(scope, self.dynamics, self.feasible, self.start)
         noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
         seen = (0.0, *noise.tolist()) if noise.any() else 0.0  # time is not observed, it is known
-        return replace(assemble(made, asked, self.name, self.parameters), observation_noise=seen)
+        whole = assemble(made, asked, self.name, self.parameters, self.minimise)
+        return replace(whole, observation_noise=seen)
 
     def with_start(self, start: Start) -> MDP:
         """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""
@@ -413,14 +415,20 @@ def assemble(
     criterion: float | Criterion,
     name: str,
     parameters: Mapping[str, Any] | None = None,
+    minimise: bool = False,
 ) -> MDP:
     """The model of these parts; with a finite horizon, of that many such periods."""
     criterion = as_criterion(criterion)
-    if not isinstance(criterion, FiniteHorizon):
-        return _model(parts, criterion, name, parameters)
-    if not isinstance(parts.dynamics, Timed):
-        parts = with_horizon(parts, criterion)
-    return _model(parts, replace(criterion, final=0.0), name, parameters)  # it is in the dynamics
+    if isinstance(criterion, FiniteHorizon):
+        if not isinstance(parts.dynamics, Timed):
+            parts = with_horizon(parts, _in_rewards(criterion, minimise))
+        criterion = replace(criterion, final=0.0)  # it is in the dynamics
+    return replace(_model(parts, criterion, name, parameters), minimise=minimise)
+
+
+def _in_rewards(horizon: FiniteHorizon, minimise: bool) -> FiniteHorizon:
+    """A horizon whose final value is a reward; in a model told in costs it is a cost."""
+    return replace(horizon, final=net(None, horizon.final)) if minimise else horizon
 
 
 def _model(

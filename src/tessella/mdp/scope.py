@@ -28,7 +28,7 @@ NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
 class Period:
     """A period of a horizon that is being built."""
 
-    time: float
+    time: int
     named: bool = False  # whether a function has asked for the time
 
 

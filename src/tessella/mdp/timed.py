@@ -144,13 +144,14 @@ class Timed(Dynamics):
     def step(self, states, actions, rng) -> Steps:
         time, x = np.divmod(states, self._states)
         reached, paid = np.empty(len(states), np.int64), np.empty(len(states))
-        last = time == len(self.periods) - 1
+        ended, last = np.zeros(len(states), bool), time == len(self.periods) - 1
         for t in np.unique(time):
             at = np.flatnonzero(time == t)
             steps = self.periods[t].step(x[at], actions[at], rng)
-            reached[at], paid[at] = steps.states, steps.rewards
-        paid[last] += self.final.ravel()[reached[last]]
-        return Steps(np.where(last, time, time + 1) * self._states + reached, paid, last)
+            reached[at], paid[at], ended[at] = steps.states, steps.rewards, steps.ended
+        there = last & ~ended  # what is final is for those who get to the end
+        paid[there] += self.final.ravel()[reached[there]]
+        return Steps(np.where(last, time, time + 1) * self._states + reached, paid, last | ended)
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,7 @@ def over_time(
     make = Shared(None if by_time is None else np.logical_or.reduce(by_time))
     periods: list[Dynamics] = []
     for t in range(horizon.periods):
-        moment = replace(scope, period=Period(float(t)))
+        moment = replace(scope, period=Period(t))
         allowed = None if by_time is None else by_time[t]
         periods.append(Staged.build(moment, stages, allowed, scratch, make))
         if make.all_of(stages):

@@ -34,7 +34,7 @@ def _model(seats: int, periods: int, fares: Sequence[float], load: float, early:
         """(..., K + 1) no request, then each class: cheap ones lean towards early periods."""
         left = 1 - (time + 0.5) / periods
         lean = 1 + early * np.linspace(-1, 1, classes) * (2 * left - 1)
-        chance = load * lean / classes
+        chance = load * lean / lean.sum(axis=-1, keepdims=True)
         none = np.maximum(1 - chance.sum(axis=-1, keepdims=True), 0.0)  # not below 0 by rounding
         return np.concatenate([none, chance], axis=-1)
 

@@ -21,13 +21,13 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.dynamics import under_policy
-from tessella.mdp.engine import compiled, in_float64, on_device
+from tessella.mdp.engine import compiled, in_callers_setting, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.timed import Timed, TimedProgram
 from tessella.rounding import EPS
-from tessella.solvers.driver import Engine
+from tessella.solvers.driver import Callback, Engine, Progress
 from tessella.solvers.kernels import TIED, best_two, lowest_near
 from tessella.solvers.method import Method
 from tessella.solvers.operators import Data, Operators
@@ -61,52 +61,60 @@ def serves(mdp: MDP) -> bool:
 
 
 @in_float64
-def induce(engine: Engine, method: Method) -> tuple[Result, Induced]:
-    """The optimum, and what is known of its policy."""
-    if not serves(engine.mdp):
+def induce(
+    engine: Engine, method: Method, callback: Callback | None, partial: bool
+) -> tuple[Result, Induced]:
+    """The optimum, and what is known of its policy; ``callback`` is told of every period."""
+    mdp = engine.mdp
+    if not serves(mdp):
         rule = "backward induction serves models with a finite horizon, told by period"
-        raise ArgumentError(rule, value=f"got {engine.mdp.criterion}")
-    began = time.perf_counter()
-    found = _induction(engine.program, engine.data, _inner_feasible(engine))
-    found = Induced(*(np.asarray(part) for part in found))
-    seconds, periods = time.perf_counter() - began, len(found.error)
-    bounds = found.error[::-1]  # as they were found
-    spent = seconds * np.arange(1, periods + 1) / periods
-    history = History(bounds, np.zeros(periods, np.int64), spent)
-    error, wanted = float(found.error.max()), method.tolerance(engine.mdp)
-    converged = wanted is None or error <= wanted
-    reason = f"every period was solved once; rounding leaves {error:.3g}"
+        raise ArgumentError(rule, value=f"got {mdp.criterion}")
+    began, found, seconds = time.perf_counter(), [], []
+    w, error = engine.data.arrays["final"], np.float64(0)
+    for t in reversed(range(mdp.grid.shape[0])):
+        feasible = None if engine.data.feasible is None else engine.data.feasible[:, t]
+        w, now = _period(engine.program, engine.data, feasible, np.int32(t), w, error)
+        error = now.error
+        found.append(Induced(*(np.asarray(part) for part in now)))
+        seconds.append(time.perf_counter() - began)
+        if callback is not None:
+            progress = Progress(len(found), float(error), 0, seconds[-1])
+            with in_callers_setting():
+                stopped = bool(callback(progress))
+            if stopped:
+                raise NotConverged(
+                    f"stopped by the callback after {len(found)} of {mdp.grid.shape[0]} periods, "
+                    "counted from the last; of earlier times nothing is known"
+                )
+    whole = Induced(*(np.stack(part[::-1]) for part in zip(*found, strict=True)))
+    history = History(whole.error[::-1], np.zeros(len(found), np.int64), np.array(seconds))
+    largest, wanted = float(whole.error.max()), method.tolerance(mdp)
+    converged = wanted is None or largest <= wanted
+    reason = f"every period was solved once; rounding leaves {largest:.3g}"
     if not converged:
-        reason += f", more than the tolerance {wanted:.3g}"
-    return Result(found.value, error, converged, reason, history), found
-
-
-def _inner_feasible(engine: Engine):
-    """(T, A, *period) or None."""
-    feasible = engine.data.feasible
-    return None if feasible is None else jnp.moveaxis(feasible, 1, 0)
+        reason = f"float64 cannot certify tol={wanted:.3g} for this model: {reason}"
+    result = Result(whole.value, largest, converged, reason, history)
+    if not converged and not partial:
+        raise NotConverged(reason, result)
+    return result, whole
 
 
 @compiled("program")
-def _induction(program: TimedProgram, data: Data, feasible) -> Induced:
-    arrays, c = data.arrays, data.criterion.largest
+def _period(program: TimedProgram, data: Data, feasible, t, w, error) -> tuple[Any, Induced]:
+    """One period: ``w`` is discount * value of the next, known within ``error``.
 
-    def period(carry, now):
-        w, error = carry  # discount * value of the next, and the error of that value
-        t, mask = now
-        own = Operators(program.period, data._replace(arrays=program.at(arrays, t), feasible=mask))
-        q_of, eta = _action_values(own, w), own.rounding(w / data.criterion.discount, 0.0)
-        best, second = best_two(program, q_of, w.shape)
-        error = (eta + c * error) * OUTWARD
-        tie = 2 * error
-        near = jnp.minimum(tie, TIED * data.criterion.forever(data.numbers.reward_scale))
-        policy = lowest_near(program, q_of, best, jnp.maximum(near, 2 * eta))
-        found = Induced(best, policy, best - second, error, tie)
-        return (data.criterion.discount * best, error), found
-
-    times = jnp.arange(program.periods)
-    start = arrays["final"], jnp.zeros(())
-    return lax.scan(period, start, (times, feasible), reverse=True)[1]
+    (discount * value, what is found of this one).
+    """
+    own = data._replace(arrays=program.at(data.arrays, t), feasible=feasible)
+    operators = Operators(program.period, own)
+    q_of = _action_values(operators, w)
+    eta = operators.rounding(w / data.criterion.discount, 0.0)
+    best, second = best_two(program, q_of, w.shape)
+    error = (eta + data.criterion.largest * error) * OUTWARD
+    tie = 2 * error
+    near = jnp.minimum(tie, TIED * data.criterion.forever(data.numbers.reward_scale))
+    policy = lowest_near(program, q_of, best, jnp.maximum(near, 2 * eta))
+    return data.criterion.discount * best, Induced(best, policy, best - second, error, tie)
 
 
 def _action_values(operators: Operators, w):

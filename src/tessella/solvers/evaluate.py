@@ -20,7 +20,7 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.solvers.backward_induction import induced_value, serves
 from tessella.solvers.driver import Callback, Engine, iterate
-from tessella.solvers.ending import until_a_policy_ends
+from tessella.solvers.ending import until_a_policy_ends, zero_at
 from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Result
@@ -94,7 +94,8 @@ def evaluate(
     if guess is None and serves(mdp):
         guess = induced_value(engine, checked.table)
     if isinstance(mdp.criterion, Total):
-        engine = until_a_policy_ends(engine, checked.table)
+        engine, ends = until_a_policy_ends(engine, checked.table)
+        guess = zero_at(ends, guess)
     found = iterate(
         engine,
         _method(mdp),

@@ -53,7 +53,7 @@ def solve(
         raise ArgumentError(rule, value=f"got {method!r}")
     engine = Engine(mdp, method.tolerance(mdp))
     if isinstance(method, BackwardInduction):
-        return _induced(engine, method)
+        return _induced(engine, method, callback, partial)
     if isinstance(mdp.criterion, Total):
         engine, found = until_the_end(engine, method, callback=callback, partial=partial)
     else:
@@ -68,8 +68,10 @@ def automatic(mdp: MDP, tol: float | None = None) -> Method:
     return InexactPolicyIteration(tol, forcing=FORCING[mdp.n_states > SMALL])
 
 
-def _induced(engine: Engine, method: BackwardInduction) -> Solution:
-    found, known = induce(engine, method)
+def _induced(
+    engine: Engine, method: BackwardInduction, callback: Callback | None, partial: bool
+) -> Solution:
+    found, known = induce(engine, method, callback, partial)
     tie = float(known.tie.max())
     return Solution(
         **vars(found),

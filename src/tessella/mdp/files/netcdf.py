@@ -206,7 +206,7 @@ def _refuse_other_times(parts: Parts, horizon: FiniteHorizon, path: Path) -> Non
     np.maximum.at(high, owner, reached)
     low, high = low[dynamics.row_of], high[dynamics.row_of]
     ends = high < 0
-    wrong = np.where(ends, now != horizon.periods - 1, (low != now + 1) | (high != now + 1))
+    wrong = ~ends & ((low != now + 1) | (high != now + 1))  # it may end sooner
     bad = np.flatnonzero((wrong & (parts.feasible if parts.feasible is not None else True)).any(1))
     if bad.size:
         place = grid.describe(int(bad[0]))

@@ -58,19 +58,19 @@ class StageNumbers:
         return self.operation.arrays() | reward
 
 
-def net(pays: float | Function | None, costs: float | Function | None) -> Any:
+def net(pays: Any, costs: Any) -> Any:
     """What is paid less what it costs, numbers or functions; None for nothing."""
     if costs is None:
         return pays
     if callable(pays) or callable(costs):
         return Net(0.0 if pays is None else pays, costs)
-    return (0.0 if pays is None else pays) - costs
+    return (0.0 if pays is None else pays) - np.asarray(costs)
 
 
 class Net:
     """A function of all that two functions name: the one less the other."""
 
-    def __init__(self, pays: float | Function, costs: float | Function) -> None:
+    def __init__(self, pays: Any, costs: Any) -> None:
         self.parts = pays, costs
         named: dict[str, inspect.Parameter] = {}
         for part in self.parts:

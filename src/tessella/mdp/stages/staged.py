@@ -148,7 +148,7 @@ class Staged(Dynamics):
         """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
         names |= {n: values[actions] for n, values in self.scope.named_actions.items()}
         if self.scope.period is not None:
-            names[TIME] = np.float64(self.scope.period.time)
+            names[TIME] = np.int64(self.scope.period.time)
         if stage.noise is not None:
             names[stage.noise[0]] = stage.noise[1][k]
         assert stage.pays is not None

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import index_type
+from tessella.mdp.checks import SUM_TOLERANCE
 from tessella.mdp.dynamics import Dynamics, Factorised, Lowered, Steps
 from tessella.mdp.scope import Scope
 from tessella.mdp.tabular.rows import (
@@ -172,7 +173,10 @@ class Tabular(Dynamics):
     def step(self, states, actions, rng) -> Steps:
         if self.outcomes is None:
             which, reached = self.row_of[states, actions], states.copy()
-            ended = np.diff(self.rows.indptr)[which] == 0  # a horizon's last period leads nowhere
+            going_on = self.rows.sum(axis=1)[which]  # what is missing of 1 ends the process
+            ended = np.zeros(len(states), dtype=bool)
+            if (going_on < 1 - SUM_TOLERANCE).any():
+                ended = rng.random(len(states)) >= going_on
             if not ended.all():
                 on = ~ended
                 entry = draw_entries(self.rows.indptr, self.rows.data, which[on], rng)
