@@ -9,4 +9,4 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "runner")]
+sys.path[:0] = [str(TESTS / "runner"), str(TESTS)]  # studies start as the runner's tests do
