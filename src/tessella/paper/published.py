@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+TITLE = (
+    "Low-Complexity Policy Tessellations in Structured Markov Decision Processes"  # in the report
+)
 SOURCE = "arXiv 2606.25593"
 
 SEEDS = 15
