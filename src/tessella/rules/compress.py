@@ -167,7 +167,7 @@ def _certified(solution: Solution, search: Search) -> Rule:
             return _rule(search, point, made, certificate)
     told = "; ".join(str(outcome) for outcome in search.outcomes)
     rule = f"no rule of the classes given was found to keep {search.promise}"
-    raise ArgumentError(rule, value=told)
+    raise ArgumentError(rule, value="; ".join(filter(None, [told, search.promise.hint])))
 
 
 def _rule(search: Search, point: Point, made: Any, certificate: Certificate) -> Rule:
