@@ -180,7 +180,7 @@ def _rule(search: Search, point: Point, made: Any, certificate: Certificate) -> 
         point.kind,
         made.action_name,
         kind=point.kind,
-        size_needed=min(needed, point.size),
+        size_needed=needed if needed <= point.size else 0,
         promise=str(search.promise),
         certificate=certificate,
         frontier=_frontier(search),
