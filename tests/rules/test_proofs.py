@@ -49,8 +49,7 @@ def test_a_promise_is_kept_as_it_stands_with_a_rough_solution_or_not_at_all(roug
     for loss in np.geomspace(0.08, 0.9, 6):
         try:
             rule = ts.compress(rough, loss, classes=[ts.OneAction(), ts.RunLength()])
-        except ts.ArgumentError as told:
-            assert "a tolerance of" in str(told)
+        except ts.ArgumentError:
             continue
         share = rule.facts["relative_loss"]
         assert share is None or share <= loss
