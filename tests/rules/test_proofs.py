@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import tessella as ts
-from tessella.rules.program import Choose
+from tessella.rules.program import Choose, node_to_json
 
 SHAPE, DISCOUNT = (5, 4), 0.9
 
@@ -110,3 +112,33 @@ def test_no_class_of_the_package_contradicts_itself(solution):
     for loss in (0.0, 0.02):
         rule = ts.compress(solution, loss)
         assert not any("contradicts" in outcome.said for outcome in rule.outcomes)
+
+
+def test_a_large_model_in_which_nothing_is_worth_anything_is_compressed():
+    n = 1_600
+    rows = sp.eye_array(n, format="csr")
+    mdp = ts.MDP.from_arrays([rows, rows], np.zeros((n, 2)), DISCOUNT)
+    rule = ts.compress(ts.solve(mdp), 0.1, relative=False, classes=[ts.OneAction()])
+    assert rule.size == 1
+
+
+def checkered(n: int) -> ts.Solution:
+    """A model of n states in a row, each of which needs another action than its neighbours."""
+    rows = np.full((2, n, n), 1 / n)
+    reward = np.eye(2)[np.arange(n) % 2]
+    return ts.solve(ts.MDP.from_arrays(rows, reward, 0.5, grid={"x": range(n)}))
+
+
+def test_a_tree_may_have_a_leaf_for_every_state():
+    rule = ts.compress(checkered(8), 0.0, classes=[ts.AxisTree()])
+    assert (rule.size, rule.size_needed) == (22, 22)
+
+
+def test_a_tree_of_many_leaves_is_shallow_where_it_can_be():
+    n = 300
+    grid = ts.StateGrid(x=range(n))
+    costs = ts.Costs(grid, (0, 1), np.eye(2)[(np.arange(n) + 1) % 2])
+    (fitted,) = (f for f in ts.AxisTree().fit(costs, 3 * n, 0.5) if f.cost < 0.5)
+    program = fitted.program(grid)
+    assert np.array_equal(program(grid.points), np.arange(n) % 2)
+    assert len(json.dumps(node_to_json(program.root))) > n

@@ -34,6 +34,9 @@ class RunLength(RuleClass):
             return ""
         return "the runs are the fewest for actions allowed one by one, not for their sum"
 
+    def largest(self, costs: Costs) -> float:
+        return 2 * costs.grid.size
+
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         found = []
         for order in list(permutations(range(costs.grid.ndim)))[:ORDERS]:

@@ -74,6 +74,11 @@ class Search:
     def _keeps(self, point: Point) -> bool:
         return self.promise.kept_by(self.judge(point.table))
 
+    def largest(self, kind: RuleClass) -> int:
+        """The most numbers that a rule of a class may have; of a class that knows none, many."""
+        known = kind.largest(self.costs(self.conditions[0].costs))
+        return int(known) if np.isfinite(known) else 3 * self.judge.mdp.n_states
+
     def examine(self, kind: RuleClass, most: int) -> None:
         """Look for the smallest rule of a class, with at most so many numbers."""
         first = self.costs(self.conditions[0].costs)

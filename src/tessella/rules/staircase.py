@@ -45,6 +45,9 @@ class Staircase(RuleClass):
             return "an axis has too many values for bands to begin at all of them"
         return ""
 
+    def largest(self, costs: Costs) -> float:
+        return max(costs.grid.shape) * len(costs.actions) - 1
+
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         found: list[Fitted] = []
         for across, along in permutations(range(costs.grid.ndim), 2):
