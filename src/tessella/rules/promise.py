@@ -91,6 +91,8 @@ def promise(
     """A checked promise for the model of a solution."""
     if not (is_number(loss) and loss >= 0):
         raise ArgumentError("a promised loss is a number, at least 0", value=f"got {loss!r}")
+    refuse_no_flag("worst", worst)
+    refuse_no_flag("relative", relative)
     if relative_to not in ("optimal", "random"):
         rule = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(rule, value=f"got {relative_to!r}")
@@ -100,7 +102,7 @@ def promise(
     made = Promise(
         loss=float(loss),
         most=most,
-        worst=worst,
+        worst=bool(worst),
         unit=unit,
         relative_to=relative_to if relative else "",
         resolution=resolution,
@@ -111,6 +113,12 @@ def promise(
         rule = f"a promise must be larger than the error of the solution; {made.hint}"
         raise ArgumentError(rule, value=f"promised are {most:.3g}, the error is {error:.3g}")
     return made
+
+
+def refuse_no_flag(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name} is True or False", value=f"got {value!r}")
 
 
 def _unit(solution: Solution, judge: Judge, relative_to: Scale) -> float:
