@@ -91,6 +91,23 @@ def test_a_wrong_table_of_actions_is_noticed():
     assert set(Sql().run(content, draft, states(RULE))) == {0, 1, -2}
 
 
+@pytest.mark.parametrize("stem", ["text", "values", "rows", "x0", "number", "word", "harness"])
+def test_a_c_function_may_be_called_like_anything_in_the_program_that_asks_it(stem):
+    draft = Draft(RULE, stem)
+    content = C99().write(draft)
+    assert f"int {stem}(".encode() in content
+    assert np.array_equal(C99().run(content, draft, states(RULE)), RULE.table.ravel())
+
+
+@pytest.mark.parametrize("stem", ["free", "abs", "log", "y0", "read", "malloc", "strlen", "fminf"])
+def test_a_c_function_never_takes_the_place_of_one_of_the_library(stem):
+    draft = Draft(RULE, stem)
+    content = C99().write(draft)
+    assert f"int {stem}_(".encode() in content
+    flags = ("-std=c99", "-Wall", "-Wextra", "-Werror")
+    assert np.array_equal(C99().run(content, draft, states(RULE), flags), RULE.table.ravel())
+
+
 def test_without_a_compiler_the_file_is_written_and_that_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     done = RULE.export(tmp_path / "a.c")
