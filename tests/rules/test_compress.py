@@ -267,8 +267,18 @@ def test_a_loss_relative_to_random_actions_is_measured_on_that_scale(small):
         ({"loss": 0.1, "relative_to": "best"}, "'optimal' or to 'random'"),
         ({"loss": 0.1, "classes": []}, "at least one class"),
         ({"loss": 0.1, "classes": [3]}, "needs a RuleClass"),
+        ({"loss": 0.1, "classes": ts.AxisTree()}, r"list of classes.*got AxisTree.*classes=\["),
+        ({"loss": 0.1, "classes": 3}, "list of classes of rules; got 3"),
+        ({"loss": 0.1, "worst": "yes"}, "worst is True or False; got 'yes'"),
+        ({"loss": 0.1, "relative": 1}, "relative is True or False; got 1"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(small, arguments, said):
     with pytest.raises(ts.ArgumentError, match=said):
         ts.compress(small, **arguments)
+
+
+@pytest.mark.parametrize("most", [2.5, "a", -3, 0, True])
+def test_a_frontier_of_no_whole_number_of_numbers_is_refused(small, most):
+    with pytest.raises(ts.ArgumentError, match=f"most is a whole number, at least 1; got {most!r}"):
+        ts.frontier(small, most)

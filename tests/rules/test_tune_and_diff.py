@@ -53,6 +53,54 @@ def test_a_form_that_names_something_unknown_is_refused(solution):
         ts.tune(solution, lambda stock: 0 * stock)
 
 
+def failing(stock, s):
+    raise RuntimeError("out of paper")
+
+
+@pytest.mark.parametrize(
+    ("form", "ranges", "said"),
+    [
+        (reorder, {"s": range(3), "S": 3}, "a range of values to try.*got S=3"),
+        (failing, {"s": [7]}, "s=7.*it raised RuntimeError: out of paper"),
+        (lambda stock, s: np.zeros(4), {"s": [7]}, r"each of 6 states.*s=7.*got shape \(4,\)"),
+        (lambda stock, s: np.zeros((6, 2)), {"s": [7]}, r"each of 6 states.*got shape \(6, 2\)"),
+        (lambda stock, s: None, {"s": [7]}, "must give numbers or names.*got NoneType"),
+        (3, {"s": [7]}, "tune needs a function.*got 3"),
+        (reorder, {"s": [1], "S": [2], "worst": "yes"}, "worst is True or False; got 'yes'"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_by_rule_and_value(solution, form, ranges, said):
+    with pytest.raises(ts.ArgumentError, match=f"(?s){said}"):
+        ts.tune(solution, form, **ranges)
+
+
+@pytest.fixture(scope="module")
+def two_ways():
+    """Actions of two components, some of which are infeasible."""
+    rng = np.random.default_rng(2)
+    rows = rng.dirichlet(np.ones(4), size=(4, 4))
+    feasible = np.array([[True] * 4] * 3 + [[True, True, True, False]])
+    actions = {"fast": [0, 1], "slow": ["no", "yes"]}
+    reward = rng.random((4, 4))
+    axes = {"stock": range(4)}
+    return ts.solve(
+        ts.MDP.from_arrays(rows, reward, 0.9, grid=axes, actions=actions, feasible=feasible)
+    )
+
+
+def test_actions_of_several_components_are_tuned_and_infeasible_candidates_skipped(two_ways):
+    def form(stock, s):
+        return {"slow": np.where(stock <= s, "no", "yes"), "fast": 1}
+
+    found = ts.tune(two_ways, form, s=range(4))
+    assert (found.candidates, found.skipped) == (4, 3)
+    assert np.array_equal(found.policy.table, np.full(4, 2))
+    with pytest.raises(ts.ArgumentError, match="a dict of fast, slow"):
+        ts.tune(two_ways, lambda stock, s: stock, s=range(2))
+    with pytest.raises(ts.ArgumentError, match="one of the actions"):
+        ts.tune(two_ways, lambda stock, s: {"fast": 1}, s=range(2))
+
+
 def test_the_parts_of_a_difference_add_up_to_what_it_is_worth(solution):
     mdp = solution.mdp
     lazy = np.where(np.arange(6) == 0, 2, 0)

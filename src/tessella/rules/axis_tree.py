@@ -43,6 +43,9 @@ class AxisTree(RuleClass):
             return ""
         return f"{boxes:,} boxes are too many to look at; cuts are made at some places only"
 
+    def largest(self, costs: Costs) -> float:
+        return size_of(costs.grid.size)
+
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         leaves = leaves_within(most)
         if leaves < 1:
@@ -106,6 +109,7 @@ def _by_prices(boxes: Boxes, leaves: int, target: float, deadline: float) -> lis
     least = float(boxes.leaves((1,) * len(boxes.shape)).min(axis=-1).sum())
     high = max(float(boxes.leaves(boxes.shape).min()), 1e-200)
     low = (0.25 if _whole_sums(boxes) else 1e-9 * high) / math.prod(boxes.shape)
+    low = 2.0 ** math.floor(math.log2(low))  # added to whole costs without rounding
     cost, tree = boxes.by_price(low)
     found = [(cost - low * n_leaves(tree), tree)]
     goal = max(target, least)

@@ -81,9 +81,13 @@ class Boxes:
         total[total < self._noise] = 0.0
         return total
 
-    def cuts(self, shape: Shape) -> Iterator[tuple[int, int]]:
-        """Axes and places at which boxes of a shape can be cut."""
-        return ((k, m) for k, n in enumerate(shape) for m in range(1, n))
+    def cuts(self, shape: Shape) -> list[tuple[int, int]]:
+        """Axes and places at which boxes of a shape can be cut, the most central first.
+
+        Trees take the first of equal cuts, and so are as shallow as that makes them.
+        """
+        places = [(k, m) for k, n in enumerate(shape) for m in range(1, n)]
+        return sorted(places, key=lambda cut: abs(2 * cut[1] / shape[cut[0]] - 1))
 
     def halves(self, best: dict, shape: Shape, axis: int, at: int) -> tuple[NDArray, NDArray]:
         """(..., positions) what is known of both parts of each box of a shape, cut at one place."""

@@ -8,7 +8,7 @@ certificate whose upper bound keeps the promise, rounding included.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ArgumentError, expect, is_positive
+from tessella.errors import ArgumentError, expect, is_count, is_positive
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.axis_tree import AxisTree
 from tessella.rules.frontier import Frontier, Point, undercut
@@ -94,6 +94,7 @@ def frontier(
     search, kinds = _prepared(
         solution, 0.0, start, worst, relative, relative_to, classes, time_limit, progress
     )
+    _refuse_no_count(most)
     search.whole = True
     for kind in kinds:
         search.examine(kind, most)
@@ -113,7 +114,13 @@ def size_needed(
 ) -> int:
     """No rule of one class with fewer numbers keeps a promise; 0 if nothing is proven."""
     search, _ = _prepared(solution, loss, start, worst, relative, relative_to, [kind], None, None)
+    _refuse_no_count(most)
     return search.needed(kind, most)
+
+
+def _refuse_no_count(most: object) -> None:
+    if not is_count(most):
+        raise ArgumentError("most is a whole number, at least 1", value=f"got {most!r}")
 
 
 def _prepared(
@@ -130,6 +137,9 @@ def _prepared(
     expect("compress", solution, Solution)
     mdp = solution.mdp
     serve("compress", mdp.criterion, Discounted)
+    if isinstance(classes, RuleClass) or not isinstance(classes, Iterable | None):
+        rule = "classes is a list of classes of rules"
+        raise ArgumentError(rule, value=f"got {classes!r}; say classes=[...]")
     kinds = CLASSES if classes is None else tuple(classes)
     for kind in kinds:
         expect("compress", kind, RuleClass)
@@ -146,11 +156,10 @@ def _prepared(
 
 def _run(search: Search, kinds: Sequence[RuleClass]) -> None:
     """Look at one class after the other; an interrupt ends the search, if there is a rule."""
-    most = 2 * search.judge.mdp.n_states
     try:
         for kind in kinds:
             best = search.best()
-            search.examine(kind, most if best is None else best.size)
+            search.examine(kind, search.largest(kind) if best is None else best.size)
     except KeyboardInterrupt:
         if search.best() is None:
             raise
@@ -167,7 +176,7 @@ def _certified(solution: Solution, search: Search) -> Rule:
             return _rule(search, point, made, certificate)
     told = "; ".join(str(outcome) for outcome in search.outcomes)
     rule = f"no rule of the classes given was found to keep {search.promise}"
-    raise ArgumentError(rule, value=told)
+    raise ArgumentError(rule, value="; ".join(filter(None, [told, search.promise.hint])))
 
 
 def _rule(search: Search, point: Point, made: Any, certificate: Certificate) -> Rule:
@@ -180,7 +189,7 @@ def _rule(search: Search, point: Point, made: Any, certificate: Certificate) -> 
         point.kind,
         made.action_name,
         kind=point.kind,
-        size_needed=min(needed, point.size),
+        size_needed=needed if needed <= point.size else 0,
         promise=str(search.promise),
         certificate=certificate,
         frontier=_frontier(search),

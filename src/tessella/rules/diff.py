@@ -1,4 +1,4 @@
-"""diff(solution, a, b) -> Difference: what changes if policy b takes the place of policy a.
+"""diff(mdp, a, b) -> Difference: what changes if policy b takes the place of policy a.
 
     time in changed states    sum of d_a(s) and of d_b(s) over states with a(s) != b(s)
     money at stake            J(a) - J(b) = sum_s d_b(s) (V_a(s) - Q_a(s, b(s))) / (1 - discount)

@@ -139,7 +139,8 @@ class Judge:
     def _by_loop(self, table: NDArray) -> Judged:
         mdp = self.mdp
         policy = Policy.of(mdp.grid, mdp.actions, table)
-        scale = float(np.abs(self.solution.value).max())
+        gaps = self.gap[np.isfinite(self.gap)]
+        scale = max(float(np.abs(self.solution.value).max()), float(gaps.max())) or 1.0
         worth = evaluate(mdp, policy, tol=1e-8 * scale, guess=self.solution.value, partial=True)
         loss = np.maximum(self.solution.value - worth.value, 0.0).ravel()
         start = self.start.reshape(mdp.grid.shape)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from tessella.rules.program import Choose, Node, between, leaf_or_split
 
+ROUNDING = 1e-12  # of an index, in shares of its spread
+
 
 @dataclass(frozen=True, eq=False)
 class Rungs:
@@ -35,13 +37,16 @@ class Steps:
     actions: tuple[int, ...]
 
 
-def rungs(index: NDArray[np.float64], costs: NDArray[np.float64]) -> Rungs:
-    """States sorted by index, equal ones together; indexes nearer than rounding are equal."""
+def rungs(index: NDArray[np.float64], costs: NDArray[np.float64], origin: float = 0.0) -> Rungs:
+    """States sorted by index, equal ones together; indexes nearer than rounding are equal.
+
+    Indexes are counted from ``origin``, so that their rounding is one of their spread alone.
+    """
     order = np.argsort(index, kind="stable")
     rising = index[order]
-    close = 1e-9 * max(float(np.abs(rising[[0, -1]]).max()), 1e-300)
+    close = ROUNDING * float(rising[-1] - rising[0])
     starts = np.flatnonzero(np.concatenate([[True], np.diff(rising) > close]))
-    return Rungs(rising[starts], np.add.reduceat(costs[order], starts, axis=0))
+    return Rungs(rising[starts] + origin, np.add.reduceat(costs[order], starts, axis=0))
 
 
 def least_costs(costs: NDArray) -> NDArray[np.float64]:

@@ -86,11 +86,13 @@ class Projection:
         if self.blocks:
             table, values = _blocks(table, values)
         self.values = values
-        self.points = np.stack([x.ravel() for x in np.meshgrid(*values, indexing="ij")], axis=-1)
+        self.origin = np.array([v[0] for v in values])
+        beyond = np.meshgrid(*(v - v[0] for v in values), indexing="ij")
+        self.points = np.stack([x.ravel() for x in beyond], axis=-1)  # from the origin
         self.table = table.reshape(len(self.points), -1)
 
     def line(self, weights: NDArray) -> Rungs:
-        return rungs(self.points @ weights, self.table)
+        return rungs(self.points @ weights, self.table, float(self.origin @ weights))
 
     def least(self, weights: NDArray) -> NDArray[np.float64]:
         """(2, A) least costs with the first actions in order, along the index and against it."""

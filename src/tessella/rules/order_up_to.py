@@ -3,10 +3,11 @@
     level = sum of some axes (+ slope x another axis)
     base stock  S          take the action nearest to S - level, from below or from above
     (s, S)                 the same where level <= s; elsewhere the smallest action
-    in lots of q           with multiples of q only
+    in lots of q           with multiples of q only, q being one of the actions
 
-Each letter is one number, and so is a slope. Actions must be numbers. Without a slope all S and s
-on the grid are tried, so the cheapest is found for certain; slopes are searched for.
+Each letter is one number, and so is a slope. Actions must be numbers. On one axis all S, s and q
+that make a difference are tried, so the cheapest is found for certain, unless they are too many.
+Slopes are searched for.
 
 With levels x rising and C_i(u) the cost of action i in the first u of them, S decides where the
 action i ends (e_i) and begins (e_{i+1}), and
@@ -35,6 +36,8 @@ from tessella.rules.linear_cuts import Projection
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 LEVELS = 400  # values of S with one slope, at most
+EVERY = 4_000  # values of S on a single axis, at most
+LOTS = 6  # tried where the level has several axes, or where there are many of them
 SLOPES = 20  # of either sign, in a first look
 FINER = (5, 25)  # how much nearer later looks are
 SUMS = 15  # sums of axes, at most
@@ -54,7 +57,14 @@ class OrderUpTo(RuleClass):
         return ""
 
     def heuristic(self, costs: Costs) -> str:
-        return "" if len(costs.numeric) == 1 else "slopes and sums of axes are searched for"
+        if len(costs.numeric) > 1:
+            return "slopes and sums of axes are searched for"
+        level = Level(costs, costs.numeric)
+        targets = _targets(level.seen.values[0], level.orders)
+        if len(targets) > EVERY:
+            return f"only {EVERY:,} of {len(targets):,} levels to order up to are tried"
+        lots = len(level.lots(None))
+        return f"only {LOTS} of {lots} lots are tried" if lots > level.n_lots else ""
 
     def largest(self, costs: Costs) -> float:
         return 4 if len(costs.numeric) > 1 else 3
@@ -127,6 +137,16 @@ class Level:
         self.order = np.argsort(values)
         self.orders = values[self.order]
 
+    @property
+    def n_lots(self) -> int:
+        """How many lots are tried: all of them on one axis, if it is short enough."""
+        alone = len(self.costs.numeric) == 1 and len(self.seen.points) * len(self.orders) <= EVERY
+        return len(self.orders) if alone else LOTS
+
+    @property
+    def n_targets(self) -> int:
+        return EVERY if len(self.costs.numeric) == 1 else LEVELS
+
     def forms(self, sloped: str | None, slope: float, most: int) -> list[Draft]:
         """The cheapest form of each size."""
         weights = np.ones(len(self.seen.names))
@@ -135,7 +155,8 @@ class Level:
         line, extra = self.seen.line(weights), int(sloped is not None)
         named = tuple((n, float(w)) for n, w in zip(self.seen.names, weights, strict=True))
         found = []
-        for lot in self._lots() if most >= 2 + extra else [0.0]:
+        lots = [0.0, *self.lots(self.n_lots)] if most >= 2 + extra else [0.0]
+        for lot in lots:
             kept = self._kept(lot)
             for up in (False, True):
                 size = 1 + extra + int(lot > 0)
@@ -143,11 +164,11 @@ class Level:
                 found += form.best(most)
         return _best(found)
 
-    def _lots(self) -> list[float]:
-        """Lots that are not all actions already."""
+    def lots(self, most: int | None) -> list[float]:
+        """Actions of which some, but not all, are multiples: the first ``most``."""
         above = self.orders[self.orders > 0]
-        lots = [q for q in above[:6] if len(self._kept(q)) not in (1, len(self.orders))]
-        return [0.0, *lots]
+        lots = [float(q) for q in above if len(self._kept(q)) not in (1, len(self.orders))]
+        return lots[:most]
 
     def _kept(self, lot: float) -> NDArray[np.int64]:
         """Positions among the rising orders that are multiples of a lot."""
@@ -173,7 +194,7 @@ class _Form:
 
     def best(self, most: int) -> list[Draft]:
         values, orders = self.line.values, self.level.orders[self.kept]
-        targets = _targets(values, orders)
+        targets = _some(_targets(values, orders), self.level.n_targets)
         ends = self._ends(targets, values, orders)  # (targets, orders + 1), falling
         sums = np.zeros((len(orders), len(values) + 1))
         np.cumsum(self.line.costs[:, self.level.order[self.kept]].T, axis=1, out=sums[:, 1:])
@@ -191,7 +212,7 @@ class _Form:
 
     def _ends(self, targets: NDArray, values: NDArray, orders: NDArray) -> NDArray[np.int64]:
         """(targets, orders + 1) where the levels of each order end, and 0."""
-        slack = 1e-9 * max(1.0, float(np.abs(values).max()))
+        slack = _slack(values, orders)
         if self.up:
             ends = np.searchsorted(values, targets[:, None] - orders[:-1] - slack, side="left")
         else:
@@ -262,8 +283,21 @@ def _range_min(row: NDArray, first: NDArray, last: NDArray) -> NDArray[np.float6
 
 
 def _targets(values: NDArray, orders: NDArray) -> NDArray[np.float64]:
-    """Values of S at which some action changes, or some of them where they are many."""
-    found = np.unique(np.round((values[:, None] + orders[None, :]).ravel(), 9))
-    if len(found) > LEVELS:
-        found = found[np.linspace(0, len(found) - 1, LEVELS).astype(int)]
-    return np.asarray(found, dtype=np.float64)
+    """Values of S at which some action changes; those nearer than rounding are one."""
+    found = np.sort((values[:, None] + orders[None, :]).ravel())
+    apart = np.diff(found, prepend=-np.inf) > _slack(values, orders)
+    return np.asarray(found[apart], dtype=np.float64)
+
+
+def _slack(values: NDArray, orders: NDArray) -> float:
+    """What rounding may make of a level less an order, in shares of the spread and of the size."""
+    spread = float(values[-1] - values[0] + orders[-1] - orders[0])
+    size = float(np.abs(values).max() + np.abs(orders).max())
+    return max(1e-11 * spread, 8 * np.finfo(float).eps * size)
+
+
+def _some(targets: NDArray, most: int) -> NDArray[np.float64]:
+    """All values of S, or some of them where they are many."""
+    if len(targets) <= most:
+        return targets
+    return targets[np.linspace(0, len(targets) - 1, most).astype(int)]

@@ -3,7 +3,8 @@
 A relative promise is a share of |J(pi*)|, the size of the optimal value from the start, as
 ``relative_loss`` of a certificate is; or of J(pi*) - J(random), what the optimum gains over taking
 every feasible action as often. A promise of 0 is kept by rules that nobody can tell from optimal:
-``resolution`` is what ties and the error of the solution may hide.
+``resolution`` is what ties and the error of the solution may hide. Any other promise is kept as it
+stands, and refused where the solution is not known well enough to keep it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Promise:
         unit: what a loss is divided by to be told as it was asked for; 1 for an absolute loss.
         relative_to: "optimal" or "random", or "" for an absolute loss.
         resolution: losses up to this cannot be told from 0.
+        tolerance: how exact a solution must be for losses of ``most`` to be told from 0.
         start: (S,) distribution of the first state.
     """
 
@@ -42,6 +44,7 @@ class Promise:
     unit: float
     relative_to: str
     resolution: float
+    tolerance: float
     start: NDArray[np.float64]
 
     def of(self, judged: Judged) -> float:
@@ -50,17 +53,24 @@ class Promise:
 
     def kept_by(self, judged: Judged) -> bool:
         """Whether a rule seems to keep it; a certificate has the last word."""
-        return self.of(judged) <= max(self.most * (1 - 1e-9), self.resolution / 2)
+        return self.of(judged) <= (self.most * (1 - 1e-9) if self.loss else self.resolution / 2)
 
     def certified(self, certificate: Certificate) -> bool:
         """Whether a certificate proves that it is kept."""
         figure = certificate.worst_loss if self.worst else certificate.mean_loss
-        return figure.upper <= max(self.most, self.resolution)
+        return figure.upper <= (self.most if self.loss else self.resolution)
 
     @property
     def nothing(self) -> bool:
-        """Whether it allows no loss at all."""
+        """Whether it allows no loss that can be told from 0."""
         return self.most <= self.resolution
+
+    @property
+    def hint(self) -> str:
+        """What to do where the solution is too rough to tell such a loss from 0; or empty."""
+        if not self.loss or not self.nothing:
+            return ""
+        return f"the solution is too rough for it: solve to a tolerance of {self.tolerance:.0e}"
 
     def __str__(self) -> str:
         where = "from the worst state" if self.worst else "on average from the start"
@@ -81,20 +91,34 @@ def promise(
     """A checked promise for the model of a solution."""
     if not (is_number(loss) and loss >= 0):
         raise ArgumentError("a promised loss is a number, at least 0", value=f"got {loss!r}")
+    refuse_no_flag("worst", worst)
+    refuse_no_flag("relative", relative)
     if relative_to not in ("optimal", "random"):
         rule = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(rule, value=f"got {relative_to!r}")
     unit = _unit(solution, judge, relative_to) if relative else 1.0
-    ties = solution.mdp.criterion.forever(2 * solution.tie_tolerance)
-    return Promise(
+    ties, error = solution.mdp.criterion.forever(2 * solution.tie_tolerance), solution.error_bound
+    most, resolution = float(loss) * unit, float(ties + 4 * error)
+    made = Promise(
         loss=float(loss),
-        most=float(loss) * unit,
-        worst=worst,
+        most=most,
+        worst=bool(worst),
         unit=unit,
         relative_to=relative_to if relative else "",
-        resolution=float(ties + 4 * solution.error_bound),
+        resolution=resolution,
+        tolerance=error * most / resolution / 2 if resolution else 0.0,
         start=judge.start,
     )
+    if loss and error > most:
+        rule = f"a promise must be larger than the error of the solution; {made.hint}"
+        raise ArgumentError(rule, value=f"promised are {most:.3g}, the error is {error:.3g}")
+    return made
+
+
+def refuse_no_flag(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name} is True or False", value=f"got {value!r}")
 
 
 def _unit(solution: Solution, judge: Judge, relative_to: Scale) -> float:
@@ -104,5 +128,6 @@ def _unit(solution: Solution, judge: Judge, relative_to: Scale) -> float:
     unit -= solution.error_bound * (1 + 1e-9)
     if not unit > 0:
         rule = "a relative loss needs an optimal value other than 0; say relative=False"
-        raise ArgumentError(rule, value=f"it is {optimal:.3g}")
+        off = f", within {solution.error_bound:.3g}" if solution.error_bound else ""
+        raise ArgumentError(rule, value=f"it is {optimal:.3g}{off}")
     return unit

@@ -21,7 +21,6 @@ from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 THRESHOLDS = 12
 ORDERS = 6  # of the axes, at most
-LONGEST = 20_000  # runs, beyond which the table is not looked at more closely
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,9 @@ class RunLength(RuleClass):
             return ""
         return "the runs are the fewest for actions allowed one by one, not for their sum"
 
+    def largest(self, costs: Costs) -> float:
+        return 2 * costs.grid.size
+
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         found = []
         for order in list(permutations(range(costs.grid.ndim)))[:ORDERS]:
@@ -45,6 +47,10 @@ class RunLength(RuleClass):
                     break
                 found += _table(costs, order, flat, threshold, most)
         return falling(found)
+
+    def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
+        # The fewest runs are those of no cost at all; with costs of 0 and 1 that is below 1.
+        return super().needed(costs, target, most, fits) if target < 1 else 1
 
 
 def _thresholds(flat: NDArray) -> NDArray[np.float64]:

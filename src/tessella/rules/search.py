@@ -30,7 +30,7 @@ ROUNDS, ROUNDS_LARGE = 8, 3
 PATIENCE = 3  # rounds without a smaller rule
 BARS = 6
 VARIED, MOST_VARIED = 6_000, 60  # rounds about single rules: states x rounds, and rounds
-EVALUATIONS = 6  # of each fit in a large model
+CONTRADICTED = "what seemed proven contradicts a rule that was found, so nothing is claimed"
 
 
 @dataclass(eq=False)
@@ -74,6 +74,11 @@ class Search:
     def _keeps(self, point: Point) -> bool:
         return self.promise.kept_by(self.judge(point.table))
 
+    def largest(self, kind: RuleClass) -> int:
+        """The most numbers that a rule of a class may have; of a class that knows none, many."""
+        known = kind.largest(self.costs(self.conditions[0].costs))
+        return int(known) if np.isfinite(known) else 3 * self.judge.mdp.n_states
+
     def examine(self, kind: RuleClass, most: int) -> None:
         """Look for the smallest rule of a class, with at most so many numbers."""
         first = self.costs(self.conditions[0].costs)
@@ -84,11 +89,14 @@ class Search:
         said, needed = [kind.heuristic(first)], self.needed(kind, most)
         if needed <= most or self.whole:
             self._rounds(kind, most, needed)
-        elif kind.largest(first) <= most:
-            said.append("no rule of this class keeps the promise")
-        else:
-            said.append(f"none with {most} numbers or fewer keeps the promise")
         best = self.best(kind.name)
+        if best is not None and needed > best.size:
+            needed = 0
+            said.append(CONTRADICTED)
+        elif needed > most and not self.whole:
+            every = kind.largest(first) <= most
+            which = "no rule of this class" if every else f"none with {most} numbers or fewer"
+            said.append(f"{which} keeps the promise")
         if self.late:
             said.append("stopped by the time limit")
         size = None if best is None else best.size
@@ -101,15 +109,22 @@ class Search:
             self.report(f"{kind.name}: {found}; {self.judge.count:,} rules judged")
 
     def needed(self, kind: RuleClass, most: int) -> int:
-        """The largest size that the necessary conditions rule out, plus one; fits are judged."""
+        """The largest size that the necessary conditions rule out, plus one; fits are judged.
+
+        0 once the time is up: a fit that may have been cut short rules out nothing.
+        """
         found = 0
         for condition in self.conditions:
             costs = self.costs(condition.costs)
             if kind.heuristic(costs):
                 continue
             fits = kind.fit(costs, most, condition.target)
+            least = kind.needed(costs, condition.target, most, fits)
+            cut_short = self.late
             self._judge(kind, fits)
-            found = max(found, kind.needed(costs, condition.target, most, fits))
+            if cut_short:
+                return 0
+            found = max(found, least)
         return found
 
     def _rounds(self, kind: RuleClass, most: int, needed: int) -> None:

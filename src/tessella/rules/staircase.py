@@ -45,6 +45,9 @@ class Staircase(RuleClass):
             return "an axis has too many values for bands to begin at all of them"
         return ""
 
+    def largest(self, costs: Costs) -> float:
+        return max(costs.grid.shape) * len(costs.actions) - 1
+
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         found: list[Fitted] = []
         for across, along in permutations(range(costs.grid.ndim), 2):
@@ -60,12 +63,12 @@ class Staircase(RuleClass):
         rows = np.add.reduceat(table, starts, axis=0)  # (bands, values along, A)
         sums = np.concatenate([np.zeros((1, *rows.shape[1:])), np.cumsum(rows, axis=0)])
         made = []
-        for cuts in range(1, min(rows.shape[2], most)):
+        for cuts in range(1, min(rows.shape[2] - 1, most) + 1):
             bands = _Bands(sums, cuts)
-            for p in range(2, (most + 1) // (cuts + 1) + 1):
+            for p in range(1, min((most + 1) // (cuts + 1), bands.n) + 1):
                 ends = bands.ends(p)
                 if ends is None:
-                    break
+                    continue  # two more may save what one more does not: rows A, B, A
                 root = _node(costs, (across, along), starts, sums, ends, cuts)
                 made.append(Fitted(root, p - 1 + p * cuts, bands.cost(p)))
         return made
@@ -95,7 +98,7 @@ class _Bands:
 
     def ends(self, p: int) -> list[int] | None:
         """Where each band ends; None if so many cost no less than fewer."""
-        if p > self.n or not self.cost(p) < self.cost(p - 1):
+        if p > 1 and not self.cost(p) < self.cost(p - 1):
             return None
         found, at = [self.n], self.n
         for k in range(p - 1, 0, -1):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,15 +25,18 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, TessellaError, expect
+from tessella.mdp.actions import components
 from tessella.mdp.as_policy import as_policy
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.judge import Judge
+from tessella.rules.promise import refuse_no_flag
 from tessella.solvers.solution import Solution
 
 MOST = 100_000  # candidates
 BATCH = 64
+NUMBERS = "a form must give numbers or names"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +86,12 @@ def tune(
     expect("tune", solution, Solution)
     mdp = solution.mdp
     serve("tune", mdp.criterion, Discounted)
+    if not callable(form):
+        raise ArgumentError("tune needs a function of axes and parameters", value=f"got {form!r}")
+    refuse_no_flag("worst", worst)
     if not ranges:
         raise ArgumentError("tune needs a range of values for at least one parameter")
-    values = {name: list(given) for name, given in ranges.items()}
+    values = {name: _range(name, given) for name, given in ranges.items()}
     count = math.prod(len(v) for v in values.values())
     if not 0 < count <= MOST:
         rule = f"tune compares 1 to {MOST:,} combinations of parameters"
@@ -116,9 +122,17 @@ def _table(solution: Solution, form: Callable, setting: dict[str, Any]) -> NDArr
     bound.__name__ = getattr(form, "__name__", "form")
     names = mdp.grid.axes
     coordinates = mdp.grid.values_at(mdp.grid.points)
-    answers = bound(**{name: coordinates[name] for name in _wanted(form, names, setting)})
-    answers = np.broadcast_to(np.asarray(answers), (mdp.n_states,))
-    return as_policy(mdp, _named(mdp.actions, answers)).table.ravel()
+    wanted = {name: coordinates[name] for name in _wanted(form, names, setting)}
+    at = ", ".join(f"{name}={value}" for name, value in setting.items())
+    try:
+        answers = bound(**wanted)
+    except TessellaError:
+        raise
+    except Exception as error:
+        rule = "a form must give an action for every state"
+        told = f"it raised {type(error).__name__}: {error}"
+        raise ArgumentError(rule, place=at, value=told) from error
+    return _named(mdp.actions, _spread(answers, mdp.n_states, components(mdp.actions), at))
 
 
 def _wanted(form: Callable, names: tuple[str, ...], setting: dict[str, Any]) -> list[str]:
@@ -133,15 +147,43 @@ def _wanted(form: Callable, names: tuple[str, ...], setting: dict[str, Any]) -> 
     return [name for name in asked if name in names]
 
 
-def _named(actions: tuple, answers: NDArray) -> NDArray[np.int64]:
-    """(S,) indices of the actions with these values."""
+def _spread(answers: Any, n_states: int, parts: tuple[str, ...], at: str) -> NDArray:
+    """(S,) answers, or (S, components) of actions that have some: a column for each."""
+    if isinstance(answers, Mapping):
+        answers = [answers.get(name, np.nan) for name in parts]
+    given = [*answers] if isinstance(answers, list | tuple) and parts else [answers]
+    try:
+        columns = [np.broadcast_to(np.asarray(column), (n_states,)) for column in given]
+    except ValueError:
+        rule = f"a form must give one action for each of {n_states:,} states"
+        shapes = ", ".join(str(np.shape(column)) for column in given)
+        raise ArgumentError(rule, place=at, value=f"got shape {shapes}") from None
+    if len(columns) != max(len(parts), 1) or any(c.dtype.kind not in "biufU" for c in columns):
+        rule = f"a form must give a dict of {', '.join(parts)}" if parts else NUMBERS
+        raise ArgumentError(rule, place=at, value=f"got {type(answers).__name__}")
+    return np.rec.fromarrays(columns, names=[*map(str, range(len(columns)))])
+
+
+def _named(actions: tuple, answers: NDArray) -> NDArray[np.int32]:
+    """(S,) indices of the actions with these components."""
     distinct, which = np.unique(answers, return_inverse=True)
-    at = {action: index for index, action in enumerate(actions)}
-    strange = [value for value in distinct.tolist() if value not in at]
+    alone = len(answers.dtype.names or ()) == 1
+    at = {(action,) if alone else tuple(action): i for i, action in enumerate(actions)}
+    strange = [value for value in distinct.tolist() if tuple(value) not in at]
     if strange:
         rule = f"a form must give one of the actions {', '.join(map(str, actions))}"
-        raise ArgumentError(rule, value=f"got {strange[0]}")
-    return np.array([at[value] for value in distinct.tolist()])[which.ravel()]
+        told = strange[0][0] if alone else tuple(strange[0])
+        raise ArgumentError(rule, value=f"got {told}")
+    found = np.array([at[tuple(value)] for value in distinct.tolist()], dtype=np.int32)
+    return found[which.ravel()]
+
+
+def _range(name: str, given: Any) -> list:
+    """The values of a parameter."""
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        rule = "a parameter has a range of values to try, such as S=range(2, 9)"
+        raise ArgumentError(rule, value=f"got {name}={given!r}")
+    return list(given)
 
 
 def _best(judge: Judge, tables: list[NDArray], worst: bool) -> int:

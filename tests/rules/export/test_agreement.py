@@ -24,7 +24,13 @@ NEEDS[Workbook] = ("openpyxl", "formulas")
 SAFE = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsanitize=address,undefined")
 SAFE = (*SAFE, "-fno-sanitize-recover=all")
 TRICKY = (math.nan, math.inf, -math.inf)
-ODD = {BarePython: (*TRICKY, "3"), C99: TRICKY, OnnxGraph: TRICKY, Sql: TRICKY, Formula: ("three",)}
+ODD = {
+    BarePython: (*TRICKY, "3"),
+    C99: TRICKY,
+    OnnxGraph: TRICKY,
+    Sql: (*TRICKY, "3"),
+    Formula: ("three",),
+}
 
 
 def ready(target):

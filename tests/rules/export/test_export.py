@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -89,6 +90,41 @@ def test_a_wrong_table_of_actions_is_noticed():
         assert (said == -2).all()
     content = Sql().write(draft).replace(b"THEN -8", b"THEN -9")
     assert set(Sql().run(content, draft, states(RULE))) == {0, 1, -2}
+
+
+@pytest.mark.parametrize("stem", ["text", "values", "rows", "x0", "number", "word", "harness"])
+def test_a_c_function_may_be_called_like_anything_in_the_program_that_asks_it(stem):
+    draft = Draft(RULE, stem)
+    content = C99().write(draft)
+    assert f"int {stem}(".encode() in content
+    assert np.array_equal(C99().run(content, draft, states(RULE)), RULE.table.ravel())
+
+
+@pytest.mark.parametrize("stem", ["free", "abs", "log", "y0", "read", "malloc", "strlen", "fminf"])
+def test_a_c_function_never_takes_the_place_of_one_of_the_library(stem):
+    draft = Draft(RULE, stem)
+    content = C99().write(draft)
+    assert f"int {stem}_(".encode() in content
+    flags = ("-std=c99", "-Wall", "-Wextra", "-Werror")
+    assert np.array_equal(C99().run(content, draft, states(RULE), flags), RULE.table.ravel())
+
+
+@pytest.mark.parametrize("declared", ["", "TEXT", "REAL", "BLOB", "INTEGER"])
+@pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
+def test_sql_refuses_text_and_blobs_where_a_number_is_due(declared, off_grid):
+    grid = ts.StateGrid(stock=range(12))
+    policy = ts.Policy.of(grid, (5, 7), np.arange(12) > 8)
+    case = Sql().write(Draft(policy, "a", off_grid)).decode()
+    given = [3, 3.0, 10, "abc", "", "10x", b"10", b"\0", None]
+    database = sqlite3.connect(":memory:")
+    try:
+        database.execute(f"CREATE TABLE t (stock {declared}, n)")
+        database.executemany("INSERT INTO t VALUES (?, ?)", [(x, i) for i, x in enumerate(given)])
+        said = [a for (a,) in database.execute(f"SELECT\n{case} FROM t ORDER BY n")]
+    finally:
+        database.close()
+    # What a column of text holds is text, also where it reads like a number.
+    assert said == ([None] * 9 if declared == "TEXT" else [5, 5, 7, *[None] * 6])
 
 
 def test_without_a_compiler_the_file_is_written_and_that_is_said(tmp_path, monkeypatch):

@@ -44,21 +44,53 @@ strcmp
 """,
     )
 )
+MATHS = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2
+expm1 fabs fdim floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint
+llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow pow10
+remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma
+trunc y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos ctan csqrt
+"""
+# Of the C library and of systems: a function of such a name would take the place of theirs.
+LIBRARY = frozenset(
+    re.findall(
+        r"\w+",
+        """
+abort abs access alarm alloca asctime atexit atof atoi atol atoll bcmp bcopy bind brk bsearch bzero
+calloc chdir chmod chown clearerr clock close closedir connect ctime daemon difftime div dup dup2
+environ err exit fclose fcntl feof ferror fflush ffs fgetc fgetpos fgets fileno fopen fork fprintf
+fputc fputs fread free freopen fscanf fseek fsetpos fstat fsync ftell fwrite getc getchar getcwd
+getenv getline getopt getpid gets getuid gmtime ioctl isalnum isalpha isascii isatty isblank iscntrl
+isdigit isfinite isgraph isinf islower isnormal isprint ispunct isspace isupper isxdigit kill labs
+ldiv link listen llabs lldiv localtime longjmp lseek malloc mblen memccpy memchr memcmp memcpy
+memmove mempcpy memset mkdir mktime mmap mount nice open opendir optarg optind pause perror pipe
+poll popen printf putc putchar putenv puts qsort raise rand random read readdir readlink realloc
+recv remove rename rewind rindex rmdir sbrk scanf select send setbuf setenv setjmp setlocale
+setvbuf signbit sleep snprintf socket sprintf srand srandom sscanf stat stpcpy strcasecmp strcat
+strchr strcoll strcpy strcspn strdup strerror strftime strlen strncat strncmp strncpy strndup
+strpbrk strrchr strsep strspn strstr strtod strtof strtok strtol strtold strtoll strtoul strtoull
+strxfrm swab sync syscall system tempnam time times tmpfile tmpnam toascii tolower toupper truncate
+uname ungetc unlink usleep va_arg va_copy va_end va_start vfprintf vfscanf vprintf vscanf vsnprintf
+vsprintf vsscanf wait waitpid warn write
+""",
+    )
+) | {f"{name}{kind}" for name in MATHS.split() for kind in ("", "f", "l")}
 OWN = ("total", "i", "known")
 STRICT = ("-std=c99",)
+HERE = "tessella_harness_"  # names of the program that asks; a function is called as its file is
 
 HARNESS = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "rule.c"
-static double number(void)
+static double tessella_harness_number(void)
 {
     char word[64];
     if (scanf("%63s", word) != 1) exit(2);
     return strtod(word, NULL);
 }
-static char *text(void)
+static char *tessella_harness_text(void)
 {
     unsigned long size;
     char *read;
@@ -67,17 +99,17 @@ static char *text(void)
     read[size] = 0;
     return read;
 }
-static void values(void)
+static void tessella_harness_values(void)
 {
     int i;
 @values@
 }
 int main(void)
 {
-    long rows = (long)number();
-    (void)text;
-    values();
-    while (rows-- > 0) {
+    long tessella_harness_rows = (long)tessella_harness_number();
+    (void)tessella_harness_text;
+    tessella_harness_values();
+    while (tessella_harness_rows-- > 0) {
 @read@
         printf("%d\\n", @call@);
 @free@
@@ -122,7 +154,7 @@ class Source:
 
     def __init__(self, draft: Draft) -> None:
         self.draft, self.grid = draft, draft.grid
-        self.function = identifiers([draft.stem], RESERVED, "rule")[draft.stem]
+        self.function = identifiers([draft.stem], RESERVED | LIBRARY, "rule")[draft.stem]
         parts = identifiers([*draft.columns], what="part")
         self.tables = {name: f"{self.function}_{part}" for name, part in parts.items()}
         taken = (*RESERVED, *OWN, self.function, *self.tables.values())
@@ -237,11 +269,13 @@ class Source:
         """A program that reads rows and prints what the function says."""
         texts = [is_text(self.grid, axis) for axis in self.grid.axes]
         read = [
-            f"        char *x{i} = text();" if text else f"        double x{i} = number();"
+            f"        char *{HERE}x{i} = {HERE}text();"
+            if text
+            else f"        double {HERE}x{i} = {HERE}number();"
             for i, text in enumerate(texts)
         ]
-        free = [f"        free(x{i});" for i, text in enumerate(texts) if text]
-        call = f"{self.function}({', '.join(f'x{i}' for i in range(len(texts)))})"
+        free = [f"        free({HERE}x{i});" for i, text in enumerate(texts) if text]
+        call = f"{self.function}({', '.join(f'{HERE}x{i}' for i in range(len(texts)))})"
         parts = {"values": self._printed(), "read": read, "free": free, "call": [call]}
         text = HARNESS
         for part, lines in parts.items():

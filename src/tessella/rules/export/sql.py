@@ -4,6 +4,9 @@
 
 One expression for each component of the action; NULL for what is refused. All conditions stand
 side by side, since databases limit how deeply expressions nest. Nothing in it is of one database.
+
+A number is what equals itself plus 0: text and blobs do not, in a database that lets a column of
+numbers hold them (SQLite). The sign before a column frees it of the type that it was declared with.
 """
 
 from __future__ import annotations
@@ -80,7 +83,9 @@ def _refusals(draft: Draft, columns: dict[str, str]) -> Iterator[str]:
         yield f"{column} IS NULL"
         if is_text(draft.grid, axis):
             yield f"{column} NOT IN ({', '.join(map(value, draft.labels(axis)))})"
-        elif draft.off_grid == "refuse":
+            continue
+        yield f"+{column} <> {column} + 0"
+        if draft.off_grid == "refuse":
             yield f"{column} NOT IN ({', '.join(map(number, draft.values(axis)))})"
 
 
