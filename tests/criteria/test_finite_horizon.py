@@ -197,7 +197,10 @@ def test_what_is_final_may_be_a_number_a_function_or_an_array():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ts.FiniteHorizon(0), "a whole number of periods, at least 1 and at most 100,000; got 0"),
+        (
+            lambda: ts.FiniteHorizon(0),
+            "a whole number of periods, at least 1 and at most 100,000; got 0",
+        ),
         (lambda: ts.FiniteHorizon(2.5), "at most 100,000; got 2.5"),
         (lambda: ts.FiniteHorizon(3, 0.0), r"must lie in \(0, 1\]; got 0"),
         (lambda: ts.FiniteHorizon(3, "x"), r"must lie in \(0, 1\]; got 'x'"),
