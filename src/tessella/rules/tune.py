@@ -161,7 +161,10 @@ def _spread(answers: Any, n_states: int, parts: tuple[str, ...], at: str) -> NDA
     if len(columns) != max(len(parts), 1) or any(c.dtype.kind not in "biufU" for c in columns):
         rule = f"a form must give a dict of {', '.join(parts)}" if parts else NUMBERS
         raise ArgumentError(rule, place=at, value=f"got {type(answers).__name__}")
-    return np.rec.fromarrays(columns, names=[*map(str, range(len(columns)))])
+    made = np.empty(n_states, dtype=[(str(k), c.dtype) for k, c in enumerate(columns)])
+    for k, column in enumerate(columns):
+        made[str(k)] = column
+    return made
 
 
 def _named(actions: tuple, answers: NDArray) -> NDArray[np.int32]:
