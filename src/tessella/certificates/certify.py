@@ -83,7 +83,7 @@ def certify(
         periods=getattr(mdp.criterion, "periods", None),
         action_name=mdp.action_name,
         policy=taken,
-        optimal=solution.policy.table,
+        optimal=decisions.optimal,
         start=start,
         tolerance=tolerance,
         optimal_value=best.value,
@@ -99,7 +99,7 @@ def certify(
         policy_error=_share(decisions.differs, decisions.wrong, decisions.perhaps_wrong),
         costly_error=_share(*(part > tolerance for part in _parts(decisions.loss))),
         decomposition=decompose(
-            solution.policy.table, taken.table, mdp.n_actions, decisions.loss, visits
+            decisions.optimal, taken.table, mdp.n_actions, decisions.loss, visits
         ),
         bounds=bound(decisions, visits, _reward_bound(mdp), engine.written_rest, eps),
         mdp=mdp,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.enclosure import EPS, Band
-from tessella.solvers.driver import Engine, contrast
+from tessella.solvers.driver import Engine, contrast, decide
 from tessella.solvers.solution import Solution
 
 
@@ -29,7 +29,9 @@ class Decisions:
         tie: what the error of the value, and rounding, could overturn.
         loss: local losses.
         margin: margins of the best action over the second best.
-        differs: the action is not that of the solution's policy.
+        optimal: the solution's policy; where the error proven here tells actions apart that the
+            solution could not, the best action.
+        differs: the action is not the optimal one of these.
         wrong: the action is surely not optimal.
         doubtful: the action may or may not be the optimal one: values too close to tell.
     """
@@ -37,6 +39,7 @@ class Decisions:
     tie: float
     loss: Band
     margin: Band
+    optimal: NDArray[np.int32]
     differs: NDArray[np.bool_]
     wrong: NDArray[np.bool_]
     doubtful: NDArray[np.bool_]
@@ -58,11 +61,16 @@ def decisions_of(engine: Engine, solution: Solution, error: float, table: NDArra
     tie = float(found.tie) * (1 + 2 * float(engine.data.numbers.unit)) + 16 * EPS * largest
     right = (margin > tie) & (x == 0)
     wrong = x > tie
+    optimal = solution.policy.table
+    told_apart = (margin > tie) & ~solution.decided
+    if told_apart.any():
+        optimal = np.where(told_apart, decide(engine, solution.value, error).policy, optimal)
     return Decisions(
         tie,
         Band(x, np.maximum(x - tie, 0.0), np.where(right, 0.0, x + tie)),
         Band(margin, np.maximum(margin - tie, 0.0), margin + tie),
-        table != solution.policy.table,
+        optimal,
+        table != optimal,
         wrong,
         ~(right | wrong),
     )
