@@ -21,7 +21,7 @@ from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
 from tessella.errors import ModelError, PolicyError
-from tessella.grid import StateGrid, refuse_unordered
+from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, components, described
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.checks import noise_of
@@ -31,7 +31,7 @@ from tessella.mdp.scope import Feasible, feasible_mask, make_scope, refuse_stuck
 from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.noise import Noise
 from tessella.mdp.stages.stage import Function, Stage, net
-from tessella.mdp.stages.staged import Staged
+from tessella.mdp.stages.staged import Staged, as_stages
 from tessella.mdp.start import Start, start_distribution
 from tessella.mdp.timed import Timed, over_time, with_horizon
 
@@ -102,15 +102,14 @@ class MDP:
         may name the components. ``scratch`` axes exist within a period only: it opens them at their
         first values and forgets them at its end.
         """
-        refuse_unordered(stages, "stages")
-        scope, criterion = make_scope(grid, actions, action_name), as_criterion(discount)
+        scope, stages = make_scope(grid, actions, action_name), as_stages(stages)
+        criterion, costs = as_criterion(discount), _only_costs(stages)
         if isinstance(criterion, FiniteHorizon):
-            costs = _only_costs(stages) if isinstance(stages, Sequence) else False
             parts = over_time(scope, _in_rewards(criterion, costs), stages, feasible, scratch)
         else:
             mask = None if feasible is None else feasible_mask(scope, feasible)
             parts = Parts(scope, Staged.build(scope, stages, mask, scratch), mask)
-        return assemble(parts, criterion, name, parameters, _only_costs(stages))
+        return assemble(parts, criterion, name, parameters, costs)
 
     @staticmethod
     def from_rates(

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
+from tessella.grid import refuse_unordered
 from tessella.mdp.dynamics import Dynamics, Lowered, Steps
 from tessella.mdp.scope import TIME, Scope, call
 from tessella.mdp.stages.operation import CompiledOperation, Operation, at, of_action
@@ -47,11 +48,7 @@ class Staged(Dynamics):
         ``feasible`` (S, A) says which pairs can occur; ``scratch`` axes exist within a period only.
         ``make`` may have the numbers of a stage already.
         """
-        if not isinstance(stages, Iterable) or isinstance(stages, str):
-            raise ModelError("a staged model needs a list of stages", value=f"got {stages!r}")
-        stages = tuple(stages)
-        if not stages:
-            raise ModelError("a staged model needs at least one stage")
+        stages = as_stages(stages)
         wide = widened(scope, scratch) if scratch is not None else scope
         moment = wide
         if feasible is not None:
@@ -60,9 +57,6 @@ class Staged(Dynamics):
             moment = replace(wide, allowed=feasible.T.reshape(shape + some))
         numbers = []
         for stage in stages:
-            if not isinstance(stage, Stage):
-                rule = "a stage is Pay, Decide, Shift, Move or Jump"
-                raise ModelError(rule, value=f"got {stage!r}")
             numbers.append(make(stage, moment) if make else stage.numbers(moment))
             # The mask speaks of the state at the start, which any stage but Pay leaves behind.
             moment = moment if isinstance(stage, Pay) else wide
@@ -204,6 +198,21 @@ class StagedProgram:
 
     def head_under(self, arrays, w, policy, pay):
         return self.head(arrays, w, policy, pay)
+
+
+def as_stages(told: object) -> tuple[Stage, ...]:
+    """The stages of a model in the order of events, each a stage."""
+    refuse_unordered(told, "stages")
+    if not isinstance(told, Iterable) or isinstance(told, str):
+        raise ModelError("a staged model needs a list of stages", value=f"got {told!r}")
+    stages = tuple(told)
+    if not stages:
+        raise ModelError("a staged model needs at least one stage")
+    for stage in stages:
+        if not isinstance(stage, Stage):
+            rule = "a stage is Pay, Decide, Shift, Move or Jump"
+            raise ModelError(rule, value=f"got {stage!r}")
+    return stages
 
 
 def _of_rank(action, w):
