@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import nbinom, poisson
 
 from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
@@ -72,6 +71,8 @@ def _model(
 
 def _demand(kind: str, mean: float, periods: int) -> Any:
     """The law of the demand of several periods."""
+    from scipy.stats import nbinom, poisson
+
     if kind == "Poisson":
         return poisson(mean * periods)
     return nbinom(periods, 1 / (1 + mean))  # geometric from 0 on, summed

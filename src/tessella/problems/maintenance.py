@@ -9,7 +9,6 @@ The load takes a lazy walk.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import binom
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift
@@ -33,6 +32,8 @@ def _model(
     discount: float,
 ) -> MDP:
     def wear_law(load):
+        from scipy.stats import binom
+
         chance = 0.1 + 0.6 * load / max(max_load, 1)
         return binom.pmf(np.arange(STEPS + 1), STEPS, chance)
 

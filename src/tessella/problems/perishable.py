@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import gamma
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise, Pay
@@ -82,6 +81,8 @@ def _issued(first: Sequence[str], names: dict[str, np.ndarray], demand: np.ndarr
 
 def rounded_gamma(mean: float, variation: float, largest: int) -> np.ndarray:
     """(largest + 1,) probabilities of a gamma quantity rounded to the nearest whole number."""
+    from scipy.stats import gamma
+
     shape = 1 / variation**2
     below = gamma.cdf(np.arange(largest) + 0.5, shape, scale=mean / shape)
     return np.diff(np.concatenate([[0.0], below, [1.0]]))

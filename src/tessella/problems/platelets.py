@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import binom, nbinom
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Noise
@@ -51,6 +50,8 @@ def _model(
             later = zip(life_logits, order_logits, strict=True)
             logits = [0 * order, *(c0 + c1 * order for c0, c1 in later)]
             weights = np.exp(logits[k - 1 :] - np.max(logits[k - 1 :], axis=0))
+            from scipy.stats import binom
+
             return binom.pmf(np.arange(most + 1), fresh, weights[0] / weights.sum(axis=0))
 
         def to(part, fresh, **names):
@@ -109,6 +110,8 @@ def _place(weekday: np.ndarray) -> np.ndarray:
 
 def _demand_laws(most: int) -> np.ndarray:
     """(weekdays, most + 1), the tail put on the largest."""
+    from scipy.stats import nbinom
+
     n, mean = np.array(SHAPES)[:, None], np.array(MEANS)[:, None]
     laws = nbinom.pmf(np.arange(most + 1), n, n / (n + mean))
     laws[:, -1] += 1 - laws.sum(axis=1)

@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 FORMAT = "tessella-solution-2"
 
 
+def _model_in(path: str | Path, fingerprint: str) -> MDP:
+    """The model that was saved with a solution of the model of this fingerprint."""
+    from tessella.mdp.files.netcdf import group_fingerprint
+
+    if group_fingerprint(path) != fingerprint:
+        rule = f"{path} holds a solution and not its model"
+        raise FileError(rule, value="give the model, or save with with_model=True")
+    return MDP.load(path)
+
+
 def optimal(mdp: MDP, table: NDArray) -> Policy:
     """The optimal policy of ``mdp``, from its table."""
     name = mdp.action_name
@@ -95,8 +105,11 @@ class Solution(Result):
             {"name": self.mdp.name, "discount": self.mdp.discount, "error_bound": self.error_bound},
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write everything as NetCDF, with the model's parameters and fingerprint."""
+    def save(self, path: str | Path, *, with_model: bool = False) -> None:
+        """Write everything as NetCDF, with the model's parameters and fingerprint.
+
+        ``with_model`` puts the model's arrays into the same file, so that it is read back alone.
+        """
         history = {
             f"history_{name}": ("sweep", getattr(self.history, name))
             for name in ("bound", "changed", "seconds")
@@ -120,10 +133,17 @@ class Solution(Result):
             data.attrs["gain"] = self.gain
         with writing(path):
             data.to_netcdf(path, engine="netcdf4")
+        if with_model:
+            from tessella.mdp.files.netcdf import save_beside
+
+            save_beside(self.mdp, path)
 
     @staticmethod
-    def load(path: str | Path, mdp: MDP) -> Solution:
-        """Read a solution of ``mdp`` back; a file of another model is refused."""
+    def load(path: str | Path, mdp: MDP | None = None) -> Solution:
+        """Read a solution of ``mdp`` back; a file of another model is refused.
+
+        Without ``mdp`` the model is read from the file, which must hold it.
+        """
         import xarray as xr
 
         try:
@@ -134,7 +154,9 @@ class Solution(Result):
         found = data.attrs.get("format")
         if found != FORMAT:
             raise FileError(f"{path} has format {found!r}; this version reads {FORMAT!r}")
-        if data.attrs["fingerprint"] != mdp.fingerprint:
+        if mdp is None:
+            mdp = _model_in(path, data.attrs["fingerprint"])
+        elif data.attrs["fingerprint"] != mdp.fingerprint:
             raise FileError(
                 f"{path} holds the solution of another model",
                 place=f"its model is {data.attrs['model']!r} ({data.attrs['fingerprint'][:12]}),",

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from tessella.mdp.model import MDP
 
 FORMAT, VERSION = "tessella model", 2
+BESIDE = "model"  # the group of a model in another file
 LARGEST = 200_000_000  # entries of rows beyond which no model is written out
 
 
@@ -75,12 +76,36 @@ class Saved:
 
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
-    attributes, variables = _contents(mdp)
+    contents = _contents(mdp)
     with writing(path), netCDF4.Dataset(str(path), "w", format="NETCDF4") as file:
-        file.setncatts(attributes | {"content": digest(attributes, variables)})
-        for name, (values, dimensions) in variables.items():
-            group, _, last = name.rpartition("/")
-            _write(file.createGroup(group) if group else file, last, values, dimensions)
+        _put(file, *contents)
+
+
+def save_beside(mdp: MDP, path: str | Path) -> None:
+    """Write ``mdp`` into a file that is there, as its group ``model``."""
+    contents = _contents(mdp)
+    with writing(path), netCDF4.Dataset(str(path), "a") as file:
+        _put(file.createGroup(BESIDE), *contents)
+
+
+def _put(file: Any, attributes: dict[str, Any], variables: Variables) -> None:
+    file.setncatts(attributes | {"content": digest(attributes, variables)})
+    for name, (values, dimensions) in variables.items():
+        group, _, last = name.rpartition("/")
+        _write(file.createGroup(group) if group else file, last, values, dimensions)
+
+
+def kind_of(path: str | Path) -> str:
+    """What kind of file it says it is: a model's, or another."""
+    with _opened(path) as file:
+        return str(getattr(file, "format", ""))
+
+
+def group_fingerprint(path: str | Path) -> str | None:
+    """The fingerprint of the model that was put beside something else; None without one."""
+    with _opened(path) as file:
+        group = file.groups.get(BESIDE)
+        return None if group is None else str(getattr(group, "fingerprint", ""))
 
 
 def content(mdp: MDP) -> str | None:
@@ -142,9 +167,10 @@ def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, An
 
 
 def load(path: str | Path) -> Saved:
-    """What ``save`` wrote; the arrays must be those that were hashed then."""
-    with _opened(path) as file:
-        file.set_auto_mask(False)
+    """What ``save`` wrote, or ``save_beside``; the arrays must be those that were hashed then."""
+    with _opened(path) as whole:
+        whole.set_auto_mask(False)
+        file = whole.groups.get(BESIDE, whole)
         about = {key: file.getncattr(key) for key in file.ncattrs()}
         if about.get("format") != FORMAT or about.get("version") != VERSION:
             kind = f"{about.get('format')!r}, version {about.get('version')}"

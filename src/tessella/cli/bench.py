@@ -1,0 +1,66 @@
+"""``tessella bench MODEL...``: how long building and solving take here."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from typing import Any
+
+import click
+
+from tessella.cli.command import Answer, as_command, table
+from tessella.cli.model import ModelWord, about, model_of
+
+MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
+
+
+@as_command("bench", example="tessella bench\ntessella bench model.toml lost_sales --repeat 5")
+@click.argument("models", nargs=-1, type=ModelWord())
+@click.option("--repeat", type=click.IntRange(1, 1000), default=3, show_default=True)
+@click.option("--tol", type=float, default=1e-6, show_default=True, help="Largest error.")
+def command(models: tuple[str, ...], repeat: int, tol: float) -> Answer:
+    """Time building and solving here.
+
+    The first solve compiles; of later ones the quickest counts.
+
+    Nothing is remembered or read from memory here.
+    """
+    found = [_timed(word, repeat, tol) for word in models or MODELS]
+    rows = [
+        (
+            row["model"]["name"] or "model",
+            f"{row['model']['states']:,}",
+            *(f"{row[key]:.3g}" for key in ("build", "first", "again")),
+            str(row["sweeps"]),
+            f"{row['bound']:.1e}",
+        )
+        for row in found
+    ]
+    heads = ("model", "states", "build s", "first s", "again s", "sweeps", "bound")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak *= 1 if sys.platform == "darwin" else 1024
+    text = table(rows, heads, right=" rrrrrr") + f"\npeak memory {peak / 1e6:,.0f} MB"
+    return Answer(text, {"runs": found, "peak_bytes": peak})
+
+
+def _timed(word: str, repeat: int, tol: float) -> dict[str, Any]:
+    from tessella.solvers import solve
+
+    began = time.perf_counter()
+    mdp = model_of(word)
+    spent = [time.perf_counter() - began]
+    solution = None
+    for _ in range(1 + repeat):
+        began = time.perf_counter()
+        solution = solve(mdp, tol=tol)
+        spent.append(time.perf_counter() - began)
+    assert solution is not None
+    return {
+        "model": about(mdp),
+        "build": spent[0],
+        "first": spent[1],
+        "again": min(spent[2:]),
+        "sweeps": solution.sweeps,
+        "bound": solution.error_bound,
+    }

@@ -1,0 +1,133 @@
+"""What all commands share: text or JSON, an example, exit codes, one line for what went wrong.
+
+A command returns an `Answer`; what it prints is text, or with ``--json`` one JSON document. It ends
+with 0 when it did what was asked, 1 when it failed or refused, 2 when it was used wrongly, and 130
+when it was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found.
+
+    Attributes:
+        text: for a person.
+        data: the same for a program: numbers, text, lists and objects.
+        status: 1 where what was asked about does not hold.
+    """
+
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 0
+
+
+class Command(click.Command):
+    """A command with ``--json`` and ``--debug``, whose errors are one line."""
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+        self.params += [
+            click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON document."),
+            click.Option(["--debug"], is_flag=True, help="Show where an error comes from."),
+        ]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.example:
+            with formatter.section("Example"):
+                for line in self.example.splitlines():
+                    formatter.write(f"  {line}\n")
+
+    def invoke(self, ctx: click.Context) -> None:
+        as_json, debug = ctx.params.pop("as_json"), ctx.params.pop("debug")
+        try:
+            answer = super().invoke(ctx)
+        except (click.exceptions.Exit, click.ClickException, click.Abort, SystemExit):
+            raise
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+            raise SystemExit(130) from None
+        except Exception as error:
+            if debug:
+                raise
+            raise click.ClickException(_in_words(error)) from None
+        if answer is not None:
+            _print(answer, str(ctx.command.name), as_json)
+            ctx.exit(answer.status)
+
+
+def _print(answer: Answer, name: str, as_json: bool) -> None:
+    if not as_json:
+        click.echo(answer.text)
+        return
+    from tessella import __version__
+
+    content = {"command": name, "tessella": __version__, **answer.data}
+    click.echo(json.dumps(plain(content), indent=1, allow_nan=False))
+
+
+def _in_words(error: Exception) -> str:
+    from tessella.errors import NotConverged, TessellaError
+
+    if isinstance(error, TessellaError | NotConverged):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for this: {error}"
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{what}; this is a fault of the program, --debug shows where"
+
+
+def as_command(name: str, *, example: str) -> Callable[[Callable], Command]:
+    """A function as the command called ``name``; its docstring is the help."""
+
+    def made(function: Callable) -> Command:
+        return click.command(name, cls=Command, example=example)(function)
+
+    return made
+
+
+def plain(value: Any) -> Any:
+    """As JSON holds it; what is not finite becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, str | bool) or value is None:
+        return value
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, Sequence | set):
+        return [plain(part) for part in value]
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return str(value)
+
+
+def table(rows: Sequence[Sequence[str]], heads: Sequence[str] = (), right: str = "") -> str:
+    """Columns as wide as they need to be; ``right`` holds an ``r`` for each that stands right."""
+    lines = [list(heads), *map(list, rows)] if heads else [list(row) for row in rows]
+    if not lines:
+        return ""
+    count = max(map(len, lines))
+    widths = [max(len(line[k]) for line in lines if k < len(line)) for k in range(count)]
+
+    def cell(text: str, k: int) -> str:
+        to_right = right[k : k + 1] == "r"
+        return text.rjust(widths[k]) if to_right else text.ljust(widths[k])
+
+    told = ["  ".join(cell(text, k) for k, text in enumerate(line)).rstrip() for line in lines]
+    if heads:
+        told[0] = click.style(told[0], bold=True)
+    return "\n".join(told)

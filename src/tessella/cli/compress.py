@@ -1,0 +1,124 @@
+"""``tessella compress MODEL``: the smallest rule within a promised loss, with its proof."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tessella.cli.command import Answer, as_command
+from tessella.cli.model import about, solution_of, start_of, takes_model
+from tessella.cli.progress import telling
+from tessella.cli.verdict import verdict
+
+if TYPE_CHECKING:
+    from tessella.rules.rule import Rule
+
+OUT = click.Path(path_type=Path)
+
+
+class Promise(click.ParamType):
+    """``1%`` or ``0.01`` of the optimal value, or ``12.5 units`` in the model's own."""
+
+    name = "loss"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, bool]:
+        if isinstance(value, tuple):
+            return value
+        text, relative, scale = str(value).strip(), True, 1.0
+        if text.endswith("%"):
+            text, scale = text[:-1], 0.01
+        elif text.endswith("units"):
+            text, relative = text.removesuffix("units"), False
+        try:
+            return float(text) * scale, relative
+        except ValueError:
+            self.fail(f"{value!r} is not a loss, such as 1%, 0.01 or '12.5 units'", param, ctx)
+
+
+@as_command(
+    "compress",
+    example="tessella compress perishable --loss 0.5% -o rule.sql -o rule.json\n"
+    "tessella compress INV-Mix --loss 1% --worst --time-limit 20",
+)
+@takes_model
+@click.option(
+    "--loss",
+    type=Promise(),
+    default="1%",
+    show_default=True,
+    help="What may be lost: 1%, 0.01, or '12.5 units'.",
+)
+@click.option("--worst", is_flag=True, help="From the worst state, not on average over the start.")
+@click.option("--start", help="stationary, a state's number, or stock=3,regime=0.")
+@click.option("--time-limit", type=float, help="Seconds after which the best so far is taken.")
+@click.option(
+    "-o",
+    "--out",
+    type=OUT,
+    multiple=True,
+    help="Write it: .json .c .py .sql .xlsx ...; may repeat.",
+)
+@click.option("--certificate", type=OUT, help="Write its certificate as JSON.")
+@click.option("--frontier", is_flag=True, help="Also list size against loss.")
+def command(
+    model: str,
+    given: tuple[str, ...],
+    loss: tuple[float, bool],
+    worst: bool,
+    start: str | None,
+    time_limit: float | None,
+    out: tuple[Path, ...],
+    certificate: Path | None,
+    frontier: bool,
+) -> Answer:
+    """Find the smallest rule whose certified loss keeps a promise.
+
+    A .json file holds the rule for other commands (certify, export, diff, map, simulate).
+    """
+    from tessella.cli.files import write_policy
+    from tessella.rules.compress import compress
+
+    solution = solution_of(model, given)
+    amount, relative = loss
+    with telling(sys.stderr) as tell:
+        rule = compress(
+            solution,
+            amount,
+            start=start_of(start),
+            worst=worst,
+            relative=relative,
+            time_limit=time_limit,
+            progress=tell,
+        )
+    wrote = [write_policy(rule, path) for path in out]
+    if certificate is not None and rule.certificate is not None:
+        rule.certificate.save(certificate)
+        wrote.append(f"{certificate}: the certificate, for `tessella check --certificate`")
+    files = [*map(str, out), *([str(certificate)] if certificate is not None else [])]
+    lines = [rule.explain()]
+    if frontier:
+        lines += ["", "Size against loss:", str(rule.frontier)]
+    return Answer("\n".join(lines + ([""] if wrote else []) + wrote), _data(rule, solution, files))
+
+
+def _data(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any]:
+    points = rule.frontier.points
+    return {
+        "model": about(solution.mdp),
+        "promise": rule.promise,
+        "class": rule.kind,
+        "size": rule.size,
+        "size_needed": rule.size_needed,
+        "says": rule.explain(),
+        "seconds": rule.seconds,
+        "certificate": None if rule.certificate is None else verdict(rule.certificate),
+        "frontier": [{"size": p.size, "loss": p.loss, "class": p.kind} for p in points],
+        "classes": [
+            {"class": o.kind, "size": o.size, "needed": o.needed, "said": o.said}
+            for o in rule.outcomes
+        ],
+        "files": files,
+    }

@@ -1,0 +1,65 @@
+"""``tessella export RULE FILE...``: a rule as something that a system runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tessella.cli.command import Answer, as_command
+from tessella.cli.files import read_policy
+from tessella.cli.model import model_of, solution_of
+from tessella.cli.policy import policy_in
+
+if TYPE_CHECKING:
+    from tessella.mdp.policy import Policy
+
+
+@as_command(
+    "export",
+    example="tessella export rule.json rule.c rule.sql\n"
+    "tessella export policy.csv rule.xlsx --model INV-Mix\ntessella export INV-Mix optimal.c",
+)
+@click.argument("rule")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--model", help="The model that a CSV table is a policy of.")
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Settings of the model.")
+@click.option(
+    "--off-grid",
+    type=click.Choice(["clamp", "refuse"]),
+    default="clamp",
+    show_default=True,
+    help="What the program does with a state beyond the axes.",
+)
+def command(
+    rule: str, files: tuple[Path, ...], model: str | None, given: tuple[str, ...], off_grid: str
+) -> Answer:
+    """Write a rule in the languages that the files' endings name.
+
+    RULE is a saved rule or policy (.json), a table (.csv, with --model), or a MODEL, whose optimal
+    policy is written. Endings: .c .py .sql .json .onnx .txt (formula) .xlsx .csv .dtcontrol.csv.
+    Each file is run over every state before it is written.
+    """
+    from tessella.rules.export.export import export
+
+    policy = _policy(rule, model, given)
+    written = [export(policy, path, off_grid=off_grid) for path in files]  # type: ignore[arg-type]
+    data = [
+        {"file": str(w.path), "target": w.target, "states": w.states, "remark": w.remark}
+        for w in written
+    ]
+    return Answer("\n".join(map(str, written)), {"rule": policy.name, "files": data})
+
+
+def _policy(rule: str, model: str | None, given: tuple[str, ...]) -> Policy:
+    from tessella.errors import ArgumentError
+
+    path = Path(rule)
+    if path.suffix == ".json" and model is None:
+        return read_policy(path)
+    if path.suffix in (".json", ".csv"):
+        if model is None:
+            raise ArgumentError("a table needs its model", value="say --model MODEL")
+        return policy_in(model_of(model, given), path)
+    return solution_of(rule, given).policy

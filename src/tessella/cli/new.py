@@ -1,0 +1,30 @@
+"""``tessella new PROBLEM``: a commented model file to begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tessella.cli.command import Answer, as_command
+
+
+@as_command(
+    "new", example="tessella new lost_sales > model.toml\ntessella new perishable -o shop.toml"
+)
+@click.argument("problem")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="A file instead of the screen.")
+def command(problem: str, out: Path | None) -> Answer:
+    """Write a model file of a problem, with every setting explained.
+
+    The file solves as it is; change what differs in your business.
+    """
+    from tessella.modelfiles import write_model
+    from tessella.problems.registry import problem as found
+
+    known = found(problem)
+    text = write_model(known, out)
+    said = text.rstrip() if out is None else f"{out}: {known.title}"
+    return Answer(
+        said, {"problem": known.name, "text": text, "file": None if out is None else str(out)}
+    )

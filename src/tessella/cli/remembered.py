@@ -1,0 +1,129 @@
+"""Solutions that are kept between commands, so that ``map`` after ``solve`` is instant.
+
+They lie in the user's cache folder (``TESSELLA_CACHE``, else the system's), each under a hash of
+the model's fingerprint, the tolerance and the version. A file appears whole or not at all, so commands
+that run at once do not disturb each other; the oldest go when all take more than ``MOST`` bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from tessella import __version__
+from tessella.cli.progress import telling
+from tessella.errors import FileError
+from tessella.mdp.model import MDP
+from tessella.solvers.driver import Progress
+from tessella.solvers.solution import FORMAT, Solution
+
+MOST = 1 << 30  # bytes of all that is kept
+EACH = MOST // 4  # of one solution
+LARGE = 100_000  # states from which a solve tells how far it is
+
+
+@dataclass(frozen=True)
+class Solved:
+    solution: Solution
+    remembered: bool
+
+
+def solved(mdp: MDP, tol: float | None = None) -> Solved:
+    """The solution of ``mdp``, from an earlier command if there is one."""
+    path = _path(mdp, tol)
+    known = None if path is None else _read(path, mdp)
+    if known is not None:
+        return Solved(known, True)
+    solution = _solve(mdp, tol)
+    numbers = mdp.n_states * (mdp.n_actions + 4)
+    if path is not None and solution.converged and 8 * numbers <= EACH:
+        _keep(solution, path)
+    return Solved(solution, False)
+
+
+def _solve(mdp: MDP, tol: float | None) -> Solution:
+    from tessella.solvers import solve
+    from tessella.solvers.solve import automatic
+
+    method = automatic(mdp, tol)
+    if mdp.n_states < LARGE:
+        return solve(mdp, method)
+    with telling(sys.stderr) as tell:
+
+        def told(now: Progress) -> None:
+            tell(f"sweep {now.sweep}: bound {now.bound:.2g}, {now.seconds:.0f} s")
+
+        return solve(mdp, method, callback=told)
+
+
+def folder() -> Path:
+    """Where solutions are kept."""
+    named = os.environ.get("TESSELLA_CACHE")
+    if named:
+        return Path(named)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "tessella"
+    base = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tessella"
+
+
+def _path(mdp: MDP, tol: float | None) -> Path | None:
+    """Where this model's solution belongs; None where nothing can be kept."""
+    words = "\n".join([FORMAT, __version__, mdp.fingerprint, repr(tol)])
+    try:
+        where = folder()
+        where.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return where / f"{hashlib.sha256(words.encode()).hexdigest()[:32]}.nc"
+
+
+def _read(path: Path, mdp: MDP) -> Solution | None:
+    if not path.is_file():
+        return None
+    try:
+        found = Solution.load(path, mdp)
+        os.utime(path)
+    except (FileError, OSError, KeyError, ValueError):  # cut short, or gone since
+        with suppress(OSError):
+            path.unlink()
+        return None
+    return found
+
+
+def _keep(solution: Solution, path: Path) -> None:
+    try:
+        handle, name = tempfile.mkstemp(prefix="new-", suffix=".part", dir=path.parent)
+        os.close(handle)
+        try:
+            solution.save(name)
+            os.replace(name, path)
+        finally:
+            with suppress(OSError):
+                os.unlink(name)
+        _make_room(path.parent)
+    except (OSError, FileError) as error:
+        click.echo(f"the solution is not kept for the next command: {error}", err=True)
+
+
+def _make_room(where: Path) -> None:
+    """Drop what was not used for longest."""
+    kept = []
+    for path in where.glob("*.nc"):
+        with suppress(OSError):
+            known = path.stat()
+            kept.append((known.st_mtime, known.st_size, path))
+    total = sum(size for _, size, _ in kept)
+    for _, size, path in sorted(kept)[:-1]:
+        if total <= MOST:
+            break
+        with suppress(OSError):
+            path.unlink()
+        total -= size

@@ -1,0 +1,95 @@
+"""``tessella show MODEL``: a model told back in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tessella.cli.command import Answer, as_command, table
+from tessella.cli.model import about, model_of, takes_model
+
+if TYPE_CHECKING:
+    from tessella.mdp.model import MDP
+    from tessella.problems.problem import Problem
+
+FEW = 12  # values that are listed one by one
+SWEEPS = 10  # arrays of the states that a solve holds at once
+
+
+@as_command("show", example="tessella show lost_sales --set lead_time=3\ntessella show model.toml")
+@takes_model
+def command(model: str, given: tuple[str, ...]) -> Answer:
+    """Tell a model back in words.
+
+    Axes, actions, the events of a period, the criterion, and what it needs in memory.
+
+    Of a problem it also says what may be set, and what theory knows of it.
+    """
+    from tessella.mdp.told import events
+
+    mdp, known = model_of(model, given), _problem(model)
+    happens = events(mdp)
+    data = about(mdp) | {"events": happens, "bytes": _bytes(mdp)}
+    if known is not None:
+        data["problem"] = _record(known)
+    parts = [] if known is None else [str(known), ""]
+    return Answer("\n".join([*parts, _told(mdp, happens)]), {"model": data})
+
+
+def _problem(word: str) -> Problem | None:
+    from tessella.errors import TessellaError
+    from tessella.problems.registry import problem
+
+    try:
+        return problem(word)
+    except TessellaError:
+        return None
+
+
+def _record(known: Problem) -> dict[str, Any]:
+    settings = [
+        {"name": p.name, "default": p.default, "range": p.range, "about": p.about}
+        for p in known.settable
+    ]
+    theory = [{"structure": t.structure, "says": t.says} for t in known.theory]
+    return {"title": known.title, "family": known.family, "settings": settings, "theory": theory}
+
+
+def _told(mdp: MDP, happens: list[str]) -> str:
+    rows = [
+        (name, f"{len(values):,} values", _values([str(v) for v in values.tolist()]))
+        for name, values in zip(mdp.grid.axes, mdp.grid.values, strict=True)
+    ]
+    period = "Every period:" if mdp.clock is None else f"Every period ({mdp.clock}):"
+    lines = [f"The model {mdp.name}:" if mdp.name else "The model:"]
+    lines += [f"  {line}" for line in table(rows, right=" r").splitlines()]
+    lines += [f"  {mdp.action_name}: {_values([str(action) for action in mdp.actions])}"]
+    lines += ["", period, *(f"  {k}. {what}" for k, what in enumerate(happens, 1))]
+    goal = "least cost" if mdp.minimise else "most reward"
+    lines += ["", f"Wanted: {goal}, {mdp.criterion}."]
+    own, solve = _bytes(mdp)["model"], _bytes(mdp)["solve"]
+    lines += [
+        f"Size: {mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {_size(own)}, "
+        f"a solve about {_size(solve)} more."
+    ]
+    return "\n".join(lines)
+
+
+def _values(words: list[str]) -> str:
+    if len(words) <= FEW:
+        return ", ".join(words)
+    return f"{words[0]}, {words[1]}, {words[2]}, ..., {words[-1]}"
+
+
+def _bytes(mdp: MDP) -> dict[str, int]:
+    """Of the model's arrays, and of what a solve holds beside them."""
+    from tessella.mdp.told import bytes_of, widest
+
+    wide = max(SWEEPS * mdp.n_states, 3 * widest(mdp.dynamics))
+    return {"model": bytes_of(mdp.dynamics), "solve": 8 * wide}
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
