@@ -27,6 +27,7 @@ LAYERS = (
     "criteria",
     "mdp",
     "problems",
+    "modelfiles",
     "solvers",
     "tessellation",
     "learn",

@@ -20,7 +20,7 @@ def test_the_programs_of_the_readme_run(program, capsys, tmp_path, monkeypatch):
 
 
 def test_the_readme_leads_to_every_page():
-    linked = set(re.findall(r"\]\(docs/(\w+\.md)\)", README))
+    linked = set(re.findall(r"\]\(docs/([\w-]+\.md)\)", README))
     assert {page.name for page in (ROOT / "docs").glob("*.md")} <= linked
 
 

@@ -3,6 +3,7 @@
 The way of the data::
 
     problem(name), Problem(...)      -> Problem         problem.build(**settings) -> MDP
+    read_model("model.toml")         -> MDP             write_model(problem)  -> str
     benchmark, inventory, queue_admission, MDP.staged, MDP.from_...   -> MDP
     solve(mdp)                       -> Solution        evaluate(mdp, policy) -> Evaluation
     tessellate(solution)             -> Tessellation    measure(tessellation) -> Geometry
@@ -50,6 +51,9 @@ _HOME = {
         "Shift",
         "truncated_poisson",
     ),
+    "tessella.modelfiles.mistakes": ("ModelFileError",),
+    "tessella.modelfiles.read_model": ("read_model",),
+    "tessella.modelfiles.write_model": ("write_model",),
     "tessella.problems.benchmarks": ("BENCHMARKS", "benchmark"),
     "tessella.problems.inventory": ("inventory",),
     "tessella.problems.parameter": ("Choice", "Integer", "Integers", "Number", "Numbers"),
@@ -173,6 +177,9 @@ if TYPE_CHECKING:
         Shift,
         truncated_poisson,
     )
+    from tessella.modelfiles.mistakes import ModelFileError
+    from tessella.modelfiles.read_model import read_model
+    from tessella.modelfiles.write_model import write_model
     from tessella.problems.benchmarks import BENCHMARKS, benchmark
     from tessella.problems.inventory import inventory
     from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers

@@ -28,7 +28,10 @@ def verdict(folder, certificate, mdp) -> str:
     """What the checker says of a certificate and a model, by way of their files."""
     certificate.save(folder / "c.json")
     mdp.save(folder / "m.nc")
-    content, model = check.read_certificate(folder / "c.json"), check.read_model(folder / "m.nc")
+    content, model = (
+        check.read_certificate(folder / "c.json"),
+        check.read_saved_model(folder / "m.nc"),
+    )
     return said_of(content, model)
 
 
@@ -151,7 +154,7 @@ def small(tmp_path):
     table = (rng.random((6, 3)) * feasible).argmax(axis=1)
     certify(ts.solve(mdp), table, eps=0.3, tol=0.1).save(tmp_path / "c.json")
     mdp.save(tmp_path / "m.nc")
-    return check.read_certificate(tmp_path / "c.json"), check.read_model(tmp_path / "m.nc")
+    return check.read_certificate(tmp_path / "c.json"), check.read_saved_model(tmp_path / "m.nc")
 
 
 def leaves(content, path=()):
@@ -394,7 +397,7 @@ def test_a_second_best_action_does_not_pass_for_the_best_within_the_slack(tmp_pa
     mdp = two_states([[2.0**40, 0], [1.0, 0]], g)
     mdp.save(tmp_path / "m.nc")
     certify(ts.solve(mdp), [0, 1]).save(tmp_path / "c.json")
-    t, m = json.loads((tmp_path / "c.json").read_text()), check.read_model(tmp_path / "m.nc")
+    t, m = json.loads((tmp_path / "c.json").read_text()), check.read_saved_model(tmp_path / "m.nc")
     V = [2.0**51, 2048.0]
     slack = 63 * m["unit"] * (2.0**40 + 2.0**51)
     tiny, e = 1e-290, 1 / m["rest"] * 1.0000001
@@ -476,7 +479,7 @@ def test_values_too_small_for_twice_the_precision_prove_nothing(tmp_path):
     mdp.save(tmp_path / "m.nc")
     content, model = (
         check.read_certificate(tmp_path / "c.json"),
-        check.read_model(tmp_path / "m.nc"),
+        check.read_saved_model(tmp_path / "m.nc"),
     )
     assert said_of(content, model).startswith("HOLDS")
     content["optimal_value"] = content["policy_value"] = [5e-321, 5e-321]

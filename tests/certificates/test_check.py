@@ -319,7 +319,7 @@ def document(request, tmp_path_factory):
     made.save(files / "certificate.json")
     solution.mdp.save(files / "model.nc")
     content = json.loads((files / "certificate.json").read_text())
-    return content, check.read_model(str(files / "model.nc"))
+    return content, check.read_saved_model(str(files / "model.nc"))
 
 
 def verdict(content, model):

@@ -117,7 +117,7 @@ def read_certificate(path: str) -> dict:
     return content
 
 
-def read_model(path: str) -> dict:
+def read_saved_model(path: str) -> dict:
     size = size_of(path, LARGEST_ARRAYS)
     with netCDF4.Dataset(path) as file:
         file.set_auto_mask(False)
@@ -829,7 +829,7 @@ def main(arguments: list[str]) -> int:
     )
     try:
         files = []
-        for path, reader in zip(arguments, (read_certificate, read_model), strict=True):
+        for path, reader in zip(arguments, (read_certificate, read_saved_model), strict=True):
             try:
                 files.append(reader(path))
             except (FileNotFoundError, NotADirectoryError):

@@ -1,0 +1,1 @@
+"""Models told in text files."""

@@ -1,0 +1,28 @@
+"""``read_model``: a model that is told in a TOML file.
+
+The file names a problem and its parameters, or tells a model of its own. All that is wrong with it
+is said at once, in a ``ModelFileError``. Nothing in it is ever run as a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tessella.mdp.model import MDP
+from tessella.modelfiles.document import read_document
+from tessella.modelfiles.named_problem import build_named
+from tessella.modelfiles.schema import NAMES_A_PROBLEM
+from tessella.modelfiles.shape import check_shape
+
+
+def read_model(path: str | Path, settings: Mapping[str, Any] | None = None) -> MDP:
+    """The model that the file at ``path`` tells; see docs/model-files.md.
+
+    ``settings`` take the place of parameters in the file, by name: values, or text as it is typed
+    on a command line.
+    """
+    document = read_document(path)
+    check_shape(document, document.data, NAMES_A_PROBLEM)
+    return build_named(document, dict(settings or {}))
