@@ -15,7 +15,7 @@ test: .venv/ready  ## everything that must hold: style, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadfile
 
 soak: .venv/ready  ## random sweeps against exact oracles, for MINUTES
 	$(BIN)/python -m soak --minutes $(MINUTES)

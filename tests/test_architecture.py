@@ -40,6 +40,7 @@ LAYERS = (
     "paper",
     "explore",
     "cli",
+    "__main__",
 )
 
 # What a layer must not know, although it stands above it; directly or through another module.

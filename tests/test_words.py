@@ -81,7 +81,7 @@ def test_the_runner_does_not_know_the_paper():
 
 def test_what_is_solved_is_called_a_problem_wherever_a_user_reads_or_types_it():
     docs = SOURCE.parents[1] / "docs"
-    pages = [*(SOURCE / "paper").rglob("*.j2"), SOURCE / "cli.py", docs / "study.md"]
+    pages = [*(SOURCE / "paper").rglob("*.j2"), *(SOURCE / "cli").glob("*.py"), docs / "study.md"]
     assert [page.name for page in pages if "environments" in page.read_text()] == []
     assert "problems" in inspect.signature(paper_study).parameters
 

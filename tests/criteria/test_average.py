@@ -138,14 +138,12 @@ def queue() -> ts.Solution:
     return ts.solve(ts.benchmark("QUE-Lin").with_criterion(ts.Average()))
 
 
-@pytest.mark.xdist_group("queue on average")
 def test_what_was_simulated_for_long_earns_the_gain(queue):
     paths = ts.simulate(queue.mdp, queue.policy, periods=4000, rng=1, paths=64, start="stationary")
     each = paths.rewards.mean(axis=1)
     assert abs(each.mean() - queue.gain) <= 6 * each.std() / np.sqrt(len(each))
 
 
-@pytest.mark.xdist_group("queue on average")
 def test_a_near_one_discount_approaches_the_average(queue):
     near = ts.solve(queue.mdp.with_discount(0.99999))
     assert (1 - 0.99999) * near.value.mean() == pytest.approx(queue.gain, rel=1e-4)

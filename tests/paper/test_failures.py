@@ -38,8 +38,6 @@ from tessella.runner.spec import Spec
 from tessella.runner.study import Study
 from tessella.solvers import ValueIteration, solve
 
-pytestmark = pytest.mark.xdist_group("results")
-
 STUDY = paper_study(("INV-Mix", "INV-Lin", "QUE-Lin"), METHODS, (100, 400, 6400), 3)
 
 

@@ -20,8 +20,6 @@ from tessella.runner.study import Study, batches
 
 GENERATED = Path(__file__).parents[2] / "docs" / "generated"
 
-pytestmark = pytest.mark.xdist_group("published")
-
 
 @pytest.fixture(scope="module")
 def results() -> Results:

@@ -30,9 +30,6 @@ from tessella.runner.run import run_batch
 from tessella.runner.store import Store
 from tessella.runner.study import batches
 
-# One process sets up what these tests share.
-pytestmark = pytest.mark.xdist_group("results")
-
 SIZES = (100, 6400)
 SHOWN = (*METHODS, "value_iteration_2", "value_iteration_4", "exact_table")
 STUDY = paper_study(("INV-Mix", "QUE-Lin"), SHOWN, SIZES, 8)

@@ -18,7 +18,7 @@ from tessella.runner.record import Record
 from tessella.runner.store import Store
 
 HERE = Path(__file__).parent
-PATIENCE = 120  # seconds
+PATIENCE = 300  # seconds; no more than a guard against hanging
 
 
 @dataclass

@@ -23,9 +23,6 @@ from tessella.runner.run import Outcome
 from tessella.runner.run_study import Cluster, _Waiting
 from tessella.runner.study import Batch, Study
 
-# One process sets up what these tests share.
-pytestmark = pytest.mark.xdist_group("sweep")
-
 WORKERS = 2
 PATIENCE = 60  # seconds
 UNDONE = {"waiting", "no-worker", "queued", "processing"}

@@ -13,10 +13,7 @@ import pytest
 from tessella.errors import StudyError
 from tessella.runner.cluster import connect
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl"),
-    pytest.mark.xdist_group("tls"),  # one scheduler for all
-]
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 
 ASKED = ("--problems", "INV-Mix", "--sizes", "100", "--seeds", "2", "--methods", "toy:quick")
 

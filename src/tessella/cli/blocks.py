@@ -47,7 +47,7 @@ def blocks(
     for j in up[::-1]:
         row = "".join(cell(int(grid[i, j])) for i in across)
         lines.append(f"{ups[j].rjust(margin)} {row}".rstrip())
-    first, last = values[0][across[0]], values[0][across[-1]]
+    first, last = (values[0][int(k)] for k in (across[0], across[-1]))
     room = max(each * len(across) - len(first) - len(last), 1)
     lines.append(" " * (margin + 1) + first + axes[0].center(room) + last)
     left = [f"{n} of {m}" for n, m in ((len(across), len(grid)), (len(up), grid.shape[1])) if n < m]

@@ -70,9 +70,9 @@ def _print(answer: Answer, name: str, as_json: bool) -> None:
     if not as_json:
         click.echo(answer.text)
         return
-    from tessella import __version__
+    from importlib.metadata import version
 
-    content = {"command": name, "tessella": __version__, **answer.data}
+    content = {"command": name, "tessella": version("tessella"), **answer.data}
     click.echo(json.dumps(plain(content), indent=1, allow_nan=False))
 
 

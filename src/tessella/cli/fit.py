@@ -37,15 +37,16 @@ def command(
     out: Path | None,
 ) -> Answer:
     """Learn a policy from labelled states, and say what it loses."""
-    import tessella as ts
+    from tessella import learn
+    from tessella.certificates.certify import certify
     from tessella.cli.files import write_policy
 
     solution = solution_of(model, given)
-    sample = ts.draw(solution, samples, noise=noise, rng=seed)
-    kind = getattr(ts, LEARNERS[learner])
+    sample = learn.draw(solution, samples, noise=noise, rng=seed)
+    kind = getattr(learn, LEARNERS[learner])
     known = kind(random_state=seed) if "random_state" in kind().get_params() else kind()
-    policy = ts.fit(known, sample)
-    certificate = ts.certify(solution, policy)
+    policy = learn.fit(known, sample)
+    certificate = certify(solution, policy)
     if out is not None:
         write_policy(policy, out)
     data = {

@@ -72,7 +72,7 @@ def opened(word: str, given: tuple[str, ...] = ()) -> MDP | Solution:
     sys.path.append(os.getcwd())  # a problem of one's own may lie in the current folder
     path = Path(word)
     if path.suffix == TOLD:
-        from tessella.modelfiles import read_model
+        from tessella.modelfiles.read_model import read_model
 
         return read_model(path, {name: literal(text) for name, text in _pairs(given)})
     if path.suffix == SAVED:

@@ -19,7 +19,7 @@ def command(problem: str, out: Path | None) -> Answer:
 
     The file solves as it is; change what differs in your business.
     """
-    from tessella.modelfiles import write_model
+    from tessella.modelfiles.write_model import write_model
     from tessella.problems.registry import problem as found
 
     known = found(problem)

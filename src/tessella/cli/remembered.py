@@ -1,8 +1,9 @@
 """Solutions that are kept between commands, so that ``map`` after ``solve`` is instant.
 
 They lie in the user's cache folder (``TESSELLA_CACHE``, else the system's), each under a hash of
-the model's fingerprint, the tolerance and the version. A file appears whole or not at all, so commands
-that run at once do not disturb each other; the oldest go when all take more than ``MOST`` bytes.
+the model's fingerprint, the tolerance and the version. A file appears whole or not at all, so
+commands that run at once do not disturb each other; the oldest go when all take more than ``MOST``
+bytes.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from tessella import __version__
 from tessella.cli.progress import telling
 from tessella.errors import FileError
 from tessella.mdp.model import MDP
@@ -76,7 +77,7 @@ def folder() -> Path:
 
 def _path(mdp: MDP, tol: float | None) -> Path | None:
     """Where this model's solution belongs; None where nothing can be kept."""
-    words = "\n".join([FORMAT, __version__, mdp.fingerprint, repr(tol)])
+    words = "\n".join([FORMAT, version("tessella"), mdp.fingerprint, repr(tol)])
     try:
         where = folder()
         where.mkdir(parents=True, exist_ok=True)

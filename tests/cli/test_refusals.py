@@ -76,7 +76,10 @@ def test_certify_prints_the_summary_of_the_certificate(tmp_path):
         (("solve", "QUE"), "no problem is called 'QUE'; there are inventory"),
         (("show", "QUE"), "no problem is called 'QUE'"),
         (("show", "nosuch:thing"), "no problem is called 'nosuch:thing': ModuleNotFoundError"),
-        (("show", "math:pi"), "a problem is a tessella.Problem; 'math:pi' is float"),
+        (
+            ("show", "math:pi"),
+            "a model is a Problem, an MDP, or a function that returns one; 'math:pi' is float",
+        ),
         (("solve", "QUE-Mix", "--set", "rate=4"), "QUE-Mix has no parameter 'rate'; there are"),
         (("solve", "QUE-Mix", "--set", "service_rate=x"), "service_rate must be a number above 0"),
         (("solve", "QUE-Mix", "--set", "service_rate"), "service_rate must be a number above 0"),

@@ -1,0 +1,62 @@
+"""Running a command as a user does: a process of its own, in a pipe or in a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended and what it printed."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def tessella(*words: str, cwd: Path, kept: Path, terminal: bool = False) -> Done:
+    """Run ``tessella words`` in ``cwd``; solutions are kept in ``kept``."""
+    command = [sys.executable, "-m", "tessella", *words]
+    environment = os.environ | {"TESSELLA_CACHE": str(kept), "COLUMNS": "100"}
+    if not terminal:
+        done = subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+    ours, theirs = pty.openpty()
+    said: list[bytes] = []
+
+    def listen() -> None:
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                return
+            if not part:
+                return
+            said.append(part)
+
+    listener = threading.Thread(target=listen)
+    process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    listener.start()
+    status = process.wait(timeout=300)
+    listener.join(timeout=60)
+    os.close(ours)
+    return Done(status, b"".join(said).decode(), "")

@@ -1,0 +1,166 @@
+"""Every command, run as a user would: in a pipe, in a terminal, and for a program."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+
+import numpy as np
+import pytest
+from cli.commands import COLOUR, CONTROL
+from support.schemas import faults
+
+import tessella as ts
+from tessella.cli.group import NAMES
+
+SMALL = ("frozen_lake",)  # 16 states: solved once, remembered by all that follow
+
+# Command, what a person looks for in its text; files are made in the order of the list.
+WORDS = {
+    "list": ((), "machine_replacement   machine_replacement   When to replace a machine"),
+    "show": (SMALL, "1. turn (3 outcomes) moves the state, by move; it pays"),
+    "new": (("naor_admission",), 'problem = "naor_admission"'),
+    "check": (SMALL, "sound: frozen_lake: 16 states (row 4 x column 4), 4 move actions"),
+    "solve": (SMALL, "bound    no value is off by more than"),
+    "map": (SMALL, "column"),
+    "measure": (SMALL, "boundary length"),
+    "simulate": ((*SMALL, "--periods", "5", "--paths", "20"), "20 paths of 5 periods"),
+    "fit": ((*SMALL, "--learner", "linear", "--samples", "60"), "Certificate of the policy"),
+    "certify": ((*SMALL, "left.csv"), 'Certificate of the policy "left"'),
+    "compress": ((*SMALL, "--loss", "20%", "--time-limit", "20"), "It loses at most"),
+    "export": (("frozen_lake", "rule.sql"), "rule.sql: SQL, agrees in all 16 states"),
+    "diff": ((*SMALL, "optimal", "left.csv"), "of 16 states change from optimal to left"),
+    "study": (
+        ("--models", "QUE-Lin", "--methods", "exact_table", "--sizes", "20", "--seeds", "1"),
+        "QUE-Lin  exact_table",
+    ),
+    "bench": ((*SMALL, "--repeat", "1"), "peak memory"),
+}
+
+
+def prepare(folder) -> None:
+    rows = [f"{row},{column},left" for row in range(4) for column in range(4)]
+    (folder / "left.csv").write_text("\n".join(["row,column,move", *rows]))
+
+
+def test_every_command_is_tried_here():
+    assert {*WORDS, "paper"} == set(NAMES)  # the study of the paper has its own tests
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_in_a_pipe_a_command_prints_plain_text(name, run, tmp_path):
+    prepare(tmp_path)
+    words, sought = WORDS[name]
+    done = run(name, *words)
+    assert (done.status, "Traceback" in done.err) == (0, False), done.err
+    assert sought in done.out
+    assert not CONTROL.search(done.out + done.err)
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_for_a_program_a_command_prints_one_document_of_the_schema(name, run, tmp_path):
+    prepare(tmp_path)
+    done = run(name, *WORDS[name][0], "--json")
+    assert done.status == 0, done.err
+    assert done.json["command"] == name
+    assert faults(done.json, "commands.schema.json", f"commands/{name}") == []
+
+
+@pytest.mark.parametrize("name", ["list", "map", "solve", "compress"])
+def test_in_a_terminal_a_command_may_use_colours_and_nothing_else(name, run, tmp_path):
+    prepare(tmp_path)
+    words, sought = WORDS[name]
+    done = run(name, *words, terminal=True)
+    assert done.status == 0, done.out
+    told = COLOUR.sub("", done.out).replace("\r\x1b[K", "").replace("\r\n", "\n")
+    assert sought in told
+    assert not CONTROL.search(told.replace("\r", ""))
+    if name == "map":
+        assert len(COLOUR.findall(done.out)) > 16  # a block for each state
+
+
+def test_the_figures_of_the_documents_are_those_of_the_package(run, tmp_path):
+    prepare(tmp_path)
+    mdp = ts.problem("frozen_lake").build()
+    solution = ts.solve(mdp)
+    found = run("solve", *SMALL, "--json").json
+    assert found["value"]["mean"] == pytest.approx(float(solution.value.mean()), abs=1e-8)
+    assert found["model"]["fingerprint"] == mdp.fingerprint
+    counts = {row["action"]: row["states"] for row in found["actions"]}
+    assert counts["left"] == int((solution.policy.table == 0).sum())
+    lost = ts.certify(solution, np.zeros((4, 4), dtype=int)).mean_loss
+    told = run("certify", *SMALL, "left.csv", "--json").json["certificate"]["mean_loss"]
+    assert told["value"] == pytest.approx(float(lost), rel=1e-9)
+    drawn = run("map", *SMALL, "--json").json["map"]
+    np.testing.assert_array_equal(drawn, solution.policy.table)
+
+
+def test_a_rule_goes_from_command_to_command(run, tmp_path):
+    """Compressed, saved, certified, checked by the stand-alone checker, written as SQL and run."""
+    words = ("--loss", "20%", "--time-limit", "20", "-o", "rule.json", "--certificate", "c.json")
+    assert run("compress", *SMALL, *words).status == 0
+    assert "HOLDS" in run("check", *SMALL, "--certificate", "c.json").out
+    assert run("certify", *SMALL, "rule.json", "--json").status == 0
+    assert run("export", "rule.json", "rule.sql").status == 0
+    said = run("map", *SMALL, "--policy", "rule.json", "--json").json
+    text = (tmp_path / "rule.sql").read_text()
+    base = sqlite3.connect(":memory:")
+    base.execute('create table states ("row", "column")')
+    states = [(row, column) for row in range(4) for column in range(4)]
+    base.executemany("insert into states values (?, ?)", states)
+    found = base.execute(f"select ({text.rstrip().rstrip(';')}) from states").fetchall()
+    meant = [said["actions"][said["map"][row][column]] for row, column in states]
+    assert [row[0] for row in found] == meant
+
+
+def test_a_false_certificate_ends_with_1(run, tmp_path):
+    prepare(tmp_path)
+    run("certify", *SMALL, "left.csv", "--save", "c.json")
+    path = tmp_path / "c.json"
+    content = json.loads(path.read_text())
+    content["mean_loss"] = [0.5 * figure for figure in content["mean_loss"]]
+    path.write_text(json.dumps(content))
+    done = run("check", *SMALL, "--certificate", "c.json")
+    assert (done.status, "REJECTED" in done.out) == (1, True)
+
+
+def test_pictures_are_written_by_their_ending(run, tmp_path):
+    assert run("map", *SMALL, "-o", "map.svg").status == 0
+    assert (tmp_path / "map.svg").read_text().lstrip().startswith("<?xml")
+    done = run("map", *SMALL, "-o", "map.doc")
+    assert (done.status, "a picture ends in" in done.err) == (1, True)
+
+
+def test_paths_are_written_as_a_table(run, tmp_path):
+    words = ("--periods", "4", "--paths", "3", "--seed", "7", "-o", "paths.csv")
+    assert run("simulate", *SMALL, *words, "--start", "row=0,column=0").status == 0
+    head, *rows = (tmp_path / "paths.csv").read_text().splitlines()
+    assert head == "path,period,row,column,move,reward"
+    assert [row.split(",")[:4] for row in rows if row.split(",")[1] == "0"] == [
+        [str(path), "0", "0", "0"] for path in range(3)
+    ]
+
+
+def test_completion_offers_commands_and_problems(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("_TESSELLA_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "tessella solve mach")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert "machine_replacement" in run().out
+
+
+def test_the_first_commands_import_nothing_heavy():
+    """``--help`` and ``list`` answer at once: they load neither JAX nor SciPy nor pandas."""
+    code = (
+        "import sys\n"
+        "from click.testing import CliRunner\n"
+        "from tessella.cli import main\n"
+        "for words in (['--help'], ['list'], ['solve', '--help']):\n"
+        "    assert CliRunner().invoke(main, words).exit_code == 0\n"
+        "heavy = {'jax', 'scipy', 'pandas', 'matplotlib', 'xarray', 'distributed', 'sklearn'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    import subprocess
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

@@ -1,0 +1,69 @@
+"""Solutions that commands keep for each other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import tessella as ts
+from tessella.cli import remembered
+
+
+@pytest.fixture
+def lake(tmp_path, monkeypatch):
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "kept"))
+    return ts.problem("frozen_lake").build()
+
+
+def test_a_solve_is_found_again_and_is_the_same(lake):
+    first, second = remembered.solved(lake), remembered.solved(lake)
+    assert (first.remembered, second.remembered) == (False, True)
+    assert (first.solution.value == second.solution.value).all()
+    assert (first.solution.policy.table == second.solution.policy.table).all()
+
+
+def test_another_model_and_another_tolerance_are_solved_anew(lake):
+    remembered.solved(lake)
+    assert not remembered.solved(lake.with_discount(0.9)).remembered
+    assert not remembered.solved(lake, 1e-3).remembered
+
+
+def test_a_file_that_is_cut_short_is_solved_anew(lake):
+    remembered.solved(lake)
+    (path,) = remembered.folder().glob("*.nc")
+    path.write_bytes(path.read_bytes()[:500])
+    assert not remembered.solved(lake).remembered
+    assert remembered.solved(lake).remembered
+
+
+def test_the_oldest_go_when_there_is_no_room(lake, monkeypatch):
+    remembered.solved(lake)
+    (first,) = remembered.folder().glob("*.nc")
+    monkeypatch.setattr(remembered, "MOST", int(1.5 * first.stat().st_size))
+    remembered.solved(lake, 1e-3)
+    left = list(remembered.folder().glob("*"))
+    assert len(left) == 1
+    assert left != [first]
+
+
+def test_without_a_folder_nothing_is_kept_and_nothing_fails(lake, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "file" / "below"))
+    assert not remembered.solved(lake).remembered
+    assert not remembered.solved(lake).remembered
+
+
+def test_processes_that_solve_at_once_leave_one_whole_file(lake, tmp_path):
+    code = (
+        "import tessella as ts\n"
+        "from tessella.cli.remembered import solved\n"
+        "print(solved(ts.problem('frozen_lake').build()).solution.converged)\n"
+    )
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)
+    ]
+    assert [process.communicate()[0].strip() for process in both] == [b"True", b"True"]
+    assert len(list(remembered.folder().iterdir())) == 1
+    assert remembered.solved(lake).remembered
