@@ -51,8 +51,12 @@ def _loss(rule: Rule) -> str:
     mean, worst = rule.facts["mean_loss"], rule.facts["worst_loss"]
     share = rule.facts.get("relative_loss")
     relative = "" if share is None else f" ({share:.3%} of the optimal value)"
-    text = f"It loses at most {mean:.6g}{relative} on average from the start"
-    return text + f" and {worst:.6g} from the worst state.\nPromised was {rule.promise}."
+    text = f"It loses at most {mean:.6g}{relative} "
+    if rule.promise.endswith("per period"):
+        text += "per period."
+    else:
+        text += f"on average from the start and {worst:.6g} from the worst state."
+    return f"{text}\nPromised was {rule.promise}."
 
 
 def sentences(program: Program, named: list[str]) -> list[str]:

@@ -29,12 +29,13 @@ class Rule(Policy):
         kind: the class of rules that it comes from.
         size_needed: no rule of its class with fewer numbers keeps the promise; 0 if none is proven.
         promise: what it was asked to keep, in words.
-        certificate: what it loses, proven; None for a rule from a file.
+        certificate: what it loses, for the stand-alone checker; None for a rule from a file, and
+            for averages and totals, whose loss is bounded by residuals alone (see ``facts``).
         frontier: the other rules that were found, size against loss.
         outcomes: what became of each class of rules: found, proven, ruled out and why.
         seconds: how long the search took.
         words: the rule in a sentence, where its class has one.
-        facts: model, fingerprint and certified loss, as files name them.
+        facts: model, fingerprint and proven loss, as files name them.
     """
 
     kind: str = ""

@@ -180,7 +180,7 @@ class Search:
     def _bars(self) -> Iterator[float]:
         """Local losses up to which actions are allowed, for promises about the worst state."""
         if self.promise.worst and not self.promise.nothing:
-            low = self.judge.mdp.criterion.per_period(self.promise.most)
+            low = self.promise.most / self.judge.longest()
             yield from np.geomspace(low, self.promise.most, BARS)
 
     def _weighted(self, visits: NDArray, gap: NDArray | None = None) -> NDArray[np.float64]:

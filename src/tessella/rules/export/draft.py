@@ -98,8 +98,9 @@ class Draft:
             lines += [f"model: {facts.get('model') or 'not named'}"]
             lines += [f"fingerprint: {facts.get('fingerprint')}"]
             lines += [f"promise: {getattr(policy, 'promise', '')}"]
-            lines += [f"certified mean loss: at most {facts.get('mean_loss')!r}{relative}"]
-            lines += [f"certified loss from the worst state: at most {facts.get('worst_loss')!r}"]
+            how = "certified" if facts.get("certified", True) else "proven"
+            lines += [f"{how} mean loss: at most {facts.get('mean_loss')!r}{relative}"]
+            lines += [f"{how} loss from the worst state: at most {facts.get('worst_loss')!r}"]
         return lines
 
     def _axes(self) -> list[str]:
