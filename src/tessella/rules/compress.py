@@ -93,8 +93,12 @@ def frontier(
     )
     _refuse_no_count(most)
     search.whole = True
-    for kind in kinds:
-        search.examine(kind, most)
+    try:
+        for kind in kinds:
+            search.examine(kind, most)
+    except KeyboardInterrupt:
+        if not search.points:
+            raise
     return _frontier(search)
 
 
@@ -153,6 +157,9 @@ def _prepared(
 def _run(search: Search, kinds: Sequence[RuleClass]) -> None:
     """Look at one class after the other; an interrupt ends the search, if there is a rule."""
     try:
+        for kind in kinds:
+            if isinstance(kind, RunLength):
+                search.copy(kind)  # always possible, so that there is a rule whatever the limit
         for kind in kinds:
             best = search.best()
             search.examine(kind, search.largest(kind) if best is None else best.size)

@@ -36,7 +36,7 @@ from tessella.solvers.evaluate import evaluate
 from tessella.solvers.occupancy import occupancy
 from tessella.solvers.solution import Solution
 
-SMALL = 1_500  # states of a model whose rows are written out
+SMALL = 2_000  # states of a model whose rows are written out
 ENTRIES = 60_000_000  # of all rows together
 SWEEPS = 40  # of many rules at once, which bound their losses from below
 

@@ -11,14 +11,14 @@ from tessella.certificates.certificate import Certificate
 from tessella.errors import FileError, reading, writing
 from tessella.grid import StateGrid
 from tessella.mdp.actions import as_json, from_json
-from tessella.mdp.policy import Policy
+from tessella.mdp.policy import PROGRAM_FORMAT, Policy
+from tessella.mdp.program import Program, node_from_json, node_to_json
 from tessella.rules.explain import explain
 from tessella.rules.export.draft import OffGrid
 from tessella.rules.export.export import Exported, export
 from tessella.rules.frontier import Frontier, Outcome
-from tessella.rules.program import Program, node_from_json, node_to_json
 
-FORMAT, VERSION = "tessella rule", 1
+FORMAT, VERSION = PROGRAM_FORMAT, 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,11 +74,16 @@ class Rule(Policy):
         about |= {"size": self.size, "size_needed": self.size_needed, "promise": self.promise}
         about |= {"words": self.words, "facts": self.facts, "action_name": self.action_name}
         about |= {"actions": as_json(self.actions), "axes": axes, "seconds": self.seconds}
-        text = json.dumps(about | {"program": node_to_json(self.program.root)}, indent=1) + "\n"
+        try:
+            program = node_to_json(self.program.root)
+            text = json.dumps(about | {"program": program}, indent=1) + "\n"
+        except RecursionError:
+            rule = "a rule that is saved must not be nested so deeply; a table has room for it"
+            raise FileError(rule, value=f"it has {self.program.depth:,} levels") from None
         with writing(path):
             Path(path).write_text(text, encoding="utf-8")
 
-    def export(self, path: str | Path, *, off_grid: OffGrid = "clamp") -> Exported:
+    def export(self, path: str | Path, *, off_grid: OffGrid | None = None) -> Exported:
         """Write it as something that a system runs, by the ending of ``path``: see ``export``."""
         return export(self, path, off_grid=off_grid)
 
@@ -93,7 +98,7 @@ class Rule(Policy):
             return _from_json(content)
         except FileError:
             raise
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             rule = f"{path} must be a rule of format {FORMAT!r}, version {VERSION}"
             raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
 

@@ -33,10 +33,12 @@ class Necessary:
     Attributes:
         costs: (S, A) finite.
         target: the bound.
+        sets: whether the costs are 0 for what is allowed and 1 for what is not, and nothing else.
     """
 
     costs: NDArray[np.float64]
     target: float
+    sets: bool = False
 
 
 def necessary(judge: Judge, promise: Promise) -> list[Necessary]:
@@ -44,7 +46,10 @@ def necessary(judge: Judge, promise: Promise) -> list[Necessary]:
     known = np.maximum(judge.gap - judge.solution.tie_tolerance, 0.0)
     if promise.worst and not judge.lasting:
         most = max(promise.most, promise.resolution)
-        return [Necessary((known > most).astype(float), 0.5), _on_average(judge, promise, known)]
+        return [
+            Necessary((known > most).astype(float), 0.5, True),
+            _on_average(judge, promise, known),
+        ]
     return [_on_average(judge, promise, known)]
 
 
@@ -55,7 +60,7 @@ def _on_average(judge: Judge, promise: Promise, known: NDArray) -> Necessary:
         costs = np.where(visits[:, None] > 0, visits[:, None] * known, 0.0)
     costs[~judge.feasible] = np.inf
     if promise.nothing:
-        return Necessary((costs > most).astype(float), 0.5)
+        return Necessary((costs > most).astype(float), 0.5, True)
     return Necessary(np.minimum(costs, 2 * most), most * (1 + 1e-9))
 
 
