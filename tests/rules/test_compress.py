@@ -153,6 +153,7 @@ KINDS = [
     ts.OneAction(),
     ts.OrderUpTo(),
     ts.LinearCuts(),
+    ts.LinearTree(),
     ts.RunLength(),
     ts.Staircase(),
     ts.WithExceptions(),

@@ -80,7 +80,9 @@ class AxisTree(RuleClass):
     def _greedy(self, costs: Costs, leaves: int) -> list[Fitted]:
         """What is left of greedy trees when they are pruned for these costs."""
         everywhere = [np.arange(n) for n in costs.grid.shape]
-        grown = greedy_trees(costs.sorted, min(2 * leaves, GROWN))
+        places = np.indices(costs.grid.shape).reshape(costs.grid.ndim, -1).T.astype(np.float32)
+        flat = costs.sorted.reshape(costs.grid.size, -1)
+        grown = greedy_trees(places, flat, min(2 * leaves, GROWN))
         left = Boxes(costs.sorted).pruned(grown, leaves)
         return [_fitted(costs, tree, cost, everywhere) for cost, tree in left]
 
@@ -253,8 +255,12 @@ def _node(costs: Costs, cut: Cut, below: list[Node], places: list[NDArray]) -> N
     if values.dtype.kind == "U":
         return Among(name, tuple(values[:at].tolist()), *below)
     numbers, weights = costs.rising[cut.axis], ((name, 1.0),)
+    return joined_split(weights, between(numbers[at - 1], numbers[at]), below)
+
+
+def joined_split(weights: tuple, here: float, below: list[Node]) -> Split:
+    """A split in two, together with those directly below that compare the same sum."""
     (low, first), (high, last) = (_cuts(node, weights) for node in below)
-    here = between(numbers[at - 1], numbers[at])
     return Split(weights, (*low, here, *high), (*first, *last))
 
 

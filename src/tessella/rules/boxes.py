@@ -220,45 +220,66 @@ class Boxes:
         return total
 
     def pruned(self, trees: Iterable[Tree], most: int) -> list[tuple[float, Tree]]:
-        """The cheapest trees of up to ``most`` leaves that some cuts of one of the trees make.
+        """The cheapest trees of up to ``most`` leaves that some cuts of one of the trees make."""
 
-        One for each number of leaves; where they are many, for ``SIZES`` of these numbers.
-        """
-        wholes = [self._weighed(tree, most) for tree in trees]
-        longest = max((len(whole.least) for whole in wholes), default=0)
-        if not longest:
-            return []
-        sizes = np.unique(np.geomspace(1, longest, SIZES).astype(int)) - 1
-        made = []
-        for k in range(longest) if longest <= SIZES else sizes.tolist():
-            costs = [float(whole.least[min(k, len(whole.least) - 1)]) for whole in wholes]
-            best = int(np.argmin(costs))
-            if not made or costs[best] < made[-1][0]:
-                made.append((costs[best], _cut_back(wholes[best], k)))
-        return made
+        def halves(box: tuple[Shape, Shape], cut: Cut) -> tuple:
+            shape, place = box
+            low, high, beyond = _parts(shape, place, cut.axis, cut.at - place[cut.axis])
+            return (low, place), (high, beyond)
 
-    def _weighed(self, tree: Tree, most: int) -> Weighed:
-        """What every part of a tree costs with 1, 2, ... leaves."""
+        def alone(box: tuple[Shape, Shape]) -> NDArray[np.float64]:
+            return self.alone(*box)
 
-        def parts(box: tuple) -> tuple | None:
-            part, shape, place = box
-            if isinstance(part, Leaf):
-                return None
-            low, high, beyond = _parts(shape, place, part.axis, part.at - place[part.axis])
-            return (part.below, low, place), (part.above, high, beyond)
-
-        def joined(box: tuple, below: list[Weighed]) -> Weighed:
-            part, shape, place = box
-            alone = self.alone(shape, place)
-            least, first = alone.min()[None], np.zeros(1, dtype=int)
-            if below:
-                least, first = _shared(alone.min(), below[0].least, below[1].least, most)
-            return Weighed(part, int(alone.argmin()), least, first, tuple(below))
-
-        return folded((tree, self.shape, (0,) * len(self.shape)), parts, joined)
+        return pruned(trees, most, (self.shape, (0,) * len(self.shape)), halves, alone)
 
 
 Division = tuple[int, int, tuple, tuple]  # axis, place, and both parts
+
+
+def pruned(
+    trees: Iterable[Tree], most: int, top: Any, halves: Callable, alone: Callable
+) -> list[tuple[float, Tree]]:
+    """The cheapest trees of up to ``most`` leaves that some cuts of one of the trees make.
+
+    One for each number of leaves; where they are many, for ``SIZES`` of these numbers.
+
+    Args:
+        top: what all trees are of: a box, or whatever is cut.
+        halves: (what is cut, the cut) -> both parts.
+        alone: what is cut -> (A,) cost of each action in all of it.
+    """
+    wholes = [_weighed(tree, most, top, halves, alone) for tree in trees]
+    longest = max((len(whole.least) for whole in wholes), default=0)
+    if not longest:
+        return []
+    sizes = np.unique(np.geomspace(1, longest, SIZES).astype(int)) - 1
+    made = []
+    for k in range(longest) if longest <= SIZES else sizes.tolist():
+        costs = [float(whole.least[min(k, len(whole.least) - 1)]) for whole in wholes]
+        best = int(np.argmin(costs))
+        if not made or costs[best] < made[-1][0]:
+            made.append((costs[best], _cut_back(wholes[best], k)))
+    return made
+
+
+def _weighed(tree: Tree, most: int, top: Any, halves: Callable, alone: Callable) -> Weighed:
+    """What every part of a tree costs with 1, 2, ... leaves."""
+
+    def parts(box: tuple) -> tuple | None:
+        part, here = box
+        if isinstance(part, Leaf):
+            return None
+        low, high = halves(here, part)
+        return (part.below, low), (part.above, high)
+
+    def joined(box: tuple, below: list[Weighed]) -> Weighed:
+        costs = alone(box[1])
+        least, first = costs.min()[None], np.zeros(1, dtype=int)
+        if below:
+            least, first = _shared(costs.min(), below[0].least, below[1].least, most)
+        return Weighed(box[0], int(costs.argmin()), least, first, tuple(below))
+
+    return folded((tree, top), parts, joined)
 
 
 @dataclass(frozen=True, eq=False)

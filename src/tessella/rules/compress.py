@@ -18,6 +18,7 @@ from tessella.rules.axis_tree import AxisTree
 from tessella.rules.frontier import Frontier, Point, undercut
 from tessella.rules.judge import Judge
 from tessella.rules.linear_cuts import LinearCuts
+from tessella.rules.linear_tree import LinearTree
 from tessella.rules.one_action import OneAction
 from tessella.rules.order_up_to import OrderUpTo
 from tessella.rules.promise import Scale, promise
@@ -37,6 +38,7 @@ CLASSES: tuple[RuleClass, ...] = (
     RunLength(),
     Staircase(),
     WithExceptions(),
+    LinearTree(),
     AxisTree(),
 )
 

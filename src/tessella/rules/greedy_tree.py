@@ -19,19 +19,22 @@ from tessella.rules.boxes import Cut, Leaf, Tree, folded
 FLOOR = 1e-9  # of the largest stake: states at which nothing is at stake still have a say
 
 
-def greedy_trees(costs: NDArray[np.float64], leaves: int) -> Iterator[Tree]:
-    """Trees over the positions of a grid with (shape, A) costs, of at most so many leaves."""
-    flat = costs.reshape(-1, costs.shape[-1])
-    if flat.shape[1] < 2 or leaves < 2:
+def greedy_trees(
+    places: NDArray[np.float32], costs: NDArray[np.float64], leaves: int
+) -> Iterator[Tree]:
+    """Trees of at most so many leaves over (S, F) whole numbers, for (S, A) costs.
+
+    A cut's ``axis`` is a column of ``places``.
+    """
+    if costs.shape[1] < 2 or leaves < 2:
         return
-    low = np.partition(flat, 1, axis=1)
+    low = np.partition(costs, 1, axis=1)
     stake = low[:, 1] - low[:, 0]
     if not stake.any():
         return
-    places = np.indices(costs.shape[:-1]).reshape(costs.ndim - 1, -1).T.astype(np.float32)
     for weights in (stake, (stake > 0).astype(float)):
         floor = FLOOR * weights.max()
-        yield _grown(places, flat.argmin(axis=1), np.maximum(weights, floor), leaves)
+        yield _grown(places, costs.argmin(axis=1), np.maximum(weights, floor), leaves)
 
 
 def _grown(places: NDArray, actions: NDArray, weights: NDArray, leaves: int) -> Tree:

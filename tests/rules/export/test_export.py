@@ -149,7 +149,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path):
         RULE.export(tmp_path / "a.exe")
     with pytest.raises(ts.ArgumentError, match="off_grid is one of 'clamp', 'refuse'; got 'wrap'"):
         RULE.export(tmp_path / "a.c", off_grid="wrap")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ts.ArgumentError, match="export needs a policy.*got list and no model"):
+    with pytest.raises(ts.ArgumentError, match=r"export needs a policy.*got list and no model"):
         ts.export([0, 1], tmp_path / "a.c")
     with pytest.raises(ts.FileError, match="missing"):
         RULE.export(tmp_path / "none" / "a.c")
