@@ -16,7 +16,18 @@ import time
 
 from soak.turns import Tally, judged, serve, take
 
-NAMES = ("staged", "building", "certificates", "checker", "lies", "criteria", "studies", "shapes")
+NAMES = (
+    "staged",
+    "building",
+    "certificates",
+    "checker",
+    "lies",
+    "criteria",
+    "rules",
+    "exports",
+    "studies",
+    "shapes",
+)
 TURNS = 4  # for each kind, in the whole time ...
 SHORTEST = 30.0  # ... unless they were shorter than this, most of which goes into starting
 SHOWN = 300  # characters of a fault

@@ -18,13 +18,21 @@ from support.criteria import MADE
 from support.criteria import contradictions as judged
 from support.draws import Draws
 from support.exact import World, read_stages
+from support.exports import GRID, drawn, meant, states, strays
 from support.forgeries import LIES, forge, shifted
+from support.small_rules import faults as rules
 from support.stories import NUMBERS, story
 from support.truth import case, contradictions
 
 import tessella as ts
 from soak.studies import killed_study
 from tessella.certificates import check
+from tessella.mdp.program import Program
+from tessella.rules.export.bare_python import BarePython
+from tessella.rules.export.c99 import C99
+from tessella.rules.export.draft import Draft
+from tessella.rules.export.sql import Sql
+from tessella.rules.export.target import Absent
 
 
 @dataclass(frozen=True)
@@ -188,6 +196,29 @@ def shapes(seed: int) -> list[str]:
     return judging.against_dense(Case("shapes", seed, mdp, read_stages(world, stages)))
 
 
+def exports(seed: int) -> list[str]:
+    """A random program in C, Python and SQL says what it says itself, on the grid and off it."""
+    rng = np.random.default_rng(seed)
+    program = Program(GRID, drawn(rng, depth=int(rng.integers(0, 5))), 1)
+    policy = ts.Rule(GRID, tuple(range(4)), program, kind="own")
+    found = []
+    for target, off_grid in ((t, o) for t in (C99(), BarePython(), Sql()) for o in OFF_GRID):
+        draft = Draft(policy, "rule", off_grid)
+        odd = (float("nan"), float("inf"), -float("inf"))[: None if target.name == "C99" else 0]
+        beyond = strays(policy, odd)
+        rows = {name: [*states(policy)[name], *beyond[name]] for name in GRID.axes}
+        try:
+            said = target.run(target.write(draft), draft, rows)
+        except Absent:
+            continue
+        wrong = np.flatnonzero(said != meant(policy, rows, off_grid))
+        if wrong.size:
+            row = {name: values[int(wrong[0])] for name, values in rows.items()}
+            found.append(f"{target.name}, {off_grid}: {row} gets {said[wrong[0]]}")
+    return found
+
+
+OFF_GRID = ("clamp", "refuse")
 KINDS = {
     "staged": Kind(staged, 160),
     "building": Kind(building, 1000),
@@ -195,6 +226,8 @@ KINDS = {
     "checker": Kind(checker, 1000),
     "lies": Kind(lies, 1000),
     "criteria": Kind(criteria, 1000),
+    "rules": Kind(rules, 1000),
+    "exports": Kind(exports, 1000),
     "studies": Kind(killed_study, 20),
     "shapes": Kind(shapes, 300),
 }

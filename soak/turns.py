@@ -23,6 +23,8 @@ FEW_SHAPES = (
     "checker",
     "lies",
     "criteria",
+    "rules",
+    "exports",
 )  # whose turns share compiled code
 
 

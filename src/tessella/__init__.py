@@ -104,6 +104,7 @@ _HOME = {
     "tessella.rules.diff": ("Difference", "diff"),
     "tessella.rules.frontier": ("Frontier",),
     "tessella.rules.linear_cuts": ("LinearCuts",),
+    "tessella.rules.linear_tree": ("LinearTree",),
     "tessella.rules.rule": ("Rule",),
     "tessella.rules.rule_class": ("Costs", "Fitted", "RuleClass"),
     "tessella.rules.run_length": ("RunLength",),
@@ -193,6 +194,7 @@ if TYPE_CHECKING:
     from tessella.rules.export.export import export
     from tessella.rules.frontier import Frontier
     from tessella.rules.linear_cuts import LinearCuts
+    from tessella.rules.linear_tree import LinearTree
     from tessella.rules.one_action import OneAction
     from tessella.rules.order_up_to import OrderUpTo
     from tessella.rules.rule import Rule

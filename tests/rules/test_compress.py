@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.small_rules import table_runs, tree_leaves
 
 import tessella as ts
-from tessella.rules.program import Choose, Program, Split
+from tessella.mdp.program import Choose, Program, Split
 
 SHAPE = (3, 2)
 DISCOUNT = 0.9
@@ -61,18 +62,6 @@ def test_the_promise_is_kept_whatever_the_model(seed, loss, worst, one):
     assert losses[tuple(rule.table.ravel())] <= loss * abs(best) + 1e-9
     assert rule.size_needed <= rule.size
     assert np.array_equal(rule.program(mdp.grid.points), rule.table.ravel())
-
-
-def tree_leaves(table: np.ndarray) -> int:
-    """Leaves of the smallest tree that is a table, by trying everything."""
-    if len(np.unique(table)) == 1:
-        return 1
-    parts = [np.split(table, [at], axis) for axis in range(2) for at in range(1, table.shape[axis])]
-    return min(tree_leaves(a) + tree_leaves(b) for a, b in parts)
-
-
-def table_runs(table: np.ndarray) -> int:
-    return min(1 + int((np.diff(t.ravel()) != 0).sum()) for t in (table, table.T))
 
 
 @cache
@@ -164,6 +153,7 @@ KINDS = [
     ts.OneAction(),
     ts.OrderUpTo(),
     ts.LinearCuts(),
+    ts.LinearTree(),
     ts.RunLength(),
     ts.Staircase(),
     ts.WithExceptions(),
@@ -224,8 +214,11 @@ class Interrupted(ts.RuleClass):
 def test_an_interrupt_returns_the_best_so_far(small):
     rule = ts.compress(small, 0.0, classes=[ts.RunLength(), Interrupted(), ts.AxisTree()])
     assert rule.kind == "run-length table"
-    with pytest.raises(KeyboardInterrupt):
-        ts.compress(small, 0.0, classes=[Interrupted()])
+    found = ts.frontier(small, 20, classes=[ts.RunLength(), Interrupted()])
+    assert {point.kind for point in found.points} == {"run-length table"}
+    for verb in (ts.compress, ts.frontier):
+        with pytest.raises(KeyboardInterrupt):
+            verb(small, classes=[Interrupted()])
 
 
 def test_a_time_limit_returns_the_best_so_far(small):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.rules.program import (
+from tessella.mdp.program import (
     Among,
     Choose,
     Except,

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.rules.program import Choose, node_to_json
+from tessella.mdp.program import Choose, node_to_json
 
 SHAPE, DISCOUNT = (5, 4), 0.9
 
@@ -115,7 +115,7 @@ def test_no_class_of_the_package_contradicts_itself(solution):
 
 
 def test_a_large_model_in_which_nothing_is_worth_anything_is_compressed():
-    n = 1_600
+    n = 2_100
     rows = sp.eye_array(n, format="csr")
     mdp = ts.MDP.from_arrays([rows, rows], np.zeros((n, 2)), DISCOUNT)
     rule = ts.compress(ts.solve(mdp), 0.1, relative=False, classes=[ts.OneAction()])
@@ -142,3 +142,37 @@ def test_a_tree_of_many_leaves_is_shallow_where_it_can_be():
     program = fitted.program(grid)
     assert np.array_equal(program(grid.points), np.arange(n) % 2)
     assert len(json.dumps(node_to_json(program.root))) > n
+
+
+def idle_axis() -> ts.Solution:
+    """Two axes decide, in steps along their sum; a third, in the middle, does not."""
+    grid = ts.StateGrid(x=range(4), idle=range(3), y=range(3))
+    x, idle, y = grid.points.T
+    best = (x + y > 2.5).astype(int)
+    reward = np.eye(2)[best] * (1 + idle[:, None])  # how much is at stake depends on it
+    rows = np.full((2, grid.size, grid.size), 1 / grid.size)
+    return ts.solve(ts.MDP.from_arrays(rows, reward, 0.5, grid=grid))
+
+
+def test_axes_that_do_not_matter_are_dropped_before_anything_is_proven():
+    solution = idle_axis()
+    index = ts.compress(solution, 0.0, classes=[ts.LinearCuts()])
+    assert (index.size, index.size_needed) == (2, 2)  # exact on the two axes that are left
+    assert index.program.axes == ("x", "y")
+    few = ts.AxisTree(boxes=10 * 6)  # of 10 x 6 x 6 boxes in all
+    tree = ts.compress(solution, 0.0, classes=[few])
+    assert tree.size == tree.size_needed == 3 * 6 - 2
+    assert "idle" not in tree.program.axes
+
+
+def test_an_axis_is_dropped_only_where_one_place_forbids_all_that_others_do():
+    grid = ts.StateGrid(x=range(2), y=range(3))
+    forbidden = np.zeros((2, 3, 2))
+    forbidden[0, :, 1] = forbidden[1, 1:, 0] = 1  # nothing is forbidden in x=1, y=0
+    costs = ts.Costs(grid, (0, 1), forbidden.reshape(6, 2))
+    left = costs.without_idle_axes()
+    assert left.grid.axes == ("x",)
+    assert np.array_equal(left.by_state, [[0, 1], [1, 0]])
+    forbidden[1, 0, 1] = 1
+    both = ts.Costs(grid, (0, 1), forbidden.reshape(6, 2))
+    assert both.without_idle_axes() is both

@@ -110,7 +110,9 @@ def test_the_parts_of_a_difference_add_up_to_what_it_is_worth(solution):
     assert sum(part for *_, part in found.pairs) == pytest.approx(found.gain, abs=1e-9)
     assert (found.by_state[~found.where] == 0).all()
     assert f"{int(found.where.sum())} of 6 states change" in str(found)
-    assert ts.diff(mdp, lazy, lazy).gain == 0
+    same = ts.diff(mdp, lazy, lazy)
+    assert (same.gain, same.time_a, same.time_b) == (0.0, 0.0, 0.0)
+    assert str(same) == "the same in all 6 states"
 
 
 def test_a_rule_reads_as_sentences_and_is_drawn(solution):
@@ -121,8 +123,9 @@ def test_a_rule_reads_as_sentences_and_is_drawn(solution):
     assert "Promised was" in text
     plt = pytest.importorskip("matplotlib.pyplot")
     figure, (left, right) = plt.subplots(1, 2)
-    plot.rule_map(left, ts.tessellate(solution), ts.tessellate(solution.mdp, rule))
-    plot.frontier_plot(right, rule.frontier)
+    plot.rule_plot((left, right), ts.tessellate(solution), ts.tessellate(solution, rule), rule)
     assert "dashed" in left.get_title()
     assert right.get_xlabel() == "numbers stored"
+    (ring,) = (line for line in right.lines if line.get_label() == "this rule")
+    assert ring.get_xdata().tolist() == [rule.size]
     plt.close(figure)

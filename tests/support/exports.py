@@ -8,7 +8,7 @@ import numpy as np
 
 import tessella as ts
 from tessella.mdp.actions import Combination
-from tessella.rules.program import Among, Choose, Except, Lookup, Node, Program, Split
+from tessella.mdp.program import Among, Choose, Except, Lookup, Node, Program, Split
 
 FACTS = {
     "model": 'shop */ "; DROP TABLE t; --',

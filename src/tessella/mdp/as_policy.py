@@ -59,9 +59,9 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
     Args:
         source: a Policy, or a result that carries one, such as a solution; a rule, which is a
             function of points (n, d) with a ``size``; a table of action indices or names; the path
-            of a saved policy (``.json``), or of a CSV table with a column for each axis and one for
-            the action; an estimator
-            with scikit-learn's ``predict(points)``; an agent with Stable-Baselines3's
+            of a saved policy or rule (``.json``), or of a CSV table with a column for each axis and
+            one for the action; an estimator with scikit-learn's ``predict(points)``; an agent with
+            Stable-Baselines3's
             ``predict(observation, deterministic=True)``; a function of points (n, d), or of
             coordinates by name, that returns an action for each.
         labels: how to read its answers: ``"index"`` or ``"value"``. Tables and agents give indices

@@ -24,8 +24,10 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ArgumentError, FileError, PolicyError, reading, writing
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp.actions import as_json, from_json, values_of
+from tessella.mdp.program import Program, node_from_json
 
 FORMAT, VERSION = "tessella policy", 1
+PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as its program
 SLAB = 1 << 18  # states whose actions are asked for at once
 
 Own = TypeVar("Own", bound="Policy")
@@ -182,19 +184,26 @@ class Policy:
 
     @staticmethod
     def load(path: str | Path) -> Policy:
-        """A policy that ``save`` wrote: its table, under the name and size of what made it."""
+        """A policy that ``save`` wrote: its table, under the name and size of what made it.
+
+        Of a rule that ``compress`` made, its program; ``Rule.load`` reads all that is known of it.
+        """
         try:
             with reading(path, "a saved policy"):
                 content = json.loads(Path(path).read_text(encoding="utf-8"))
-            if (content["format"], content["version"]) != (FORMAT, VERSION):
-                raise ValueError(f"it has format {content['format']!r}")
+            kind, version = content["format"], content["version"]
+            if kind not in (FORMAT, PROGRAM_FORMAT) or version != VERSION:
+                raise ValueError(f"it has format {kind!r}")
             grid, about = StateGrid(content["axes"]), ("name", "action_name")
-            table, actions = content["table"], from_json(content["actions"])
+            actions, size = from_json(content["actions"]), int(content["size"])
             named = {name: str(content[name]) for name in about}
-            return Policy.of(grid, actions, table, size=int(content["size"]), **named)
+            if kind == PROGRAM_FORMAT:
+                program = Program(grid, node_from_json(content["program"]), size)
+                return Policy(grid, actions, program, **named)
+            return Policy.of(grid, actions, content["table"], size=size, **named)
         except FileError:
             raise
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             rule = f"{path} must be a policy of format {FORMAT!r}, version {VERSION}"
             raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
 

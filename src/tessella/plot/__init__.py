@@ -7,7 +7,7 @@ from tessella.plot.landscape import margin_map, value_map
 from tessella.plot.margin_error import margin_error
 from tessella.plot.multiples import legends, small_multiples
 from tessella.plot.policy import action_legend, policy_map
-from tessella.plot.rules import frontier_plot, rule_map
+from tessella.plot.rules import frontier_plot, rule_map, rule_plot
 
 __all__ = [
     "action_colours",
@@ -20,6 +20,7 @@ __all__ = [
     "margin_map",
     "policy_map",
     "rule_map",
+    "rule_plot",
     "small_multiples",
     "value_map",
 ]

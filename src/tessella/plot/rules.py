@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
@@ -12,6 +13,20 @@ from tessella.tessellation import Tessellation
 
 if TYPE_CHECKING:
     from tessella.rules.frontier import Frontier
+    from tessella.rules.rule import Rule
+
+
+def rule_plot(
+    axes: Sequence[Axes], optimal: Tessellation, drawn: Tessellation, rule: Rule
+) -> Sequence[Axes]:
+    """Draw a rule on two axes: over the optimal map, and where it stands among those found.
+
+    ``drawn`` is the tessellation of the rule: ``ts.tessellate(mdp, rule)``.
+    """
+    left, right = axes
+    rule_map(left, optimal, drawn)
+    frontier_plot(right, rule.frontier, chosen=rule)
+    return axes
 
 
 def rule_map(axes: Axes, optimal: Tessellation, rule: Tessellation) -> Axes:
@@ -26,8 +41,8 @@ def rule_map(axes: Axes, optimal: Tessellation, rule: Tessellation) -> Axes:
 TICKS = [m * 10**k for k in range(8) for m in (1, 2, 5)]  # of numbers stored
 
 
-def frontier_plot(axes: Axes, frontier: Frontier) -> Axes:
-    """Draw loss against numbers stored, one line for each class, as steps."""
+def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) -> Axes:
+    """Draw loss against numbers stored, one line for each class, as steps; a rule of it ringed."""
     kinds = sorted({point.kind for point in frontier.everything})
     losses = [point.loss for point in frontier.everything if point.loss > 0]
     floor = min(losses, default=1.0) / 3
@@ -36,6 +51,11 @@ def frontier_plot(axes: Axes, frontier: Frontier) -> Axes:
         sizes = [point.size for point in points]
         lost = [max(point.loss, floor) for point in points]
         axes.step(sizes, lost, where="post", marker=mark, markersize=4, linewidth=1, label=kind)
+    if chosen is not None:
+        here = [p for p in frontier.everything if (p.kind, p.size) == (chosen.kind, chosen.size)]
+        at = [(p.size, max(p.loss, floor)) for p in here]
+        ring = {"marker": "o", "markersize": 12, "fillstyle": "none", "linestyle": "none"}
+        axes.plot(*zip(*at, strict=True), color=INK, label="this rule", **ring)
     axes.set_yscale("log")
     axes.set_xscale("log")
     largest = max((point.size for point in frontier.everything), default=1)

@@ -3,24 +3,29 @@
 A cut stores its axis and its place, a leaf its action. The best tree for additive costs comes from
 the program over boxes (see ``boxes``), which is exact at any depth. It looks at all boxes: 182,325
 for 33 x 25 states, 6.8 million for 101 x 51. Where they are too many, cuts are allowed only at the
-places along each axis that matter most, and the answer is no longer proven best.
+places along each axis that matter most, and the answer is no longer proven best. Where the leaves
+are too many for one pass that does all numbers of them, passes with a price per leaf find some of
+the best trees; what these and greedy trees leave when they are pruned fills the numbers between.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.boxes import Boxes, Leaf, Tree, n_boxes, n_leaves
-from tessella.rules.program import Among, Choose, Node, Split, between
+from tessella.mdp.program import Among, Choose, Node, Split, between
+from tessella.rules.boxes import Boxes, Cut, Leaf, Tree, folded, n_boxes, n_leaves
+from tessella.rules.greedy_tree import greedy_trees
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 PASSES = 10  # prices that are tried on the way to a target
+GROWN = 1_000  # leaves of a greedy tree, before it is pruned
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class AxisTree(RuleClass):
     boxes: int = 2_000_000
     work: float = 4e8
     name: ClassVar[str] = "axis tree"
+    slices: ClassVar[bool] = True
     varied: ClassVar[bool] = True
 
     def heuristic(self, costs: Costs) -> str:
@@ -52,20 +58,58 @@ class AxisTree(RuleClass):
             return []
         places = self._places(costs)
         boxes = Boxes(_merged(costs.sorted, places))
-        if leaves <= self._countable(boxes):
+        if leaves <= self._countable(boxes) and not self.heuristic(costs):
             found = boxes.by_count(leaves)
         else:
-            found = _by_prices(boxes, leaves, target, costs.deadline)
-            few = min(self._countable(boxes), min((n_leaves(t) for _, t in found), default=leaves))
-            if few > 1 and not _whole(costs.by_state) and time.perf_counter() < costs.deadline:
-                found += boxes.by_count(few)
-        return falling([_fitted(costs, tree, cost, places) for cost, tree in found])
+            found = self._some(costs, boxes, leaves, target)
+        made = [_fitted(costs, tree, cost, places) for cost, tree in found]
+        if leaves > 1 and (self.heuristic(costs) or not _whole(costs.by_state)):
+            made += self._greedy(costs, leaves)
+        return falling(made)
+
+    def _some(self, costs: Costs, boxes: Boxes, leaves: int, target: float) -> list:
+        """Good trees of all sizes, the best for some prices and for small numbers of leaves."""
+        found = _by_prices(boxes, target, costs.deadline)
+        if _whole(costs.by_state):
+            return [one for one in found if n_leaves(one[1]) <= leaves]
+        few = min(self._countable(boxes), leaves, min(n_leaves(tree) for _, tree in found))
+        if few > 1 and time.perf_counter() < costs.deadline:
+            found += boxes.by_count(few)
+        return boxes.pruned([tree for _, tree in found], leaves)
+
+    def _greedy(self, costs: Costs, leaves: int) -> list[Fitted]:
+        """What is left of greedy trees when they are pruned for these costs."""
+        everywhere = [np.arange(n) for n in costs.grid.shape]
+        places = np.indices(costs.grid.shape).reshape(costs.grid.ndim, -1).T.astype(np.float32)
+        flat = costs.sorted.reshape(costs.grid.size, -1)
+        grown = greedy_trees(places, flat, min(2 * leaves, GROWN))
+        left = Boxes(costs.sorted).pruned(grown, leaves)
+        return [_fitted(costs, tree, cost, everywhere) for cost, tree in left]
 
     def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
         leaves, boxes = leaves_within(most), Boxes(costs.sorted)
         if leaves <= self._countable(boxes) or _whole(costs.by_state):
             return super().needed(costs, target, most, fits)
         return size_of(min(_least(boxes, target, costs.deadline), leaves + 1))
+
+    def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
+        """Trees with one cut a place further on or back, or another action in one leaf."""
+        if isinstance(root, Choose):
+            yield from (Choose(a) for a in range(len(costs.actions)) if a != root.action)
+        elif isinstance(root, Split):
+            yield from (replace(root, cuts=cuts) for cuts in _moved_cuts(costs, root))
+            for j, branch in enumerate(root.branches):
+                for other in self.neighbours(costs, branch):
+                    branches = (*root.branches[:j], other, *root.branches[j + 1 :])
+                    yield replace(root, branches=branches)
+        elif isinstance(root, Among):
+            labels = costs.grid.values[costs.grid.axis(root.axis)].tolist()
+            for n in {max(len(root.labels) - 1, 1), min(len(root.labels) + 1, len(labels) - 1)}:
+                yield replace(root, labels=tuple(labels[:n]))
+            for other in self.neighbours(costs, root.inside):
+                yield replace(root, inside=other)
+            for other in self.neighbours(costs, root.outside):
+                yield replace(root, outside=other)
 
     def _countable(self, boxes: Boxes) -> int:
         """For how many leaves the program by count is cheap enough."""
@@ -90,6 +134,19 @@ class AxisTree(RuleClass):
                 return [_chosen(w, p) for w, p in zip(weight, parts, strict=True)]
 
 
+def _moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]]:
+    """The cuts of a node with one of them a place further on or back."""
+    values = costs.rising[costs.grid.axis(node.weights[0][0])]
+    at = np.searchsorted(values, node.cuts)
+    for j, place in enumerate(at):
+        low = at[j - 1] if j else 0
+        high = at[j + 1] if j + 1 < len(at) else len(values)
+        for other in (place - 1, place + 1):
+            if low < other < high:
+                here = between(values[other - 1], values[other])
+                yield (*node.cuts[:j], here, *node.cuts[j + 1 :])
+
+
 def leaves_within(numbers: int) -> int:
     """How many leaves so many numbers can store."""
     return (numbers + 2) // 3
@@ -104,7 +161,7 @@ def _whole(costs: NDArray) -> bool:
     return bool((costs == np.rint(costs)).all())
 
 
-def _by_prices(boxes: Boxes, leaves: int, target: float, deadline: float) -> list:
+def _by_prices(boxes: Boxes, target: float, deadline: float) -> list:
     """Trees for prices between nothing and all, nearer and nearer to the target."""
     least = float(boxes.leaves((1,) * len(boxes.shape)).min(axis=-1).sum())
     high = max(float(boxes.leaves(boxes.shape).min()), 1e-200)
@@ -114,7 +171,7 @@ def _by_prices(boxes: Boxes, leaves: int, target: float, deadline: float) -> lis
     found = [(cost - low * n_leaves(tree), tree)]
     goal = max(target, least)
     if _whole_sums(boxes) and found[0][0] <= goal:
-        return found if n_leaves(tree) <= leaves else []
+        return found
     for _ in range(PASSES):
         if time.perf_counter() > deadline:
             break
@@ -123,7 +180,7 @@ def _by_prices(boxes: Boxes, leaves: int, target: float, deadline: float) -> lis
         cost = total - price * n_leaves(tree)
         found.append((cost, tree))
         low, high = (price, high) if cost <= goal else (low, price)
-    return [(c, t) for c, t in found if n_leaves(t) <= leaves]
+    return found
 
 
 def _whole_sums(boxes: Boxes) -> bool:
@@ -178,13 +235,37 @@ def _fitted(costs: Costs, tree: Tree, cost: float, places: list[NDArray]) -> Fit
 
 
 def node_of(costs: Costs, tree: Tree, places: list[NDArray]) -> Node:
-    """A tree over positions as a program over the axes' own values."""
-    if isinstance(tree, Leaf):
-        return Choose(tree.action)
-    below, above = (node_of(costs, part, places) for part in (tree.below, tree.above))
-    name, at = costs.grid.axes[tree.axis], int(places[tree.axis][tree.at])
-    values = costs.grid.values[tree.axis]
+    """A tree over positions as a program over the axes' own values.
+
+    Cuts of one axis that follow one another become one split with several cuts.
+    """
+
+    def parts(tree: Tree) -> tuple[Tree, Tree] | None:
+        return (tree.below, tree.above) if isinstance(tree, Cut) else None
+
+    def joined(tree: Tree, below: list[Node]) -> Node:
+        return Choose(tree.action) if isinstance(tree, Leaf) else _node(costs, tree, below, places)
+
+    return folded(tree, parts, joined)
+
+
+def _node(costs: Costs, cut: Cut, below: list[Node], places: list[NDArray]) -> Node:
+    name, at = costs.grid.axes[cut.axis], int(places[cut.axis][cut.at])
+    values = costs.grid.values[cut.axis]
     if values.dtype.kind == "U":
-        return Among(name, tuple(values[:at].tolist()), below, above)
-    numbers = costs.rising[tree.axis]
-    return Split(((name, 1.0),), (between(numbers[at - 1], numbers[at]),), (below, above))
+        return Among(name, tuple(values[:at].tolist()), *below)
+    numbers, weights = costs.rising[cut.axis], ((name, 1.0),)
+    return joined_split(weights, between(numbers[at - 1], numbers[at]), below)
+
+
+def joined_split(weights: tuple, here: float, below: list[Node]) -> Split:
+    """A split in two, together with those directly below that compare the same sum."""
+    (low, first), (high, last) = (_cuts(node, weights) for node in below)
+    return Split(weights, (*low, here, *high), (*first, *last))
+
+
+def _cuts(node: Node, weights: tuple) -> tuple[tuple[float, ...], tuple[Node, ...]]:
+    """The cuts and branches of a split of one sum; of another node, none and itself."""
+    if isinstance(node, Split) and node.weights == weights:
+        return node.cuts, node.branches
+    return (), (node,)

@@ -6,20 +6,24 @@
 
 Boxes of one shape are done at once, sums over them by prefix sums. Every division that a tree of
 axis-aligned cuts can make is looked at, so both are exact. The price gives a point of the convex
-hull of k -> F(grid, k), and the bound F(grid, k) >= G(grid) - price k for every k.
+hull of k -> F(grid, k), and the bound F(grid, k) >= G(grid) - price k for every k. ``pruned`` is
+the same as ``by_count`` over the cuts of given trees, on a grid of any size. Trees may be deep, so
+nothing here calls itself.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Shape = tuple[int, ...]
+SIZES = 100  # of the parts of one tree
 TOGETHER = 200_000  # entries of all cuts of a shape, up to which they are one array
 
 
@@ -49,7 +53,32 @@ def n_boxes(shape: Shape) -> int:
 
 
 def n_leaves(tree: Tree) -> int:
-    return 1 if isinstance(tree, Leaf) else n_leaves(tree.below) + n_leaves(tree.above)
+    return sum(isinstance(part, Leaf) for part in parts_of(tree))
+
+
+def parts_of(tree: Tree) -> Iterator[Tree]:
+    """A tree and all that is below, parents first."""
+    waiting = [tree]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if isinstance(part, Cut):
+            waiting += [part.above, part.below]
+
+
+def folded(top: Any, parts: Callable[[Any], tuple | None], joined: Callable) -> Any:
+    """``joined(part, made of its parts)`` of the top, from below; ``parts`` is None of a leaf."""
+    waiting, made = [(top, None)], []
+    while waiting:
+        part, below = waiting.pop()
+        if below is not None:
+            last = len(made) - len(below)
+            made[last:] = [joined(part, made[last:])]
+            continue
+        below = parts(part) or ()
+        waiting.append((part, below))
+        waiting += [(one, None) for one in reversed(below)]
+    return made[0]
 
 
 class Boxes:
@@ -110,15 +139,18 @@ class Boxes:
         return float(best[self.shape][start]), self._priced(best, self.shape, start, price)
 
     def _priced(self, best: dict, shape: Shape, place: Shape, price: float) -> Tree:
-        wanted, alone = best[shape][place], self.leaves(shape)[place]
-        if alone.min() + price <= wanted:
-            return Leaf(int(alone.argmin()))
-        for axis, at in self.cuts(shape):
-            low, high, beyond = _parts(shape, place, axis, at)
-            if best[low][place] + best[high][beyond] <= wanted:
-                below = self._priced(best, low, place, price)
-                return Cut(axis, at + place[axis], below, self._priced(best, high, beyond, price))
-        raise ArithmeticError("no cut of a box has the cost that was found for it")
+        def split(box: tuple[Shape, Shape]) -> Leaf | Division:
+            shape, place = box
+            wanted, alone = best[shape][place], self.alone(shape, place)
+            if alone.min() + price <= wanted:
+                return Leaf(int(alone.argmin()))
+            for axis, at in self.cuts(shape):
+                low, high, beyond = _parts(shape, place, axis, at)
+                if best[low][place] + best[high][beyond] <= wanted:
+                    return axis, at + place[axis], (low, place), (high, beyond)
+            raise ArithmeticError("no cut of a box has the cost that was found for it")
+
+        return _grown((shape, place), split)
 
     def by_count(self, most: int) -> list[tuple[float, Tree]]:
         """The least cost with at most 1, 2, ... leaves, and trees that have it.
@@ -158,22 +190,155 @@ class Boxes:
 
     def _tree(self, best: dict, shape: Shape, place: Shape, k: int) -> Tree:
         """A tree of at most ``k + 1`` leaves that has the least cost."""
-        here = best[shape][(slice(None), *place)]
-        k = int(np.argmax(here <= here[min(k, len(here) - 1)]))
-        if k == 0:
-            return Leaf(int(self.leaves(shape)[place].argmin()))
-        for axis, at in self.cuts(shape):
-            low, high, beyond = _parts(shape, place, axis, at)
-            below, above = best[low][(slice(None), *place)], best[high][(slice(None), *beyond)]
-            j = np.arange(k)
-            totals = (
-                below[np.minimum(j, len(below) - 1)] + above[np.minimum(k - 1 - j, len(above) - 1)]
-            )
-            j = int(totals.argmin())
-            if totals[j] <= here[k]:
-                first = self._tree(best, low, place, j)
-                return Cut(axis, at + place[axis], first, self._tree(best, high, beyond, k - 1 - j))
-        raise ArithmeticError("no cut of a box has the cost that was found for it")
+
+        def split(box: tuple[Shape, Shape, int]) -> Leaf | Division:
+            shape, place, k = box
+            here = best[shape][(slice(None), *place)]
+            k = int(np.argmax(here <= here[min(k, len(here) - 1)]))
+            if k == 0:
+                return Leaf(int(self.alone(shape, place).argmin()))
+            for axis, at in self.cuts(shape):
+                low, high, beyond = _parts(shape, place, axis, at)
+                below, above = best[low][(slice(None), *place)], best[high][(slice(None), *beyond)]
+                j = np.arange(k)
+                first = below[np.minimum(j, len(below) - 1)]
+                totals = first + above[np.minimum(k - 1 - j, len(above) - 1)]
+                j = int(totals.argmin())
+                if totals[j] <= here[k]:
+                    return axis, at + place[axis], (low, place, j), (high, beyond, k - 1 - j)
+            raise ArithmeticError("no cut of a box has the cost that was found for it")
+
+        return _grown((shape, place, k), split)
+
+    def alone(self, shape: Shape, place: Shape) -> NDArray[np.float64]:
+        """(A,) cost of each action in one box."""
+        total = np.zeros(self._sums.shape[-1])
+        for ends in itertools.product((0, 1), repeat=len(shape)):
+            at = tuple(p + e * n for p, e, n in zip(place, ends, shape, strict=True))
+            total = total + (-1) ** (len(shape) - sum(ends)) * self._sums[at]
+        total[total < self._noise] = 0.0
+        return total
+
+    def pruned(self, trees: Iterable[Tree], most: int) -> list[tuple[float, Tree]]:
+        """The cheapest trees of up to ``most`` leaves that some cuts of one of the trees make."""
+
+        def halves(box: tuple[Shape, Shape], cut: Cut) -> tuple:
+            shape, place = box
+            low, high, beyond = _parts(shape, place, cut.axis, cut.at - place[cut.axis])
+            return (low, place), (high, beyond)
+
+        def alone(box: tuple[Shape, Shape]) -> NDArray[np.float64]:
+            return self.alone(*box)
+
+        return pruned(trees, most, (self.shape, (0,) * len(self.shape)), halves, alone)
+
+
+Division = tuple[int, int, tuple, tuple]  # axis, place, and both parts
+
+
+def pruned(
+    trees: Iterable[Tree], most: int, top: Any, halves: Callable, alone: Callable
+) -> list[tuple[float, Tree]]:
+    """The cheapest trees of up to ``most`` leaves that some cuts of one of the trees make.
+
+    One for each number of leaves; where they are many, for ``SIZES`` of these numbers.
+
+    Args:
+        top: what all trees are of: a box, or whatever is cut.
+        halves: (what is cut, the cut) -> both parts.
+        alone: what is cut -> (A,) cost of each action in all of it.
+    """
+    wholes = [_weighed(tree, most, top, halves, alone) for tree in trees]
+    longest = max((len(whole.least) for whole in wholes), default=0)
+    if not longest:
+        return []
+    sizes = np.unique(np.geomspace(1, longest, SIZES).astype(int)) - 1
+    made = []
+    for k in range(longest) if longest <= SIZES else sizes.tolist():
+        costs = [float(whole.least[min(k, len(whole.least) - 1)]) for whole in wholes]
+        best = int(np.argmin(costs))
+        if not made or costs[best] < made[-1][0]:
+            made.append((costs[best], _cut_back(wholes[best], k)))
+    return made
+
+
+def _weighed(tree: Tree, most: int, top: Any, halves: Callable, alone: Callable) -> Weighed:
+    """What every part of a tree costs with 1, 2, ... leaves."""
+
+    def parts(box: tuple) -> tuple | None:
+        part, here = box
+        if isinstance(part, Leaf):
+            return None
+        low, high = halves(here, part)
+        return (part.below, low), (part.above, high)
+
+    def joined(box: tuple, below: list[Weighed]) -> Weighed:
+        costs = alone(box[1])
+        least, first = costs.min()[None], np.zeros(1, dtype=int)
+        if below:
+            least, first = _shared(costs.min(), below[0].least, below[1].least, most)
+        return Weighed(box[0], int(costs.argmin()), least, first, tuple(below))
+
+    return folded((tree, top), parts, joined)
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """A part of a tree with its least costs.
+
+    Attributes:
+        action: the cheapest for all of it.
+        least: (k,) least cost with at most 1, 2, ... leaves.
+        first: (k,) how many of them, less one, are in the lower part.
+    """
+
+    part: Tree
+    action: int
+    least: NDArray[np.float64]
+    first: NDArray[np.int64]
+    below: tuple[Weighed, ...]
+
+
+def _shared(alone: float, low: NDArray, high: NDArray, most: int) -> tuple[NDArray, NDArray]:
+    """Least costs with 1, 2, ... leaves over two parts, and the leaves of the first."""
+    n = min(len(low) + len(high), most)
+    least, first = np.full(n, np.inf), np.zeros(n, dtype=int)
+    least[0] = alone
+    for j in range(min(len(low), n - 1)):
+        part = slice(j + 1, min(j + 1 + len(high), n))
+        total = low[j] + high[: part.stop - part.start]
+        better = total < least[part]
+        least[part][better], first[part][better] = total[better], j
+    return np.minimum.accumulate(least), first
+
+
+def _cut_back(whole: Weighed, k: int) -> Tree:
+    """The cheapest part of a tree with at most ``k + 1`` leaves."""
+
+    def split(box: tuple[Weighed, int]) -> Leaf | Division:
+        here, k = box
+        k = int(np.argmax(here.least <= here.least[min(k, len(here.least) - 1)]))
+        if k == 0 or isinstance(here.part, Leaf):
+            return Leaf(here.action)
+        j = int(here.first[k])
+        return here.part.axis, here.part.at, (here.below[0], j), (here.below[1], k - 1 - j)
+
+    return _grown((whole, k), split)
+
+
+def _grown(top: tuple, split: Callable[[Any], Leaf | Division]) -> Tree:
+    """A tree from the top: ``split`` says of a box that it is a leaf, or how it is cut."""
+    said: dict[int, Leaf | Division] = {}
+
+    def parts(box: tuple) -> tuple | None:
+        made = said[id(box)] = split(box)
+        return None if isinstance(made, Leaf) else made[2:]
+
+    def joined(box: tuple, below: list[Tree]) -> Tree:
+        made = said.pop(id(box))
+        return made if isinstance(made, Leaf) else Cut(made[0], made[1], *below)
+
+    return folded(top, parts, joined)
 
 
 def _together(found: NDArray, pairs: list) -> None:

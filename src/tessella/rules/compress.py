@@ -1,8 +1,8 @@
 """compress(solution, loss) -> Rule: the smallest rule within a promise, and how small it could be.
 
 Classes are looked at in turn, the quick ones first, each for rules no larger than the best so far;
-the table of runs, which is always possible, comes before them all. What is returned has a
-certificate whose upper bound keeps the promise, rounding included.
+the table of runs, which is always possible, comes before them all. What is returned has a proven
+loss whose upper bound keeps the promise, rounding included.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tessella.certificates.certificate import Certificate
-from tessella.certificates.certify import certify
-from tessella.criteria.criterion import serve
-from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, expect, is_count, is_positive
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.axis_tree import AxisTree
 from tessella.rules.frontier import Frontier, Point, undercut
 from tessella.rules.judge import Judge
 from tessella.rules.linear_cuts import LinearCuts
+from tessella.rules.linear_tree import LinearTree
 from tessella.rules.one_action import OneAction
 from tessella.rules.order_up_to import OrderUpTo
-from tessella.rules.promise import Promise, Scale, promise
+from tessella.rules.promise import Scale, promise
+from tessella.rules.proof import Proof, prove
 from tessella.rules.rule import Rule
 from tessella.rules.rule_class import RuleClass
 from tessella.rules.run_length import RunLength
@@ -40,6 +38,7 @@ CLASSES: tuple[RuleClass, ...] = (
     RunLength(),
     Staircase(),
     WithExceptions(),
+    LinearTree(),
     AxisTree(),
 )
 
@@ -96,8 +95,12 @@ def frontier(
     )
     _refuse_no_count(most)
     search.whole = True
-    for kind in kinds:
-        search.examine(kind, most)
+    try:
+        for kind in kinds:
+            search.examine(kind, most)
+    except KeyboardInterrupt:
+        if not search.points:
+            raise
     return _frontier(search)
 
 
@@ -136,7 +139,6 @@ def _prepared(
 ) -> tuple[Search, tuple[RuleClass, ...]]:
     expect("compress", solution, Solution)
     mdp = solution.mdp
-    serve("compress", mdp.criterion, Discounted)
     if isinstance(classes, RuleClass) or not isinstance(classes, Iterable | None):
         rule = "classes is a list of classes of rules"
         raise ArgumentError(rule, value=f"got {classes!r}; say classes=[...]")
@@ -158,6 +160,9 @@ def _run(search: Search, kinds: Sequence[RuleClass]) -> None:
     """Look at one class after the other; an interrupt ends the search, if there is a rule."""
     try:
         for kind in kinds:
+            if isinstance(kind, RunLength):
+                search.copy(kind)  # always possible, so that there is a rule whatever the limit
+        for kind in kinds:
             best = search.best()
             search.examine(kind, search.largest(kind) if best is None else best.size)
     except KeyboardInterrupt:
@@ -171,15 +176,15 @@ def _certified(solution: Solution, search: Search) -> Rule:
     for point in sorted(seeming, key=lambda p: (p.size, p.loss)):
         program = point.program(solution.mdp.grid)
         made = solution.mdp.policy(program, name=point.kind)
-        certificate = certify(solution, made, search.promise.start)
-        if search.promise.certified(certificate):
-            return _rule(search, point, made, certificate)
+        proof = prove(solution, made, search.promise.start)
+        if search.promise.proven(proof):
+            return _rule(search, point, made, proof)
     told = "; ".join(str(outcome) for outcome in search.outcomes)
     rule = f"no rule of the classes given was found to keep {search.promise}"
     raise ArgumentError(rule, value="; ".join(filter(None, [told, search.promise.hint])))
 
 
-def _rule(search: Search, point: Point, made: Any, certificate: Certificate) -> Rule:
+def _rule(search: Search, point: Point, made: Any, proof: Proof) -> Rule:
     outcomes = tuple(search.outcomes)
     needed = max((o.needed for o in outcomes if o.kind == point.kind), default=0)
     return Rule(
@@ -191,27 +196,14 @@ def _rule(search: Search, point: Point, made: Any, certificate: Certificate) -> 
         kind=point.kind,
         size_needed=needed if needed <= point.size else 0,
         promise=str(search.promise),
-        certificate=certificate,
+        certificate=proof.certificate,
         frontier=_frontier(search),
         outcomes=outcomes,
         words=point.fitted.words,
-        facts=_facts(certificate, search.promise),
+        facts=proof.facts(search.judge.solution) | {"promised": search.promise.loss},
     )
 
 
 def _frontier(search: Search) -> Frontier:
     points = tuple(sorted(search.points.values(), key=lambda p: (p.size, p.loss)))
     return Frontier(undercut(points), points, tuple(search.outcomes))
-
-
-def _facts(certificate: Certificate, asked: Promise) -> dict[str, Any]:
-    """What the head of a file says: model and certified loss."""
-    share = certificate.relative_loss
-    return {
-        "model": certificate.model,
-        "fingerprint": certificate.fingerprint,
-        "mean_loss": certificate.mean_loss.upper,
-        "relative_loss": None if share is None else share.upper,
-        "worst_loss": certificate.worst_loss.upper,
-        "promised": asked.loss,
-    }

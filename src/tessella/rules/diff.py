@@ -1,9 +1,11 @@
 """diff(mdp, a, b) -> Difference: what changes if policy b takes the place of policy a.
 
     time in changed states    sum of d_a(s) and of d_b(s) over states with a(s) != b(s)
-    money at stake            J(a) - J(b) = sum_s d_b(s) (V_a(s) - Q_a(s, b(s))) / (1 - discount)
+    money at stake            J(b) - J(a) = sum_s d_b(s) (Q_a(s, b(s)) - V_a(s)) / (1 - discount)
 
-so every changed state has its own part of the difference, and the parts add up.
+so every changed state has its own part of the difference, and the parts add up. For an average,
+d_b are the shares of time in the long run, J the gains, and V_a(s) = Q_a(s, a(s)). Policies that do
+the same everywhere differ by exactly nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.criteria.average import Average
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import expect
 from tessella.mdp.actions import described
 from tessella.mdp.model import MDP
@@ -64,6 +68,8 @@ class Difference:
 
     def __str__(self) -> str:
         n, name = int(self.where.sum()), self.a.action_name
+        if not n:
+            return f"the same in all {self.where.size:,} states"
         worth = "more" if self.gain >= 0 else "less"
         lines = [
             f"{n:,} of {self.where.size:,} states change from {self.a.name or 'a'} to "
@@ -87,16 +93,21 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
         start: any start: see ``tessella.mdp.start``; None for the model's own.
     """
     expect("diff", mdp, MDP)
-    serve("diff", mdp.criterion, Discounted)
+    serve("diff", mdp.criterion, Discounted, FiniteHorizon, Average)
     old, new = mdp.policy(a), mdp.policy(b)
     first = start_distribution(mdp, start, old).reshape(mdp.grid.shape)
-    before, after = evaluate(mdp, old), evaluate(mdp, new, guess=evaluate(mdp, old).value)
-    time_a, time_b = (occupancy(mdp, policy, first).share for policy in (old, new))
     where = old.table != new.table
+    if not where.any():
+        return Difference(old, new, where, 0.0, np.zeros(where.shape), 0.0, 0.0)
+    before = evaluate(mdp, old)
+    after = evaluate(mdp, new, guess=before.value)
+    time_a, time_b = (occupancy(mdp, policy, first).share for policy in (old, new))
     q = q_values(Engine(mdp, None), before.value)
-    better = np.take_along_axis(q, new.table[..., None], axis=-1)[..., 0] - before.value
-    parts = np.where(where, mdp.criterion.forever(time_b) * better, 0.0)
+    new_q, old_q = (np.take_along_axis(q, p.table[..., None], axis=-1)[..., 0] for p in (new, old))
+    parts = np.where(where, mdp.criterion.forever(time_b) * (new_q - old_q), 0.0)
     gain = float((first * (after.value - before.value)).sum())
+    if before.gain is not None and after.gain is not None:
+        gain = after.gain - before.gain
     return Difference(
         old, new, where, gain, parts, float(time_a[where].sum()), float(time_b[where].sum())
     )

@@ -1,18 +1,21 @@
 """A rule in plain sentences, with the names of axes and actions.
 
 A tree becomes one line for each leaf, a split one line for each branch, both with the grid's own
-values: "stock at most 3", never "stock <= 3.5".
+values: "stock at most 3", never "stock <= 3.5". What a way says twice about one axis it says once:
+"stock 4 to 7".
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tessella.errors import shown
 from tessella.mdp.actions import described
-from tessella.rules.program import Among, Choose, Except, Lookup, Node, Program, Split
+from tessella.mdp.program import Among, Choose, Except, Lookup, Node, Program, Split, children
 
 if TYPE_CHECKING:
     from tessella.rules.rule import Rule
@@ -51,63 +54,129 @@ def _loss(rule: Rule) -> str:
     mean, worst = rule.facts["mean_loss"], rule.facts["worst_loss"]
     share = rule.facts.get("relative_loss")
     relative = "" if share is None else f" ({share:.3%} of the optimal value)"
-    text = f"It loses at most {mean:.6g}{relative} on average from the start"
-    return text + f" and {worst:.6g} from the worst state.\nPromised was {rule.promise}."
+    text = f"It loses at most {mean:.6g}{relative} "
+    if rule.promise.endswith("per period"):
+        text += "per period."
+    else:
+        text += f"on average from the start and {worst:.6g} from the worst state."
+    return f"{text}\nPromised was {rule.promise}."
 
 
 def sentences(program: Program, named: list[str]) -> list[str]:
     """One line for each way through a program."""
     lines: list[str] = []
-    _walk(program, program.root, [], named, lines)
+    waiting: list[tuple[Node, Met]] = [(program.root, ())]
+    while waiting:
+        node, met = waiting.pop()
+        where = _where(program, met)
+        if isinstance(node, Choose):
+            lines.append(f"{named[node.action]} {where or 'everywhere'}")
+        elif isinstance(node, Lookup):
+            kept = f"a table of {len(node.starts):,} runs over {' x '.join(node.axes)}"
+            lines.append(f"{kept} {where or 'everywhere'}")
+        elif isinstance(node, Except):
+            for place, action in zip(node.places, node.actions, strict=True):
+                lines.append(f"{named[action]} {_where(program, (*met, _state(program, place)))}")
+            waiting.append((node.otherwise, (*met, "otherwise")))
+        else:
+            below = zip(_conditions(program, node), children(node), strict=True)
+            further = ((child, _also(program, met, more)) for more, child in below)
+            waiting += [(child, both) for child, both in further if both is not None][::-1]
     return lines
 
 
-def _walk(program: Program, node: Node, so_far: list[str], named: list[str], lines: list) -> None:
-    if isinstance(node, Choose):
-        lines.append(f"{named[node.action]} {_where(so_far)}")
-    elif isinstance(node, Split):
-        for j, branch in enumerate(node.branches):
-            condition = _between(program, node, j)
-            if condition is not None:
-                _walk(program, branch, [*so_far, condition], named, lines)
-    elif isinstance(node, Among):
-        labels = " or ".join(node.labels)
-        rest = [
-            v for v in program.grid.values[program.grid.axis(node.axis)] if v not in node.labels
-        ]
-        _walk(program, node.inside, [*so_far, f"{node.axis} is {labels}"], named, lines)
-        other = f"{node.axis} is {' or '.join(map(str, rest))}"
-        _walk(program, node.outside, [*so_far, other], named, lines)
-    elif isinstance(node, Except):
-        for place, action in zip(node.places, node.actions, strict=True):
-            values = zip(program.grid.axes, place, strict=True)
-            at = ", ".join(f"{name}={shown(value)}" for name, value in values)
-            lines.append(f"{named[action]} {_where([*so_far, at])}")
-        _walk(program, node.otherwise, [*so_far, "otherwise"], named, lines)
-    elif isinstance(node, Lookup):
-        kept = f"a table of {len(node.starts):,} runs over {' x '.join(node.axes)}"
-        lines.append(f"{kept} {_where(so_far)}".rstrip())
+@dataclass(frozen=True)
+class Within:
+    """``low < sum of weight x coordinate <= high``."""
+
+    weights: tuple[tuple[str, float], ...]
+    low: float
+    high: float
 
 
-def _where(conditions: list[str]) -> str:
-    return f"where {' and '.join(conditions)}" if conditions else "everywhere"
+@dataclass(frozen=True)
+class OneOf:
+    """A text axis has one of these labels."""
+
+    axis: str
+    labels: tuple[str, ...]
 
 
-def _between(program: Program, node: Split, branch: int) -> str | None:
-    """The condition of a branch; None if no state of the grid meets it."""
-    low = node.cuts[branch - 1] if branch else -np.inf
-    high = node.cuts[branch] if branch < len(node.cuts) else np.inf
-    if low >= high:
+Condition = Within | OneOf | str
+Met = tuple[Condition, ...]
+
+
+def _conditions(program: Program, node: Split | Among) -> list[Condition]:
+    """The condition of each branch."""
+    if isinstance(node, Split):
+        ends = pairwise([-np.inf, *node.cuts, np.inf])
+        return [Within(node.weights, low, high) for low, high in ends]
+    every = program.grid.values[program.grid.axis(node.axis)].tolist()
+    inside = tuple(label for label in every if label in node.labels)
+    outside = tuple(label for label in every if label not in node.labels)
+    return [OneOf(node.axis, inside), OneOf(node.axis, outside)]
+
+
+def _also(program: Program, met: Met, more: Condition) -> Met | None:
+    """Conditions with one more, those about one thing joined; None if no state meets them all."""
+    for i, known in enumerate(met):
+        joined = _joined(known, more)
+        if joined is not None:
+            more, met = joined, (*met[:i], *met[i + 1 :])
+            break
+    return (*met, more) if _possible(program, more) else None
+
+
+def _joined(one: Condition, other: Condition) -> Condition | None:
+    """Both conditions as one; None if they are about different things."""
+    if isinstance(one, Within) and isinstance(other, Within) and one.weights == other.weights:
+        return Within(one.weights, max(one.low, other.low), min(one.high, other.high))
+    if isinstance(one, OneOf) and isinstance(other, OneOf) and one.axis == other.axis:
+        return OneOf(one.axis, tuple(x for x in one.labels if x in other.labels))
+    return None
+
+
+def _possible(program: Program, condition: Condition) -> bool:
+    if isinstance(condition, OneOf):
+        return bool(condition.labels)
+    if isinstance(condition, str) or _axis(condition) is None:
+        return isinstance(condition, str) or condition.low < condition.high
+    return _inside(program, condition) is not None
+
+
+def _where(program: Program, met: Met) -> str:
+    return f"where {' and '.join(_said(program, one) for one in met)}" if met else ""
+
+
+def _state(program: Program, place: tuple) -> str:
+    values = zip(program.grid.axes, place, strict=True)
+    return ", ".join(f"{name}={shown(value)}" for name, value in values)
+
+
+def _said(program: Program, condition: Condition) -> str:
+    if isinstance(condition, str):
+        return condition
+    if isinstance(condition, OneOf):
+        return f"{condition.axis} is {' or '.join(condition.labels)}"
+    inside, low, high = _inside(program, condition), condition.low, condition.high
+    if inside is None:
+        return f"{_sum(condition.weights)} {_open(low, high)}"
+    return f"{_axis(condition)} {_range(*inside, low, high)}"
+
+
+def _axis(condition: Within) -> str | None:
+    """The axis of a sum that is a coordinate and nothing else."""
+    (name, weight), *others = condition.weights
+    return name if weight == 1.0 and not others else None
+
+
+def _inside(program: Program, condition: Within) -> tuple[str, str] | None:
+    """The first and the last value of an axis that meets a condition."""
+    name = _axis(condition)
+    if name is None:
         return None
-    if len(node.weights) == 1 and node.weights[0][1] == 1.0:
-        name = node.weights[0][0]
-        inside = _inside(program.grid.numbers[program.grid.axis(name)], low, high)
-        return None if inside is None else f"{name} {_range(*inside, low, high)}"
-    return f"{_sum(node)} {_open(low, high)}"
-
-
-def _inside(values: np.ndarray, low: float, high: float) -> tuple[str, str] | None:
-    within = values[(values > low) & (values <= high)]
+    values = program.grid.numbers[program.grid.axis(name)]
+    within = values[(values > condition.low) & (values <= condition.high)]
     return (shown(float(within.min())), shown(float(within.max()))) if within.size else None
 
 
@@ -125,9 +194,9 @@ def _open(low: float, high: float) -> str:
     )
 
 
-def _sum(node: Split) -> str:
+def _sum(weights: tuple[tuple[str, float], ...]) -> str:
     text = ""
-    for name, weight in node.weights:
+    for name, weight in weights:
         size = "" if abs(weight) == 1 else f"{shown(abs(weight))} "
         sign = ("- " if weight < 0 else "+ ") if text else ("-" if weight < 0 else "")
         text += f" {sign}{size}{name}" if text else f"{sign}{size}{name}"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import StateGrid
-from tessella.rules.program import Program
+from tessella.mdp.program import Program
 from tessella.rules.rule_class import Fitted
 
 

@@ -1,15 +1,18 @@
 """What many candidate rules lose, found quickly: the figures that a search goes by.
 
-    loss L = (I - discount P_pi)^-1 gap_pi,   visits d = mu (I - discount P_pi)^-1,
+    loss L = A_pi^-1 gap_pi,   visits d = mu A_pi^-1,   A_pi = I - discount P_pi,
 
-with gap(s, a) = V*(s) - Q*(s, a), 0 where it is a tie. In a small model M = (I - discount P_*)^-1
-of the optimal policy is made once; a rule that differs from it in k states, with rows that differ
-by D = discount (P_pi - P_*), costs one system of order k (Woodbury):
+with gap(s, a) = V*(s) - Q*(s, a), 0 where it is a tie. In a small model M = A_*^-1 of the optimal
+policy is made once; a rule that differs from it in k states, with rows that differ by
+D = discount (P_pi - P_*), costs one system of order k (Woodbury):
 
     L = M_k (I - D M_k)^-1 gap_k,   d = (mu + z D) M,   z = mu M_k (I - D M_k)^-1.
 
-A large model goes through the package's own loop. What is promised in the end rests on a
-certificate, never on these figures.
+For an average, gap(s, a) = max_b Q*(s, b) - Q*(s, a), A_pi = I - P_pi + 1 mu with mu the same for
+all states, and d the long-run shares: d gap_pi = g* - g_pi, the same from every start. A rule must
+have one recurrent class then; with a total reward it must end, and where the process has ended the
+rows of P are 0. A large model goes through the package's own loop. What is promised in the end
+rests on a certificate, or on bounds that residuals prove, never on these figures.
 """
 
 from __future__ import annotations
@@ -19,15 +22,21 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import eye_array
-from scipy.sparse.linalg import spsolve
+from scipy.sparse import block_array, csr_array, diags_array, eye_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu, spsolve
 
+from tessella.criteria.average import ENDS, Average
+from tessella.criteria.total import Total
+from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
+from tessella.solvers.driver import Engine
+from tessella.solvers.ending import ending_states
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.occupancy import occupancy
 from tessella.solvers.solution import Solution
 
-SMALL = 1_500  # states of a model whose rows are written out
+SMALL = 2_000  # states of a model whose rows are written out
 ENTRIES = 60_000_000  # of all rows together
 SWEEPS = 40  # of many rules at once, which bound their losses from below
 
@@ -38,19 +47,17 @@ class Judged:
 
     Attributes:
         table: (S,) its actions.
-        loss: (S,) V* - V_pi.
-        visits: (S,) expected discounted visits from the start.
+        loss: (S,) V* - V_pi; for an average, g* - g_pi and what a start loses beyond it.
+        visits: (S,) expected discounted visits from the start; for an average, shares of time.
         mean: the loss from the start.
+        worst: the loss from the state that loses most.
     """
 
     table: NDArray[np.int32]
     loss: NDArray[np.float64]
     visits: NDArray[np.float64]
     mean: float
-
-    @property
-    def worst(self) -> float:
-        return float(self.loss.max())
+    worst: float
 
 
 class Judge:
@@ -58,13 +65,18 @@ class Judge:
 
     def __init__(self, solution: Solution, start: NDArray[np.float64]) -> None:
         self.solution, self.mdp, self.start = solution, solution.mdp, start.ravel()
-        self._known: dict[bytes, Judged] = {}
+        self.lasting = isinstance(self.mdp.criterion, Average)
+        self.ending = isinstance(self.mdp.criterion, Total)
+        if self.lasting:  # the start is forgotten
+            self.start = self.mdp.criterion.source(self.start)
+        self._known: dict[bytes, Judged | None] = {}
 
     @cached_property
     def gap(self) -> NDArray[np.float64]:
         """(S, A) V* - Q*, 0 where that is a tie, inf where infeasible."""
         q = self.solution.q.reshape(self.mdp.n_states, -1)
-        gap = self.solution.value.reshape(-1, 1) - q
+        best = q.max(axis=1) if self.lasting else self.solution.value.ravel()
+        gap = best[:, None] - q
         return np.where(gap <= self.solution.tie_tolerance, 0.0, gap)
 
     @cached_property
@@ -78,9 +90,26 @@ class Judge:
         return n <= SMALL and n * n * self.mdp.n_actions <= ENTRIES
 
     @cached_property
+    def _ends(self) -> NDArray[np.bool_]:
+        """(S,) where a process of total rewards has ended."""
+        if not self.ending:
+            return np.zeros(self.mdp.n_states, dtype=bool)
+        return ending_states(Engine(self.mdp, None)).ravel()
+
+    @cached_property
     def rows(self) -> NDArray[np.float64]:
-        """(A, S, S) transition probabilities of a small model."""
-        return np.stack([matrix.toarray() for matrix in self.mdp.to_sparse().transition])
+        """(A, S, S) transition probabilities of a small model, 0 where it has ended."""
+        made = np.stack([matrix.toarray() for matrix in self.mdp.to_sparse().transition])
+        made[:, self._ends] = 0.0
+        return made
+
+    def _chain(self, table: NDArray) -> csr_array:
+        """(S, S) the rows of a table, 0 where the process has ended."""
+        if self.small:
+            return csr_array(self.rows[table, np.arange(len(table))])
+        parts = self.mdp.to_sparse().transition
+        taken = [diags_array((table == a) & ~self._ends).astype(float) for a in range(len(parts))]
+        return csr_array(sum(t @ p for t, p in zip(taken, parts, strict=True)))
 
     @property
     def count(self) -> int:
@@ -88,16 +117,44 @@ class Judge:
         return len(self._known)
 
     def fits(self, table: NDArray) -> bool:
-        """Whether a table takes feasible actions only."""
-        return bool(self.feasible[np.arange(len(table)), table].all())
+        """Whether a table takes feasible actions, and its chains are such that it has a loss."""
+        if not self.feasible[np.arange(len(table)), table].all():
+            return False
+        return not (self.lasting or self.ending) or self._found(table) is not None
+
+    def _goes_on(self, table: NDArray) -> int:
+        """How many sets of states a table never leaves, once there, and does not end in."""
+        chain = self._chain(table)
+        chain.eliminate_zeros()
+        count, of = connected_components(chain, directed=True, connection="strong")
+        step = chain.tocoo()
+        left = np.zeros(count, dtype=bool)
+        left[of[step.row[of[step.row] != of[step.col]]]] = True
+        left[of[np.asarray(chain.sum(axis=1)).ravel() < 1 - ENDS]] = True
+        return int((~left).sum())
 
     def __call__(self, table: NDArray) -> Judged:
-        """What a feasible table of actions loses."""
+        """What a table of actions that ``fits`` loses."""
+        judged = self._found(table)
+        if judged is None:
+            raise ModelError("a rule that is judged must have a loss")
+        return judged
+
+    def _found(self, table: NDArray) -> Judged | None:
         table = np.ascontiguousarray(table.ravel(), dtype=np.int32)
         key = table.tobytes()
         if key not in self._known:
-            self._known[key] = self._directly(table) if self.small else self._by_loop(table)
+            self._known[key] = self._judged(table)
         return self._known[key]
+
+    def _judged(self, table: NDArray) -> Judged | None:
+        """What a feasible table loses; None if it has no loss."""
+        by_chain = self.ending or (self.lasting and self.small)
+        if by_chain and self._goes_on(table) != int(self.lasting):
+            return None
+        if self.small:
+            return self._directly(table)
+        return self._by_factors(table) if self.ending else self._by_loop(table)
 
     @cached_property
     def _inverse(self) -> NDArray[np.float64]:
@@ -105,13 +162,19 @@ class Judge:
         best = self.solution.policy.table.ravel()
         everyone = np.arange(len(best))
         system = np.eye(len(best)) - self.mdp.discount * self.rows[best, everyone]
+        if self.lasting:
+            system = system + self.start
         return np.asarray(np.linalg.inv(system), dtype=np.float64)
 
     def _directly(self, table: NDArray) -> Judged:
         z, change, columns, lost = self._changed(table, self.start)
         loss = columns @ lost
         visits = (self.start + z @ change) @ self._inverse
-        return Judged(table, loss, visits, float(self.start @ loss))
+        return self._told(table, loss, visits)
+
+    def _told(self, table: NDArray, loss: NDArray, visits: NDArray) -> Judged:
+        mean = float(self.start @ loss)
+        return Judged(table, loss, visits, mean, mean if self.lasting else float(loss.max()))
 
     def _changed(self, table: NDArray, start: NDArray) -> tuple:
         """z, D, M_k and (I - D M_k)^-1 gap_k of a rule."""
@@ -132,34 +195,63 @@ class Judge:
 
     def visits_from(self, judged: Judged, state: int) -> NDArray[np.float64]:
         """(S,) expected discounted visits of a rule of a small model from one state."""
+        if self.lasting:
+            return judged.visits
         start = np.eye(1, len(judged.table), state)[0]
         z, change, *_ = self._changed(judged.table, start)
         return (start + z @ change) @ self._inverse
 
-    def _by_loop(self, table: NDArray) -> Judged:
+    def _by_loop(self, table: NDArray) -> Judged | None:
         mdp = self.mdp
         policy = Policy.of(mdp.grid, mdp.actions, table)
         gaps = self.gap[np.isfinite(self.gap)]
         scale = max(float(np.abs(self.solution.value).max()), float(gaps.max())) or 1.0
-        worth = evaluate(mdp, policy, tol=1e-8 * scale, guess=self.solution.value, partial=True)
-        loss = np.maximum(self.solution.value - worth.value, 0.0).ravel()
         start = self.start.reshape(mdp.grid.shape)
-        share = occupancy(mdp, policy, start, tol=1e-4).share.ravel()
-        return Judged(table, loss, mdp.criterion.forever(share), float(self.start @ loss))
+        try:
+            worth = evaluate(mdp, policy, tol=1e-8 * scale, guess=self.solution.value, partial=True)
+            share = occupancy(mdp, policy, start, tol=1e-4).share.ravel()
+        except (ModelError, NotConverged):
+            if not self.lasting:
+                raise
+            return None
+        if self.lasting:
+            lost = max((self.solution.gain or 0.0) - (worth.gain or 0.0), 0.0)
+            return self._told(table, np.full(len(table), lost), share)
+        loss = np.maximum(self.solution.value - worth.value, 0.0).ravel()
+        return self._told(table, loss, mdp.criterion.forever(share))
+
+    def _by_factors(self, table: NDArray) -> Judged:
+        """A large model that ends, by the factors of I - P_pi."""
+        factors = splu((eye_array(len(table)) - self._chain(table)).tocsc())
+        loss = factors.solve(self.gap[np.arange(len(table)), table])
+        return self._told(table, np.maximum(loss, 0.0), factors.solve(self.start, trans="T"))
 
     @cached_property
     def optimal(self) -> Judged:
         """The optimal policy: its visits are where a search begins."""
         return self(self.solution.policy.table)
 
+    def longest(self) -> float:
+        """How much a loss of 1 in every period adds up to, about: that of the optimal policy."""
+        return float(self.optimal.visits.sum()) if self.ending else self.mdp.criterion.forever(1.0)
+
+    def best(self) -> float:
+        """The optimal value from the start, or the gain."""
+        gain = self.solution.gain
+        return float(self.start @ self.solution.value.ravel()) if gain is None else float(gain)
+
     def random(self) -> float:
         """The value from the start of taking every feasible action as often."""
         share = self.feasible / self.feasible.sum(axis=1, keepdims=True)
         model = self.mdp.to_sparse()
-        rows = sum(p.multiply(share[:, a : a + 1]) for a, p in enumerate(model.transition))
+        going_on = np.where(self._ends[:, None], 0.0, share)
+        rows = sum(p.multiply(going_on[:, a : a + 1]) for a, p in enumerate(model.transition))
         reward = (share * np.where(self.feasible, model.reward, 0.0)).sum(axis=1)
-        value = spsolve((eye_array(len(reward)) - self.mdp.discount * rows).tocsc(), reward)
-        return float(self.start @ value)
+        system = eye_array(len(reward)) - self.mdp.discount * rows
+        if not self.lasting:
+            return float(self.start @ spsolve(system.tocsc(), reward))
+        whole = block_array([[system, np.ones((len(reward), 1))], [self.start[None], None]])
+        return float(spsolve(whole.tocsc(), np.append(reward, 0.0))[-1])
 
     def floors(self, tables: NDArray, worst: bool) -> NDArray[np.float64]:
         """(B,) lower bounds on the losses of (B, S) tables of a small model, by sweeps from 0."""

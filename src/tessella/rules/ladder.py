@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.program import Choose, Node, between, leaf_or_split
+from tessella.mdp.program import Choose, Node, between, leaf_or_split
 
 ROUNDING = 1e-12  # of an index, in shares of its spread
 

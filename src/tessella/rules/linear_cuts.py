@@ -39,6 +39,7 @@ class LinearCuts(RuleClass):
 
     work: float = 4e7
     name: ClassVar[str] = "linear index"
+    slices: ClassVar[bool] = True
 
     def refusal(self, costs: Costs) -> str:
         return "" if costs.numeric else "no axis has numbers"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tessella.rules.program import Choose
+from tessella.mdp.program import Choose
 from tessella.rules.rule_class import Costs, Fitted, RuleClass
 
 
@@ -14,6 +14,7 @@ class OneAction(RuleClass):
     """The same action in every state."""
 
     name: ClassVar[str] = "one action"
+    slices: ClassVar[bool] = True
 
     def heuristic(self, costs: Costs) -> str:
         return ""

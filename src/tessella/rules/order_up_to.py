@@ -48,6 +48,7 @@ class OrderUpTo(RuleClass):
     """Base stock and (s, S) rules, with lots, on an axis or a sum of axes."""
 
     name: ClassVar[str] = "order up to"
+    slices: ClassVar[bool] = True
 
     def refusal(self, costs: Costs) -> str:
         if not costs.numeric:
@@ -110,10 +111,11 @@ def _sloped(costs: Costs, axes: tuple[int, ...], most: int) -> list[Draft]:
     tried = [k / SLOPES * 2 * unit for k in range(-SLOPES, SLOPES + 1) if k]
     step, found = 2 * unit / SLOPES, []
     for finer in (*FINER, 0):
-        found += [(w, form) for w in tried for form in level.forms(level.last, w, most)]
+        lots = finer != FINER[0]  # only near the best slope without them
+        found += [(w, form) for w in tried for form in level.forms(level.last, w, most, lots)]
         best = min(found, key=lambda one: one[1].cost, default=(step, None))[0]
         around = best + step / max(finer, 1) * np.arange(-4, 5)
-        tried = [float(np.round(w, 6)) for w in around if abs(w) > 1e-9 and w != best]
+        tried = [float(np.round(w, 6)) for w in around if abs(w) > 1e-9]
         if time.perf_counter() > costs.deadline:
             break
     if not level.seen.blocks:
@@ -147,7 +149,9 @@ class Level:
     def n_targets(self) -> int:
         return EVERY if len(self.costs.numeric) == 1 else LEVELS
 
-    def forms(self, sloped: str | None, slope: float, most: int) -> list[Draft]:
+    def forms(
+        self, sloped: str | None, slope: float, most: int, with_lots: bool = True
+    ) -> list[Draft]:
         """The cheapest form of each size."""
         weights = np.ones(len(self.seen.names))
         if sloped is not None:
@@ -155,7 +159,7 @@ class Level:
         line, extra = self.seen.line(weights), int(sloped is not None)
         named = tuple((n, float(w)) for n, w in zip(self.seen.names, weights, strict=True))
         found = []
-        lots = [0.0, *self.lots(self.n_lots)] if most >= 2 + extra else [0.0]
+        lots = [0.0, *self.lots(self.n_lots)] if with_lots and most >= 2 + extra else [0.0]
         for lot in lots:
             kept = self._kept(lot)
             for up in (False, True):

@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.certificate import Certificate
 from tessella.errors import ArgumentError, is_number
 from tessella.rules.judge import Judge, Judged
+from tessella.rules.proof import Proof
 from tessella.solvers.solution import Solution
 
 Scale = Literal["optimal", "random"]
@@ -36,6 +36,7 @@ class Promise:
         resolution: losses up to this cannot be told from 0.
         tolerance: how exact a solution must be for losses of ``most`` to be told from 0.
         start: (S,) distribution of the first state.
+        lasting: whether it is about an average, which is the same from every state.
     """
 
     loss: float
@@ -46,19 +47,20 @@ class Promise:
     resolution: float
     tolerance: float
     start: NDArray[np.float64]
+    lasting: bool = False
 
     def of(self, judged: Judged) -> float:
         """The loss that the promise is about."""
         return judged.worst if self.worst else judged.mean
 
     def kept_by(self, judged: Judged) -> bool:
-        """Whether a rule seems to keep it; a certificate has the last word."""
+        """Whether a rule seems to keep it; a proof has the last word."""
         return self.of(judged) <= (self.most * (1 - 1e-9) if self.loss else self.resolution / 2)
 
-    def certified(self, certificate: Certificate) -> bool:
-        """Whether a certificate proves that it is kept."""
-        figure = certificate.worst_loss if self.worst else certificate.mean_loss
-        return figure.upper <= (self.most if self.loss else self.resolution)
+    def proven(self, proof: Proof) -> bool:
+        """Whether it is proven to be kept."""
+        figure = proof.worst if self.worst else proof.mean
+        return figure <= (self.most if self.loss else self.resolution)
 
     @property
     def nothing(self) -> bool:
@@ -74,6 +76,7 @@ class Promise:
 
     def __str__(self) -> str:
         where = "from the worst state" if self.worst else "on average from the start"
+        where = "per period" if self.lasting else where
         if not self.relative_to:
             return f"a loss of at most {self.loss:.6g} {where}"
         over = "" if self.relative_to == "optimal" else " over random actions"
@@ -97,7 +100,7 @@ def promise(
         rule = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(rule, value=f"got {relative_to!r}")
     unit = _unit(solution, judge, relative_to) if relative else 1.0
-    ties, error = solution.mdp.criterion.forever(2 * solution.tie_tolerance), solution.error_bound
+    ties, error = judge.longest() * 2 * solution.tie_tolerance, solution.error_bound
     most, resolution = float(loss) * unit, float(ties + 4 * error)
     made = Promise(
         loss=float(loss),
@@ -108,6 +111,7 @@ def promise(
         resolution=resolution,
         tolerance=error * most / resolution / 2 if resolution else 0.0,
         start=judge.start,
+        lasting=judge.lasting,
     )
     if loss and error > most:
         rule = f"a promise must be larger than the error of the solution; {made.hint}"
@@ -122,7 +126,7 @@ def refuse_no_flag(name: str, value: object) -> None:
 
 
 def _unit(solution: Solution, judge: Judge, relative_to: Scale) -> float:
-    optimal = float(judge.start @ solution.value.ravel())
+    optimal = judge.best()
     unit = abs(optimal) if relative_to == "optimal" else optimal - judge.random()
     # An optimum that is not known exactly makes the unit no larger than it surely is.
     unit -= solution.error_bound * (1 + 1e-9)

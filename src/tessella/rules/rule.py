@@ -11,14 +11,14 @@ from tessella.certificates.certificate import Certificate
 from tessella.errors import FileError, reading, writing
 from tessella.grid import StateGrid
 from tessella.mdp.actions import as_json, from_json
-from tessella.mdp.policy import Policy
+from tessella.mdp.policy import PROGRAM_FORMAT, Policy
+from tessella.mdp.program import Program, node_from_json, node_to_json
 from tessella.rules.explain import explain
 from tessella.rules.export.draft import OffGrid
 from tessella.rules.export.export import Exported, export
 from tessella.rules.frontier import Frontier, Outcome
-from tessella.rules.program import Program, node_from_json, node_to_json
 
-FORMAT, VERSION = "tessella rule", 1
+FORMAT, VERSION = PROGRAM_FORMAT, 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,12 +29,13 @@ class Rule(Policy):
         kind: the class of rules that it comes from.
         size_needed: no rule of its class with fewer numbers keeps the promise; 0 if none is proven.
         promise: what it was asked to keep, in words.
-        certificate: what it loses, proven; None for a rule from a file.
+        certificate: what it loses, for the stand-alone checker; None for a rule from a file, and
+            for averages and totals, whose loss is bounded by residuals alone (see ``facts``).
         frontier: the other rules that were found, size against loss.
         outcomes: what became of each class of rules: found, proven, ruled out and why.
         seconds: how long the search took.
         words: the rule in a sentence, where its class has one.
-        facts: model, fingerprint and certified loss, as files name them.
+        facts: model, fingerprint and proven loss, as files name them.
     """
 
     kind: str = ""
@@ -73,11 +74,16 @@ class Rule(Policy):
         about |= {"size": self.size, "size_needed": self.size_needed, "promise": self.promise}
         about |= {"words": self.words, "facts": self.facts, "action_name": self.action_name}
         about |= {"actions": as_json(self.actions), "axes": axes, "seconds": self.seconds}
-        text = json.dumps(about | {"program": node_to_json(self.program.root)}, indent=1) + "\n"
+        try:
+            program = node_to_json(self.program.root)
+            text = json.dumps(about | {"program": program}, indent=1) + "\n"
+        except RecursionError:
+            rule = "a rule that is saved must not be nested so deeply; a table has room for it"
+            raise FileError(rule, value=f"it has {self.program.depth:,} levels") from None
         with writing(path):
             Path(path).write_text(text, encoding="utf-8")
 
-    def export(self, path: str | Path, *, off_grid: OffGrid = "clamp") -> Exported:
+    def export(self, path: str | Path, *, off_grid: OffGrid | None = None) -> Exported:
         """Write it as something that a system runs, by the ending of ``path``: see ``export``."""
         return export(self, path, off_grid=off_grid)
 
@@ -92,7 +98,7 @@ class Rule(Policy):
             return _from_json(content)
         except FileError:
             raise
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             rule = f"{path} must be a rule of format {FORMAT!r}, version {VERSION}"
             raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
 

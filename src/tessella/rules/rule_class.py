@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import StateGrid
-from tessella.rules.program import Node, Program
+from tessella.mdp.program import Node, Program
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +75,36 @@ class Costs:
                 array = np.take(array, order, axis)
         return array
 
+    def without_idle_axes(self) -> Costs:
+        """Costs of 0 and 1 without the axes that need not be looked at, of which one is kept.
+
+        An axis is idle if what is forbidden (1) at some place along it holds all that is forbidden
+        at the others: a rule that does everywhere what it does there costs nothing if it did so
+        before, and looks at one axis less.
+        """
+        array, kept = self.by_state.reshape(*self.grid.shape, -1), list(range(self.grid.ndim))
+        for axis in reversed(range(self.grid.ndim)):
+            strictest = _strictest(array, axis)
+            if strictest is not None and len(kept) > 1:
+                array, kept = np.take(array, strictest, axis), [k for k in kept if k != axis]
+        if len(kept) == self.grid.ndim:
+            return self
+        grid = StateGrid({self.grid.axes[k]: self.grid.values[k] for k in kept})
+        return replace(self, grid=grid, by_state=array.reshape(grid.size, -1))
+
     def along(self, axes: tuple[int, ...]) -> NDArray[np.float64]:
         """(lengths of ``axes``, A) costs summed over all other axes, in rising order."""
         others = tuple(k for k in range(self.grid.ndim) if k not in axes)
         summed = self.sorted.sum(axis=others)
         kept = [k for k in range(self.grid.ndim) if k in axes]
         return np.transpose(summed, [*(kept.index(k) for k in axes), len(kept)])
+
+
+def _strictest(array: NDArray, axis: int) -> int | None:
+    """The place along an axis at which as much is forbidden as at all together; None if none."""
+    slices = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+    same = (slices == slices.max(axis=0)).all(axis=1)
+    return int(same.argmax()) if same.any() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +132,7 @@ class RuleClass(ABC):
 
     name: ClassVar[str]
     varied: ClassVar[bool] = False  # whether many more rounds, about single rules, pay off
+    slices: ClassVar[bool] = False  # whether a rule with one axis held fixed is of the class too
 
     def refusal(self, costs: Costs) -> str:
         """Why the class has nothing to offer for such states and actions; empty if it has."""
@@ -127,6 +153,10 @@ class RuleClass(ABC):
         None need cost less than ``target``. An exact class has the smallest rule within the target
         among them, if there is one within ``most``.
         """
+
+    def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
+        """Rules of the class that differ from one of its rules in a single number."""
+        yield from ()
 
     def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
         """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``.

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.program import Lookup
+from tessella.mdp.program import Lookup
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 THRESHOLDS = 12
@@ -28,6 +28,7 @@ class RunLength(RuleClass):
     """A table of all states, with runs of one action stored once."""
 
     name: ClassVar[str] = "run-length table"
+    slices: ClassVar[bool] = True
 
     def heuristic(self, costs: Costs) -> str:
         if np.isin(costs.by_state, (0.0, 1.0)).all() and costs.grid.ndim <= 3:

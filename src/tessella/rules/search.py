@@ -1,9 +1,11 @@
 """The search for the smallest rule of a class that keeps a promise: one loop for every class.
 
+    idle axes                 are dropped, where it is only a question of what is allowed
     necessary conditions      additive costs that every rule of the promise meets: sizes that cannot
                               are ruled out, by the class's exact solver
     rounds                    fit to visits x gap; judge the rules themselves; mix the visits of the
                               rules found into the weights, and again
+    neighbours                change one number of a rule at a time, as long as it loses less
 
 The visits of the first round are those of the optimal policy. Rules for the worst state are also
 fitted to sets of allowed actions {gap <= bar}, for bars between (1 - discount) x promise, which
@@ -27,9 +29,12 @@ from tessella.rules.rule_class import Costs, Fitted, RuleClass
 from tessella.rules.visits import Necessary, necessary
 
 ROUNDS, ROUNDS_LARGE = 8, 3
-PATIENCE = 3  # rounds without a smaller rule
+SPREAD = 12  # sizes of rules of a large model that are judged for a frontier
+PATIENCE, IDLE = 3, 8  # rounds without a smaller rule, and without a new one
 BARS = 6
 VARIED, MOST_VARIED = 6_000, 60  # rounds about single rules: states x rounds, and rounds
+CHANGED, MOST_CHANGED = 600_000, 4_000  # neighbours: states x rules that are judged, and rules
+LEAST_CHANGED, BELOW = 60, 3  # neighbours of one rule, and rules just too small for a promise
 CONTRADICTED = "what seemed proven contradicts a rule that was found, so nothing is claimed"
 
 
@@ -62,6 +67,11 @@ class Search:
     def conditions(self) -> list[Necessary]:
         return necessary(self.judge, self.promise)
 
+    def _asked(self, kind: RuleClass, condition: Necessary) -> Costs:
+        """The costs of a condition, without axes that no rule of the class need look at."""
+        costs = self.costs(condition.costs)
+        return costs.without_idle_axes() if condition.sets and kind.slices else costs
+
     @property
     def late(self) -> bool:
         return time.perf_counter() > self.deadline
@@ -79,6 +89,13 @@ class Search:
         known = kind.largest(self.costs(self.conditions[0].costs))
         return int(known) if np.isfinite(known) else 3 * self.judge.mdp.n_states
 
+    def copy(self, kind: RuleClass) -> None:
+        """Take the smallest rule of a class that does nothing but what is best, if there is one."""
+        costs = self.costs((self.judge.gap > 0).astype(float))
+        if not kind.refusal(costs):
+            fits = kind.fit(costs, self.largest(kind), 0.5)
+            self._judge(kind, [fitted for fitted in fits if fitted.cost < 0.5][:1])
+
     def examine(self, kind: RuleClass, most: int) -> None:
         """Look for the smallest rule of a class, with at most so many numbers."""
         first = self.costs(self.conditions[0].costs)
@@ -86,7 +103,8 @@ class Search:
         if refusal:
             self.outcomes.append(Outcome(kind.name, None, 0, refusal))
             return
-        said, needed = [kind.heuristic(first)], self.needed(kind, most)
+        unsure = kind.heuristic(self._asked(kind, self.conditions[0]))
+        said, needed = [unsure], self.needed(kind, most)
         if needed <= most or self.whole:
             self._rounds(kind, most, needed)
         best = self.best(kind.name)
@@ -115,8 +133,8 @@ class Search:
         """
         found = 0
         for condition in self.conditions:
-            costs = self.costs(condition.costs)
-            if kind.heuristic(costs):
+            costs = self._asked(kind, condition)
+            if kind.refusal(costs) or kind.heuristic(costs):
                 continue
             fits = kind.fit(costs, most, condition.target)
             least = kind.needed(costs, condition.target, most, fits)
@@ -145,8 +163,9 @@ class Search:
                 break
             weights = weights + np.mean([self._visits(one) for one in judged], axis=0)
             rounds += 1
-        if kind.varied:
+        if kind.varied and self.judge.small and (self.whole or not self.promise.nothing):
             self._varied(kind, most, needed)
+            self._changed(kind, needed)
 
     def _varied(self, kind: RuleClass, most: int, needed: int) -> None:
         """Rounds about single rules of the frontier, in models that are small enough for many.
@@ -154,19 +173,52 @@ class Search:
         Costs are visits x gap of a rule alone, or what the rule itself would gain by another action
         for once: d_pi (max_a Q_pi - Q_pi), a step of policy iteration within the class.
         """
-        if not self.judge.small or (self.promise.nothing and not self.whole):
-            return
-        rng = np.random.default_rng(0)
+        rng, idle = np.random.default_rng(0), 0
         for turn in range(min(VARIED // self.judge.mdp.n_states, MOST_VARIED)):
             points = [p for p in self.points.values() if p.kind == kind.name]
-            if not points or self.late or self._closed(kind, needed):
+            if not points or self.late or idle > IDLE or self._closed(kind, needed):
                 return
+            before = self.judge.count
             judged = self.judge(points[int(rng.integers(len(points)))].table)
             visits = self._visits(judged)
             other = self.judge.optimal.visits if turn % 3 else rng.permutation(visits)
             mixed = rng.dirichlet((4.0, 1.0)) @ np.stack([visits, other])
             own = self.judge.own_gaps(judged) if turn % 2 else self.judge.gap
             self._judge(kind, kind.fit(self.costs(self._weighted(mixed, own)), most, 0.0))
+            idle = 0 if self.judge.count > before else idle + 1
+
+    def _changed(self, kind: RuleClass, needed: int) -> None:
+        """Change one number at a time of the rules that could matter, the small ones first.
+
+        For a promise these are rules a little too small to keep it.
+        """
+        left = min(CHANGED // self.judge.mdp.n_states, MOST_CHANGED)
+        best = self.best(kind.name)
+        mine = sorted((p for p in self.points.values() if p.kind == kind.name), key=_by_size)
+        if not self.whole and best is not None:
+            mine = [p for p in mine if needed <= p.size < best.size][: -BELOW - 1 : -1]
+        share = max(left // max(len(mine), 1), LEAST_CHANGED)
+        for point in mine:
+            before = self.judge.count
+            while self.judge.count - before < share and left > 0 and not self.late:
+                known = self.judge.count
+                better = self._better(kind, point)
+                left -= self.judge.count - known
+                if better is None:
+                    break
+                point = better
+
+    def _better(self, kind: RuleClass, point: Point) -> Point | None:
+        """The first neighbour of a rule that loses less."""
+        costs = self.costs(self.conditions[0].costs)
+        for root in kind.neighbours(costs, point.fitted.root):
+            if self.late:
+                return None
+            self._enter(kind, Fitted(root, point.size, 0.0))
+            found = self.points[kind.name, point.size]
+            if found.loss < point.loss:
+                return found
+        return None
 
     def _room(self, kind: RuleClass, most: int) -> int:
         """How many numbers a rule may have to be of interest."""
@@ -180,7 +232,7 @@ class Search:
     def _bars(self) -> Iterator[float]:
         """Local losses up to which actions are allowed, for promises about the worst state."""
         if self.promise.worst and not self.promise.nothing:
-            low = self.judge.mdp.criterion.per_period(self.promise.most)
+            low = self.promise.most / self.judge.longest()
             yield from np.geomspace(low, self.promise.most, BARS)
 
     def _weighted(self, visits: NDArray, gap: NDArray | None = None) -> NDArray[np.float64]:
@@ -199,7 +251,9 @@ class Search:
 
     def _judge(self, kind: RuleClass, fits: list[Fitted]) -> list[Judged]:
         """Judge rules and keep the best of each size; in a large model only some of them."""
-        if not self.judge.small and len(fits) > 1:
+        if not self.judge.small and self.whole and fits:
+            fits = [fits[i] for i in np.unique(np.linspace(0, len(fits) - 1, SPREAD).astype(int))]
+        elif not self.judge.small and len(fits) > 1:
             return self._bisect(kind, fits)
         found = []
         for fitted in fits:
@@ -233,3 +287,7 @@ class Search:
         if key not in self.points or loss < self.points[key].loss:
             self.points[key] = Point(kind.name, fitted.size, loss, fitted, judged.table)
         return judged
+
+
+def _by_size(point: Point) -> tuple[int, float]:
+    return point.size, point.loss

@@ -19,8 +19,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.mdp.program import Among, Node, Split, between
 from tessella.rules.ladder import in_order, least_costs, steps_node
-from tessella.rules.program import Among, Node, Split, between
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 
@@ -34,6 +34,7 @@ class Staircase(RuleClass):
 
     bands: int = 60
     name: ClassVar[str] = "staircase"
+    slices: ClassVar[bool] = True
 
     def refusal(self, costs: Costs) -> str:
         if not costs.numeric or sum(n > 1 for n in costs.grid.shape) < 2:

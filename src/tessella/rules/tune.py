@@ -25,6 +25,7 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, TessellaError, expect
 from tessella.mdp.actions import components
 from tessella.mdp.as_policy import as_policy
@@ -85,7 +86,7 @@ def tune(
     """
     expect("tune", solution, Solution)
     mdp = solution.mdp
-    serve("tune", mdp.criterion, Discounted)
+    serve("tune", mdp.criterion, Discounted, FiniteHorizon)
     if not callable(form):
         raise ArgumentError("tune needs a function of axes and parameters", value=f"got {form!r}")
     refuse_no_flag("worst", worst)

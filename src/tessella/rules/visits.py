@@ -4,7 +4,11 @@
 
 A rule with mean loss sum_s d(s) gap(s, rule(s)) <= most has d >= m, so it takes no action with
 m(s) gap(s, a) > most: A(s) shrinks, m grows, and again. From the worst state, every action must
-have gap(s, a) <= most.
+have gap(s, a) <= most. The long-run shares d = d P^n of an average are at least
+
+    m(s') = max_n min_s K^n(s, s'),    K(s, s') = min_{a in A(s)} P(s' | s, a),
+
+and the loss is the same from every state.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from tessella.rules.judge import Judge
 from tessella.rules.promise import Promise
 
 ROUNDS = 12
+POWERS = 8  # of the rows of an average, 2 to each
 SURE = 1 - 1e-9  # covers the rounding of visits
 
 
@@ -28,18 +33,23 @@ class Necessary:
     Attributes:
         costs: (S, A) finite.
         target: the bound.
+        sets: whether the costs are 0 for what is allowed and 1 for what is not, and nothing else.
     """
 
     costs: NDArray[np.float64]
     target: float
+    sets: bool = False
 
 
 def necessary(judge: Judge, promise: Promise) -> list[Necessary]:
     """What every rule that keeps the promise fulfils; the worst state has two such conditions."""
     known = np.maximum(judge.gap - judge.solution.tie_tolerance, 0.0)
-    if promise.worst:
+    if promise.worst and not judge.lasting:
         most = max(promise.most, promise.resolution)
-        return [Necessary((known > most).astype(float), 0.5), _on_average(judge, promise, known)]
+        return [
+            Necessary((known > most).astype(float), 0.5, True),
+            _on_average(judge, promise, known),
+        ]
     return [_on_average(judge, promise, known)]
 
 
@@ -50,13 +60,13 @@ def _on_average(judge: Judge, promise: Promise, known: NDArray) -> Necessary:
         costs = np.where(visits[:, None] > 0, visits[:, None] * known, 0.0)
     costs[~judge.feasible] = np.inf
     if promise.nothing:
-        return Necessary((costs > most).astype(float), 0.5)
+        return Necessary((costs > most).astype(float), 0.5, True)
     return Necessary(np.minimum(costs, 2 * most), most * (1 + 1e-9))
 
 
 def unavoidable(judge: Judge, known: NDArray, most: float) -> NDArray[np.float64]:
     """(S,) m of the smallest sets A; of a large model only the start itself."""
-    visits = judge.start * SURE
+    visits = np.zeros_like(judge.start) if judge.lasting else judge.start * SURE
     if not judge.small:
         return visits
     allowed = judge.feasible & ~(visits[:, None] * np.where(visits[:, None] > 0, known, 0) > most)
@@ -74,6 +84,17 @@ def unavoidable(judge: Judge, known: NDArray, most: float) -> NDArray[np.float64
 def _least(judge: Judge, allowed: NDArray) -> NDArray[np.float64]:
     rows = np.where(allowed.T[:, :, None], judge.rows, np.inf).min(axis=0)
     rows[~np.isfinite(rows)] = 0.0
+    if judge.lasting:
+        return _least_shares(rows)
     system = np.eye(len(rows)) - judge.mdp.discount * rows
     visits = np.linalg.solve(system.T, judge.start)
     return np.maximum(visits, 0.0) * SURE
+
+
+def _least_shares(rows: NDArray) -> NDArray[np.float64]:
+    """(S,) the largest column minima of the powers 1, 2, 4, ... of the rows."""
+    found = rows.min(axis=0)
+    for _ in range(POWERS):
+        rows = rows @ rows
+        found = np.maximum(found, rows.min(axis=0))
+    return found * SURE

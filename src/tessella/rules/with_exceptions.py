@@ -11,13 +11,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from tessella.mdp.program import Except
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.one_action import OneAction
 from tessella.rules.order_up_to import OrderUpTo
-from tessella.rules.program import Except
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 MOST = 40  # exceptions
+LARGEST = 20_000  # states, beyond which none is worth naming
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class WithExceptions(RuleClass):
 
     bases: tuple[RuleClass, ...] = field(default=(OneAction(), OrderUpTo(), LinearCuts()))
     name: ClassVar[str] = "rule with exceptions"
+
+    def refusal(self, costs: Costs) -> str:
+        if costs.grid.size > LARGEST:
+            return f"a few of {costs.grid.size:,} states, named one by one, make no difference"
+        return ""
 
     def heuristic(self, costs: Costs) -> str:
         return "which rule to make exceptions to is searched for"

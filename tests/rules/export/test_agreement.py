@@ -9,6 +9,7 @@ import pytest
 from support.exports import CASES, GRID, drawn, meant, states, strays
 
 import tessella as ts
+from tessella.mdp.program import Program
 from tessella.rules.export.bare_python import BarePython
 from tessella.rules.export.c99 import C99
 from tessella.rules.export.draft import Draft
@@ -17,7 +18,6 @@ from tessella.rules.export.formula import Formula
 from tessella.rules.export.onnx_graph import OnnxGraph
 from tessella.rules.export.sql import Sql
 from tessella.rules.export.workbook import Workbook
-from tessella.rules.program import Program
 
 NEEDS = {OnnxGraph: ("onnx", "onnxruntime"), Formula: ("formulas",)}
 NEEDS[Workbook] = ("openpyxl", "formulas")

@@ -6,9 +6,9 @@ import pytest
 from support.exports import CASES, HOSTILE, ladder, rule
 
 import tessella as ts
+from tessella.mdp.program import Among, Choose
 from tessella.rules.export.draft import Draft
 from tessella.rules.export.formula import column, formula, value
-from tessella.rules.program import Among, Choose
 
 
 def calculated(path) -> dict[str, object]:

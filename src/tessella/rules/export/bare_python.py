@@ -22,15 +22,26 @@ from numpy.typing import NDArray
 
 from tessella.errors import FileError
 from tessella.mdp.actions import Combination, as_json
+from tessella.mdp.program import Among, Choose, Except, Node, Split
 from tessella.rules.export.c99 import number
 from tessella.rules.export.draft import OTHER, Draft, Rows
 from tessella.rules.export.lowered import Condition, Range, alone, cell, is_text, span, steps
 from tessella.rules.export.names import identifiers, plain
 from tessella.rules.export.target import Target
-from tessella.rules.program import Among, Choose, Except, Node, Split
 
 OWN = ("ACTIONS", "decide", "decide_index", "total")
 TAKEN = (*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *OWN)
+
+NUMBER = (
+    "def _number(axis, value):",
+    "    try:",
+    "        known = bool(value >= 0 or value < 0)",
+    "    except Exception:",
+    "        known = False",
+    "    if not known:",
+    '        raise ValueError("%s cannot be %r" % (axis, value))',
+    "    return value",
+)
 
 ASK = """
 import json, sys
@@ -87,6 +98,7 @@ class Source:
             yield f"    {shown!a},"
         yield from (")", "", "", f"def decide({arguments}):")
         yield f"    return ACTIONS[decide_index({arguments})]"
+        yield from ("", "", *NUMBER)
         yield from ("", "", f"def decide_index({arguments}):")
         yield from self._guards()
         yield from self._said(self.draft.root, 1)
@@ -99,13 +111,12 @@ class Source:
                 yield f"    if not isinstance({name}, str) or not ({self._is(axis)}):"
                 yield refusal
                 continue
-            yield f"    if isinstance({name}, str) or {name} is None or {name} != {name}:"
-            yield refusal
             if self.draft.off_grid == "clamp":
                 low, high = map(number, span(self.grid, axis))
-                yield f"    {name} = min(max({name}, {low}), {high})"
+                yield f"    {name} = min(max(_number({called}, {name}), {low}), {high})"
             else:
-                yield f"    if {name} not in ({', '.join(map(number, self.draft.values(axis)))},):"
+                known = ", ".join(map(number, self.draft.values(axis)))
+                yield f"    if _number({called}, {name}) not in ({known},):"
                 yield refusal
 
     def _is(self, axis: str, labels: Sequence[str] | None = None) -> str:

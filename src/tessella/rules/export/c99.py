@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
+from tessella.mdp.program import Among, Choose, Except, Node, Split
 from tessella.rules.export.draft import OTHER, Draft, Rows
 from tessella.rules.export.lowered import Condition, Range, alone, cell, is_text, span, steps
-from tessella.rules.export.names import identifiers, plain, refuse_nul
+from tessella.rules.export.names import derived, identifiers, plain, refuse_nul
 from tessella.rules.export.target import Absent, Target
-from tessella.rules.program import Among, Choose, Except, Node, Split
 
 # Of C and C++, and what headers and compilers define besides.
 RESERVED = frozenset(
@@ -154,7 +154,7 @@ class Source:
 
     def __init__(self, draft: Draft) -> None:
         self.draft, self.grid = draft, draft.grid
-        self.function = identifiers([draft.stem], RESERVED | LIBRARY, "rule")[draft.stem]
+        self.function = derived(draft.stem, RESERVED | LIBRARY)
         parts = identifiers([*draft.columns], what="part")
         self.tables = {name: f"{self.function}_{part}" for name, part in parts.items()}
         taken = (*RESERVED, *OWN, self.function, *self.tables.values())

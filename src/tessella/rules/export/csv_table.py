@@ -24,6 +24,7 @@ class CsvTable(Target):
 
     name: ClassVar[str] = "CSV"
     suffix: ClassVar[str] = ".csv"
+    data: ClassVar[bool] = True
 
     def write(self, draft: Draft) -> bytes:
         with tempfile.TemporaryDirectory() as folder:

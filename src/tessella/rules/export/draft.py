@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from tessella.errors import shown
 from tessella.mdp.actions import components, described
+from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.program import Node
 from tessella.rules.export.lowered import is_text, lowered, program_of, span
-from tessella.rules.program import Node
 
 OffGrid = Literal["clamp", "refuse"]
 Rows = Mapping[str, Sequence]  # axis name to (n,) values, as a user would give them
@@ -36,11 +37,13 @@ class Draft:
     Attributes:
         stem: the name of the file without its suffix: what a function in it is called.
         off_grid: what becomes of input off the grid.
+        model: that it decides for, where it is known; a rule knows its own.
     """
 
     policy: Policy
     stem: str = "rule"
     off_grid: OffGrid = "clamp"
+    model: MDP | None = None
 
     @property
     def grid(self):
@@ -86,20 +89,25 @@ class Draft:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is known of a rule; nothing of another policy."""
-        return getattr(self.policy, "facts", {})
+        """What is known of a rule; of another policy, its model at most."""
+        known = getattr(self.policy, "facts", {})
+        if known or self.model is None:
+            return known
+        return {"model": self.model.name, "fingerprint": self.model.fingerprint}
 
     def _facts(self) -> list[str]:
         facts, policy = self.facts, self.policy
         lines = [f"{policy.name or 'policy'}: {policy.size:,} numbers, written by tessella"]
         if facts:
-            share = facts.get("relative_loss")
-            relative = "" if share is None else f" ({share:.6g} of the optimal value)"
             lines += [f"model: {facts.get('model') or 'not named'}"]
             lines += [f"fingerprint: {facts.get('fingerprint')}"]
+        if "mean_loss" in facts:
+            share = facts.get("relative_loss")
+            relative = "" if share is None else f" ({share:.6g} of the optimal value)"
             lines += [f"promise: {getattr(policy, 'promise', '')}"]
-            lines += [f"certified mean loss: at most {facts.get('mean_loss')!r}{relative}"]
-            lines += [f"certified loss from the worst state: at most {facts.get('worst_loss')!r}"]
+            how = "certified" if facts.get("certified", True) else "proven"
+            lines += [f"{how} mean loss: at most {facts.get('mean_loss')!r}{relative}"]
+            lines += [f"{how} loss from the worst state: at most {facts.get('worst_loss')!r}"]
         return lines
 
     def _axes(self) -> list[str]:

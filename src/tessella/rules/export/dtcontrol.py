@@ -34,6 +34,7 @@ class DtControl(Target):
 
     name: ClassVar[str] = "dtControl's CSV"
     suffix: ClassVar[str] = ".dtcontrol.csv"
+    data: ClassVar[bool] = True
 
     def write(self, draft: Draft) -> bytes:
         text = io.StringIO(newline="")

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, FileError, expect, writing
+from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.program import Program
 from tessella.rules.export.bare_python import BarePython
 from tessella.rules.export.c99 import C99
 from tessella.rules.export.csv_table import CsvTable
@@ -61,7 +63,9 @@ class Exported:
         return f"{self.path.name}: {self.target}, agrees in all {self.states:,} states"
 
 
-def export(policy: Any, path: str | Path, *, off_grid: OffGrid = "clamp") -> Exported:
+def export(
+    policy: Any, path: str | Path, mdp: MDP | None = None, *, off_grid: OffGrid | None = None
+) -> Exported:
     """Write a rule, or any policy, in the language that the ending of ``path`` names.
 
     ``.c`` C99; ``.py`` Python without imports; ``.sql`` a CASE expression; ``.json`` what
@@ -70,24 +74,48 @@ def export(policy: Any, path: str | Path, *, off_grid: OffGrid = "clamp") -> Exp
 
     Args:
         policy: a `Rule`; or a policy, or what has one, such as a solution: its table is written.
-        off_grid: "clamp" to move numbers beyond an axis to its ends, "refuse" to refuse whatever
-            is not on the grid. NaN and unknown labels are refused in any case. Files of data
-            (.json, .csv) leave it to their readers.
+            With a model, whatever decides: see ``tessella.as_policy``.
+        mdp: the model that it decides for, which the head of the file names.
+        off_grid: "clamp" to move numbers beyond an axis to its ends (unless told otherwise),
+            "refuse" to refuse whatever is not on the grid. NaN and unknown labels are refused in
+            any case. Files of data (.json, .csv) leave it to their readers, and take neither.
     """
-    path, policy = Path(path), getattr(policy, "policy", policy)
-    expect("export", policy, Policy)
-    if off_grid not in get_args(OffGrid):
-        rule = f"off_grid is one of {', '.join(map(repr, get_args(OffGrid)))}"
-        raise ArgumentError(rule, value=f"got {off_grid!r}")
+    path, model = Path(path), mdp if mdp is not None else getattr(policy, "mdp", None)
+    if mdp is not None:
+        expect("export", mdp, MDP)
+        policy = mdp.policy(policy)
+    policy = getattr(policy, "policy", policy)
+    if not isinstance(policy, Policy):
+        rule = "export needs a policy, or the model that something else decides for"
+        raise ArgumentError(rule, value=f"got {type(policy).__name__} and no model")
     target = _target(path)
-    draft = Draft(policy, path.name[: -len(target.suffix)] or "rule", off_grid)
-    content = target.write(draft)
+    _refuse_off_grid(off_grid, target)
+    stem = path.name[: -len(target.suffix)] or "rule"
+    draft = Draft(policy, stem, off_grid or "clamp", model)
+    try:
+        content = target.write(draft)
+    except RecursionError:
+        rule = f"{target.name} has no room for rules nested so deeply; a .csv has"
+        raise FileError(rule, value=f"{path.name} would have {_depth(policy):,} levels") from None
     states, remark = _checked(target, content, draft, path)
     with writing(path):
         path.write_bytes(content)
         for ending, more in target.beside(draft).items():
             path.with_name(draft.stem + ending).write_bytes(more)
     return Exported(path, target.name, states, remark)
+
+
+def _depth(policy: Policy) -> int:
+    return policy.rule.depth if isinstance(policy.rule, Program) else 1
+
+
+def _refuse_off_grid(off_grid: object, target: Target) -> None:
+    if off_grid is not None and off_grid not in get_args(OffGrid):
+        rule = f"off_grid is one of {', '.join(map(repr, get_args(OffGrid)))}"
+        raise ArgumentError(rule, value=f"got {off_grid!r}")
+    if off_grid is not None and target.data:
+        rule = f"{target.suffix} is a file of data, whose reader says what becomes of other input"
+        raise ArgumentError(rule, value=f"got off_grid={off_grid!r}")
 
 
 def _target(path: Path) -> Target:

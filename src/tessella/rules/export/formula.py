@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from tessella.errors import FileError
 from tessella.grid import StateGrid
+from tessella.mdp.program import Among, Choose, Except, Node, Split
 from tessella.rules.export.c99 import number
 from tessella.rules.export.draft import Draft, Rows
 from tessella.rules.export.lowered import Condition, Range, alone, cell, is_text, span
 from tessella.rules.export.names import plain, refuse_nul
 from tessella.rules.export.target import Absent, Target
-from tessella.rules.program import Among, Choose, Except, Node, Split
 
 LONGEST, DEEPEST, LONGEST_TEXT = 8192, 64, 255
 CONTROL = re.compile(r"[\x01-\x1f]")

@@ -19,6 +19,7 @@ class JsonFile(Target):
 
     name: ClassVar[str] = "JSON"
     suffix: ClassVar[str] = ".json"
+    data: ClassVar[bool] = True
 
     def write(self, draft: Draft) -> bytes:
         with tempfile.TemporaryDirectory() as folder:

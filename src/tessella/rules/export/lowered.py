@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tessella.grid import StateGrid
 from tessella.mdp.policy import Policy
-from tessella.rules.program import Among, Choose, Except, Lookup, Node, Program, Split, children
+from tessella.mdp.program import Among, Choose, Except, Lookup, Node, Program, Split, children
 
 Weights = tuple[tuple[str, float], ...]
 

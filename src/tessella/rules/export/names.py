@@ -29,6 +29,23 @@ def identifiers(
     return found
 
 
+def derived(stem: str, taken: Iterable[str] = ()) -> str:
+    """An ASCII identifier for a file's stem, another one for another stem of the usual kind.
+
+    ``rule-a`` becomes ``rule_a``, and what is neither letter, digit, nor one of "_-. " its code.
+    """
+    safe = "".join(c if c.isascii() and c.isalnum() else _spelled(c) for c in stem)
+    safe = safe if safe[:1].isalpha() else f"rule_{safe}".rstrip("_")
+    used = {word.lower() for word in taken}
+    while safe.lower() in used:
+        safe += "_"
+    return safe
+
+
+def _spelled(character: str) -> str:
+    return "_" if character in "_-. " else f"u{ord(character):x}"
+
+
 def plain(text: object) -> str:
     """``text`` in printable ASCII on one line, with nothing that ends or begins a comment."""
     line = ascii(str(text))[1:-1]

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
+from tessella.mdp.program import Among, Choose, Except, Node, Split
 from tessella.rules.export.draft import OTHER, Draft, Rows
 from tessella.rules.export.lowered import Condition, Labels, Range, cell, is_text, span, steps
 from tessella.rules.export.names import identifiers, plain
 from tessella.rules.export.target import Absent, Target
-from tessella.rules.program import Among, Choose, Except, Node, Split
 
 OPSET, LABELS_OPSET, IR = 17, 2, 8
 INDEX = "action_index"

@@ -20,6 +20,7 @@ class Target(ABC):
 
     name: ClassVar[str]
     suffix: ClassVar[str]
+    data: ClassVar[bool] = False  # whether it leaves input off the grid to its readers
 
     @abstractmethod
     def write(self, draft: Draft) -> bytes:

@@ -95,32 +95,35 @@ class Program:
         """(n, d) points in the axes' own values -> (n,) action indices."""
         points = np.asarray(points, dtype=float)
         said = np.empty(len(points), dtype=np.int32)
-        self._decide(self.root, points, np.arange(len(points)), said)
+        waiting: list[tuple[Node, NDArray]] = [(self.root, np.arange(len(points)))]
+        while waiting:
+            node, rows = waiting.pop()
+            branch = self._branch(node, points, rows, said)
+            parts = [rows[branch == j] for j in range(len(children(node)))]
+            below = zip(children(node), parts, strict=True)
+            waiting += [(child, part) for child, part in below if part.size]
         return said
 
-    def _decide(self, node: Node, points: NDArray, rows: NDArray, said: NDArray) -> None:
-        """Write what ``node`` says about the points in ``rows`` to ``said``."""
-        if isinstance(node, Choose):
-            said[rows] = node.action
-        elif isinstance(node, Lookup):
-            at = np.searchsorted(node.starts, self._places(node.axes, points[rows]), side="right")
-            said[rows] = np.asarray(node.actions)[at - 1]
-        elif isinstance(node, Except):
-            self._decide(node.otherwise, points, rows, said)
+    def _branch(self, node: Node, points: NDArray, rows: NDArray, said: NDArray) -> NDArray:
+        """(n,) which child each point in ``rows`` goes to; -1 where ``said`` has the answer now."""
+        if isinstance(node, Split | Among):
+            return self._child(node, points[rows])
+        if isinstance(node, Except):
             named = np.array([self._state(place) for place in node.places], dtype=np.int64)
             order = np.argsort(named)
             states = self.grid.nearest(points[rows])
             at = order[np.minimum(np.searchsorted(named[order], states), len(named) - 1)]
             found = named[at] == states
             said[rows[found]] = np.asarray(node.actions)[at[found]]
+            return np.where(found, -1, 0)
+        if isinstance(node, Lookup):
+            at = np.searchsorted(node.starts, self._places(node.axes, points[rows]), side="right")
+            said[rows] = np.asarray(node.actions)[at - 1]
         else:
-            branch = self._branch(node, points[rows])
-            for j, child in enumerate(children(node)):
-                part = rows[branch == j]
-                if part.size:
-                    self._decide(child, points, part, said)
+            said[rows] = node.action
+        return np.full(len(rows), -1)
 
-    def _branch(self, node: Split | Among, points: NDArray) -> NDArray[np.int64]:
+    def _child(self, node: Split | Among, points: NDArray) -> NDArray[np.int64]:
         """(n,) which child each point goes to."""
         if isinstance(node, Split):
             return np.searchsorted(node.cuts, self.index(node, points), side="left")
@@ -168,6 +171,16 @@ class Program:
             node = waiting.pop()
             yield node
             waiting.extend(reversed(children(node)))
+
+    @property
+    def depth(self) -> int:
+        """The most nodes on the way to an answer."""
+        deepest, waiting = 0, [(self.root, 1)]
+        while waiting:
+            node, level = waiting.pop()
+            deepest = max(deepest, level)
+            waiting += [(child, level + 1) for child in children(node)]
+        return deepest
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -1,0 +1,66 @@
+"""What a rule surely loses: the upper ends of its losses, and a certificate where there is one.
+
+A certificate can be checked by whoever has the model's file. Criteria that have none are served by
+``loss``, V* - V_pi with both errors bounded by their residuals: proven too, for oneself alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tessella.certificates.certificate import Certificate
+from tessella.certificates.certify import certify
+from tessella.certificates.loss import loss
+from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
+from tessella.mdp.policy import Policy
+from tessella.solvers.solution import Solution
+
+CERTIFIED = (Discounted, FiniteHorizon)
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What a policy surely loses at most.
+
+    Attributes:
+        mean: from the start.
+        worst: from the worst state.
+        relative: ``mean`` as a share of the optimal value; None where that may be 0.
+        certificate: None for a criterion that has no certificates.
+    """
+
+    mean: float
+    worst: float
+    relative: float | None
+    certificate: Certificate | None = field(default=None, repr=False)
+
+    def facts(self, solution: Solution) -> dict[str, Any]:
+        """What the head of a file says: model and proven loss."""
+        return {
+            "model": solution.mdp.name,
+            "fingerprint": solution.mdp.fingerprint,
+            "mean_loss": self.mean,
+            "relative_loss": self.relative,
+            "worst_loss": self.worst,
+            "certified": self.certificate is not None,
+        }
+
+
+def prove(solution: Solution, policy: Policy, start: NDArray) -> Proof:
+    """What ``policy`` surely loses at most, from ``start`` (S,)."""
+    if isinstance(solution.mdp.criterion, CERTIFIED):
+        made = certify(solution, policy, start)
+        share = made.relative_loss
+        relative = None if share is None else share.upper
+        return Proof(made.mean_loss.upper, made.worst_loss.upper, relative, made)
+    lost = loss(solution, policy, start)
+    mean, worst = (figure + lost.error_bound for figure in (lost.mean, lost.worst))
+    best = solution.gain
+    if best is None:
+        best = float((lost.start * solution.value).sum())
+    least = abs(best) - solution.error_bound
+    return Proof(mean, worst, mean / least if least > 0 else None)

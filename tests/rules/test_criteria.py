@@ -1,0 +1,167 @@
+"""Horizons, totals and averages are compressed like discounted models: judged by brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.rules.judge import Judge
+
+STATES, ACTIONS = 5, 2
+GRID = {"x": range(STATES)}
+
+
+def rows_and_rewards(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.full(STATES, 0.7), size=(ACTIONS, STATES))
+    return rows, np.round(rng.normal(1.0, 1.0, size=(STATES, ACTIONS)), 1)
+
+
+def horizon(seed: int) -> tuple[ts.MDP, np.ndarray, np.ndarray]:
+    """Three periods; the model's states are (time, x), its rows written out as one chain."""
+    rows, reward = rows_and_rewards(seed)
+    criterion = ts.FiniteHorizon(2, 0.9)
+    mdp = ts.MDP.from_arrays(rows, reward, criterion, grid=GRID)
+    whole = np.zeros((ACTIONS, 2 * STATES, 2 * STATES))
+    whole[:, :STATES, STATES:] = 0.9 * rows
+    return mdp, whole, np.concatenate([reward, reward])
+
+
+def total(seed: int) -> tuple[ts.MDP, np.ndarray, np.ndarray]:
+    """State 0 ends the process; action 1 never leads there from state 4, but back to itself."""
+    rows, reward = rows_and_rewards(seed)
+    rows[:, 0], reward[0] = np.eye(STATES)[0], 0.0
+    rows[1, 4], reward[:, :] = np.eye(STATES)[4], -np.abs(reward) - 0.1
+    reward[0] = 0.0
+    mdp = ts.MDP.from_arrays(rows, reward, ts.Total(), grid=GRID)
+    ended = rows.copy()
+    ended[:, 0] = 0.0
+    return mdp, ended, reward
+
+
+def losses_of(rows: np.ndarray, reward: np.ndarray) -> dict[tuple, np.ndarray]:
+    """Table to its (S,) loss, of all tables that end, by dense arrays."""
+    n, found = len(reward), {}
+    for table in itertools.product(range(ACTIONS), repeat=n):
+        taken = rows[list(table), np.arange(n)]
+        if np.abs(np.linalg.eigvals(taken)).max() < 1 - 1e-9:
+            found[table] = np.linalg.solve(np.eye(n) - taken, reward[np.arange(n), list(table)])
+    best = np.max(list(found.values()), axis=0)
+    return {table: best - value for table, value in found.items()}
+
+
+def leaves(table: np.ndarray) -> int:
+    """Leaves of the smallest tree that is a table of one axis or two."""
+    if len(np.unique(table)) == 1:
+        return 1
+    parts = [
+        np.split(table, [at], axis)
+        for axis in range(table.ndim)
+        for at in range(1, table.shape[axis])
+    ]
+    return min(leaves(a) + leaves(b) for a, b in parts)
+
+
+@pytest.mark.parametrize("make", [horizon, total], ids=["horizon", "total"])
+@pytest.mark.parametrize("worst", [False, True], ids=["mean", "worst"])
+def test_the_promise_is_kept_and_no_proof_exceeds_the_true_minimum(make, worst):
+    mdp, rows, reward = make(0)
+    solution = ts.solve(mdp)
+    start = np.zeros(mdp.n_states)
+    start[:STATES] = 1 / STATES
+    losses = losses_of(rows, reward)
+    best = abs(float(start @ solution.value.ravel()))
+    for loss in (0.0, 0.05, 0.3):
+        kinds = [ts.RunLength(), ts.AxisTree()]
+        rule = ts.compress(solution, loss, start=start, worst=worst, classes=kinds)
+        lost = {t: x.max() if worst else start @ x for t, x in losses.items()}
+        most = loss * best + 1e-9
+        assert lost[tuple(rule.table.ravel())] <= most
+        assert rule.facts["worst_loss" if worst else "mean_loss"] <= most
+        kept = [np.reshape(t, mdp.grid.shape) for t, x in lost.items() if x <= most]
+        true = min(3 * leaves(table) - 2 for table in kept)
+        (tree,) = (o for o in rule.outcomes if o.kind == "axis tree")
+        assert tree.needed <= true
+        assert tree.size is None or true <= tree.size
+        assert (rule.certificate is None) == (make is total)
+
+
+def test_a_rule_that_never_ends_is_never_taken():
+    mdp, *_ = total(0)
+    solution = ts.solve(mdp)
+    judge = Judge(solution, np.full(STATES, 1 / STATES))
+    assert not judge.fits(np.ones(STATES, dtype=int))
+    rule = ts.compress(solution, 1e9, relative=False)
+    assert rule.table[4] == 0
+
+
+def gain_of(rows: np.ndarray, reward: np.ndarray, table) -> float:
+    """The average of a table with one recurrent class, by its long-run shares."""
+    taken = rows[list(table), np.arange(STATES)]
+    system = np.vstack([taken.T - np.eye(STATES), np.ones(STATES)])
+    shares = np.linalg.lstsq(system, np.append(np.zeros(STATES), 1.0), rcond=None)[0]
+    return float(shares @ reward[np.arange(STATES), list(table)])
+
+
+@pytest.fixture(scope="module")
+def average():
+    rows, reward = rows_and_rewards(3)
+    return ts.solve(ts.MDP.from_arrays(rows, reward, ts.Average(), grid=GRID)), rows, reward
+
+
+@pytest.mark.parametrize("worst", [False, True], ids=["mean", "worst"])
+def test_an_average_is_compressed_within_what_its_gain_may_lose(average, worst):
+    solution, rows, reward = average
+    gains = {t: gain_of(rows, reward, t) for t in itertools.product(range(ACTIONS), repeat=STATES)}
+    best = max(gains.values())
+    for loss in (0.0, 0.02, 0.2):
+        rule = ts.compress(solution, loss, worst=worst, classes=[ts.RunLength(), ts.AxisTree()])
+        most = loss * abs(best) + 1e-9
+        assert best - gains[tuple(rule.table.ravel())] <= most
+        kept = [t for t, gain in gains.items() if best - gain <= most]
+        true = min(3 * leaves(np.array(t)) - 2 for t in kept)
+        (tree,) = (o for o in rule.outcomes if o.kind == "axis tree")
+        assert tree.needed <= true
+        assert rule.certificate is None
+        assert "per period" in rule.promise
+
+
+def test_what_a_rule_of_an_average_loses_is_the_difference_of_the_gains(average):
+    solution, rows, reward = average
+    judge = Judge(solution, np.full(STATES, 1 / STATES))
+    for table in itertools.product(range(ACTIONS), repeat=STATES):
+        judged, gain = judge(np.array(table)), gain_of(rows, reward, table)
+        assert judged.mean == judged.worst == pytest.approx(solution.gain - gain, abs=1e-9)
+        assert judged.visits.sum() == pytest.approx(1.0)
+
+
+def test_a_rule_with_two_averages_has_no_loss_and_is_not_taken():
+    rows = np.stack([np.eye(STATES), np.full((STATES, STATES), 1 / STATES)])  # stays, or moves
+    reward = np.zeros((STATES, ACTIONS))
+    reward[0] = 1.0, 0.9
+    solution = ts.solve(ts.MDP.from_arrays(rows, reward, ts.Average(), grid=GRID))
+    judge = Judge(solution, np.full(STATES, 1 / STATES))
+    assert not judge.fits(np.zeros(STATES, dtype=int))
+    rule = ts.compress(solution, 10.0, relative=False)
+    assert rule.table.any()
+
+
+def test_a_loss_relative_to_random_actions_is_that_of_the_gains(average):
+    solution, rows, reward = average
+    judge = Judge(solution, np.full(STATES, 1 / STATES))
+    taken = rows.mean(axis=0)
+    system = np.vstack([taken.T - np.eye(STATES), np.ones(STATES)])
+    shares = np.linalg.lstsq(system, np.append(np.zeros(STATES), 1.0), rcond=None)[0]
+    assert judge.random() == pytest.approx(float(shares @ reward.mean(axis=1)))
+
+
+def test_a_difference_of_averages_adds_up_over_the_states(average):
+    solution, rows, reward = average
+    one, other = np.zeros(STATES, dtype=int), np.ones(STATES, dtype=int)
+    change = ts.diff(solution.mdp, one, other)
+    true = gain_of(rows, reward, other) - gain_of(rows, reward, one)
+    assert change.gain == pytest.approx(true, abs=1e-9)
+    assert change.by_state.sum() == pytest.approx(true, abs=1e-9)
