@@ -1,4 +1,4 @@
-"""The part of JSON Schema that docs/rule.schema.json uses, by its own words."""
+"""The part of JSON Schema that the schemas in docs/ use, by its own words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KINDS = {
     "number": (int, float),
     "null": type(None),
 }
-NOTES = {"$schema", "$defs", "title", "description"}
+NOTES = {"$schema", "$defs", "title", "description", "default", "then"}
 
 
 def faults(value: Any, schema: dict, whole: dict, place: str = "") -> list[str]:
@@ -73,6 +73,18 @@ def _prefix(value, said, schema, whole, place):
     return [f for i, (v, s) in enumerate(pairs) for f in faults(v, s, whole, f"{place}/{i}")]
 
 
+def _all_of(value, said, schema, whole, place):
+    return [fault for one in said for fault in faults(value, one, whole, place)]
+
+
+def _if(value, said, schema, whole, place):
+    return [] if faults(value, said, whole) else faults(value, schema["then"], whole, place)
+
+
+def _number(test):
+    return _holds(lambda value, said: not isinstance(value, int | float) or test(value, said))
+
+
 def _holds(test):
     def check(value, said, schema, whole, place):
         return [] if test(value, said) else [f"{place}: {value!r} against {said!r}"]
@@ -90,7 +102,13 @@ CHECKS = {
     "items": _items,
     "prefixItems": _prefix,
     "const": _holds(lambda value, said: value == said),
-    "minimum": _holds(lambda value, said: not isinstance(value, int | float) or value >= said),
+    "allOf": _all_of,
+    "if": _if,
+    "enum": _holds(lambda value, said: value in said),
+    "minimum": _number(lambda value, said: value >= said),
+    "maximum": _number(lambda value, said: value <= said),
+    "exclusiveMinimum": _number(lambda value, said: value > said),
+    "exclusiveMaximum": _number(lambda value, said: value < said),
     "minItems": _holds(lambda value, said: not isinstance(value, list) or len(value) >= said),
     "maxItems": _holds(lambda value, said: not isinstance(value, list) or len(value) <= said),
     "minProperties": _holds(lambda value, said: not isinstance(value, dict) or len(value) >= said),

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tessella.mdp.model import MDP
+from tessella.modelfiles.build_own import build_own
 from tessella.modelfiles.document import read_document
 from tessella.modelfiles.named_problem import build_named
-from tessella.modelfiles.schema import NAMES_A_PROBLEM
+from tessella.modelfiles.schema import NAMES_A_PROBLEM, TELLS_EVENTS, TELLS_STAGES
 from tessella.modelfiles.shape import check_shape
 
 
@@ -23,6 +24,10 @@ def read_model(path: str | Path, settings: Mapping[str, Any] | None = None) -> M
     ``settings`` take the place of parameters in the file, by name: values, or text as it is typed
     on a command line.
     """
-    document = read_document(path)
-    check_shape(document, document.data, NAMES_A_PROBLEM)
-    return build_named(document, dict(settings or {}))
+    document, settings = read_document(path), dict(settings or {})
+    if "problem" in document.data:
+        check_shape(document, document.data, NAMES_A_PROBLEM)
+        return build_named(document, settings)
+    timed = "events" in document.data and "stages" not in document.data
+    check_shape(document, document.data, TELLS_EVENTS if timed else TELLS_STAGES)
+    return build_own(document, settings)
