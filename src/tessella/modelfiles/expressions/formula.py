@@ -168,8 +168,9 @@ def _unknown_table(node: LookUp, names: Names) -> list[ExpressionError]:
         return [] if arity == count else [ExpressionError(said, node.at)]
     if name in (*names.kinds, *names.constants, *names.terms):
         return [ExpressionError(f"{name!r} is neither a function nor a table", node.at)]
-    near = nearest(name, (*FUNCTIONS, *names.tables))
-    return [ExpressionError(f"unknown function or table {name!r}{near}", node.at)]
+    what, known = ("table", names.tables) if node.square else ("function or table", FUNCTIONS)
+    near = nearest(name, (*known, *names.tables))
+    return [ExpressionError(f"unknown {what} {name!r}{near}", node.at)]
 
 
 def kind_of(node: Node, names: Names) -> str:

@@ -155,7 +155,7 @@ class _Reader:
                 self._call(word, of) if word.text in FUNCTIONS else LookUp(word.at, word.text, of)
             )
         if self._is("["):
-            return LookUp(word.at, word.text, self._list("[", "]"))
+            return LookUp(word.at, word.text, self._list("[", "]"), square=True)
         return Constant(word.at, math.pi) if word.text == PI else Name(word.at, word.text)
 
     def _call(self, word: Token, of: tuple[Node, ...]) -> Node:

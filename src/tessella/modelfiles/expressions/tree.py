@@ -63,10 +63,11 @@ class Apply(Node):
 
 @dataclass(frozen=True)
 class LookUp(Node):
-    """An entry of a table."""
+    """An entry of a table, asked for in square brackets or as a function is."""
 
     table: str
     of: tuple[Node, ...]
+    square: bool = False
 
     @property
     def parts(self) -> tuple[Node, ...]:
