@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import integrate, special
@@ -47,7 +49,7 @@ def poisson(mean):
 def rounded(density, low, high, smallest=-np.inf):
     """The masses of a density around each whole number, by numerical integration."""
     edges = [smallest, *(k + 0.5 for k in range(low, high)), np.inf]
-    return [integrate.quad(density, a, b)[0] for a, b in zip(edges, edges[1:], strict=False)]
+    return [integrate.quad(density, a, b)[0] for a, b in pairwise(edges)]
 
 
 def normal(mean, deviation):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from tessella.errors import TessellaError
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Pay
@@ -28,7 +30,8 @@ def build_own(document: Document, settings: Mapping[str, Any]) -> MDP:
     timed = "events" in document.data and "stages" not in document.data
     build = _with_events(period) if timed else _with_stages(period)
     document.refuse()
-    mdp = _built(document, build)
+    with np.errstate(all="ignore"):  # what is not finite is refused
+        mdp = _built(document, build)
     return _started(document, mdp)
 
 

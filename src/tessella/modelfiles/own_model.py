@@ -18,6 +18,7 @@ from tessella.errors import ArgumentError, ModelError, TessellaError
 from tessella.grid import StateGrid
 from tessella.mdp.stages import Noise
 from tessella.modelfiles.document import Document
+from tessella.modelfiles.expressions.tokens import WHOLE
 from tessella.modelfiles.expressions.tree import NUMBER, TRUTH
 from tessella.modelfiles.lines import Path
 from tessella.modelfiles.mistakes import nearest
@@ -48,7 +49,7 @@ class OwnModel:
     def __post_init__(self) -> None:
         parameters = read_parameters(self.document, self.settings)
         self.vocabulary = Vocabulary(self.document, parameters)
-        self.quantities = Quantities(self.document, parameters)
+        self.quantities = Quantities(self.document, parameters, self.vocabulary.owners)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -135,7 +136,12 @@ class OwnModel:
             self.document.mistake(
                 ("criterion", "interest"), "an interest rate is for events; stages have a discount"
             )
-        elif isinstance(kind, str) and kind in CRITERIA and None not in numbers.values():
+        elif (
+            isinstance(kind, str)
+            and kind in CRITERIA
+            and not self.document.faulty(("criterion",))
+            and None not in numbers.values()
+        ):
             try:
                 self.criterion = CRITERIA[kind](self, **numbers)
             except TessellaError as error:
@@ -221,7 +227,21 @@ def read_parameters(document: Document, settings: Mapping[str, Any]) -> dict[str
             where = f"{document.path} has no parameter {name!r}"
             raise ArgumentError(f"{where}{nearest(name, told)}")
     given = {name: _set(name, told[name], value) for name, value in settings.items()}
-    return {name: given.get(name, value) for name, value in told.items()}
+    return {name: given.get(name, _sound(document, name, told[name])) for name in told}
+
+
+def _sound(document: Document, name: str, value: Any) -> Any:
+    """A parameter as it is, or a number in its place where that is none of the kinds there are."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return value if all(isinstance(x, str | int | float) for x in value) else []
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 1.0
+    if isinstance(value, int) and abs(value) > WHOLE:
+        rule = f"a whole number must lie within {WHOLE:,}, to be exact"
+        document.mistake(("parameters", name), f"{rule}; got {value}")
+    return value if math.isfinite(value) else 1.0
 
 
 def _set(name: str, told: Any, value: Any) -> Any:

@@ -140,9 +140,8 @@ class PeriodReader:
     def _shift(self, place: Path, said: dict) -> Stage | None:
         axis, noise = self._axis(place, said), self._noise(place, said)
         v, name = self.vocabulary, said.get("noise")
-        own = {name: v.noises[name]} if isinstance(name, str) and name in v.noises else {}
-        by = self._formula(place, said, "by", v.names(own, v.action))
-        pays, costs = self._paid(place, said, v.with_noise(name if own else None))
+        by = self._formula(place, said, "by", v.names(v.called(name), v.action))
+        pays, costs = self._paid(place, said, v.with_noise(name))
         if axis is None or noise is None:
             return None
         options = _options(said, "between", "edge")
@@ -150,8 +149,8 @@ class PeriodReader:
 
     def _jump(self, place: Path, said: dict) -> Stage | None:
         noise = self._noise(place, said) if "noise" in said else END
-        name = said.get("noise")
-        names = self.vocabulary.with_noise(name if isinstance(name, str) else None)
+        v = self.vocabulary
+        names = v.with_noise(said["noise"]) if "noise" in said else v.state
         to, (pays, costs) = self._moves(place, said, names), self._paid(place, said, names)
         if noise is None or to is None:
             return None

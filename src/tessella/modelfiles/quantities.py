@@ -7,7 +7,7 @@ mistake, or where the shape of the document was wrong there already.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class Quantities:
 
     document: Document
     parameters: Mapping[str, Any]
+    known: Mapping[str, str] = field(default_factory=dict)  # every name of the model
 
     def formula(
         self, place: Path, said: Any, names: Names, wanted: str | None = NUMBER
@@ -47,7 +48,8 @@ class Quantities:
 
     def number(self, place: Path, said: Any) -> float | None:
         """A finite number, or an expression of parameters."""
-        found = self.formula(place, said, Names(constants=self.parameters))
+        hidden = frozenset(self.known) - set(self.parameters)
+        found = self.formula(place, said, Names(constants=self.parameters, hidden=hidden))
         if found is None:
             return None
         value = float(found())
@@ -119,6 +121,6 @@ def kind_of_values(said: Any, values: list | None) -> str:
 
 
 def _key(place: Path) -> str:
-    """The key that a place ends in, counted where it is one of a list."""
-    *above, last = place
-    return f"{above[-1]} {last + 1}" if isinstance(last, int) and above else str(last)
+    """The key that a place ends in, and which of its entries: ``matrix 2 1``."""
+    last = max((i for i, part in enumerate(place) if isinstance(part, str)), default=0)
+    return " ".join(str(part + 1 if isinstance(part, int) else part) for part in place[last:])

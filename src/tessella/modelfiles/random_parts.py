@@ -90,6 +90,9 @@ class RandomParts:
         by = said.get("by")
         if not isinstance(by, list) or not by or not all(isinstance(name, str) for name in by):
             return None
+        if len(set(by)) < len(by):
+            self.document.mistake((*place, "by"), "a table is looked up by different names")
+            return None
         if ("values" in said) == ("csv" in said) or ("csv" in said) != ("column" in said):
             rule = "a table has 'values', or 'csv' and 'column'"
             self.document.mistake(place, rule)

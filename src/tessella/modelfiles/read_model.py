@@ -12,9 +12,15 @@ from typing import Any
 
 from tessella.mdp.model import MDP
 from tessella.modelfiles.build_own import build_own
-from tessella.modelfiles.document import read_document
+from tessella.modelfiles.document import Document, read_document
 from tessella.modelfiles.named_problem import build_named
-from tessella.modelfiles.schema import NAMES_A_PROBLEM, TELLS_EVENTS, TELLS_STAGES
+from tessella.modelfiles.schema import (
+    NAMES_A_PROBLEM,
+    TELLS_BOTH,
+    TELLS_EVENTS,
+    TELLS_STAGES,
+    Schema,
+)
 from tessella.modelfiles.shape import check_shape
 
 
@@ -28,6 +34,14 @@ def read_model(path: str | Path, settings: Mapping[str, Any] | None = None) -> M
     if "problem" in document.data:
         check_shape(document, document.data, NAMES_A_PROBLEM)
         return build_named(document, settings)
-    timed = "events" in document.data and "stages" not in document.data
-    check_shape(document, document.data, TELLS_EVENTS if timed else TELLS_STAGES)
+    check_shape(document, document.data, _shape(document))
     return build_own(document, settings)
+
+
+def _shape(document: Document) -> Schema:
+    if "events" not in document.data:
+        return TELLS_STAGES
+    if "stages" not in document.data:
+        return TELLS_EVENTS
+    document.mistake(("events",), "a model file has stages or events, not both")
+    return TELLS_BOTH

@@ -275,6 +275,7 @@ PROBLEM = {
 NAMES_A_PROBLEM = _table("a model file that names a problem", PROBLEM, ("problem",))
 TELLS_STAGES = _table("a model file", OWN | STAGES, (*NEEDED, "stages"))
 TELLS_EVENTS = _table("a model file with events", OWN | EVENTS, (*NEEDED, "events"))
+TELLS_BOTH = _table("a model file", OWN | STAGES | EVENTS, NEEDED)  # which is a mistake
 DEFINITIONS = {
     "expression": EXPRESSION,
     "values": VALUES,

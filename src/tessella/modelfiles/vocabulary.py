@@ -71,10 +71,14 @@ class Vocabulary:
         """The names of a place within a period: axes, action, time."""
         return self.names(self.axes, self.scratch, self.action, self.time)
 
-    def with_noise(self, noise: str | None) -> Names:
-        """The same with a noise."""
-        known = {noise: self.noises[noise]} if noise in self.noises else {}
-        return self.names(self.axes, self.scratch, self.action, self.time, known)
+    def called(self, noise: object) -> dict[str, str]:
+        """The noise of a stage; all of them where that is misspelt, which is a mistake already."""
+        known = isinstance(noise, str) and noise in self.noises
+        return {noise: self.noises[noise]} if known else self.noises  # type: ignore[dict-item]
+
+    def with_noise(self, noise: object) -> Names:
+        """The names of a stage with a noise."""
+        return self.names(self.axes, self.scratch, self.action, self.time, self.called(noise))
 
     @property
     def all(self) -> Names:
