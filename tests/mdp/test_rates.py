@@ -360,6 +360,11 @@ UP, DOWN = (lambda queue: {"queue": queue + 1}), (lambda queue: {"queue": queue 
             {"pays_rate": lambda queue: queue * np.nan},
             "the reward per unit of time must be finite; queue=0 pays nan",
         ),
+        (
+            [ts.Event("up", 1e10, pays=lambda queue: 1e308 * (queue > 0))],
+            {},
+            r"expected reward of a period must be finite; queue=1 is inf \(3 of 4 rewards\)",
+        ),
         ([ts.Event("up", 1.0), ts.Event("up", 2.0)], {}, "different names; up stands 2 times"),
         ([ts.Event("nothing", 1.0)], {}, "a name of its own, other than 'nothing'; got 'nothing'"),
         ([], {}, "needs at least one event"),

@@ -13,24 +13,6 @@ from tessella.problems.registry import OURS
 SMALL = {"vertical_cas": {"seconds": 2, "every": 16}}  # to be quick
 
 
-@pytest.fixture
-def file(tmp_path):
-    def written(text: str):
-        path = tmp_path / "model.toml"
-        path.write_text(text)
-        return path
-
-    return written
-
-
-def mistakes(path, settings=None) -> list[str]:
-    with pytest.raises(ts.ModelFileError) as found:
-        ts.read_model(path, settings)
-    said = str(found.value).splitlines()
-    assert said == [str(mistake) for mistake in found.value.mistakes]
-    return [line.removeprefix(str(path)) for line in said]
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_every_problem_reads_back_from_its_starting_file_to_the_same_model(name, tmp_path):
     settings = SMALL.get(name, {})
@@ -90,39 +72,39 @@ def test_settings_take_the_place_of_parameters_typed_or_not(file):
             ts.read_model(path, {"longest": wrong})
 
 
-def test_all_mistakes_are_told_at_once_with_lines_and_nearest_names(file):
+def test_all_mistakes_are_told_at_once_with_lines_and_nearest_names(file, mistakes):
     path = file(
         'problem = "perishable"\nnam = "x"\n\n[parameters]\nlif = 3\nlead_time = 0\n'
         'unit_cost = "a"\n\n[parameter]\n'
     )
     assert mistakes(path) == [
-        ":2: unknown key 'nam' in a model file that names a problem; did you mean 'name'?",
-        ":5: perishable has no parameter 'lif'; did you mean 'life'?",
-        ":6: lead_time must be a whole number from 1 to 6; perishable got 0",
-        ":7: unit_cost must be a number from 0 to 1000000; perishable got 'a'",
-        ":9: unknown key 'parameter' in a model file that names a problem; "
+        "2: unknown key 'nam' in a model file that names a problem; did you mean 'name'?",
+        "5: perishable has no parameter 'lif'; did you mean 'life'?",
+        "6: lead_time must be a whole number from 1 to 6; perishable got 0",
+        "7: unit_cost must be a number from 0 to 1000000; perishable got 'a'",
+        "9: unknown key 'parameter' in a model file that names a problem; "
         "did you mean 'parameters'?",
     ]
 
 
-def test_a_problem_that_nobody_knows_gets_the_nearest_name(file):
+def test_a_problem_that_nobody_knows_gets_the_nearest_name(file, mistakes):
     assert mistakes(file('problem = "perishble"')) == [
-        ":1: no problem is called 'perishble'; did you mean 'perishable'?"
+        "1: no problem is called 'perishble'; did you mean 'perishable'?"
     ]
 
 
-def test_a_file_imports_nothing(file, tmp_path, monkeypatch):
+def test_a_file_imports_nothing(file, mistakes, tmp_path, monkeypatch):
     (tmp_path / "trap.py").write_text("raise SystemExit('ran')")
     monkeypatch.syspath_prepend(tmp_path)
-    said = ":1: no problem is called 'trap:found'; a model file imports nothing"
+    said = "1: no problem is called 'trap:found'; a model file imports nothing"
     assert mistakes(file('problem = "trap:found"')) == [said]
 
 
-def test_what_a_problem_refuses_to_build_is_said_with_a_line(file):
+def test_what_a_problem_refuses_to_build_is_said_with_a_line(file, mistakes):
     path = file('problem = "seat_revenue"\n\n[parameters]\nseats = 0\nperiods = 1\nload = 1.0\n')
     assert ts.read_model(path).n_states == 1
     over = file('problem = "inventory"\n\n[parameters]\norders = [1, 1]\n')
-    assert mistakes(over) == [":3: actions must differ from one another; order=1 stands 2 times"]
+    assert mistakes(over) == ["3: actions must differ from one another; order=1 stands 2 times"]
 
 
 def test_an_error_travels_with_its_mistakes(file):

@@ -10,7 +10,7 @@ from typing import Any
 
 from tessella.modelfiles.lines import BeyondError, Lines, find_lines
 from tessella.modelfiles.lines import Path as KeyPath
-from tessella.modelfiles.mistakes import MOST, Mistake, ModelFileError
+from tessella.modelfiles.mistakes import MOST, Mistake, ModelFileError, one_line
 from tessella.modelfiles.sources import read_whole
 
 LARGEST = 1 << 20  # bytes; long data belong in a CSV file beside it
@@ -24,12 +24,18 @@ class Document:
     data: dict[str, Any]
     lines: Lines
     mistakes: list[Mistake] = field(default_factory=list)
+    places: list[KeyPath] = field(default_factory=list)  # of the mistakes
 
     def mistake(self, place: KeyPath, text: str) -> None:
         """Note that something is wrong at the key path ``place``."""
-        found = Mistake(str(self.path), self.lines.at(place), " ".join(text.split()))
+        found = Mistake(str(self.path), self.lines.at(place), one_line(text))
         if found not in self.mistakes:
             self.mistakes.append(found)
+            self.places.append(place)
+
+    def faulty(self, place: KeyPath) -> bool:
+        """Whether something is wrong already at ``place`` or within."""
+        return any(path[: len(place)] == place for path in self.places)
 
     def refuse(self) -> None:
         """Raise all mistakes that were noted, if there are any."""
@@ -72,4 +78,4 @@ def _said(error: ValueError, text: str) -> tuple[int, str]:
 
 
 def _one(path: Path, line: int, text: str) -> ModelFileError:
-    return ModelFileError([Mistake(str(path), line, text)])
+    return ModelFileError([Mistake(str(path), line, one_line(text))])

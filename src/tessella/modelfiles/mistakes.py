@@ -14,6 +14,8 @@ from tessella.errors import FileError
 
 MOST = 50  # mistakes that are told at once
 LONGEST = 80  # characters of a value that a message repeats
+LONGEST_LINE = 500  # characters of a message
+LISTED = 20  # names that a message lists
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,27 @@ class ModelFileError(FileError):
         return type(self), (self.mistakes,), vars(self)
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The name that somebody who wrote ``name`` may have meant."""
+    found = difflib.get_close_matches(name[:LONGEST], [*known], n=1, cutoff=0.5)
+    return found[0] if found else None
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """``; did you mean 'stock'?``, or what there is where nothing comes near."""
     names = [*dict.fromkeys(known)]
-    close = difflib.get_close_matches(name[:LONGEST], names, n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; there are {', '.join(names)}" if names else "; there are none"
+    meant = closest(name, names)
+    if meant is not None:
+        return f"; did you mean {meant!r}?"
+    rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f"; there are {', '.join(names[:LISTED])}{rest}" if names else "; there are none"
+
+
+def one_line(text: str) -> str:
+    """A message on one line that can be printed, and not too long."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text[: 2 * LONGEST_LINE])
+    words = " ".join(plain.split())
+    return words if len(words) <= LONGEST_LINE else f"{words[: LONGEST_LINE - 3]}..."
 
 
 def brief(value: object) -> str:

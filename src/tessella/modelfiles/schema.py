@@ -66,7 +66,7 @@ EXPRESSION = {
     "title": "a number, or an expression in quotes",
 }
 PLAIN = {"type": ["number", "string"], "title": "a number or text"}
-WORDS = {"$ref": "#/$defs/expression"}
+WORDS = _ref("expression")
 
 RANGE = _table(
     "a range",
@@ -193,7 +193,7 @@ DISTRIBUTION = _by_kind(
             "what was observed, each value as often as it was",
         ),
         "values": (
-            {"values": VALUES, "probabilities": _list("a list of probabilities", WORDS)},
+            {"values": _ref("values"), "probabilities": _list("a list of probabilities", WORDS)},
             ("values", "probabilities"),
             "values and the probability of each",
         ),
@@ -223,8 +223,8 @@ ACTIONS = _table(
     "actions",
     {
         "name": _text("what the action is called: order"),
-        "values": VALUES,
-        "components": _named("a table of components", VALUES, "name to values", 1),
+        "values": _ref("values"),
+        "components": _named("a table of components", _ref("values"), "name to values", 1),
     },
 )
 
@@ -244,17 +244,21 @@ OWN = {
     "start": _named("a table of axes", PLAIN, "coordinates of the first state", 1),
     "parameters": _named("a table of parameters", PARAMETER, "numbers that expressions may name"),
     "terms": _named("a table of expressions", WORDS, "expressions that later ones may name"),
-    "axes": _named("a table of axes", VALUES, "the coordinates of a state", 1),
-    "scratch": _named("a table of axes", VALUES, "coordinates that exist within a period only", 1),
-    "actions": ACTIONS,
-    "criterion": CRITERION,
-    "distributions": _named("a table of distributions", DISTRIBUTION, "random quantities"),
-    "tables": _named("a table of tables", TABLE, "numbers by coordinate"),
+    "axes": _named("a table of axes", _ref("values"), "the coordinates of a state", 1),
+    "scratch": _named(
+        "a table of axes", _ref("values"), "coordinates that exist within a period only", 1
+    ),
+    "actions": _ref("actions"),
+    "criterion": _ref("criterion"),
+    "distributions": _named("a table of distributions", _ref("distribution"), "random quantities"),
+    "tables": _named("a table of tables", _ref("table"), "numbers by coordinate"),
 }
-STAGES = {"stages": {**_list("a list of stages", STAGE), "description": "the events of a period"}}
+STAGES = {
+    "stages": {**_list("a list of stages", _ref("stage")), "description": "the events of a period"}
+}
 EVENTS = {
     "events": {
-        **_list("a list of events", EVENT),
+        **_list("a list of events", _ref("event")),
         "description": "what happens, in continuous time",
     },
     "pays_rate": {**WORDS, "description": "what is paid per unit of time"},
@@ -271,7 +275,17 @@ PROBLEM = {
 NAMES_A_PROBLEM = _table("a model file that names a problem", PROBLEM, ("problem",))
 TELLS_STAGES = _table("a model file", OWN | STAGES, (*NEEDED, "stages"))
 TELLS_EVENTS = _table("a model file with events", OWN | EVENTS, (*NEEDED, "events"))
-DEFINITIONS = {"expression": EXPRESSION}
+TELLS_BOTH = _table("a model file", OWN | STAGES | EVENTS, NEEDED)  # which is a mistake
+DEFINITIONS = {
+    "expression": EXPRESSION,
+    "values": VALUES,
+    "actions": ACTIONS,
+    "criterion": CRITERION,
+    "distribution": DISTRIBUTION,
+    "table": TABLE,
+    "stage": STAGE,
+    "event": EVENT,
+}
 
 
 def published() -> Schema:
@@ -312,3 +326,9 @@ def _parameter(parameter: Parameter) -> Schema:
     if isinstance(parameter, Integers | Numbers):
         return {"type": "array", "items": one, "minItems": 1, **about}
     return {**one, **about}
+
+
+if __name__ == "__main__":
+    import json
+
+    print(json.dumps(published(), indent=1))

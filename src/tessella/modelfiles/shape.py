@@ -11,7 +11,7 @@ from typing import Any
 
 from tessella.modelfiles.document import Document
 from tessella.modelfiles.lines import Path
-from tessella.modelfiles.mistakes import brief, nearest
+from tessella.modelfiles.mistakes import brief, closest, nearest
 from tessella.modelfiles.schema import DEFINITIONS, Schema
 
 KINDS = {"string": str, "number": (int, float), "array": list, "object": dict}
@@ -63,8 +63,10 @@ def _check_table(document: Document, value: dict, schema: Schema, place: Path) -
     known = schema.get("properties", {})
     rest = schema.get("additionalProperties", {})
     title = schema.get("title", "this table")
+    unknown = [name for name in value if name not in known] if rest is False else []
+    meant = {closest(name, known) for name in unknown}  # a key that is misspelt is not missing too
     for name in schema.get("required", ()):
-        if name not in value:
+        if name not in value and name not in meant:
             document.mistake(place, f"{title} needs {name!r}")
     if len(value) < schema.get("minProperties", 0):
         document.mistake(place, f"{_called(place)} needs at least one entry")

@@ -259,12 +259,21 @@ def _reward(
         what = f"the reward of the event {name}"
         law = Law((EVENT, np.array([name])), rates[name])
         lump = checks.rewards(scope, _said(scope, given, what), what, law.named, law.probs)
-        terms.append(rates[name] * lump)
+        with np.errstate(over="ignore"):
+            terms.append(rates[name] * lump)
     if not terms:
         return None, 0.0
     per_period = 1 / (pays.clock.rate + pays.clock.interest)
-    sizes = sum(float(np.abs(term).max()) for term in terms) * per_period
-    total = sum(terms[1:], start=terms[0])[..., 0] * per_period
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        sizes = sum(float(np.abs(term).max()) for term in terms) * per_period
+        total = sum(terms[1:], start=terms[0])[..., 0] * per_period
+    checks.refuse(
+        "the expected reward of a period must be finite",
+        ~np.isfinite(total),
+        lambda p: scope.describe((*p, 0), (*total.shape, 1)),
+        lambda p: f"is {total[p]}",
+        "rewards",
+    )
     return total, expected_error(len(terms) + 2, sizes)
 
 

@@ -1,0 +1,110 @@
+"""Columns of CSV files that lie beside a model file, checked cell by cell.
+
+The first line names the columns; every other has a field for each. A message says file, line and
+column, and how many cells are wrong alike.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from tessella.errors import FileError
+from tessella.modelfiles.mistakes import brief, nearest
+from tessella.modelfiles.sources import read_beside
+
+LARGEST = 16 << 20  # bytes
+MOST_COLUMNS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of a file, as text, with the line of each row."""
+
+    file: str
+    cells: dict[str, list[str]]
+    lines: list[int]
+
+    def text(self, name: str) -> list[str]:
+        """The column ``name``."""
+        if name not in self.cells:
+            raise FileError(f"{self.file} has no column {name!r}{nearest(name, self.cells)}")
+        return self.cells[name]
+
+    def numbers(self, name: str) -> list[float]:
+        """The column ``name``, every cell a finite number."""
+        cells = self.text(name)
+        values = [_number(cell) for cell in cells]
+        bad = [i for i, value in enumerate(values) if value is None]
+        if bad:
+            raise FileError(
+                "a cell must be a finite number",
+                place=f"{self.file}, line {self.lines[bad[0]]}, column {name!r}",
+                value=f"has {brief(cells[bad[0]])}",
+                count=len(bad),
+                total=len(cells),
+                noun="cells",
+            )
+        return [value for value in values if value is not None]
+
+    def values(self, name: str) -> list[float] | list[int] | list[str]:
+        """The column ``name`` as whole numbers, numbers or text, whichever all of it is."""
+        cells = self.text(name)
+        values = [_number(cell) for cell in cells]
+        if any(value is None for value in values):
+            return [cell.strip() for cell in cells]
+        return as_whole([value for value in values if value is not None])
+
+
+def as_whole(values: list[float]) -> list[float] | list[int]:
+    """Numbers as integers, if all of them are."""
+    if all(value == round(value) and abs(value) < 2**53 for value in values):
+        return [int(value) for value in values]
+    return values
+
+
+def read_columns(folder: Path, name: str) -> Columns:
+    """The columns of the CSV file ``name`` in ``folder``."""
+    content = read_beside(folder, name, LARGEST)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise FileError(f"{name}, line {line} is not text in UTF-8") from None
+    try:
+        return _columns(name, text)
+    except csv.Error as error:
+        raise FileError(f"{name} is no CSV file", value=str(error)) from None
+
+
+def _columns(name: str, text: str) -> Columns:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    titles = [title.strip() for title in next(reader, [])]
+    if not titles or len(set(titles)) < len(titles) or len(titles) > MOST_COLUMNS:
+        rule = f"the first line of {name} must name its columns, each differently"
+        raise FileError(rule, value=f"got {brief(', '.join(titles))}")
+    rows, lines = [], []
+    for row in reader:
+        if not row:
+            continue  # an empty line
+        if len(row) != len(titles):
+            fields = f"has {len(row)}, the first has {len(titles)}"
+            rule = "every line must have as many fields as the first"
+            raise FileError(rule, place=f"{name}, line {reader.line_num}", value=fields)
+        rows.append(row)
+        lines.append(reader.line_num)
+    if not rows:
+        raise FileError(f"{name} has no rows below the names of its columns")
+    columns = zip(*rows, strict=True)
+    return Columns(name, {t: [*column] for t, column in zip(titles, columns, strict=True)}, lines)
+
+
+def _number(cell: str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in cell else None

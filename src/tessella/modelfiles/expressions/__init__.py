@@ -1,0 +1,1 @@
+"""Arithmetic in model files: a closed grammar, parsed here and never run as Python."""

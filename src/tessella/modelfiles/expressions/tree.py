@@ -1,0 +1,161 @@
+"""An expression as a tree, and working it out on arrays.
+
+Numbers are doubles throughout, so nothing wraps around: what grows too large becomes infinite, and
+what has no value is not a number; either is refused by whoever reads the result. Truth values count
+as 0 and 1 in arithmetic.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+NUMBER, TRUTH, TEXT = "a number", "a condition", "text"
+
+
+class Table(Protocol):
+    """Numbers that are looked up by so many coordinates."""
+
+    @property
+    def arity(self) -> int: ...
+
+    def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True)
+class Node:
+    """A part of an expression; ``at`` is the character where it stands."""
+
+    at: int = field(compare=False)
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Constant(Node):
+    value: float | str
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    name: str
+
+
+@dataclass(frozen=True)
+class Apply(Node):
+    """An operation or a function: a word of ``OPERATIONS``."""
+
+    word: str
+    of: tuple[Node, ...]
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return self.of
+
+
+@dataclass(frozen=True)
+class LookUp(Node):
+    """An entry of a table, asked for in square brackets or as a function is."""
+
+    table: str
+    of: tuple[Node, ...]
+    square: bool = False
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return self.of
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    # A plain number as exponent takes NumPy's short ways, such as a product for a square.
+    exponent = float(exponent) if np.ndim(exponent) == 0 else exponent
+    return np.asarray(base, dtype=float) ** exponent
+
+
+def _all_of(function: Callable) -> Callable:
+    return lambda *of: reduce(function, of)
+
+
+def _numbers(function: Callable) -> Callable:
+    """The same of doubles: NumPy has rules of its own for truth values."""
+    return lambda *of: function(*(np.asarray(part, dtype=float) for part in of))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a word does, with how many parts, of which kind, and what comes out."""
+
+    apply: Callable[..., Any]
+    least: int
+    most: int
+    takes: str = NUMBER
+    gives: str = NUMBER
+
+
+MANY = 100  # parts of a call
+BINARY = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": _power,
+}
+COMPARISONS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+ONE = {
+    "abs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "log": np.log,
+    "sin": np.sin,
+    "cos": np.cos,
+}
+FUNCTIONS = {
+    **{word: Operation(_numbers(function), 1, 1) for word, function in ONE.items()},
+    "min": Operation(_all_of(_numbers(np.minimum)), 2, MANY),
+    "max": Operation(_all_of(_numbers(np.maximum)), 2, MANY),
+    "where": Operation(np.where, 3, 3),
+}
+OPERATIONS = {
+    **{sign: Operation(_numbers(function), 2, 2) for sign, function in BINARY.items()},
+    **{sign: Operation(function, 2, 2, gives=TRUTH) for sign, function in COMPARISONS.items()},
+    "negative": Operation(_numbers(operator.neg), 1, 1),
+    "and": Operation(np.logical_and, 2, 2, TRUTH, TRUTH),
+    "or": Operation(np.logical_or, 2, 2, TRUTH, TRUTH),
+    "not": Operation(np.logical_not, 1, 1, TRUTH, TRUTH),
+    **FUNCTIONS,
+}
+PI = "pi"
+WORDS = frozenset({"and", "or", "not", PI, *FUNCTIONS})  # that no name of a model can be
+
+
+def work_out(node: Node, values: Mapping[str, Any], tables: Mapping[str, Table]) -> Any:
+    """The array that an expression is, given arrays for its names."""
+    if isinstance(node, Constant):
+        return np.str_(node.value) if isinstance(node.value, str) else np.float64(node.value)
+    if isinstance(node, Name):
+        return values[node.name]
+    of = [work_out(part, values, tables) for part in node.parts]
+    if isinstance(node, LookUp):
+        return tables[node.table].look_up(*of)
+    assert isinstance(node, Apply)
+    return OPERATIONS[node.word].apply(*of)

@@ -1,0 +1,34 @@
+"""Files to read, and what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+import tessella as ts
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Writes a model file and gives its path."""
+
+    def written(text: str, name: str = "model.toml"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, newline="")
+        return path
+
+    return written
+
+
+@pytest.fixture
+def mistakes():
+    """What is wrong with a file: lines without its name."""
+
+    def said_of(path) -> list[str]:
+        with pytest.raises(ts.ModelFileError) as found:
+            ts.read_model(path)
+        said = str(found.value).splitlines()
+        assert said == [str(mistake) for mistake in found.value.mistakes]
+        return [line.removeprefix(f"{path}:") for line in said]
+
+    return said_of

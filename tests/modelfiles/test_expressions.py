@@ -1,0 +1,332 @@
+"""Expressions mean what they mean in Python, and nothing but arithmetic gets through."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tessella as ts
+from tessella.modelfiles import expressions
+from tessella.modelfiles.expressions.formula import LARGEST, Names, make_formula
+from tessella.modelfiles.expressions.parse import DEEPEST, DEEPEST_TREE
+from tessella.modelfiles.expressions.tokens import LONGEST, LONGEST_NUMBER
+from tessella.modelfiles.expressions.tree import NUMBER, TEXT, TRUTH
+from tessella.modelfiles.tables import told_table
+
+SEASONS = ["low", "high"]
+COST = told_table(
+    ["season", "stock"], [[1, 2, 3], [4, 5, 6]], {"season": SEASONS, "stock": [0, 1, 2]}
+)
+NAMES = Names(
+    kinds={"stock": NUMBER, "order": NUMBER, "season": TEXT},
+    constants={"price": 2.5, "most": 7, "usual": "low", "sizes": [1, 2]},
+    tables={"cost": COST},
+    hidden=frozenset({"demand"}),
+)
+ARRAYS = {
+    "stock": np.array([0, 1, 2]),
+    "order": np.array([[3], [0]]),
+    "season": np.array(SEASONS)[:, None, None],
+}
+
+
+def formula(text, wanted=None, names=NAMES):
+    said = []
+    found = make_formula(text, names, wanted, lambda error: said.append(error.text))
+    assert (found is None) == bool(said)
+    return said if found is None else found
+
+
+def value(text, wanted=None):
+    found = formula(text, wanted)
+    return found(**{name: ARRAYS[name] for name in inspect.signature(found).parameters})
+
+
+IN_PYTHON = {
+    "min": lambda *of: np.minimum.reduce(np.broadcast_arrays(*of)),
+    "max": lambda *of: np.maximum.reduce(np.broadcast_arrays(*of)),
+    **{name: getattr(np, name) for name in ("where", "floor", "ceil", "sqrt", "exp", "log", "sin")},
+    **{"round": np.rint, "abs": np.abs, "cos": np.cos, "pi": np.pi},
+}
+LEAVES = st.sampled_from(["stock", "order", "price", "most", "2", "0.5", "1e-3", ".25", "3.", "pi"])
+BINARY = st.sampled_from(["+", "-", "*", "/", "//", "%", "**"])
+COMPARE = st.sampled_from(["<", "<=", ">", ">=", "==", "!="])
+CALLS = st.sampled_from(["abs", "floor", "ceil", "round", "sqrt", "exp", "log", "sin", "cos"])
+
+
+def numbers(inner):
+    return st.one_of(
+        st.tuples(inner, BINARY, inner).map(" ".join),
+        inner.map(lambda a: f"({a})"),
+        inner.map(lambda a: f"-{a}"),
+        st.tuples(CALLS, inner).map(lambda p: f"{p[0]}({p[1]})"),
+        st.tuples(inner, inner, inner).map(lambda p: f"min({p[0]}, {p[1]},{p[2]})"),
+        st.tuples(inner, inner).map(lambda p: f"max( {p[0]},{p[1]} )"),
+        st.tuples(inner, COMPARE, inner, inner, inner).map(
+            lambda p: f"where({p[0]} {p[1]} {p[2]}, {p[3]}, {p[4]})"
+        ),
+        st.tuples(inner, COMPARE, inner).map(lambda p: f"(1 * ({p[0]} {p[1]} {p[2]}))"),
+    )
+
+
+EXPRESSIONS = st.recursive(LEAVES, numbers, max_leaves=8)
+
+
+@settings(max_examples=300, deadline=None)
+@given(EXPRESSIONS)
+def test_arithmetic_is_that_of_python_on_doubles(text):
+    arrays = {n: ARRAYS[n].astype(float) for n in ("stock", "order")}
+    known = IN_PYTHON | arrays | {"price": 2.5, "most": 7.0}
+    # Python's own numbers raise where doubles overflow; arrays of one double do not.
+    known |= {n: np.array([v]) for n, v in known.items() if isinstance(v, float)}
+    literal = "".join(
+        f"D({part})" if part[:1].isdigit() or part[:1] == "." else part for part in _split(text)
+    )
+    with np.errstate(all="ignore"):
+        expected = eval(literal, {"D": lambda x: np.array([float(x)])} | known)  # the second route
+    np.testing.assert_allclose(
+        np.broadcast_to(value(text), (2, 3)), np.broadcast_to(expected, (2, 3)), rtol=1e-15
+    )
+
+
+def _split(text):
+    return re.split(r"(?<![A-Za-z_0-9.])((?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("-2 ** 2", -4),
+        ("2 ** 3 ** 2", 512),
+        ("2 ** -1", 0.5),
+        ("7 - 2 - 1", 4),
+        ("-7 // 2", -4),
+        ("-7 % 3", 2),
+        ("1 < 2 < 3", True),
+        ("1 < 3 < 2", False),
+        ("not 1 < 2 or 2 < 3 and 3 < 4", True),
+        ("(1 < 2) + (2 < 1) * 5", 1),
+        ("max(1, 2, 3) - min(3, 2)", 1),
+        ("round(2.5) + round(3.5)", 6),
+        ("+price", 2.5),
+        ("where(usual == 'low', 1, 2)", 1),
+        ('usual != "high"', True),
+        ("cost['high', 1]", 5),
+        ("cost('low', 0.5 + 0.5)", 2),
+        ("stock\n  +\t1 ", [1, 2, 3]),
+    ],
+)
+def test_precedence_chains_and_tables_are_as_one_expects(text, expected):
+    np.testing.assert_array_equal(value(text), expected)
+
+
+def test_a_formula_asks_for_the_arrays_that_it_names_and_for_no_others():
+    assert formula("most * order + price * stock").asks == ["order", "stock"]
+    assert [*inspect.signature(formula("cost[season, stock]")).parameters] == ["season", "stock"]
+    assert formula("2 * price").asks == []
+    np.testing.assert_array_equal(value("cost[season, stock]")[:, 0], [[1, 2, 3], [4, 5, 6]])
+    assert np.isnan(value("cost['low', 9]"))
+    assert np.isnan(value("cost['dry', 0]"))
+
+
+def test_terms_are_worked_out_once_each_however_often_they_are_named():
+    names, calls = NAMES, []
+
+    class Counting:
+        arity = 1
+
+        def look_up(self, x):
+            calls.append(1)
+            return x
+
+    terms = {}
+    for i in range(40):  # by plain substitution, a hundred million
+        text = f"t{i - 1} + t{i - 2}" if i > 1 else "seen[stock]"
+        names = Names(NAMES.kinds, {}, {"seen": Counting()}, dict(terms))
+        terms[f"t{i}"] = formula(text, names=names)
+    last = formula("t39", names=Names(NAMES.kinds, {}, {"seen": Counting()}, terms))
+    assert last.asks == ["stock"]
+    assert last(stock=np.array([1.0])) == 102334155  # the fortieth number of Fibonacci
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stok + 1", ["unknown name 'stok'; did you mean 'stock'?"]),
+        (
+            "stok + odrer",
+            [
+                "unknown name 'stok'; did you mean 'stock'?",
+                "unknown name 'odrer'; did you mean 'order'?",
+            ],
+        ),
+        (
+            "demand + 1",
+            [
+                "'demand' is not known at this place, "
+                "which may name stock, order, season, parameters and terms"
+            ],
+        ),
+        ("sizes + 1", ["'sizes' is a list; a table looks numbers up"]),
+        ("cost + 1", ["'cost' is a table: look it up, as in cost[...]"]),
+        ("cost[stock]", ["the table 'cost' is looked up by 2 coordinates; got 1"]),
+        ("cots[stock, stock]", ["unknown table 'cots'; did you mean 'cost'?"]),
+        ("stock[1]", ["'stock' is neither a function nor a table"]),
+        ("max + 1", ["'max' is a function: write max(...)"]),
+        ("maxi(1, 2)", ["unknown function or table 'maxi'; did you mean 'max'?"]),
+        ("max(1)", ["max takes at least 2 values; got 1"]),
+        ("abs()", ["abs takes 1 value; got 0"]),
+        ("where(1 < 2, 3)", ["where takes 3 values; got 2"]),
+        ("where(1, 2, 3)", ["'where' begins with a condition; this is a number"]),
+        ("where(1 < 2, 'a', 3)", ["'where' chooses between text and a number"]),
+        ("season + 1", ["'+' takes a number; this is text"]),
+        ("-season", ["'-' takes a number; this is text"]),
+        ("season < 'low'", ["text is compared with text alone, by '==' or '!='"]),
+        ("season == 1", ["text is compared with text alone, by '==' or '!='"]),
+        ("stock and order", ["'and' takes a condition; this is a number"]),
+        ("not stock", ["'not' takes a condition; this is a number"]),
+        ("1 +", ["a value is missing before the end"]),
+        ("", ["a value is missing before the end"]),
+        ("(1 + 2", ["')' is missing before the end, which closes a bracket"]),
+        ("1 + 2)", ["')' cannot stand here"]),
+        ("max(1 2)", ["',' is missing before '2', which parts the entries of a list"]),
+        ("2 stock", ["'stock' cannot stand here"]),
+        ("stock = 1", ["'=' cannot stand here: '==' compares"]),
+        ("stock ^ 2", ["'^' cannot stand here: '**' is a power"]),
+        ("stock & 1", ["'&' cannot stand here: 'and' joins conditions"]),
+        ("'low", ['"\'" cannot stand here']),
+        ("1e999", ["the number 1e999 is too large"]),
+        ("9007199254740993", ["the number 9007199254740993 is too large"]),
+    ],
+)
+def test_a_mistake_is_said_with_what_would_be_right(text, said):
+    assert formula(text) == said
+
+
+def test_a_result_is_of_the_kind_that_its_place_needs():
+    assert formula("season", NUMBER) == ["this must be a number; it is text"]
+    assert formula("stock + 1", TRUTH) == ["this must be a condition; it is a number"]
+    assert formula("stock + 1", TEXT) == ["this must be text; it is a number"]
+    assert formula("stock > 1", NUMBER).kind == TRUTH  # counts as 0 and 1
+    assert formula("where(stock > 1, 'low', season)", TEXT).kind == TEXT
+    assert value("stock > 1", TRUTH).dtype == bool
+
+
+ESCAPES = [
+    "stock.__class__",
+    "stock.shape",
+    "().__class__.__bases__[0].__subclasses__()",
+    "__import__('os').system('true')",
+    "__builtins__",
+    "__debug__",
+    "eval('1')",
+    "exec('1')",
+    "open('/etc/passwd')",
+    "getattr(stock, 'shape')",
+    "globals()",
+    "lambda: 1",
+    "lambda x: x",
+    "[x for x in stock]",
+    "{stock}",
+    "{1: 2}",
+    "f'{stock}'",
+    "'%s' % stock",
+    "(x := 3)",
+    "import os",
+    "1; 2",
+    "1 if stock else 2",
+    "print(1)",
+    "*stock",
+    "max(*stock)",
+    "max(a=1, b=2)",
+    "stock[0:1]",
+    "stock @ stock",
+    "~stock",
+    "`1`",
+    "\\x41",
+    "stock\x00",
+    "ｓtock",
+    "é",
+    "0x10",
+    "1_000",
+    "1j",
+    "True",
+    "None",
+    "...",
+    "await stock",
+    "yield",
+]
+
+
+@pytest.mark.parametrize("text", ESCAPES)
+def test_nothing_but_arithmetic_gets_through(text):
+    said = formula(text)
+    assert isinstance(said, list)
+    assert all(len(one) < 300 for one in said)
+
+
+def test_the_package_never_hands_text_to_python():
+    folder = Path(expressions.__file__).parents[1]
+    for path in folder.rglob("*.py"):
+        words = path.read_text()
+        for word in ("eval(", "exec(", "literal_eval", "import_module", "__import__", "pickle"):
+            assert word not in words, f"{word} in {path.name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("(" * 100_000, f"an expression has at most {LONGEST:,} characters"),
+        ("(" * (DEEPEST + 1) + "1" + ")" * (DEEPEST + 1), f"at most {DEEPEST} brackets or signs"),
+        ("-" * 3000 + "1", f"at most {DEEPEST} brackets or signs"),
+        ("not " * 900 + "1 < 2", f"at most {DEEPEST} brackets or signs"),
+        ("2" + " ** 2" * 700, f"at most {DEEPEST} brackets or signs"),
+        ("1" + " + 1" * 900, f"at most {DEEPEST_TREE} operations deep"),
+        ("max(" + "1, " * 500 + "1)", "a list has at most 100 entries"),
+        ("1" * (LONGEST_NUMBER + 1), f"a number has at most {LONGEST_NUMBER} characters"),
+        ("1" * 3000, f"a number has at most {LONGEST_NUMBER} characters"),
+    ],
+)
+def test_depth_length_and_long_numbers_are_bounded(text, said):
+    (found,) = formula(text)
+    assert said in found
+
+
+@pytest.mark.parametrize("text", ["9 ** 9 ** 9", "10 ** 400", "(0 - 8) ** 0.5", "0 / 0", "log(0)"])
+def test_huge_powers_and_what_has_no_value_are_no_finite_numbers(text):
+    assert not np.isfinite(value(text))
+
+
+def test_an_expression_over_too_many_combinations_is_refused_before_it_is_worked_out():
+    side = math.isqrt(LARGEST) + 1
+    x = np.broadcast_to(1.0, (side, 1))
+    with pytest.raises(ts.ModelError, match="at most 50,000,000 combinations; stock, order have"):
+        formula("stock + order")(stock=x, order=x.T)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text("stock pricewhn().,[]+-*/%<>=!&|'\"0123456789_e\n", max_size=40))
+def test_whatever_the_text_is_the_answer_is_a_formula_or_a_mistake(text):
+    found = formula(text)
+    if not isinstance(found, list):
+        value(text)
+
+
+WORDS = ["stock", "price", "where", "max", "(", ")", "[", "]", ",", "+", "-", "**", "not", "and"]
+WORDS += ["<", "==", "'low'", "season", "cost", "1", "1e300", "//", "%", "log", "_", "__class__"]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
+def test_whatever_the_words_are_the_answer_is_a_formula_or_a_mistake(text):
+    found = formula(text)
+    if not isinstance(found, list):
+        value(text)

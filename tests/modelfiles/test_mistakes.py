@@ -1,0 +1,277 @@
+"""All that is wrong with a file is said at once, each with its line and the nearest name."""
+
+from __future__ import annotations
+
+import pytest
+
+import tessella as ts
+
+STORY = """\
+name = "shop"
+feasible = "stock + order <= most"
+
+[parameters]
+most = 6
+price = 4.0
+
+[axes]
+stock = { from = 0, to = "most" }
+season = ["low", "high"]
+
+[actions]
+name = "order"
+values = [0, 2, 3]
+
+[criterion]
+kind = "discounted"
+discount = 0.9
+
+[tables.mean]
+by = ["season"]
+values = [0.5, 2.5]
+
+[distributions.demand]
+kind = "poisson"
+mean = "mean[season]"
+largest = 4
+
+[[stages]]
+kind = "decide"
+axis = "stock"
+to = "stock + order"
+costs = "order + 0.5 * (order > 0)"
+
+[[stages]]
+kind = "shift"
+axis = "stock"
+noise = "demand"
+by = "-demand"
+pays = "price * min(stock, demand)"
+
+[[stages]]
+kind = "move"
+axis = "season"
+matrix = [[0.8, 0.2], [0.3, 0.7]]
+"""
+
+
+def planted(*changes: tuple[str, str]) -> str:
+    text = STORY
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def test_the_story_itself_has_none(file):
+    assert ts.read_model(file(STORY)).n_states == 14
+
+
+def test_five_planted_mistakes_get_five_messages_each_with_its_line(file, mistakes):
+    text = planted(
+        ("discount = 0.9", "discont = 0.9"),
+        ('kind = "poisson"', 'kind = "poison"'),
+        ('axis = "stock"\nto', 'axis = "stok"\nto'),
+        ("-demand", "-demnd"),
+        ('kind = "move"\naxis = "season"', 'kind = "move"\naxes = "season"'),
+    )
+    assert mistakes(file(text)) == [
+        "18: unknown key 'discont' in the criterion of kind 'discounted'; did you mean 'discount'?",
+        "25: unknown kind 'poison' of a distribution; did you mean 'poisson'?",
+        "31: unknown axis 'stok'; did you mean 'stock'?",
+        "39: by: unknown name 'demnd'; did you mean 'demand'? (character 2)",
+        "44: unknown key 'axes' in a stage of kind 'move'; did you mean 'axis'?",
+    ]
+
+
+def test_five_planted_slips_of_the_keyboard_get_five_messages(file, mistakes):
+    text = planted(
+        ('"stock + order <= most"', '"stock + ordr <= most"'),
+        ('to = "most"', 'to = "mots"'),
+        ('by = ["season"]', 'by = ["saison"]'),
+        ('noise = "demand"', 'noise = "damand"'),
+        ("[[0.8, 0.2], [0.3, 0.7]]", "[[0.8, 0.2], [0.3, 0.7a]]".replace("0.7a", '"prise"')),
+    )
+    assert mistakes(file(text)) == [
+        "2: feasible: unknown name 'ordr'; did you mean 'order'? (character 9)",
+        "9: to: unknown name 'mots'; did you mean 'most'? (character 1)",
+        "21: a table is looked up by axes, actions or distributions; 'saison' is none; "
+        "did you mean 'season'?",
+        "38: unknown distribution 'damand'; did you mean 'demand'?",
+        "45: matrix 2 2: unknown name 'prise'; did you mean 'price'? (character 1)",
+    ]
+
+
+def test_what_a_model_refuses_gets_the_line_of_its_stage_for_every_stage(file, mistakes):
+    text = planted(
+        ('to = "stock + order"', 'to = "stock + order + 1"'),
+        ('"price * min(stock, demand)"', '"price * log(stock - 7)"'),
+        ("[[0.8, 0.2], [0.3, 0.7]]", "[[0.8, 0.2], [0.3, 0.8]]"),
+    )
+    assert mistakes(file(text)) == [
+        "29: deciding stock leaves the grid: stock must stay on its axis; "
+        "stock=6, order=0 goes to stock=7 (3 of 21 cases)",
+        "35: the reward of the shift of stock by demand must be finite; "
+        "stock=0 pays nan (7 of 7 rewards)",
+        "42: the rows of the move of season must sum to 1; season=high sums to 1.1 (1 of 2 rows)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("discount = 0.9", "discount = 1.5", "16: discount must lie in [0, 1); got 1.5"),
+        ("discount = 0.9", 'discount = "9 ** 9 ** 9"', "18: discount must be finite; it is inf"),
+        (
+            "discount = 0.9",
+            'discount = "stock"',
+            "18: discount: 'stock' is not known at this place",
+        ),
+        ("discount = 0.9", "interest = 0.1", "18: an interest rate is for events"),
+        ("discount = 0.9", "discount = nan", "18: criterion, discount must be finite; got nan"),
+        ("discount = 0.9", "discount = 2020-01-01", "18: criterion, discount must be a number, or"),
+        ("discount = 0.9", "discount = true", "18: criterion, discount must be a number, or an"),
+        ("values = [0, 2, 3]", "", "12: actions need 'values' or 'components'"),
+        ("values = [0, 2, 3]", "values = []", "14: actions, values needs at least one entry"),
+        ("values = [0, 2, 3]", 'values = "sizes"', "14: no parameter 'sizes' is a list; there are"),
+        ("values = [0, 2, 3]", "values = [0, 0]", "8: actions must differ from one another"),
+        ('["low", "high"]', '["low", 3]', "10: the values of axis 'season' must be all numbers"),
+        ('["low", "high"]', '["low", "low"]', "10: axis values must differ from one another"),
+        ('["low", "high"]', "{ from = 0 }", "10: a range needs 'to'"),
+        ('["low", "high"]', "{ from = 0, to = 1, step = 0 }", "10: a range goes from its first"),
+        ('["low", "high"]', "{ from = 0, to = 1e12 }", "10: a range goes from its first value"),
+        ('["low", "high"]', "{ from = 0, to = 1, step = 0.3 }", "10: a range goes from its first"),
+        ('["low", "high"]', "3", "10: axes, season must be a list of values, a range"),
+        ("season = [", "price = [", "10: an axis cannot be called 'price': a parameter is"),
+        ("season = [", "value = [", "10: an axis cannot be called 'value': a solution holds"),
+        ("season = [", "max = [", "10: an axis cannot be called 'max': expressions use it"),
+        ("season = [", '"my axis" = [', "10: a name is letters, digits and underscores"),
+        ("season = [", "__class__ = [", "10: a name is letters, digits and underscores"),
+        ('name = "order"', 'name = "stock"', "13: the action cannot be called 'stock': an axis is"),
+        ("[0.5, 2.5]", "[0.5]", "20: its values must be 2 numbers, in the order of season"),
+        ("[0.5, 2.5]", '[0.5, "a"]', "20: its values must be 2 numbers, in the order of season"),
+        ("values = [0.5, 2.5]", "", "20: a table has 'values', or 'csv' and 'column'"),
+        ('by = ["season"]', 'by = ["season", "season"]', "21: a table is looked up by different"),
+        ('"-demand"', '"-demand * stock"', "39: by: 'stock' is not known at this place, which may"),
+        (
+            '"-demand"',
+            '"stock.__class__"',
+            "39: by: '.' cannot stand here: names have no parts (ch",
+        ),
+        ('"stock + order <= most"', '"stock + order"', "2: feasible: this must be a condition; it"),
+        ('"stock + order <= most"', '"stock < 3"', "2: every state needs a feasible action; "),
+        ('name = "shop"', "start = { stok = 1 }", "1: unknown axis 'stok'; did you mean 'stock'?"),
+        ('name = "shop"', "start = { stock = 99 }", "1: a start must lie on the grid; stock=99"),
+        (
+            'name = "shop"',
+            "nmae = 3",
+            "1: unknown key 'nmae' in a model file; did you mean 'name'?",
+        ),
+        ('name = "shop"', "name = 3", "1: name must be text; got 3"),
+        ('name = "shop"', "name = 'a'\nname = 'b'", "2: this is no TOML: Cannot overwrite a value"),
+        ('name = "shop"', "name = ", "1: this is no TOML: Invalid value"),
+        (
+            'to = "stock + order"',
+            'to = "stock + order"\nedge = "wrap"',
+            "33: stages 1, edge must be",
+        ),
+        ("[0.3, 0.7]]", "[0.3, 0.7], 1]", "45: stages 3, matrix 3 must be a row of numbers; got 1"),
+        ("[0.3, 0.7]]", "[0.3]]", "42: the move of season must be a rectangular array of numbers"),
+        ('axis = "stock"\nnoise', 'axis = "season"\nnoise', None),
+    ],
+)
+def test_a_mistake_is_said_in_one_line_with_its_place(old, new, said, file, mistakes):
+    path = file(planted((old, new)))
+    if said is None:
+        assert ts.read_model(path).n_states == 14  # a text axis shifts by positions
+    else:
+        assert any(one.startswith(said) for one in mistakes(path)), mistakes(path)
+
+
+def test_mistakes_of_bytes_and_brackets_have_lines_too(file, mistakes, tmp_path):
+    (tmp_path / "model.toml").write_bytes(b"name = 'a'\nx = '\xff'\n")
+    assert mistakes(tmp_path / "model.toml") == ["2: the file is not text in UTF-8"]
+    assert mistakes(file("a = 1\nb = " + "[" * 5000)) == ["2: brackets stand at most 32 deep"]
+    assert mistakes(file("\n" + "a." * 5000 + "a = 1")) == ["2: a key has at most 16 parts"]
+    long = "\n\nx = " + "9" * 5000
+    assert mistakes(file(long)) == ["3: a number has at most 64 characters"]
+
+
+def test_no_more_mistakes_are_told_than_somebody_reads(file, mistakes):
+    text = "\n".join(f"x{i} = 1" for i in range(500))
+    assert len(mistakes(file(text))) == 50
+
+
+EVENTS = """\
+costs_rate = "queue"
+[axes]
+queue = { from = 0, to = 9 }
+[actions]
+name = "speed"
+values = [1, 2]
+[criterion]
+kind = "discounted"
+interest = 0.1
+[[events]]
+name = "arrival"
+rate = "0.5 * (queue < 9)"
+to = { queue = "queue + 1" }
+[[events]]
+name = "service"
+rate = "speed * (queue > 0)"
+to = { queue = "queue - 1" }
+costs = "speed ** 2"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "interest = 0.1",
+            "discount = 0.1",
+            "7: with events a discounted criterion has 'interest'",
+        ),
+        ('queue = "queue + 1"', 'queu = "queue + 1"', "13: unknown axis 'queu'; did you mean 'q"),
+        ("0.5 * (", "-0.5 * (", "10: the rate of arrival must be finite and not negative"),
+        ('"queue"\n[', '"quue"\n[', "1: costs_rate: unknown name 'quue'; did you mean 'queue'?"),
+        ('name = "service"', 'name = "arrival"', "10: events must have different names; arrival"),
+        ('name = "service"', "", "14: an event needs 'name'"),
+    ],
+)
+def test_mistakes_of_events_have_lines_too(old, new, said, file, mistakes):
+    assert EVENTS.count(old) == 1
+    path = file(EVENTS.replace(old, new))
+    assert any(one.startswith(said) for one in mistakes(path)), mistakes(path)
+
+
+def test_a_model_has_stages_or_events_and_is_told_so_once(file, mistakes):
+    text = "stages = [{ kind = 'pay', pays = 1 }]\n" + EVENTS
+    assert mistakes(file(text)) == ["11: a model file has stages or events, not both"]
+
+
+def test_events_tell_the_model_that_rates_give_in_python(file):
+    mine = ts.MDP.from_rates(
+        {"queue": range(10)},
+        (1, 2),
+        [
+            ts.Event(
+                "arrival",
+                lambda queue: 0.5 * (queue < 9),
+                to=lambda queue: {"queue": queue + 1},
+            ),
+            ts.Event(
+                "service",
+                lambda queue, speed: speed * (queue > 0),
+                to=lambda queue: {"queue": queue - 1},
+                costs=lambda speed: speed**2,
+            ),
+        ],
+        0.1,
+        costs_rate=lambda queue: queue,
+        action_name="speed",
+    )
+    told = ts.read_model(file(EVENTS))
+    assert told.fingerprint == mine.fingerprint
+    assert told.minimise
+    assert told.clock == mine.clock
