@@ -12,7 +12,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 TALL = 40  # rows at most
 Colour = tuple[int, int, int]
 

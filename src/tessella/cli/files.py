@@ -19,6 +19,8 @@ def read_policy(path: Path) -> Policy:
     try:
         with reading(path, "a saved rule or policy"):
             content = json.loads(path.read_text(encoding="utf-8"))
+    except FileError:
+        raise
     except (OSError, ValueError) as error:
         raise FileError(f"{path} cannot be read as a saved rule or policy: {error}") from error
     of_rule = isinstance(content, dict) and content.get("format") == FORMAT

@@ -1,0 +1,44 @@
+"""The page of the command line: its files are written and its commands run, in an empty folder."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+FILES = re.findall(r"^```(?:csv|toml) (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+COMMANDS = re.findall(r"^```console\n\$ tessella (.*?)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_a_column_of_demand_becomes_a_rule_in_sql_by_six_commands(run, tmp_path):
+    assert len(COMMANDS) == 6
+    for name, content in FILES:
+        (tmp_path / name).write_text(content)
+    for words, told in COMMANDS:
+        done = run(*shlex.split(words))
+        assert done.status == 0, done.err
+        same = doctest.OutputChecker().check_output(told, done.out, doctest.ELLIPSIS)
+        assert same, f"{words}\n{done.out}"
+    base = sqlite3.connect(":memory:")
+    query = (tmp_path / "rule.sql").read_text()
+    base.execute("create table shelf as select 4 as stock, 5 as coming union select 30, 15")
+    answers = base.execute(f"select {query.rstrip().rstrip(';')} from shelf order by stock")
+    assert answers.fetchall() == [(15,), (0,)]
+
+
+def test_the_page_names_every_command():
+    from tessella.cli.group import NAMES
+
+    listed = re.findall(r"^\| `(\w+)", PAGE.split("## Commands")[1], re.MULTILINE)
+    assert tuple(listed) == NAMES
+
+
+@pytest.mark.parametrize("name", ["commands.schema.json", "model-files.md", "deploying.md"])
+def test_what_the_page_leads_to_is_there(name):
+    assert f"({name})" in PAGE
+    assert (Path(__file__).parents[2] / "docs" / name).is_file()
