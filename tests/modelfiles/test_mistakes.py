@@ -198,8 +198,10 @@ def test_mistakes_of_bytes_and_brackets_have_lines_too(file, mistakes, tmp_path)
 
 
 def test_no_more_mistakes_are_told_than_somebody_reads(file, mistakes):
-    text = "\n".join(f"x{i} = 1" for i in range(500))
+    text = "\n".join(f"x{i} = 1" for i in range(90))
     assert len(mistakes(file(text))) == 50
+    text = "\n".join(f"x{i} = 1" for i in range(500))
+    assert mistakes(file(text)) == ["1: a model file has 500 unknown keys"]
 
 
 EVENTS = """\

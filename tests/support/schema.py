@@ -111,5 +111,6 @@ CHECKS = {
     "exclusiveMaximum": _number(lambda value, said: value < said),
     "minItems": _holds(lambda value, said: not isinstance(value, list) or len(value) >= said),
     "maxItems": _holds(lambda value, said: not isinstance(value, list) or len(value) <= said),
+    "maxProperties": _holds(lambda value, said: not isinstance(value, dict) or len(value) <= said),
     "minProperties": _holds(lambda value, said: not isinstance(value, dict) or len(value) >= said),
 }

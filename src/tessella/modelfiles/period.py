@@ -22,7 +22,6 @@ from tessella.modelfiles.own_model import OwnModel, unknown_axis
 from tessella.modelfiles.vocabulary import NEXT
 
 END = Noise("end", (0,), (1.0,))  # of a jump without a distribution: nothing is random
-MOST = 1000  # stages or events
 
 
 @dataclass(eq=False)
@@ -39,10 +38,7 @@ class PeriodReader:
 
     def _listed(self, key: str) -> list[tuple[Path, dict]]:
         found = self.told.data.get(key)
-        found = found if isinstance(found, list) else []
-        if len(found) > MOST:
-            self.document.mistake((key,), f"there are at most {MOST:,} {key}")
-        some = enumerate(found[:MOST])
+        some = enumerate(found if isinstance(found, list) else [])
         return [((key, i), said) for i, said in some if isinstance(said, dict)]
 
     def read_stages(self) -> None:
@@ -154,15 +150,7 @@ class PeriodReader:
         to, (pays, costs) = self._moves(place, said, names), self._paid(place, said, names)
         if noise is None or to is None:
             return None
-        self._refuse_large(place, noise)
         return Jump(noise, to, pays=pays, costs=costs, **_options(said, "between", "edge"))
-
-    def _refuse_large(self, place: Path, noise: Noise) -> None:
-        lengths = (len(v or ()) for v in (*self.told.axes.values(), *self.told.scratch.values()))
-        targets = int(np.prod([*lengths, len(list(noise.values))], dtype=float))
-        if targets > LARGEST:
-            rule = f"a jump has at most {LARGEST:,} targets, states times values of its noise"
-            self.document.mistake(place, f"{rule}; this has {targets:,}")
 
     def _move(self, place: Path, said: dict) -> Stage | None:
         names, axis = self.vocabulary.state, self._axis(place, said)

@@ -34,6 +34,7 @@ from tessella.modelfiles.expressions.tree import (
 )
 from tessella.modelfiles.mistakes import nearest
 
+MOST_UNKNOWN = 10  # names of an expression that are told
 LARGEST = 50_000_000  # combinations of coordinates that one expression is worked out for
 
 
@@ -66,7 +67,8 @@ class Formula:
         self.tree, self.kind, self.names = tree, kind, names
         self.terms = _terms(tree, names)
         self.depth = depth(tree) + max((term.depth for term in self.terms.values()), default=0)
-        used = [*named(tree), *(n for term in self.terms.values() for n in named(term.tree))]
+        self.own = named(tree)
+        used = [*self.own, *(n for term in self.terms.values() for n in term.own)]
         self.asks = [name for name in dict.fromkeys(used) if name in names.kinds]
         kw = inspect.Parameter.KEYWORD_ONLY
         self.__signature__ = inspect.Signature([inspect.Parameter(n, kw) for n in self.asks])
@@ -125,9 +127,9 @@ def named(tree: Node) -> list[str]:
 
 
 def unknown(tree: Node, names: Names) -> list[ExpressionError]:
-    """What is wrong with the names of a tree: all of it."""
+    """What is wrong with the names of a tree: all of it, up to what somebody reads."""
     found, left = [], [tree]
-    while left:
+    while left and len(found) < MOST_UNKNOWN:
         node = left.pop()
         if isinstance(node, Name):
             found += _unknown_name(node, names)
