@@ -1,7 +1,7 @@
 """How large a model would be, reckoned before anything of it is worked out.
 
 An expression is worked out for all combinations of the coordinates that it names, a distribution
-for as many times its values, a jump for all states and values of its noise. Their sum is bounded,
+for as many times its values, a jump or an event for all states and outcomes. Their sum is bounded,
 and so are states, actions and pairs of both; a file of a few lines cannot ask for more.
 """
 
@@ -48,7 +48,7 @@ def check_extent(told: OwnModel) -> None:
 
 
 def _entries(told: OwnModel, lengths: dict[str, int], states: int, actions: int) -> Iterable[int]:
-    """How many numbers each formula, and each jump, is."""
+    """How many numbers each formula is, and each jump or event."""
     for place, formula in told.quantities.formulas:
         values = lengths.get(str(place[1]), 1) if place[0] == "distributions" else 1
         reached = _axis(told, place) if NEXT in formula.asks else []
@@ -58,6 +58,8 @@ def _entries(told: OwnModel, lengths: dict[str, int], states: int, actions: int)
     for said in stages if isinstance(stages, list) else []:
         if isinstance(said, dict) and said.get("kind") == "jump":
             yield states * actions * lengths.get(str(said.get("noise")), 1)
+    events = told.data.get("events")
+    yield states * actions * len(events) if isinstance(events, list) else 0
 
 
 def _axis(told: OwnModel, place: Path) -> list[str]:

@@ -168,11 +168,11 @@ class OwnModel:
             place = ("terms", name)
             if not self.vocabulary.claim(name, "a term", place):
                 continue
-            if isinstance(said, bool) or not isinstance(said, str | int | float):
-                continue
             found = self.quantities.formula(place, said, self.vocabulary.all, None)
             if found is not None:
                 self.vocabulary.terms[name] = found
+            else:
+                self.vocabulary.spoiled.add(name)
 
     def _read_last(self) -> None:
         v = self.vocabulary
@@ -181,8 +181,8 @@ class OwnModel:
             place = ("feasible",)
             self.feasible = self.quantities.formula(place, self.data["feasible"], names, TRUTH)
         for name in self.part("start"):
-            if name not in (*v.axes, *v.time):
-                self.document.mistake(("start", name), unknown_axis(name, v.axes))
+            if name not in v.time:
+                v.refuse_unknown("axis", name, v.axes, ("start", name))
 
 
 CRITERIA = {
@@ -191,10 +191,6 @@ CRITERIA = {
     "total": lambda told: Total(),
     "horizon": OwnModel.horizon,
 }
-
-
-def unknown_axis(name: str, axes: Mapping[str, Any]) -> str:
-    return f"unknown axis {name!r}{nearest(name, axes)}"
 
 
 def read_parameters(document: Document, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from tessella.mdp.stages.stage import Stage
 from tessella.modelfiles.expressions.formula import LARGEST, Formula, Names
 from tessella.modelfiles.expressions.tree import NUMBER
 from tessella.modelfiles.lines import Path
-from tessella.modelfiles.mistakes import nearest
-from tessella.modelfiles.own_model import OwnModel, unknown_axis
+from tessella.modelfiles.own_model import OwnModel
 from tessella.modelfiles.vocabulary import NEXT
 
 END = Noise("end", (0,), (1.0,))  # of a jump without a distribution: nothing is random
@@ -86,19 +85,17 @@ class PeriodReader:
 
     def _axis(self, place: Path, said: dict) -> str | None:
         name, axes = said.get("axis"), {**self.vocabulary.axes, **self.vocabulary.scratch}
-        if not isinstance(name, str) or name in axes:
-            return name if isinstance(name, str) else None
-        self.document.mistake((*place, "axis"), unknown_axis(name, axes))
-        return None
+        if not isinstance(name, str):
+            return None
+        self.vocabulary.refuse_unknown("axis", name, axes, (*place, "axis"))
+        return name if name in axes else None
 
     def _noise(self, place: Path, said: dict) -> Noise | None:
         """The noise of a stage; one with mistakes of its own is known by name alone."""
         name, known = said.get("noise"), self.vocabulary.noises
         if not isinstance(name, str):
             return None
-        if name not in known:
-            near = nearest(name, known)
-            self.document.mistake((*place, "noise"), f"unknown distribution {name!r}{near}")
+        self.vocabulary.refuse_unknown("distribution", name, known, (*place, "noise"))
         return self.told.noises.get(name)
 
     def _moved(self, place: Path, axis: str | None, said: Any, names: Names) -> Formula | None:
@@ -113,8 +110,7 @@ class PeriodReader:
         axes, found = {**self.vocabulary.axes, **self.vocabulary.scratch}, {}
         for name, text in told.items():
             here = (*place, "to", name)
-            if name not in axes:
-                self.document.mistake(here, unknown_axis(name, axes))
+            self.vocabulary.refuse_unknown("axis", name, axes, here)
             found[name] = self._moved(here, name, text, names)
         fine = {name: formula for name, formula in found.items() if formula is not None}
         return Moves(fine) if len(fine) == len(told) else None

@@ -48,6 +48,7 @@ class Names:
         tables: what can be looked up, by name.
         terms: expressions that were given a name.
         hidden: names of the model that cannot be named in this place.
+        spoiled: names of what has mistakes of its own, of which nothing more is said.
     """
 
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Names:
     tables: Mapping[str, Table] = field(default_factory=dict)
     terms: Mapping[str, Formula] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
+    spoiled: frozenset[str] = frozenset()
 
     def __iter__(self) -> Iterator[str]:
         yield from (*self.kinds, *self.constants, *self.terms, *self.tables)
@@ -87,13 +89,17 @@ class Formula:
 def make_formula(
     said: Any, names: Names, wanted: str | None, note: Callable[[ExpressionError], None]
 ) -> Formula | None:
-    """The formula of a text, or of a plain number; None where ``note`` was told what is wrong."""
+    """The formula of a text, or of a plain number.
+
+    None where ``note`` was told what is wrong, or where it names what is wrong already.
+    """
     try:
         tree = parse(said) if isinstance(said, str) else Constant(0, float(said))
         wrong = unknown(tree, names)
         for error in wrong:
             note(error)
-        return None if wrong else _checked(tree, names, wanted)
+        spoiled = names.spoiled.intersection(named(tree))
+        return None if wrong or spoiled else _checked(tree, names, wanted)
     except ExpressionError as error:
         note(error)
         return None
@@ -141,7 +147,7 @@ def unknown(tree: Node, names: Names) -> list[ExpressionError]:
 
 def _unknown_name(node: Name, names: Names) -> list[ExpressionError]:
     name = node.name
-    if name in names.kinds:
+    if name in names.kinds or name in names.spoiled:
         return []
     if name in names.terms:
         out = [n for n in names.terms[name].asks if n not in names.kinds]
