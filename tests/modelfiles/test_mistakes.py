@@ -95,11 +95,27 @@ def test_five_planted_slips_of_the_keyboard_get_five_messages(file, mistakes):
     assert mistakes(file(text)) == [
         "2: feasible: unknown name 'ordr'; did you mean 'order'? (character 9)",
         "9: to: unknown name 'mots'; did you mean 'most'? (character 1)",
-        "21: a table is looked up by axes, actions or distributions; 'saison' is none; "
-        "did you mean 'season'?",
+        "21: unknown axis, action or distribution 'saison'; did you mean 'season'?",
         "38: unknown distribution 'damand'; did you mean 'demand'?",
         "45: matrix 2 2: unknown name 'prise'; did you mean 'price'? (character 1)",
     ]
+
+
+def test_what_has_a_mistake_of_its_own_is_not_called_unknown_wherever_it_is_used(file, mistakes):
+    text = planted(
+        (
+            "[tables.mean]",
+            '[terms]\nsold = "min(stock, demnd)"\ngain = "price * sold"\n\n[tables.mean]',
+        ),
+        ('"price * min(stock, demand)"', '"gain + sold"'),
+        ("season = [", "value = ["),
+        ('by = ["season"]', 'by = ["value"]'),
+        ('"mean[season]"', '"mean[value]"'),
+        ('axis = "season"', 'axis = "value"'),
+    )
+    taken, sold = mistakes(file(text))
+    assert taken.startswith("10: an axis cannot be called 'value': a solution holds value, q,")
+    assert sold == "21: sold: unknown name 'demnd'; did you mean 'demand'? (character 12)"
 
 
 def test_what_a_model_refuses_gets_the_line_of_its_stage_for_every_stage(file, mistakes):
@@ -198,8 +214,10 @@ def test_mistakes_of_bytes_and_brackets_have_lines_too(file, mistakes, tmp_path)
 
 
 def test_no_more_mistakes_are_told_than_somebody_reads(file, mistakes):
-    text = "\n".join(f"x{i} = 1" for i in range(500))
+    text = "\n".join(f"x{i} = 1" for i in range(90))
     assert len(mistakes(file(text))) == 50
+    text = "\n".join(f"x{i} = 1" for i in range(500))
+    assert mistakes(file(text)) == ["1: a model file has 500 unknown keys"]
 
 
 EVENTS = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import tomllib
 from pathlib import Path
 
@@ -133,6 +134,15 @@ def test_settings_take_the_place_of_parameters_of_the_file(file):
     for wrong in ("dear", float("nan"), True, None, "1e999"):
         with pytest.raises(ts.ArgumentError, match="price must be a number, as in the file; got"):
             ts.read_model(path, {"price": wrong})
+
+
+def test_a_model_from_a_file_travels_between_processes(file):
+    told = ts.read_model(file(STORY))
+    again = pickle.loads(pickle.dumps(told))
+    assert again.fingerprint == told.fingerprint
+    policy = np.zeros(told.n_states, dtype=int)
+    paths = [ts.simulate(mdp, policy, 20, rng=3) for mdp in (told, again)]
+    np.testing.assert_array_equal(paths[0].returns, paths[1].returns)
 
 
 def test_a_simulation_pays_what_the_expressions_say(file):

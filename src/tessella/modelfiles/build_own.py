@@ -17,6 +17,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Pay
 from tessella.mdp.stages.stage import Stage
 from tessella.modelfiles.document import Document
+from tessella.modelfiles.extent import check_extent
 from tessella.modelfiles.lines import Path
 from tessella.modelfiles.own_model import OwnModel
 from tessella.modelfiles.period import PeriodReader
@@ -29,6 +30,7 @@ def build_own(document: Document, settings: Mapping[str, Any]) -> MDP:
     period = PeriodReader(told)
     timed = "events" in document.data and "stages" not in document.data
     build = _with_events(period) if timed else _with_stages(period)
+    check_extent(told)
     document.refuse()
     with np.errstate(all="ignore"):  # what is not finite is refused
         mdp = _built(document, build)

@@ -14,6 +14,7 @@ from tessella.modelfiles.mistakes import MOST, Mistake, ModelFileError, one_line
 from tessella.modelfiles.sources import read_whole
 
 LARGEST = 1 << 20  # bytes; long data belong in a CSV file beside it
+ENOUGH = 4 * MOST  # mistakes after which none are noted any more
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,8 @@ class Document:
 
     def mistake(self, place: KeyPath, text: str) -> None:
         """Note that something is wrong at the key path ``place``."""
+        if len(self.mistakes) >= ENOUGH:
+            return
         found = Mistake(str(self.path), self.lines.at(place), one_line(text))
         if found not in self.mistakes:
             self.mistakes.append(found)

@@ -26,9 +26,6 @@ from tessella.modelfiles.quantities import Quantities, kind_of_values
 from tessella.modelfiles.random_parts import RandomParts
 from tessella.modelfiles.vocabulary import Vocabulary
 
-MOST_STATES = 20_000_000
-MOST_ACTIONS = 100_000
-MOST_PAIRS = 200_000_000  # of states and actions, where some are infeasible
 MOST_PERIODS = 100_000
 
 
@@ -45,6 +42,7 @@ class OwnModel:
     criterion: Criterion | float | None = None  # a number is an interest rate
     feasible: Any = None
     noises: dict[str, Noise] = field(default_factory=dict)
+    known: dict[str, list | None] = field(default_factory=dict)  # values of all that has some
 
     def __post_init__(self) -> None:
         parameters = read_parameters(self.document, self.settings)
@@ -70,12 +68,11 @@ class OwnModel:
         self._read_criterion()
         parts = RandomParts(self.document, self.quantities, self.vocabulary)
         parts.read_values()
-        known = {**self.axes, **self.scratch, **self._action_values(), **parts.values}
-        parts.read_tables(known)
+        self.known = {**self.axes, **self.scratch, **self._action_values(), **parts.values}
+        parts.read_tables(self.known)
         self._read_terms()
         self.noises = parts.noises()
         self._read_last()
-        self._refuse_large()
 
     def _read_axes(self, key: str, found: dict, kinds: dict[str, str], what: str) -> None:
         for name, said in self.part(key).items():
@@ -101,13 +98,12 @@ class OwnModel:
             self.document.mistake(("actions",), "actions have 'values' or 'components', not both")
         elif isinstance(said.get("components"), dict):
             self._read_components(said["components"])
-        elif "values" in said:
-            place = ("actions", "values")
-            self.actions = self.quantities.values(place, said["values"])
-            kind = kind_of_values(said["values"], self.actions)
+        else:
+            self.actions = self.quantities.values(("actions", "values"), said.get("values"))
+            kind = kind_of_values(said.get("values"), self.actions)
             self.vocabulary.action = {self.action_name: kind} if fine else {}
-        elif said:
-            self.document.mistake(("actions",), "actions need 'values' or 'components'")
+            if said and "values" not in said and not self.document.faulty(("actions",)):
+                self.document.mistake(("actions",), "actions need 'values' or 'components'")
 
     def _read_components(self, said: dict[str, Any]) -> None:
         found: dict[str, list] = {}
@@ -172,11 +168,11 @@ class OwnModel:
             place = ("terms", name)
             if not self.vocabulary.claim(name, "a term", place):
                 continue
-            if isinstance(said, bool) or not isinstance(said, str | int | float):
-                continue
             found = self.quantities.formula(place, said, self.vocabulary.all, None)
             if found is not None:
                 self.vocabulary.terms[name] = found
+            else:
+                self.vocabulary.spoiled.add(name)
 
     def _read_last(self) -> None:
         v = self.vocabulary
@@ -185,25 +181,8 @@ class OwnModel:
             place = ("feasible",)
             self.feasible = self.quantities.formula(place, self.data["feasible"], names, TRUTH)
         for name in self.part("start"):
-            if name not in (*v.axes, *v.time):
-                self.document.mistake(("start", name), unknown_axis(name, v.axes))
-
-    def _refuse_large(self) -> None:
-        periods = self.criterion.periods if isinstance(self.criterion, FiniteHorizon) else 1
-        lengths = [len(values or ()) for values in (*self.axes.values(), *self.scratch.values())]
-        states = math.prod(lengths) * periods
-        if states > MOST_STATES:
-            rule = (
-                f"a model file tells at most {MOST_STATES:,} states, scratch axes and time included"
-            )
-            self.document.mistake(("axes",), f"{rule}; these are {states:,}")
-        actions = math.prod(map(len, self._action_values().values()))
-        if actions > MOST_ACTIONS:
-            rule = f"a model file tells at most {MOST_ACTIONS:,} actions"
-            self.document.mistake(("actions",), f"{rule}; these are {actions:,}")
-        if "feasible" in self.data and states * actions > MOST_PAIRS:
-            rule = f"with 'feasible' there are at most {MOST_PAIRS:,} pairs of state and action"
-            self.document.mistake(("feasible",), f"{rule}; these are {states * actions:,}")
+            if name not in v.time:
+                v.refuse_unknown("axis", name, v.axes, ("start", name))
 
 
 CRITERIA = {
@@ -212,10 +191,6 @@ CRITERIA = {
     "total": lambda told: Total(),
     "horizon": OwnModel.horizon,
 }
-
-
-def unknown_axis(name: str, axes: Mapping[str, Any]) -> str:
-    return f"unknown axis {name!r}{nearest(name, axes)}"
 
 
 def read_parameters(document: Document, settings: Mapping[str, Any]) -> dict[str, Any]:

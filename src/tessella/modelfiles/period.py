@@ -17,12 +17,10 @@ from tessella.mdp.stages.stage import Stage
 from tessella.modelfiles.expressions.formula import LARGEST, Formula, Names
 from tessella.modelfiles.expressions.tree import NUMBER
 from tessella.modelfiles.lines import Path
-from tessella.modelfiles.mistakes import nearest
-from tessella.modelfiles.own_model import OwnModel, unknown_axis
+from tessella.modelfiles.own_model import OwnModel
 from tessella.modelfiles.vocabulary import NEXT
 
 END = Noise("end", (0,), (1.0,))  # of a jump without a distribution: nothing is random
-MOST = 1000  # stages or events
 
 
 @dataclass(eq=False)
@@ -39,10 +37,7 @@ class PeriodReader:
 
     def _listed(self, key: str) -> list[tuple[Path, dict]]:
         found = self.told.data.get(key)
-        found = found if isinstance(found, list) else []
-        if len(found) > MOST:
-            self.document.mistake((key,), f"there are at most {MOST:,} {key}")
-        some = enumerate(found[:MOST])
+        some = enumerate(found if isinstance(found, list) else [])
         return [((key, i), said) for i, said in some if isinstance(said, dict)]
 
     def read_stages(self) -> None:
@@ -90,19 +85,17 @@ class PeriodReader:
 
     def _axis(self, place: Path, said: dict) -> str | None:
         name, axes = said.get("axis"), {**self.vocabulary.axes, **self.vocabulary.scratch}
-        if not isinstance(name, str) or name in axes:
-            return name if isinstance(name, str) else None
-        self.document.mistake((*place, "axis"), unknown_axis(name, axes))
-        return None
+        if not isinstance(name, str):
+            return None
+        self.vocabulary.refuse_unknown("axis", name, axes, (*place, "axis"))
+        return name if name in axes else None
 
     def _noise(self, place: Path, said: dict) -> Noise | None:
         """The noise of a stage; one with mistakes of its own is known by name alone."""
         name, known = said.get("noise"), self.vocabulary.noises
         if not isinstance(name, str):
             return None
-        if name not in known:
-            near = nearest(name, known)
-            self.document.mistake((*place, "noise"), f"unknown distribution {name!r}{near}")
+        self.vocabulary.refuse_unknown("distribution", name, known, (*place, "noise"))
         return self.told.noises.get(name)
 
     def _moved(self, place: Path, axis: str | None, said: Any, names: Names) -> Formula | None:
@@ -117,8 +110,7 @@ class PeriodReader:
         axes, found = {**self.vocabulary.axes, **self.vocabulary.scratch}, {}
         for name, text in told.items():
             here = (*place, "to", name)
-            if name not in axes:
-                self.document.mistake(here, unknown_axis(name, axes))
+            self.vocabulary.refuse_unknown("axis", name, axes, here)
             found[name] = self._moved(here, name, text, names)
         fine = {name: formula for name, formula in found.items() if formula is not None}
         return Moves(fine) if len(fine) == len(told) else None
@@ -154,15 +146,7 @@ class PeriodReader:
         to, (pays, costs) = self._moves(place, said, names), self._paid(place, said, names)
         if noise is None or to is None:
             return None
-        self._refuse_large(place, noise)
         return Jump(noise, to, pays=pays, costs=costs, **_options(said, "between", "edge"))
-
-    def _refuse_large(self, place: Path, noise: Noise) -> None:
-        lengths = (len(v or ()) for v in (*self.told.axes.values(), *self.told.scratch.values()))
-        targets = int(np.prod([*lengths, len(list(noise.values))], dtype=float))
-        if targets > LARGEST:
-            rule = f"a jump has at most {LARGEST:,} targets, states times values of its noise"
-            self.document.mistake(place, f"{rule}; this has {targets:,}")
 
     def _move(self, place: Path, said: dict) -> Stage | None:
         names, axis = self.vocabulary.state, self._axis(place, said)

@@ -30,6 +30,7 @@ class Quantities:
     document: Document
     parameters: Mapping[str, Any]
     known: Mapping[str, str] = field(default_factory=dict)  # every name of the model
+    formulas: list[tuple[Path, Formula]] = field(default_factory=list)  # that were made
 
     def formula(
         self, place: Path, said: Any, names: Names, wanted: str | None = NUMBER
@@ -44,7 +45,9 @@ class Quantities:
             )
             self.document.mistake(place, f"{_key(place)}: {error.text}{where}")
 
-        return make_formula(said, names, wanted, note)
+        found = make_formula(said, names, wanted, note)
+        self.formulas.extend([] if found is None else [(place, found)])
+        return found
 
     def number(self, place: Path, said: Any) -> float | None:
         """A finite number, or an expression of parameters."""

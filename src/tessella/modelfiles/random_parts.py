@@ -21,7 +21,6 @@ from tessella.modelfiles.distributions import MOST_VALUES, Made, make_noise
 from tessella.modelfiles.document import Document
 from tessella.modelfiles.expressions.tree import NUMBER
 from tessella.modelfiles.lines import Path
-from tessella.modelfiles.mistakes import nearest
 from tessella.modelfiles.quantities import Quantities, kind_of_values
 from tessella.modelfiles.tables import LookUpTable, read_table, told_table
 from tessella.modelfiles.vocabulary import Vocabulary
@@ -112,9 +111,8 @@ class RandomParts:
     ) -> LookUpTable | None:
         fine = True
         for i, name in enumerate(by):
-            if name not in known:
-                what = f"a table is looked up by axes, actions or distributions; {name!r} is none"
-                self.document.mistake((*place, "by", i), f"{what}{nearest(name, known)}")
+            what = "axis, action or distribution"
+            self.vocabulary.refuse_unknown(what, name, known, (*place, "by", i))
             fine = fine and known.get(name) is not None
         if not fine:
             return None

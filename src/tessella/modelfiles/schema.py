@@ -13,6 +13,9 @@ from tessella.problems.registry import OURS
 
 Schema = dict[str, Any]
 
+MOST_AXES = 10  # of each kind: states, scratch, components, what a table is looked up by
+MOST_STAGES = 100  # or events
+
 
 def _ref(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
@@ -36,7 +39,7 @@ def _table(
     }
 
 
-def _named(title: str, of: Schema, about: str, least: int = 0) -> Schema:
+def _named(title: str, of: Schema, about: str, least: int = 0, most: int = 100) -> Schema:
     """A table whose keys are names that the user chooses."""
     some = {"minProperties": least} if least else {}
     return {
@@ -44,12 +47,14 @@ def _named(title: str, of: Schema, about: str, least: int = 0) -> Schema:
         "title": title,
         "description": about,
         "additionalProperties": of,
+        "maxProperties": most,
         **some,
     }
 
 
-def _list(title: str, of: Schema, least: int = 1) -> Schema:
-    return {"type": "array", "title": title, "items": of, "minItems": least}
+def _list(title: str, of: Schema, most: int | None = None) -> Schema:
+    some = {} if most is None else {"maxItems": most}
+    return {"type": "array", "title": title, "items": of, "minItems": 1, **some}
 
 
 def _by_kind(title: str, kinds: dict[str, tuple[Schema, tuple[str, ...], str]]) -> Schema:
@@ -78,7 +83,7 @@ VALUES = {
     "title": "a list of values, a range { from = .., to = .. }, or the name of a list parameter",
     "oneOf": [_list("a list of values", PLAIN), RANGE, {"type": "string"}],
 }
-MOVES = _named("a table of axes", WORDS, "axis to the value that it takes", 1)
+MOVES = _named("a table of axes", WORDS, "axis to the value that it takes", 1, MOST_AXES)
 
 PAYS = {
     "pays": {**WORDS, "description": "what is paid"},
@@ -203,7 +208,7 @@ DISTRIBUTION = _by_kind(
 TABLE = _table(
     "a table",
     {
-        "by": _list("a list of names", {"type": "string", "title": "a name"}),
+        "by": _list("a list of names", {"type": "string", "title": "a name"}, MOST_AXES),
         "values": _list("a list of numbers", {}),
         "csv": CSV,
         "column": _text("the column with the numbers; the columns of by say where"),
@@ -224,7 +229,9 @@ ACTIONS = _table(
     {
         "name": _text("what the action is called: order"),
         "values": _ref("values"),
-        "components": _named("a table of components", _ref("values"), "name to values", 1),
+        "components": _named(
+            "a table of components", _ref("values"), "name to values", 1, MOST_AXES
+        ),
     },
 )
 
@@ -241,12 +248,12 @@ OWN = {
         "title": "an expression",
         "description": "where an action may be taken",
     },
-    "start": _named("a table of axes", PLAIN, "coordinates of the first state", 1),
+    "start": _named("a table of axes", PLAIN, "coordinates of the first state", 1, MOST_AXES),
     "parameters": _named("a table of parameters", PARAMETER, "numbers that expressions may name"),
     "terms": _named("a table of expressions", WORDS, "expressions that later ones may name"),
-    "axes": _named("a table of axes", _ref("values"), "the coordinates of a state", 1),
+    "axes": _named("a table of axes", _ref("values"), "the coordinates of a state", 1, MOST_AXES),
     "scratch": _named(
-        "a table of axes", _ref("values"), "coordinates that exist within a period only", 1
+        "a table of axes", _ref("values"), "that exist within a period only", 1, MOST_AXES
     ),
     "actions": _ref("actions"),
     "criterion": _ref("criterion"),
@@ -254,11 +261,14 @@ OWN = {
     "tables": _named("a table of tables", _ref("table"), "numbers by coordinate"),
 }
 STAGES = {
-    "stages": {**_list("a list of stages", _ref("stage")), "description": "the events of a period"}
+    "stages": {
+        **_list("a list of stages", _ref("stage"), MOST_STAGES),
+        "description": "the events of a period",
+    }
 }
 EVENTS = {
     "events": {
-        **_list("a list of events", _ref("event")),
+        **_list("a list of events", _ref("event"), MOST_STAGES),
         "description": "what happens, in continuous time",
     },
     "pays_rate": {**WORDS, "description": "what is paid per unit of time"},

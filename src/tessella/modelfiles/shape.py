@@ -15,6 +15,7 @@ from tessella.modelfiles.mistakes import brief, closest, nearest
 from tessella.modelfiles.schema import DEFINITIONS, Schema
 
 KINDS = {"string": str, "number": (int, float), "array": list, "object": dict}
+MOST_UNKNOWN = 100  # keys of one table
 WORDS = {"string": "text", "number": "a number", "array": "a list", "object": "a table"}
 
 
@@ -33,8 +34,7 @@ def check_shape(document: Document, value: Any, schema: Schema, place: Path = ()
     elif isinstance(value, dict):
         _check_table(document, value, schema, place)
     elif isinstance(value, list):
-        if len(value) < schema.get("minItems", 0):
-            document.mistake(place, f"{_called(place)} needs at least one entry")
+        _check_length(document, value, schema, "Items", place)
         for i, item in enumerate(value):
             check_shape(document, item, schema.get("items", {}), (*place, i))
 
@@ -64,12 +64,14 @@ def _check_table(document: Document, value: dict, schema: Schema, place: Path) -
     rest = schema.get("additionalProperties", {})
     title = schema.get("title", "this table")
     unknown = [name for name in value if name not in known] if rest is False else []
+    if len(unknown) > MOST_UNKNOWN:
+        document.mistake((*place, unknown[0]), f"{title} has {len(unknown):,} unknown keys")
+        document.refuse()
     meant = {closest(name, known) for name in unknown}  # a key that is misspelt is not missing too
     for name in schema.get("required", ()):
         if name not in value and name not in meant:
             document.mistake(place, f"{title} needs {name!r}")
-    if len(value) < schema.get("minProperties", 0):
-        document.mistake(place, f"{_called(place)} needs at least one entry")
+    _check_length(document, value, schema, "Properties", place)
     for name, item in value.items():
         here = (*place, name)
         if name in known:
@@ -78,6 +80,18 @@ def _check_table(document: Document, value: dict, schema: Schema, place: Path) -
             document.mistake(here, f"unknown key {brief(name)} in {title}{nearest(name, known)}")
         else:
             check_shape(document, item, rest, here)
+
+
+def _check_length(
+    document: Document, value: dict | list, schema: Schema, of: str, place: Path
+) -> None:
+    """Note that entries are missing; where there are too many, nothing else is looked at."""
+    if len(value) < schema.get(f"min{of}", 0):
+        document.mistake(place, f"{_called(place)} needs at least one entry")
+    most = schema.get(f"max{of}", len(value))
+    if len(value) > most:
+        document.mistake(place, f"{_called(place)} has at most {most} entries; got {len(value):,}")
+        document.refuse()
 
 
 def _branch(document: Document, value: Any, schema: Schema, place: Path) -> Schema | None:

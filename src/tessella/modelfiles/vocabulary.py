@@ -15,7 +15,7 @@ from tessella.modelfiles.document import Document
 from tessella.modelfiles.expressions.formula import Formula, Names
 from tessella.modelfiles.expressions.tree import WORDS, Table
 from tessella.modelfiles.lines import Path
-from tessella.modelfiles.mistakes import brief
+from tessella.modelfiles.mistakes import brief, nearest
 
 NEXT = "next"  # the value that a chain goes to
 RESERVED = WORDS | {NEXT}
@@ -35,9 +35,16 @@ class Vocabulary:
     tables: dict[str, Table] = field(default_factory=dict)
     terms: dict[str, Formula] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
+    spoiled: set[str] = field(default_factory=set)  # names of what has mistakes of its own
 
     def claim(self, name: str, what: str, place: Path) -> bool:
         """Give a name to something; a mistake where it cannot be that."""
+        if self._claimed(name, what, place):
+            return True
+        self.spoiled |= {name} - set(self.owners)
+        return False
+
+    def _claimed(self, name: str, what: str, place: Path) -> bool:
         if not name.isidentifier() or not name.isascii() or name.startswith("_"):
             rule = "a name is letters, digits and underscores, and begins with a letter"
             self.document.mistake(place, f"{rule}; got {brief(name)}")
@@ -46,9 +53,9 @@ class Vocabulary:
         elif name in self.owners:
             said = f"{what} cannot be called {name!r}: {self.owners[name]} is"
             self.document.mistake(place, said)
-        else:
+        elif self._free(name, what, place):
             self.owners[name] = what
-            return self._free(name, what, place)
+            return True
         return False
 
     def _free(self, name: str, what: str, place: Path) -> bool:
@@ -61,10 +68,16 @@ class Vocabulary:
             return False
         return True
 
+    def refuse_unknown(self, what: str, name: str, known: Iterable[str], place: Path) -> None:
+        """Note that a name is none of the ``known``, unless it is of something with mistakes."""
+        if name not in known and name not in self.spoiled:
+            self.document.mistake(place, f"unknown {what} {brief(name)}{nearest(name, known)}")
+
     def names(self, *groups: dict[str, str]) -> Names:
         """The names of a place that may speak of these groups of arrays."""
         kinds = {name: kind for group in groups for name, kind in group.items()}
-        return Names(kinds, self.parameters, self.tables, self.terms, self._hidden(kinds))
+        hidden, spoiled = self._hidden(kinds), frozenset(self.spoiled)
+        return Names(kinds, self.parameters, self.tables, self.terms, hidden, spoiled)
 
     @property
     def state(self) -> Names:

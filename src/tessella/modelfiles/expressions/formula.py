@@ -34,6 +34,7 @@ from tessella.modelfiles.expressions.tree import (
 )
 from tessella.modelfiles.mistakes import nearest
 
+MOST_UNKNOWN = 10  # names of an expression that are told
 LARGEST = 50_000_000  # combinations of coordinates that one expression is worked out for
 
 
@@ -47,6 +48,7 @@ class Names:
         tables: what can be looked up, by name.
         terms: expressions that were given a name.
         hidden: names of the model that cannot be named in this place.
+        spoiled: names of what has mistakes of its own, of which nothing more is said.
     """
 
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -54,6 +56,7 @@ class Names:
     tables: Mapping[str, Table] = field(default_factory=dict)
     terms: Mapping[str, Formula] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
+    spoiled: frozenset[str] = frozenset()
 
     def __iter__(self) -> Iterator[str]:
         yield from (*self.kinds, *self.constants, *self.terms, *self.tables)
@@ -66,7 +69,8 @@ class Formula:
         self.tree, self.kind, self.names = tree, kind, names
         self.terms = _terms(tree, names)
         self.depth = depth(tree) + max((term.depth for term in self.terms.values()), default=0)
-        used = [*named(tree), *(n for term in self.terms.values() for n in named(term.tree))]
+        self.own = named(tree)
+        used = [*self.own, *(n for term in self.terms.values() for n in term.own)]
         self.asks = [name for name in dict.fromkeys(used) if name in names.kinds]
         kw = inspect.Parameter.KEYWORD_ONLY
         self.__signature__ = inspect.Signature([inspect.Parameter(n, kw) for n in self.asks])
@@ -85,13 +89,17 @@ class Formula:
 def make_formula(
     said: Any, names: Names, wanted: str | None, note: Callable[[ExpressionError], None]
 ) -> Formula | None:
-    """The formula of a text, or of a plain number; None where ``note`` was told what is wrong."""
+    """The formula of a text, or of a plain number.
+
+    None where ``note`` was told what is wrong, or where it names what is wrong already.
+    """
     try:
         tree = parse(said) if isinstance(said, str) else Constant(0, float(said))
         wrong = unknown(tree, names)
         for error in wrong:
             note(error)
-        return None if wrong else _checked(tree, names, wanted)
+        spoiled = names.spoiled.intersection(named(tree))
+        return None if wrong or spoiled else _checked(tree, names, wanted)
     except ExpressionError as error:
         note(error)
         return None
@@ -125,9 +133,9 @@ def named(tree: Node) -> list[str]:
 
 
 def unknown(tree: Node, names: Names) -> list[ExpressionError]:
-    """What is wrong with the names of a tree: all of it."""
+    """What is wrong with the names of a tree: all of it, up to what somebody reads."""
     found, left = [], [tree]
-    while left:
+    while left and len(found) < MOST_UNKNOWN:
         node = left.pop()
         if isinstance(node, Name):
             found += _unknown_name(node, names)
@@ -139,7 +147,7 @@ def unknown(tree: Node, names: Names) -> list[ExpressionError]:
 
 def _unknown_name(node: Name, names: Names) -> list[ExpressionError]:
     name = node.name
-    if name in names.kinds:
+    if name in names.kinds or name in names.spoiled:
         return []
     if name in names.terms:
         out = [n for n in names.terms[name].asks if n not in names.kinds]

@@ -1,0 +1,71 @@
+"""How large a model would be, reckoned before anything of it is worked out.
+
+An expression is worked out for all combinations of the coordinates that it names, a distribution
+for as many times its values, a jump or an event for all states and outcomes. Their sum is bounded,
+and so are states, actions and pairs of both; a file of a few lines cannot ask for more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tessella.criteria import FiniteHorizon
+from tessella.modelfiles.lines import Path
+from tessella.modelfiles.own_model import OwnModel
+from tessella.modelfiles.vocabulary import NEXT
+
+MOST_STATES = 20_000_000  # scratch axes and time included
+MOST_ACTIONS = 100_000
+MOST_PAIRS = 200_000_000  # of states and actions, where some are infeasible
+MOST_ENTRIES = 200_000_000  # of all that is worked out
+
+
+def check_extent(told: OwnModel) -> None:
+    """Note what of a model would be too large."""
+    lengths = {name: len(values) for name, values in told.known.items() if values is not None}
+    periods = told.criterion.periods if isinstance(told.criterion, FiniteHorizon) else 1
+    lengths["time"] = periods
+    axes = (*told.axes, *told.scratch)
+    states = periods * _product(lengths, axes)
+    actions = _product(lengths, told.vocabulary.action)
+    entries = sum(_entries(told, lengths, states, actions))
+    for key, what, found, most in (
+        ("axes", "states, scratch axes and time included", states, MOST_STATES),
+        ("actions", "actions", actions, MOST_ACTIONS),
+        ("feasible", "pairs of state and action with 'feasible'", states * actions, MOST_PAIRS),
+        (
+            "stages",
+            "entries, of all that its expressions are worked out for",
+            entries,
+            MOST_ENTRIES,
+        ),
+    ):
+        if found > most and (key != "feasible" or key in told.data):
+            told.document.mistake(
+                (key,), f"a model file tells at most {most:,} {what}; got {found:,}"
+            )
+
+
+def _entries(told: OwnModel, lengths: dict[str, int], states: int, actions: int) -> Iterable[int]:
+    """How many numbers each formula is, and each jump or event."""
+    for place, formula in told.quantities.formulas:
+        values = lengths.get(str(place[1]), 1) if place[0] == "distributions" else 1
+        reached = _axis(told, place) if NEXT in formula.asks else []
+        size = _product(lengths, [name for name in (*formula.asks, *reached) if name != NEXT])
+        yield size * values * (1 + len(formula.terms))
+    stages = told.data.get("stages")
+    for said in stages if isinstance(stages, list) else []:
+        if isinstance(said, dict) and said.get("kind") == "jump":
+            yield states * actions * lengths.get(str(said.get("noise")), 1)
+    events = told.data.get("events")
+    yield states * actions * len(events) if isinstance(events, list) else 0
+
+
+def _axis(told: OwnModel, place: Path) -> list[str]:
+    """The axis of the stage at ``place``, which counts once more for where a chain goes."""
+    return [str(told.data["stages"][place[1]].get("axis"))]
+
+
+def _product(lengths: dict[str, int], names: Iterable[str]) -> int:
+    return math.prod(lengths.get(name, 1) for name in names)
