@@ -150,7 +150,7 @@ def _prepared(
     if time_limit is not None and not is_positive(time_limit):
         rule = "a time limit is a number of seconds above 0"
         raise ArgumentError(rule, value=f"got {time_limit!r}")
-    judge = Judge(solution, start_distribution(mdp, start, solution.policy))
+    judge = Judge(solution, start_distribution(mdp, start, solution.policy), bool(worst))
     asked = promise(solution, judge, loss, worst, relative, relative_to)
     deadline = float("inf") if time_limit is None else time.perf_counter() + time_limit
     return Search(judge, asked, deadline, progress), kinds

@@ -22,6 +22,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse import block_array, csr_array, diags_array, eye_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu, spsolve
@@ -48,7 +49,8 @@ class Judged:
     Attributes:
         table: (S,) its actions.
         loss: (S,) V* - V_pi; for an average, g* - g_pi and what a start loses beyond it.
-        visits: (S,) expected discounted visits from the start; for an average, shares of time.
+        visits: (S,) expected discounted visits, from the start or from the state that loses most;
+            for an average, shares of time.
         mean: the loss from the start.
         worst: the loss from the state that loses most.
     """
@@ -61,9 +63,13 @@ class Judged:
 
 
 class Judge:
-    """What rules lose in the model of a solution, from one start."""
+    """What rules lose in the model of a solution, from one start.
 
-    def __init__(self, solution: Solution, start: NDArray[np.float64]) -> None:
+    With ``worst``, visits of a rule of a small model are those from the state that loses most.
+    """
+
+    def __init__(self, solution: Solution, start: NDArray[np.float64], worst: bool = False) -> None:
+        self.worst = worst
         self.solution, self.mdp, self.start = solution, solution.mdp, start.ravel()
         self.lasting = isinstance(self.mdp.criterion, Average)
         self.ending = isinstance(self.mdp.criterion, Total)
@@ -167,24 +173,25 @@ class Judge:
         return np.asarray(np.linalg.inv(system), dtype=np.float64)
 
     def _directly(self, table: NDArray) -> Judged:
-        z, change, columns, lost = self._changed(table, self.start)
-        loss = columns @ lost
-        visits = (self.start + z @ change) @ self._inverse
-        return self._told(table, loss, visits)
-
-    def _told(self, table: NDArray, loss: NDArray, visits: NDArray) -> Judged:
-        mean = float(self.start @ loss)
-        return Judged(table, loss, visits, mean, mean if self.lasting else float(loss.max()))
-
-    def _changed(self, table: NDArray, start: NDArray) -> tuple:
-        """z, D, M_k and (I - D M_k)^-1 gap_k of a rule."""
         best = self.solution.policy.table.ravel()
         differs = np.flatnonzero(table != best)
         rows = self.rows[table[differs], differs] - self.rows[best[differs], differs]
         change, columns = self.mdp.discount * rows, self._inverse[:, differs]
-        system = np.eye(len(differs)) - change @ columns
-        lost = np.linalg.solve(system, self.gap[differs, table[differs]])
-        return np.linalg.solve(system.T, start @ columns), change, columns, lost
+        factors = lu_factor(np.eye(len(differs)) - change @ columns, check_finite=False)
+        loss = columns @ lu_solve(factors, self.gap[differs, table[differs]], check_finite=False)
+        start = self._from(loss)
+        z = lu_solve(factors, start @ columns, trans=1, check_finite=False)
+        return self._told(table, loss, (start + z @ change) @ self._inverse)
+
+    def _from(self, loss: NDArray) -> NDArray[np.float64]:
+        """(S,) where visits are counted from: the start, or the state that loses most."""
+        if not self.worst or self.lasting or not loss.any():
+            return self.start
+        return np.eye(1, len(loss), int(loss.argmax()))[0]
+
+    def _told(self, table: NDArray, loss: NDArray, visits: NDArray) -> Judged:
+        mean = float(self.start @ loss)
+        return Judged(table, loss, visits, mean, mean if self.lasting else float(loss.max()))
 
     def own_gaps(self, judged: Judged) -> NDArray[np.float64]:
         """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
@@ -192,14 +199,6 @@ class Judge:
         q = -np.where(self.feasible, self.gap, 0.0) - self.mdp.discount * after  # up to V*(s)
         q[~self.feasible] = -np.inf
         return q.max(axis=1, keepdims=True) - q
-
-    def visits_from(self, judged: Judged, state: int) -> NDArray[np.float64]:
-        """(S,) expected discounted visits of a rule of a small model from one state."""
-        if self.lasting:
-            return judged.visits
-        start = np.eye(1, len(judged.table), state)[0]
-        z, change, *_ = self._changed(judged.table, start)
-        return (start + z @ change) @ self._inverse
 
     def _by_loop(self, table: NDArray) -> Judged | None:
         mdp = self.mdp

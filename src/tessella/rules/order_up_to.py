@@ -262,7 +262,7 @@ def _with_reorder_point(sums: NDArray, ends: NDArray, pieces: NDArray) -> tuple[
     ahead = sums - sums[0]  # what an order costs more than none, in the first u levels
     first, last = ends[:, 1:], ends[:, :-1]
     lower = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1] - pieces  # orders larger than this one
-    least = np.stack([_range_min(row, first[:, i], last[:, i]) for i, row in enumerate(ahead)], 1)
+    least = _range_min(ahead, first, last)
     kinds = np.arange(len(sums))
     total = lower - sums[kinds, first] + least + sums[0, -1]
     i, k = np.unravel_index(int(total.argmin()), total.shape)
@@ -270,20 +270,17 @@ def _with_reorder_point(sums: NDArray, ends: NDArray, pieces: NDArray) -> tuple[
     return int(i), int(first[i, k] + part.argmin()), float(total[i, k])
 
 
-def _range_min(row: NDArray, first: NDArray, last: NDArray) -> NDArray[np.float64]:
-    """The least of ``row`` over each of the ranges ``first..last``, both ends included."""
-    tables, width = [row], 1
-    while 2 * width <= len(row):
-        before = tables[-1]
-        tables.append(np.minimum(before[:-width], before[width:]))
+def _range_min(rows: NDArray, first: NDArray, last: NDArray) -> NDArray[np.float64]:
+    """(T, A) the least of each of (A, U) rows over the (T, A) ranges ``first..last``, ends too."""
+    tables, width = [rows], 1
+    while 2 * width <= rows.shape[1]:
+        longer, before = np.full_like(rows, np.inf), tables[-1]
+        np.minimum(before[:, :-width], before[:, width:], out=longer[:, :-width])
+        tables.append(longer)
         width *= 2
     level = np.frexp(last - first + 1)[1] - 1
-    found = np.empty(len(first))
-    for k in np.unique(level):
-        rows = np.flatnonzero(level == k)
-        table = tables[k]
-        found[rows] = np.minimum(table[first[rows]], table[last[rows] + 1 - (1 << int(k))])
-    return found
+    row, stacked = np.arange(len(rows)), np.stack(tables)
+    return np.minimum(stacked[level, row, first], stacked[level, row, last + 1 - (1 << level)])
 
 
 def _targets(values: NDArray, orders: NDArray) -> NDArray[np.float64]:

@@ -161,7 +161,7 @@ class Search:
             idle = idle + 1 if self._room(kind, most) == room and not self.whole else 0
             if not judged or self.judge.count == before or idle > PATIENCE:
                 break
-            weights = weights + np.mean([self._visits(one) for one in judged], axis=0)
+            weights = weights + np.mean([one.visits for one in judged], axis=0)
             rounds += 1
         if kind.varied and self.judge.small and (self.whole or not self.promise.nothing):
             self._varied(kind, most, needed)
@@ -180,7 +180,7 @@ class Search:
                 return
             before = self.judge.count
             judged = self.judge(points[int(rng.integers(len(points)))].table)
-            visits = self._visits(judged)
+            visits = judged.visits
             other = self.judge.optimal.visits if turn % 3 else rng.permutation(visits)
             mixed = rng.dirichlet((4.0, 1.0)) @ np.stack([visits, other])
             own = self.judge.own_gaps(judged) if turn % 2 else self.judge.gap
@@ -242,12 +242,6 @@ class Search:
         if not feasible.all():
             costs[~feasible] = 10 * max(float(costs.max(axis=1).sum()), 1.0)
         return costs
-
-    def _visits(self, judged: Judged) -> NDArray[np.float64]:
-        """Visits of a rule from the start, or from the state where it loses most."""
-        if not self.promise.worst or not self.judge.small:
-            return judged.visits
-        return self.judge.visits_from(judged, int(judged.loss.argmax()))
 
     def _judge(self, kind: RuleClass, fits: list[Fitted]) -> list[Judged]:
         """Judge rules and keep the best of each size; in a large model only some of them."""

@@ -1,0 +1,139 @@
+"""Trees of every size: pruned exactly, grown greedily, changed by a number, of any depth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+import tessella as ts
+from tessella.mdp.program import Choose, Program, Split
+from tessella.rules import search
+from tessella.rules.axis_tree import node_of
+from tessella.rules.boxes import Boxes, Cut, Leaf, Tree, n_leaves
+from tessella.rules.greedy_tree import greedy_trees
+from tessella.rules.judge import Judge
+
+SHAPE, ACTIONS = (5, 4), 3
+
+
+@pytest.fixture(scope="module")
+def solution():
+    rng = np.random.default_rng(2)
+    n = SHAPE[0] * SHAPE[1]
+    rows = rng.dirichlet(np.full(n, 0.3), size=(ACTIONS, n))
+    axes = {"x": range(SHAPE[0]), "y": range(SHAPE[1])}
+    return ts.solve(ts.MDP.from_arrays(rows, rng.random((n, ACTIONS)), 0.9, grid=axes))
+
+
+def places_of(shape) -> np.ndarray:
+    return np.indices(shape).reshape(len(shape), -1).T.astype(np.float32)
+
+
+def least_by_trying(tree: Tree, costs: np.ndarray) -> dict[int, float]:
+    """Leaves to least cost over all prunings of a tree, of costs (states, positions and A)."""
+    places, flat = costs
+    alone = {1: float(flat.sum(axis=0).min())}
+    if isinstance(tree, Leaf):
+        return alone
+    below = places[:, tree.axis] < tree.at
+    parts = (least_by_trying(tree.below, (places[below], flat[below])),)
+    parts += (least_by_trying(tree.above, (places[~below], flat[~below])),)
+    for i, a in parts[0].items():
+        for j, b in parts[1].items():
+            alone[i + j] = min(a + b, alone.get(i + j, np.inf))
+    return alone
+
+
+def test_what_is_left_of_a_pruned_tree_is_the_cheapest_of_its_size():
+    rng = np.random.default_rng(0)
+    costs = rng.random((*SHAPE, ACTIONS))
+    places, flat = places_of(SHAPE), costs.reshape(-1, ACTIONS)
+    (tree, _) = greedy_trees(places, flat, 12)
+    true = least_by_trying(tree, (places, flat))
+    found = Boxes(costs).pruned([tree], 12)
+    assert len(found) > 6
+    for cost, left in found:
+        assert cost == pytest.approx(min(true[k] for k in true if k <= n_leaves(left)))
+        grid = ts.StateGrid(x=range(SHAPE[0]), y=range(SHAPE[1]))
+        known = ts.Costs(grid, tuple(range(ACTIONS)), flat)
+        root = node_of(known, left, [np.arange(n) for n in SHAPE])
+        assert known.of(Program(grid, root, 1)) == pytest.approx(cost)
+
+
+def test_a_greedy_tree_with_a_leaf_for_every_state_takes_the_cheapest_action_everywhere():
+    flat = np.random.default_rng(1).random((20, ACTIONS))
+    for tree in greedy_trees(places_of(SHAPE), flat, 40):
+        (cost, _) = Boxes(flat.reshape(*SHAPE, ACTIONS)).pruned([tree], 40)[-1]
+        assert cost == pytest.approx(flat.min(axis=1).sum())
+
+
+def test_a_tree_of_thousands_of_levels_becomes_one_split():
+    n = 3_000
+    tree: Tree = Leaf(0)
+    for at in range(1, n):  # every cut hangs on the upper branch of the one before
+        tree = Cut(0, n - at, Leaf(at % 2), tree)
+    grid = ts.StateGrid(x=range(n))
+    costs = ts.Costs(grid, (0, 1), np.zeros((n, 2)))
+    assert n_leaves(tree) == n
+    root = node_of(costs, tree, [np.arange(n)])
+    assert isinstance(root, Split)
+    assert len(root.cuts) == n - 1
+    assert Program(grid, root, 1).depth == 2
+
+
+def test_our_trees_lose_no_more_than_those_of_cart_at_any_size(solution):
+    grid, best = solution.mdp.grid, solution.policy.table.ravel()
+    judge = Judge(solution, np.full(grid.size, 1 / grid.size))
+    found = ts.frontier(solution, 3 * 20 - 2, classes=[ts.AxisTree()], relative=False)
+    for leaves in range(2, 20):
+        cart = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
+        cart.fit(grid.points, best, sample_weight=judge.optimal.visits)
+        theirs = judge(cart.predict(grid.points)).mean
+        ours = min(p.loss for p in found.points if p.size <= 3 * leaves - 2)
+        assert ours <= theirs + 1e-12
+
+
+def test_neighbours_of_a_tree_differ_in_one_number():
+    grid = ts.StateGrid(x=range(6), season=["dry", "wet", "cold"])
+    costs = ts.Costs(grid, (0, 1, 2), np.zeros((18, 3)))
+    root = Split((("x", 1.0),), (1.5, 3.5), (Choose(0), Choose(1), Choose(2)))
+    told = list(ts.AxisTree().neighbours(costs, root))
+    assert len(told) == 4 + 3 * 2  # each cut either way, each leaf two other actions
+    moved = {node.cuts for node in told if node.branches == root.branches}
+    assert moved == {(0.5, 3.5), (2.5, 3.5), (1.5, 2.5), (1.5, 4.5)}
+
+
+def test_changing_one_number_at_a_time_finds_what_fits_to_costs_do_not(solution, monkeypatch):
+    def losses() -> dict[int, float]:
+        found = ts.frontier(solution, 16, classes=[ts.AxisTree()], relative=False)
+        return {point.size: point.loss for point in found.everything}
+
+    monkeypatch.setattr(search, "ROUNDS", 1)
+    monkeypatch.setattr(search, "VARIED", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(ts.AxisTree, "neighbours", lambda *_: iter(()))
+        without = losses()
+    within = losses()
+    assert all(within[size] <= loss for size, loss in without.items())
+    assert any(within[size] < loss - 1e-9 for size, loss in without.items())
+
+
+def test_a_slanting_cut_takes_the_place_of_a_staircase():
+    grid = ts.StateGrid(x=range(8), y=range(0, 24, 3), season=["dry", "wet"])
+    x, y, season = grid.points.T
+    best = (2 * x - y / 3 > 3.5).astype(int) + ((2 * x - y / 3 > 8.5) & (season == 1))
+    costs = ts.Costs(grid, ("stay", "go", "run"), 1 - np.eye(3)[best])
+    fits = ts.LinearTree().fit(costs, 40, 0.0)
+    exact = min(fit.size for fit in fits if fit.cost == 0)
+    assert exact == 3 * 4 - 2  # two slanting cuts, and one between the seasons
+    assert min(f.size for f in ts.AxisTree().fit(costs, 100, 0.5) if f.cost < 0.5) > 40
+    program = next(fit for fit in fits if fit.cost == 0).program(grid)
+    assert np.array_equal(program(grid.points), best)
+    assert program.slack > 1e-3
+
+
+def test_there_is_a_rule_whatever_the_time_limit(solution):
+    rule = ts.compress(solution, 0.0, time_limit=1e-6)
+    assert rule.kind == "run-length table"
+    assert rule.facts["mean_loss"] <= 1e-9
