@@ -42,3 +42,27 @@ def test_the_page_names_every_command():
 def test_what_the_page_leads_to_is_there(name):
     assert f"({name})" in PAGE
     assert (Path(__file__).parents[2] / "docs" / name).is_file()
+
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+TYPED = {
+    (page.name, line.strip())
+    for page in PAGES
+    for block in re.findall(r"^```(?:console|sh)?\n(.*?)^```", page.read_text(), re.M | re.S)
+    for line in re.findall(r"^(?:\$ )?(tessella .*?)(?:  +#.*)?$", block, re.M)
+}
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(TYPED))
+def test_commands_in_the_pages_are_commands_with_those_options(page, line):
+    import click
+
+    from tessella.cli.group import main
+
+    _, name, *words = shlex.split(line.split(" > ")[0])
+    command = main.get_command(click.Context(main), name)
+    assert command is not None, name
+    known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+    asked = {word.partition("=")[0] for word in words if re.match(r"-+[a-z]", word)}
+    assert asked <= known | {"--help", "-h"}
