@@ -8,6 +8,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.cli import main
 from tessella.problems.benchmarks import BENCHMARKS, benchmark
@@ -99,6 +100,128 @@ def test_what_cannot_be_done_is_refused_in_one_line(words, message, tmp_path):
     assert result.exit_code != 0
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+CODE = """
+import tessella as ts
+
+def small(size=3):
+    return ts.problem("machine_replacement").build(worst=size)
+
+def broken():
+    raise RuntimeError("no data today")
+
+def other():
+    return 3
+
+number = 7
+lake = ts.problem("frozen_lake").build()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with files of every kind, sound and not."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "kept"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "mine.py").write_text(CODE)
+    (tmp_path / "torn.py").write_text("def build(:")
+    (tmp_path / "torn.toml").write_text("problem = ")
+    (tmp_path / "wrong.toml").write_text('problem = "machine_replacment"\n[parameters]\nworst = 3')
+    (tmp_path / "policy.csv").write_text("wear,replace\n0,0\n")
+    (tmp_path / "policy.json").write_text("{}")
+    (tmp_path / "torn.nc").write_bytes(b"CDF")
+    ts.problem("machine_replacement").build(worst=3).save(tmp_path / "model.nc")
+    return tmp_path
+
+
+MACHINE = ("machine_replacement", "--set", "worst=3")
+REFUSED = [
+    # what is typed, exit status, what the line says
+    (("solve", "mine.py:broken"), 1, "could not be called; RuntimeError: no data today"),
+    (("solve", "mine.py:other"), 1, "mine.py:other must return an MDP; got int"),
+    (("solve", "mine.py:number"), 1, "or a function that returns one; 'mine.py:number' is int"),
+    (("solve", "mine.py:nothing"), 1, "mine.py has no 'nothing'"),
+    (("solve", "mine.py:small", "--set", "depth=3"), 1, "unexpected keyword argument 'depth'"),
+    (("solve", "mine.py:small", "--set", "size"), 1, "--set is written name=value; got 'size'"),
+    (("solve", "mine.py:lake", "--set", "slip=0"), 1, "mine.py:lake is a model"),
+    (("solve", "none.py:f"), 1, "none.py cannot be read as Python; it is missing"),
+    (("solve", "torn.py:build"), 1, "torn.py cannot be run as Python; SyntaxError"),
+    (("solve", "none.toml"), 1, "none.toml"),
+    (("solve", "torn.toml"), 1, "torn.toml:1: "),
+    (("check", "wrong.toml"), 1, "did you mean 'machine_replacement'?"),
+    (("solve", "none.nc"), 1, "none.nc cannot be read as a saved model; it is missing"),
+    (("solve", "torn.nc"), 1, "torn.nc cannot be read as a saved model"),
+    (("solve", "model.nc", "--set", "worst=4"), 1, "model.nc holds numbers"),
+    (("solve", *MACHINE, "--tol", "x"), 2, "'x' is not a valid float"),
+    (("solve", *MACHINE, "--tol", "-1"), 1, "-1"),
+    (("solve", *MACHINE, "--save", "no/where.nc"), 1, "the folder no is missing"),
+    (("solve",), 2, "Missing argument 'MODEL'"),
+    (("slove",), 2, "No such command 'slove'"),
+    (("solve", "QUE-Lin", "--colour", "value"), 2, "No such option '--colour'"),
+    (("list", "--family", "cars"), 1, "no family is called 'cars'; there are"),
+    (("new", "cars"), 1, "no problem is called 'cars'"),
+    (("show", "cars"), 1, "no problem is called 'cars'"),
+    (("map", *MACHINE, "--at", "depth=1"), 1, "no axis is called 'depth'"),
+    (("map", *MACHINE, "--at", "wear"), 1, "--at is written name=value; got 'wear'"),
+    (("map", *MACHINE, "--colour", "red"), 2, "'red' is not one of"),
+    (("map", *MACHINE, "-o", "map.doc"), 1, "a picture ends in"),
+    (("map", *MACHINE, "--policy", "none.csv"), 2, "File 'none.csv' does not exist"),
+    (("measure", *MACHINE, "--sum", "wear+depth"), 1, "depth"),
+    (("measure", *MACHINE, "--rim", "9"), 1, "a rim must leave a part of each axis"),
+    (("simulate", *MACHINE, "--start", "wear=77"), 1, "a start must lie on the grid"),
+    (("simulate", *MACHINE, "--periods", "0"), 2, "0 is not in the range"),
+    (("simulate", *MACHINE, "--seed", "-1"), 1, "a seed is a whole number from 0 on"),
+    (("fit", *MACHINE, "--learner", "deep"), 2, "'deep' is not one of"),
+    (("certify", *MACHINE, "policy.csv"), 1, "policy.csv"),
+    (("certify", *MACHINE, "policy.json"), 1, "policy.json"),
+    (("compress", *MACHINE, "--loss", "much"), 2, "'much' is not a loss, such as 1%"),
+    (("compress", *MACHINE, "--loss", "-1%"), 1, "-0.01"),
+    (("compress", *MACHINE, "--time-limit", "0"), 1, "a time limit is a number of seconds above 0"),
+    (("export", "policy.csv", "a.c"), 1, "a table needs its model; say --model MODEL"),
+    (("export", "policy.json", "a.c"), 1, "policy.json"),
+    (("export", "none.json", "a.c"), 1, "none.json cannot be read as a saved rule or policy"),
+    (("export", "model.nc", "a.exe"), 1, "a rule is exported to .c"),
+    (("export", "model.nc"), 2, "Missing argument 'FILES...'"),
+    (("diff", *MACHINE, "optimal", "none.json"), 1, "none.json"),
+    (("study", "--models", "QUE-Lin", "--methods", "deep"), 1, "no method is called 'deep'"),
+    (("study", "--models", "cars", "--methods", "linear"), 1, "no problem is called 'cars'"),
+    (("study", "--methods", "linear"), 2, "Missing option '--models'"),
+    (("bench", "cars"), 1, "no problem is called 'cars'"),
+    (("bench", *MACHINE[:1], "--repeat", "0"), 2, "0 is not in the range"),
+]
+
+
+@pytest.mark.parametrize(("words", "status", "message"), REFUSED, ids=lambda w: str(w)[:60])
+def test_every_wrong_word_gets_one_clear_line_and_its_status(folder, words, status, message):
+    result = run(*words)
+    assert (result.exit_code, message in result.output) == (status, True), result.output
+    said = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert len(said) == 1
+    assert "fault of the program" not in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_fault_of_the_program_is_one_line_and_a_traceback_when_asked_for(monkeypatch):
+    def broken():
+        raise KeyError("lost")
+
+    monkeypatch.setattr("tessella.problems.registry.all_problems", broken)
+    result = run("list")
+    assert result.exit_code == 1
+    line = "Error: KeyError: 'lost'; this is a fault of the program, --debug shows where"
+    assert result.stderr.splitlines() == [line]
+    assert isinstance(run("list", "--debug").exception, KeyError)
+
+
+def test_an_interrupt_ends_with_130(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tessella.problems.registry.all_problems", interrupted)
+    result = run("list")
+    assert (result.exit_code, result.stderr.strip()) == (130, "stopped")
 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
