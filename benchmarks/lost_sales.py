@@ -5,7 +5,7 @@
     python benchmarks/lost_sales.py 6 34 5     a capped base-stock policy there: its two levels
 
 The cost is enclosed: for any h the optimal gain lies between min and max of T h - h, rounding
-included. Relative values are not needed, and so not bounded, which would take longer than the rest.
+included. Relative values are not asked for, and so not bounded: that would take the longest.
 Axes end at Morton's bounds (see ``tessella.problems.lost_sales``), so nothing is cut off.
 """
 
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 import tessella as ts
-from tessella.solvers.driver import Engine, iterate
 
 PRINTED = {  # demand, penalty: lead times 2 and 4
     ("Poisson", 4): (4.40, 4.73),
@@ -34,8 +33,7 @@ def solved(lead_time: int, demand: str, penalty: float, watch=None) -> tuple[ts.
     problem = ts.problem("lost_sales")
     mdp = problem.build(lead_time=lead_time, demand=demand, penalty=penalty)
     clock = time.perf_counter()
-    engine = Engine(mdp, METHOD.tolerance(mdp))
-    found = iterate(engine, METHOD, guess=METHOD.begin(mdp), callback=watch, partial=True)
+    found = ts.solve(mdp, METHOD, callback=watch, partial=True)
     return mdp, found, time.perf_counter() - clock
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.criteria.average import Average
 from tessella.criteria.criterion import Enclosure
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.total import Ending
@@ -19,6 +20,7 @@ from tessella.mdp.model import MDP
 from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
 from tessella.solvers.chains import refuse_chain
+from tessella.solvers.coarse import inverted
 from tessella.solvers.method import Method, checked_tol
 from tessella.solvers.operators import Data, Numbers
 from tessella.solvers.result import History, Result
@@ -28,6 +30,7 @@ SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
 STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
 STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
 STRETCH = 256  # sweeps in one compiled call
+WIDE = 10_000  # states of a model whose averages are helped by a coarse correction
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,17 @@ class Engine:
             return made
         return made._replace(time=np.float64(self.time))
 
+    @property
+    def widely_averaged(self) -> bool:
+        return self.mdp.n_states > WIDE and isinstance(self.mdp.criterion, Average)
+
+    def data_for(self, policy: NDArray) -> Data:
+        """The same, with a coarse correction made for this policy where models may need one."""
+        if not self.widely_averaged:
+            return self.data
+        system = kernels.coarse_system(self.program, self.data, policy)
+        return self.data._replace(coarse=on_device(inverted(np.asarray(system))))
+
     @cached_property
     def data(self) -> Data:
         mdp, dynamics = self.mdp, self.mdp.dynamics
@@ -136,26 +150,31 @@ def iterate(
     With a ``policy`` it evaluates that; without, it looks for the optimum.
     """
     log = _Log(time.perf_counter(), callback)
+    fixed, data = policy is not None, engine.data
     state = _start(engine.mdp.grid.shape, guess, policy)
+    if method.linear and engine.widely_averaged:
+        state = kernels.first_look(engine.program, fixed, data, state)
+        log.add([state.bound], [state.changed])
+        data = engine.data_for(state.policy)
     chunk = STALLED[1] if method.linear else STRETCH
     helped = False  # by a direct solve; then every policy is evaluated so while they improve
     while True:
         one = helped or callback is not None  # a limit, not a chunk: no other program is compiled
         limit = min(1 if one else chunk, method.max_sweeps - len(log))
-        stretch = kernels.advance(
-            engine.program, method, policy is not None, chunk, engine.data, state, limit
-        )
+        stretch = kernels.advance(engine.program, method, fixed, chunk, data, state, limit)
         state, rounds = stretch.state, int(stretch.rounds)
         log.add(np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds])
         if bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps:
-            return _report(method, engine.data.criterion, stretch, log, partial)
+            return _report(method, data.criterion, stretch, log, partial)
         if helped and not log.changes[-1]:
             helped = False  # the policy stays: what is left is for the method's own rounds
+        elif method.linear and log.stalled and engine.widely_averaged:
+            data = engine.data_for(state.policy)
         elif method.linear and (helped or log.stalled):
             direct = _directly(engine.mdp, state)
             state, helped = direct or state, direct is not None
         if log.stuck:
-            refuse_chain(engine.mdp, np.asarray(state.policy), policy is not None)
+            refuse_chain(engine.mdp, np.asarray(state.policy), fixed)
 
 
 def _directly(mdp: MDP, state: kernels.State) -> kernels.State | None:
@@ -213,7 +232,7 @@ class _Log:
         self.seconds += list(before + (now - before) * np.arange(1, count + 1) / max(count, 1))
         self.bounds += [float(b) for b in bounds]
         self.changes += [int(c) for c in changes]
-        if self.callback is not None:
+        if self.callback is not None and count:
             last = Progress(len(self), self.bounds[-1], self.changes[-1], self.seconds[-1])
             with in_callers_setting():
                 self.stopped = bool(self.callback(last))

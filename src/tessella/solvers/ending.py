@@ -27,7 +27,7 @@ from tessella.solvers.driver import Callback, Engine, decide, iterate
 from tessella.solvers.hitting import ending_time, policy_time
 from tessella.solvers.method import Method
 from tessella.solvers.operators import Data
-from tessella.solvers.result import History, Result
+from tessella.solvers.result import Result
 
 TRIES = 6  # to find a time to the end that holds at the value found with it
 MORE = 1.5  # of the time needed, so that the next look finds no more
@@ -52,7 +52,7 @@ def until_the_end(
         time = needed * MORE if time else needed
         proven = Engine(mdp, engine.tol, time=time)
         found = iterate(proven, method, guess=found.value, callback=callback, partial=partial)
-        history = _joined(history, found.history)
+        history = history.then(found.history)
     raise NotConverged("the time to the end grows with every look at it; nothing is proven")
 
 
@@ -72,15 +72,6 @@ def _time(near: Engine, ends: NDArray, value: NDArray, residual: float) -> float
 def _unbounded(callback: Callback) -> Callback:
     """A callback that is told of no bound, as long as none is proven."""
     return lambda progress: callback(replace(progress, bound=float("inf")))
-
-
-def _joined(first: History, second: History) -> History:
-    spent = first.seconds[-1] if len(first) else 0.0
-    return History(
-        np.concatenate([first.bound, second.bound]),
-        np.concatenate([first.changed, second.changed]),
-        np.concatenate([first.seconds, spent + second.seconds]),
-    )
 
 
 def zero_at(ends: NDArray, guess: NDArray | None) -> NDArray | None:

@@ -19,7 +19,7 @@ ever loses for ever, and one that keeps to A ends, so h' is the best total rewar
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,28 +34,23 @@ from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.rounding import EPS, Mass
 from tessella.solvers.driver import Engine
 from tessella.solvers.operators import Data, Operators, size
+from tessella.solvers.result import Precision
 
 SWEEPS, STRETCHES = 50, 40  # of a trial w in one compiled call, and calls at most
 CLOSE = 0.5  # rho at which a trial will do
 WIDENED, TRIES = 4.0, 6  # a set A that was too small is widened by this, so many times
 
 
-class Relative(NamedTuple):
-    """How well relative values and their comparisons are known."""
-
-    error: float  # on |h - h*|, both 0 in the first state; inf where nothing is known
-    tie: float  # action values nearer than this are not told apart
-
-
 @in_float64
-def relative_error(engine: Engine, value: NDArray, policy: NDArray, bound: float) -> Relative:
+def relative_error(engine: Engine, value: NDArray, policy: NDArray, bound: float) -> Precision:
     """The error of relative values ``value``, whose gain is known within ``bound``."""
     h, table = on_device((np.asarray(value, dtype=float), np.asarray(policy, np.int32)))
-    reference = _most_visited(engine.program, engine.data, table)
+    data = engine.data_for(table)
+    reference = _most_visited(engine.program, data, table)
     eta = float(_rounding(engine.program, engine.data, h))
     residual = 2 * bound + 2 * eta
-    time, tie = _near_best(engine, h, table, reference, residual, eta)
-    return Relative(2 * residual * time, tie)  # from 0 in the reference to 0 in the first state
+    time, tie = _near_best(engine, data, h, table, reference, residual, eta)
+    return Precision(2 * residual * time, tie)  # from 0 in the reference to 0 in the first state
 
 
 @in_float64
@@ -66,14 +61,14 @@ def ending_time(engine: Engine, ends: NDArray, value: NDArray, policy: NDArray, 
     """
     v, table, closed = on_device((value, np.asarray(policy, np.int32), ends))
     eta = float(_rounding(engine.program, engine.data, v))
-    return _near_best(engine, v, table, closed, r + eta, eta)[0]
+    return _near_best(engine, engine.data, v, table, closed, r + eta, eta)[0]
 
 
-def _near_best(engine: Engine, h, table, closed, residual: float, eta: float):
+def _near_best(engine: Engine, data: Data, h, table, closed, residual: float, eta: float):
     """(largest w, tie) for all actions that the error r w leaves within reach of the best."""
     reach = 4 * eta
     for _ in range(TRIES):
-        time = _time(engine, h, np.float64(reach), table, closed, True)
+        time = _time(engine, data, h, np.float64(reach), table, closed, True)
         needed = 2 * (residual * time + eta)
         if needed <= reach or not np.isfinite(needed):
             return time, needed
@@ -85,15 +80,15 @@ def _near_best(engine: Engine, h, table, closed, residual: float, eta: float):
 def policy_time(engine: Engine, policy: NDArray, ends: NDArray | None = None) -> float:
     """Bound on the expected periods under a policy to its most visited state, or to the end."""
     table = on_device(np.asarray(policy, np.int32))
-    reference = ends is None
-    closed = _most_visited(engine.program, engine.data, table) if reference else on_device(ends)
+    data = engine.data_for(table)
+    closed = _most_visited(engine.program, data, table) if ends is None else on_device(ends)
     zeros = on_device(np.zeros(engine.mdp.grid.shape))
-    return _time(engine, zeros, np.float64(0), table, closed, False)
+    return _time(engine, data, zeros, np.float64(0), table, closed, False)
 
 
-def _time(engine: Engine, h, reach, table, closed, several: bool) -> float:
+def _time(engine: Engine, data: Data, h, reach, table, closed, several: bool) -> float:
     """max w over states, for actions within ``reach`` of the best, or for a policy's own."""
-    program, data = engine.program, engine.data
+    program = engine.program
     w = _first_trial(program, data, table, closed)
     for _ in range(STRETCHES):
         w, rho = _sweeps(program, several, data, h, reach, table, closed, w)
@@ -117,7 +112,10 @@ def _most_visited(program, data: Data, policy):
     """(grid) the state with the largest share of time in the long run, marked."""
     operators, source = Operators(program, data), jnp.full(policy.shape, 1 / policy.size)
     transposed = jax.linear_transpose(lambda v: operators.left(policy, v), source)
-    share, _ = bicgstab(lambda x: transposed(x)[0], source, tol=1e-6, maxiter=500)
+    rough = jax.linear_transpose(operators.preconditioned, source)
+    share, _ = bicgstab(
+        lambda x: transposed(x)[0], source, tol=1e-6, maxiter=500, M=lambda x: rough(x)[0]
+    )
     flat = jnp.arange(policy.size).reshape(policy.shape)
     return flat == jnp.nanargmax(share)
 
@@ -138,7 +136,7 @@ def _first_trial(program, data: Data, policy, closed):
         return w - operators.expect(policy, _without(w, closed))
 
     ones = jnp.ones(policy.shape)
-    w, _ = bicgstab(left, ones, tol=1e-10, maxiter=1000)
+    w, _ = bicgstab(left, ones, tol=1e-10, maxiter=1000, M=operators.preconditioned)
     return jnp.where(jnp.isfinite(w).all() & (w > 0).all(), w, ones)
 
 

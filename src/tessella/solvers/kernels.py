@@ -18,6 +18,7 @@ from tessella.errors import ArgumentError
 from tessella.mdp.dynamics import over_actions
 from tessella.mdp.engine import compiled
 from tessella.rounding import EPS
+from tessella.solvers.coarse import small_system
 from tessella.solvers.method import Method
 from tessella.solvers.operators import Data, Operators, size
 
@@ -156,6 +157,19 @@ def advance(
     state, rounds, bounds, changes = lax.while_loop(go_on, round_, start)
     done = target(data, state.floor), finished(data, state)
     return Stretch(state, rounds, bounds, changes, *done)
+
+
+@compiled("program", "fixed")
+def first_look(program, fixed: bool, data: Data, state: State) -> State:
+    """A run's first point, looked at before anything is made of it."""
+    return look(Operators(program, data), fixed, state.value, state.shift, state.policy)
+
+
+@compiled("program")
+def coarse_system(program, data: Data, policy):
+    """The small matrix of ``coarse``, of a policy's linear system."""
+    operators = Operators(program, data)
+    return small_system(lambda e: operators.left(policy, e), policy.shape)
 
 
 @compiled("program", "fixed")

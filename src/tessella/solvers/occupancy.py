@@ -91,7 +91,7 @@ def _share(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, f
     floor = engine.adjoint_floor * engine.rest * factor
     wanted = max(tol, 2 * floor)
     policy, source = on_device((table, mdp.criterion.source(mu)))
-    system = engine.program, engine.data, policy, source
+    system = engine.program, engine.data_for(policy), policy, source
     d, left, bound = source, np.inf, np.inf
     for _ in range(max_rounds):
         before = left
@@ -142,7 +142,8 @@ def _correct(program, single: bool, data: Data, policy, source, d):
         e, _ = bicgstab(rough, rhs, tol=ROUGH[0], maxiter=ROUGH[1])
     else:
         scale = 1.0
-        e, _ = bicgstab(exact, residual, tol=FINE[0], maxiter=FINE[1])
+        rough = jax.linear_transpose(operators.preconditioned, residual)
+        e, _ = bicgstab(exact, residual, tol=FINE[0], maxiter=FINE[1], M=lambda x: rough(x)[0])
     trial = jnp.maximum(d + scale * e, 0.0)
     return trial, jnp.abs(source - exact(trial)).sum()
 

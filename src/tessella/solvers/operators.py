@@ -19,6 +19,7 @@ import numpy as np
 
 from tessella.criteria.criterion import Enclosure
 from tessella.mdp.dynamics import Program, over_actions, under_policy
+from tessella.solvers.coarse import corrected
 
 
 class Numbers(NamedTuple):
@@ -38,6 +39,7 @@ class Data(NamedTuple):
     feasible: Any  # (A, *grid), or None
     criterion: Enclosure
     numbers: Numbers
+    coarse: Any = None  # what makes the linear systems of slow chains quick: see ``coarse``
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,10 @@ class Operators:
         """
         value, gain = self.criterion.unknown(unknown)
         return value + gain - self.expect(policy, value)
+
+    def preconditioned(self, residual: Any) -> Any:
+        """Roughly the solution of that system, for a right side; the right side itself at worst."""
+        return residual if self.data.coarse is None else corrected(self.data.coarse, residual)
 
     def evaluated(self, value: Any, unknown: Any) -> Any:
         """``value`` improved by the solution of that system."""

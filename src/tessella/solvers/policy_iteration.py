@@ -115,7 +115,8 @@ def solve_linear(operators, policy, value, left, forcing: float, max_products: i
 
     # What all states share is known without solving: it is paid for ever.
     spread, shared = operators.criterion.spread, operators.criterion.shared(left)
-    e, _ = bicgstab(system, left - shared, tol=forcing, maxiter=max(max_products // 2, 1))
+    most, rough = max(max_products // 2, 1), operators.preconditioned
+    e, _ = bicgstab(system, left - shared, tol=forcing, maxiter=most, M=rough)
     value = value + operators.criterion.forever(shared)
     # A small norm may hide large entries; sweeps even them out.
     found, rest = swept(operators, policy, operators.evaluated(value, e))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,22 @@ class History:
 
     def __len__(self) -> int:
         return len(self.bound)
+
+    def then(self, other: History) -> History:
+        """This, and another run that went on from there."""
+        spent = self.seconds[-1] if len(self) else 0.0
+        return History(
+            np.concatenate([self.bound, other.bound]),
+            np.concatenate([self.changed, other.changed]),
+            np.concatenate([self.seconds, spent + other.seconds]),
+        )
+
+
+class Precision(NamedTuple):
+    """How well values and their comparisons are known."""
+
+    error: float  # on |V - V*|, or on |h - h*|, both 0 in the first state; inf: nothing is known
+    tie: float  # action values nearer than this are not told apart
 
 
 @dataclass(frozen=True, eq=False)

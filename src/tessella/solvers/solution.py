@@ -15,7 +15,7 @@ from tessella.errors import FileError, writing
 from tessella.mdp.actions import components, values_of
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.solvers.result import History, Result
+from tessella.solvers.result import History, Precision, Result
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -46,20 +46,44 @@ class Solution(Result):
     Attributes:
         policy: the greedy policy. Where actions cannot be told apart, the lowest index among them.
         margin: (grid) best minus second-best action value; inf where only one action is feasible.
-        decided: (grid) whether the margin exceeds all that the error bound could overturn.
-        tie_tolerance: margins up to this are ties.
         method: the name of the method that found it.
-        value_error: bound on the error of the values: ``error_bound``, except where values are
-            relative; then it is inf if some policy near the best may never come back.
+        precision: of values and comparisons; None of an average, whose relative values are bounded
+            when first asked for.
     """
 
     mdp: MDP
     policy: Policy
     margin: NDArray[np.float64]
-    decided: NDArray[np.bool_]
-    tie_tolerance: float
     method: str
-    value_error: float = field(default=float("inf"), kw_only=True)
+    precision: Precision | None = field(default=None, kw_only=True)
+
+    @cached_property
+    def _precision(self) -> Precision:
+        if self.precision is not None:
+            return self.precision
+        from tessella.solvers.driver import Engine
+        from tessella.solvers.hitting import relative_error
+
+        engine = Engine(self.mdp, None)
+        return relative_error(engine, self.value, self.policy.table, self.error_bound)
+
+    @property
+    def value_error(self) -> float:
+        """Bound on the error of the values: ``error_bound``, except where values are relative.
+
+        Then it is inf if some policy near the best may never come back.
+        """
+        return self._precision.error
+
+    @property
+    def tie_tolerance(self) -> float:
+        """Margins up to this are ties."""
+        return self._precision.tie
+
+    @cached_property
+    def decided(self) -> NDArray[np.bool_]:
+        """(grid) whether the margin exceeds all that the error bound could overturn."""
+        return self.margin > self.tie_tolerance
 
     @property
     def lower(self) -> NDArray[np.float64]:
@@ -171,10 +195,8 @@ class Solution(Result):
             mdp,
             optimal(mdp, data["policy"].values),
             data["margin"].values,
-            data["decided"].values.astype(bool),
-            float(data.attrs["tie_tolerance"]),
             str(data.attrs["method"]),
-            value_error=float(data.attrs["value_error"]),
+            precision=Precision(*(float(data.attrs[n]) for n in ("value_error", "tie_tolerance"))),
             gain=data.attrs.get("gain"),
         )
         solution.__dict__["q"] = data["q"].values  # saved, so not computed again

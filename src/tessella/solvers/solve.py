@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from tessella.criteria.average import Average
 from tessella.criteria.total import Total
 from tessella.errors import ArgumentError, expect
 from tessella.mdp.model import MDP
+from tessella.solvers.averaging import average
 from tessella.solvers.backward_induction import BackwardInduction, induce, serves
 from tessella.solvers.driver import Callback, Engine, decide, iterate
 from tessella.solvers.ending import until_the_end
-from tessella.solvers.hitting import relative_error
 from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
-from tessella.solvers.result import Result
+from tessella.solvers.result import Precision, Result
 from tessella.solvers.solution import Solution, optimal
 
 # Found by ``benchmarks/methods.py``. A round of a small model costs little more than its overhead,
 # so fewer and better rounds are quicker there.
 SMALL = 10_000
-FORCING = 1e-2, 1e-1  # of small models, and of others
+FORCING = 1e-2, 1e-1  # of small models and of averages, and of others
 
 
 def solve(
@@ -56,6 +57,8 @@ def solve(
         return _induced(engine, method, callback, partial)
     if isinstance(mdp.criterion, Total):
         engine, found = until_the_end(engine, method, callback=callback, partial=partial)
+    elif method.linear and engine.widely_averaged:
+        found = average(engine, method, callback=callback, partial=partial)
     else:
         found = iterate(engine, method, guess=method.begin(mdp), callback=callback, partial=partial)
     return _solution(engine, found, method.name)
@@ -65,41 +68,32 @@ def automatic(mdp: MDP, tol: float | None = None) -> Method:
     """The method that ``solve`` takes by itself."""
     if serves(mdp):
         return BackwardInduction(tol)
-    return InexactPolicyIteration(tol, forcing=FORCING[mdp.n_states > SMALL])
+    rough = mdp.n_states > SMALL and not isinstance(mdp.criterion, Average)
+    return InexactPolicyIteration(tol, forcing=FORCING[rough])
 
 
 def _induced(
     engine: Engine, method: BackwardInduction, callback: Callback | None, partial: bool
 ) -> Solution:
     found, known = induce(engine, method, callback, partial)
-    tie = float(known.tie.max())
     return Solution(
         **vars(found),
         mdp=engine.mdp,
         policy=optimal(engine.mdp, known.policy),
         margin=known.margin,
-        decided=known.margin > tie,
-        tie_tolerance=tie,
-        value_error=found.error_bound,
         method=method.name,
+        precision=Precision(found.error_bound, float(known.tie.max())),
     )
 
 
 def _solution(engine: Engine, found: Result, method: str) -> Solution:
-    mdp = engine.mdp
+    mdp, known_later = engine.mdp, found.gain is not None
     decision = decide(engine, found.value, found.error_bound)
-    margin, tie = np.asarray(decision.margin), float(decision.tie)
-    value_error = found.error_bound
-    if found.gain is not None:
-        table = np.asarray(decision.policy)
-        value_error, tie = relative_error(engine, found.value, table, found.error_bound)
     return Solution(
         **vars(found),
         mdp=mdp,
         policy=optimal(mdp, np.asarray(decision.policy)),
-        margin=margin,
-        decided=margin > tie,
-        tie_tolerance=tie,
-        value_error=value_error,
+        margin=np.asarray(decision.margin),
         method=method,
+        precision=None if known_later else Precision(found.error_bound, float(decision.tie)),
     )

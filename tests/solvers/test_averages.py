@@ -1,0 +1,149 @@
+"""Averages of large models: a slow coordinate costs few rounds, and the gain alone still less."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.mdp.engine import in_float64
+from tessella.solvers import averaging, coarse, driver, hitting
+
+REGIMES = 300  # mixing takes about 100,000 periods
+
+
+@pytest.fixture(scope="module")
+def slow() -> ts.MDP:
+    """Stock under a demand that wanders slowly over many regimes."""
+    mean = np.linspace(0.5, 4, REGIMES)
+    return ts.MDP.staged(
+        {"stock": range(12), "regime": range(REGIMES)},
+        (0, 2, 4),
+        ts.Average(),
+        [
+            ts.Decide("stock", to=lambda stock, order: np.minimum(stock + order, 11)),
+            ts.Shift(
+                "stock",
+                ts.Noise("demand", range(9), lambda regime: ts.truncated_poisson(mean[regime], 8)),
+                by=lambda demand: -demand,
+                pays=lambda stock, demand: 3.0 * np.minimum(stock, demand) - 0.5 * stock,
+            ),
+            ts.Shift("regime", ts.Noise("drift", (-1, 0, 1), (0.25, 0.5, 0.25))),
+        ],
+        action_name="order",
+    )
+
+
+@pytest.fixture(scope="module")
+def large():
+    """What is done for large models, done for this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "WIDE", 0)
+        yield
+
+
+METHOD = ts.InexactPolicyIteration(max_products=40)  # without the correction: far over 200 rounds
+
+
+@pytest.fixture(scope="module")
+def found(slow, large) -> ts.Solution:
+    return ts.solve(slow, METHOD)
+
+
+@pytest.mark.xdist_group("slow averages")
+def test_a_slow_coordinate_takes_few_rounds_and_its_relative_values_are_bounded(found):
+    assert found.converged
+    assert found.error_bound < 1e-8
+    assert found.sweeps <= 25
+    assert found.value_error < 1e-2  # relative values span tens of thousands
+    assert np.ptp(found.value) > 1e4
+    assert found.decided.mean() > 0.9
+
+
+@pytest.mark.xdist_group("slow averages")
+def test_the_gain_is_that_of_the_sparse_linear_system(slow, found):
+    """g + h - P h = r with h = 0 in the first state, for the policy that was found."""
+    from scipy.sparse import csr_array, diags_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    table, n = found.policy.table.ravel(), slow.n_states
+    sparse = slow.to_sparse()
+    chain = sum(diags_array((table == a) * 1.0) @ p for a, p in enumerate(sparse.transition))
+    system = (eye_array(n) - csr_array(chain)).tolil()
+    system[:, 0] = 1.0  # in place of h(0) stands the gain
+    exact = splu(system.tocsc()).solve(sparse.reward[np.arange(n), table])
+    assert found.gain == pytest.approx(exact[0], abs=1e-7)
+    relative = np.concatenate([[0.0], exact[1:]])
+    assert np.abs(found.value.ravel() - relative).max() < found.value_error + 1e-4
+
+
+@pytest.mark.xdist_group("slow averages")
+def test_a_policy_and_its_long_run_are_found_with_the_same_help(slow, found):
+    table = np.where(np.arange(12)[:, None] < 4, 1, 0) + np.zeros((1, REGIMES), int)
+    worth, visits = ts.evaluate(slow, table), ts.occupancy(slow, table)
+    assert worth.sweeps <= 20
+    assert visits.error_bound < 1e-6
+    reward = np.take_along_axis(slow.reward, table.reshape(-1, 1), 1)[:, 0]
+    earned = float(visits.share.ravel() @ reward)
+    assert earned == pytest.approx(worth.gain, abs=10 * (worth.error_bound + visits.error_bound))
+    assert found.gain > worth.gain
+
+
+@pytest.mark.xdist_group("slow averages")
+def test_the_gain_alone_does_not_bound_relative_values(slow, found, monkeypatch):
+    def asked(*_):
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(hitting, "relative_error", asked)
+    again = ts.solve(slow, METHOD)
+    assert again.gain == found.gain
+    assert again.policy.table.shape == (12, REGIMES)
+    for name in ("decided", "tie_tolerance", "value_error", "upper"):
+        with pytest.raises(AssertionError, match="asked"):
+            getattr(again, name)
+
+
+@pytest.mark.xdist_group("slow averages")
+def test_a_callback_sees_sweeps_counted_through_and_may_stop_in_either_part(slow, found):
+    seen: list[int] = []
+    ts.solve(slow, METHOD, callback=lambda p: seen.append(p.sweep))
+    assert seen == list(range(1, found.sweeps + 1))
+    for last in (2, found.sweeps - 1):
+        part = ts.solve(slow, METHOD, callback=lambda p, last=last: p.sweep == last)
+        assert part.sweeps == last
+        assert not part.converged
+        assert abs(part.gain - found.gain) <= part.error_bound + found.error_bound
+
+
+def test_sweeps_that_converge_are_the_answer(large):
+    rows = np.random.default_rng(0).dirichlet(np.ones(6), size=(2, 6))
+    mdp = ts.MDP.from_arrays(rows, np.arange(12.0).reshape(6, 2), ts.Average())
+    found = ts.solve(mdp, tol=1e-6)
+    assert found.converged
+    assert found.sweeps <= averaging.SWEEPS.max_sweeps
+
+
+def test_hat_functions_sum_to_one_and_are_one_at_their_own_cut_point():
+    for length in (1, 2, 33, 34, 501):
+        basis = coarse.hats(length)
+        assert len(basis) == min(length, coarse.NODES)
+        assert basis.sum(axis=0) == pytest.approx(np.ones(length))
+        assert (basis.max(axis=1) == 1).all()
+
+
+@in_float64
+def test_the_correction_inverts_a_system_on_functions_of_one_coordinate():
+    """Two independent lazy walks; on sums of a function of each, M A = A + 1 up to a constant."""
+    walks = [np.eye(n) * 0.5 + np.eye(n, k=1) * 0.25 + np.eye(n, k=-1) * 0.25 for n in (9, 14)]
+    for walk in walks:
+        walk[0, 0], walk[-1, -1] = 0.75, 0.75
+
+    def left(x):
+        return x + x.mean() - jnp.asarray(walks[0]) @ x @ jnp.asarray(walks[1]).T
+
+    inverse = coarse.inverted(np.asarray(coarse.small_system(left, (9, 14))))
+    f = jnp.asarray(np.cos(np.arange(9))[:, None] + np.arange(14.0) ** 2)
+    assert np.allclose(coarse.corrected(inverse, left(f)), left(f) + f, atol=1e-8)
+    broken = coarse.inverted(np.full((3, 3), np.nan))
+    assert (broken == 0).all()
