@@ -133,6 +133,18 @@ def test_what_a_model_refuses_gets_the_line_of_its_stage_for_every_stage(file, m
     ]
 
 
+def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_infeasible(
+    file, mistakes
+):
+    late = '[[stages]]\nkind = "decide"\naxis = "stock"\nto = "stock + order"\n'
+    first = 'kind = "decide"\naxis = "stock"\nto = "stock + order"'
+    text = planted((first, first.replace("stock + order", "stock"))) + late
+    assert mistakes(file(text)) == [
+        "46: deciding stock leaves the grid: stock must stay on its axis; "
+        "stock=5, order=2 goes to stock=7 (5 of 21 cases)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
