@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 
 from tessella.criteria import FiniteHorizon
+from tessella.mdp.scope import TIME
 from tessella.modelfiles.lines import Path
 from tessella.modelfiles.own_model import OwnModel
 from tessella.modelfiles.vocabulary import NEXT
@@ -25,7 +26,7 @@ def check_extent(told: OwnModel) -> None:
     """Note what of a model would be too large."""
     lengths = {name: len(values) for name, values in told.known.items() if values is not None}
     periods = told.criterion.periods if isinstance(told.criterion, FiniteHorizon) else 1
-    lengths["time"] = periods
+    lengths[TIME] = periods
     axes = (*told.axes, *told.scratch)
     states = periods * _product(lengths, axes)
     actions = _product(lengths, told.vocabulary.action)
