@@ -112,6 +112,15 @@ def test_what_would_be_too_large_is_refused_before_it_is_made(text, said, file, 
     assert any(said in one for one in mistakes(file(text))), mistakes(file(text))
 
 
+def test_an_action_that_decides_nothing_of_a_jump_does_not_count(file, mistakes):
+    text = told(y=thousands(19), actions=thousands(1), largest=1)
+    assert ts.read_model(file(text)).n_actions == 2000
+    acts = text.replace("x + n", "x + n * (action > 3)")
+    (found,) = mistakes(file(acts))
+    assert "at most 200,000,000 entries" in found
+    assert "got 320,016,008" in found  # 4 x 20,000 states, 2 values, 2,000 actions; the expression
+
+
 def test_a_model_of_a_million_states_is_not_too_large(file):
     text = told(y=thousands(249)).replace('"n"\nto', '"m"\nto').replace("x + n", "x + m")
     law = '[distributions.m]\nkind = "uniform"\nsmallest = 0\nlargest = 1\n'

@@ -113,7 +113,7 @@ def test_the_stories_are_models_as_they_stand(story, folder):
     assert ts.read_model(folder / "model.toml").n_states > 1
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=250, deadline=None, suppress_health_check=[*HealthCheck])
 @given(text=altered())
 def test_an_altered_story_is_a_model_or_a_list_of_mistakes(text, folder):
     path = folder / "model.toml"

@@ -155,7 +155,7 @@ def documents(draw):
     return lines
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents())
 def test_the_paths_that_are_found_are_those_that_tomllib_reads_each_where_it_was_written(lines):
     text, before, first = "", {}, 1

@@ -133,6 +133,18 @@ def test_what_a_model_refuses_gets_the_line_of_its_stage_for_every_stage(file, m
     ]
 
 
+def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_infeasible(
+    file, mistakes
+):
+    late = '[[stages]]\nkind = "decide"\naxis = "stock"\nto = "stock + order"\n'
+    first = 'kind = "decide"\naxis = "stock"\nto = "stock + order"'
+    text = planted((first, first.replace("stock + order", "stock"))) + late
+    assert mistakes(file(text)) == [
+        "46: deciding stock leaves the grid: stock must stay on its axis; "
+        "stock=5, order=2 goes to stock=7 (5 of 21 cases)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -157,6 +169,11 @@ def test_what_a_model_refuses_gets_the_line_of_its_stage_for_every_stage(file, m
         ('["low", "high"]', "{ from = 0, to = 1, step = 0 }", "10: a range goes from its first"),
         ('["low", "high"]', "{ from = 0, to = 1e12 }", "10: a range goes from its first value"),
         ('["low", "high"]', "{ from = 0, to = 1, step = 0.3 }", "10: a range goes from its first"),
+        (
+            '["low", "high"]',
+            "{ from = 0, to = 1, step = 1, points = 2 }",
+            "10: a range has 'step' or",
+        ),
         ('["low", "high"]', "3", "10: axes, season must be a list of values, a range"),
         ("season = [", "price = [", "10: an axis cannot be called 'price': a parameter is"),
         ("season = [", "value = [", "10: an axis cannot be called 'value': a solution holds"),
@@ -202,6 +219,14 @@ def test_a_mistake_is_said_in_one_line_with_its_place(old, new, said, file, mist
         assert ts.read_model(path).n_states == 14  # a text axis shifts by positions
     else:
         assert any(one.startswith(said) for one in mistakes(path)), mistakes(path)
+
+
+def test_with_a_horizon_time_is_the_time_and_nothing_else(file, mistakes):
+    text = planted(
+        ('kind = "discounted"', 'kind = "horizon"\nperiods = 3'),
+        ("price = 4.0", "price = 4.0\ntime = 2"),
+    )
+    assert mistakes(file(text)) == ["18: the time cannot be called 'time': a parameter is"]
 
 
 def test_mistakes_of_bytes_and_brackets_have_lines_too(file, mistakes, tmp_path):

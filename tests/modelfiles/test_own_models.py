@@ -127,7 +127,7 @@ def test_a_story_with_tables_terms_text_and_infeasible_actions_is_the_same_in_py
 
 def test_settings_take_the_place_of_parameters_of_the_file(file):
     path = file(STORY)
-    for settings in ({"price": 5, "sizes": [0, 1]}, {"price": "5.0", "sizes": "0, 1"}):
+    for settings in ({"price": 5, "sizes": [0, 1]}, {"price": "5.0", "sizes": " 0, 1 "}):
         assert ts.read_model(path, settings).fingerprint == shop(5.0, (0, 1)).fingerprint
     with pytest.raises(ts.ArgumentError, match=r"no parameter 'prize'; did you mean 'price'\?"):
         ts.read_model(path, {"prize": 5})

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 
 from tessella.criteria import FiniteHorizon
+from tessella.mdp.scope import TIME
 from tessella.modelfiles.lines import Path
 from tessella.modelfiles.own_model import OwnModel
 from tessella.modelfiles.vocabulary import NEXT
@@ -25,7 +26,7 @@ def check_extent(told: OwnModel) -> None:
     """Note what of a model would be too large."""
     lengths = {name: len(values) for name, values in told.known.items() if values is not None}
     periods = told.criterion.periods if isinstance(told.criterion, FiniteHorizon) else 1
-    lengths["time"] = periods
+    lengths[TIME] = periods
     axes = (*told.axes, *told.scratch)
     states = periods * _product(lengths, axes)
     actions = _product(lengths, told.vocabulary.action)
@@ -54,12 +55,22 @@ def _entries(told: OwnModel, lengths: dict[str, int], states: int, actions: int)
         reached = _axis(told, place) if NEXT in formula.asks else []
         size = _product(lengths, [name for name in (*formula.asks, *reached) if name != NEXT])
         yield size * values * (1 + len(formula.terms))
-    stages = told.data.get("stages")
-    for said in stages if isinstance(stages, list) else []:
-        if isinstance(said, dict) and said.get("kind") == "jump":
-            yield states * actions * lengths.get(str(said.get("noise")), 1)
-    events = told.data.get("events")
-    yield states * actions * len(events) if isinstance(events, list) else 0
+    for key in ("stages", "events"):
+        listed = told.data.get(key)
+        for i, said in enumerate(listed if isinstance(listed, list) else []):
+            if isinstance(said, dict) and isinstance(said.get("to"), dict):
+                outcomes = lengths.get(str(said.get("noise")), 1)
+                yield states * outcomes * (actions if _acts(told, (key, i), said) else 1)
+
+
+def _acts(told: OwnModel, place: Path, said: dict) -> bool:
+    """Whether the action decides where a jump or an event leads, or how likely that is."""
+    deciding = ((*place, "to"), (*place, "rate"), ("distributions", said.get("noise")))
+    return any(
+        path[: len(start)] == start and not told.vocabulary.action.keys().isdisjoint(formula.asks)
+        for path, formula in told.quantities.formulas
+        for start in deciding
+    )
 
 
 def _axis(told: OwnModel, place: Path) -> list[str]:

@@ -16,6 +16,7 @@ from tessella.criteria import Average, Discounted, FiniteHorizon, Total
 from tessella.criteria.criterion import Criterion
 from tessella.errors import ArgumentError, ModelError, TessellaError
 from tessella.grid import StateGrid
+from tessella.mdp.scope import TIME
 from tessella.mdp.stages import Noise
 from tessella.modelfiles.document import Document
 from tessella.modelfiles.expressions.tokens import WHOLE
@@ -126,8 +127,8 @@ class OwnModel:
         for key in ("discount", "interest"):
             if key in said:
                 numbers[key] = self.quantities.number(("criterion", key), said[key])
-        if kind == "horizon":
-            self.vocabulary.time = {"time": NUMBER}
+        if kind == "horizon" and self.vocabulary.claim(TIME, "the time", ("criterion", "kind")):
+            self.vocabulary.time = {TIME: NUMBER}
         if "interest" in said and "events" not in self.data:
             self.document.mistake(
                 ("criterion", "interest"), "an interest rate is for events; stages have a discount"
@@ -223,7 +224,8 @@ def _set(name: str, told: Any, value: Any) -> Any:
     """A parameter set from outside, of the kind that it has in the document."""
     try:
         if isinstance(told, list):
-            parts = value.split(",") if isinstance(value, str) else list(value)
+            words = isinstance(value, str)
+            parts = [part.strip() for part in value.split(",")] if words else list(value)
             return [_set(name, told[0] if told else 0, part) for part in parts]
         if isinstance(told, str):
             return str(value)

@@ -90,15 +90,17 @@ class Quantities:
         return None
 
     def _range(self, place: Path, said: dict) -> list | None:
-        parts = {key: self.number((*place, key), said[key]) for key in said if key in ENDS}
-        if any(part is None for part in parts.values()) or not {"from", "to"} <= set(parts):
+        found = {key: self.number((*place, key), said[key]) for key in said if key in ENDS}
+        parts = {key: number for key, number in found.items() if number is not None}
+        if len(parts) < len(found) or not {"from", "to"} <= set(parts):
             return None
-        low, high = parts["from"], parts["to"]
-        assert low is not None and high is not None  # noqa: PT018 (for the type checker)
-        if "points" in parts:
-            count = self.whole((*place, "points"), said["points"], 2, LONGEST)
-            return None if count is None else np.linspace(low, high, count).tolist()
-        return self._steps(place, low, high, parts.get("step") or 0.0 if "step" in parts else 1.0)
+        if "points" not in parts:
+            return self._steps(place, parts["from"], parts["to"], parts.get("step", 1.0))
+        if "step" in parts:
+            self.document.mistake(place, "a range has 'step' or 'points', not both")
+            return None
+        count = self.whole((*place, "points"), said["points"], 2, LONGEST)
+        return None if count is None else np.linspace(parts["from"], parts["to"], count).tolist()
 
     def _steps(self, place: Path, low: float, high: float, step: float) -> list | None:
         with np.errstate(all="ignore"):
