@@ -136,8 +136,8 @@ class AxisTree(RuleClass):
 
 def _moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]]:
     """The cuts of a node with one of them a place further on or back."""
-    values = costs.rising[costs.grid.axis(node.weights[0][0])]
-    at = np.searchsorted(values, node.cuts)
+    values = costs.rising[costs.grid.axis(node.weights[0][0])].tolist()
+    at = np.searchsorted(values, node.cuts).tolist()
     for j, place in enumerate(at):
         low = at[j - 1] if j else 0
         high = at[j + 1] if j + 1 < len(at) else len(values)

@@ -104,8 +104,10 @@ class Search:
             self.outcomes.append(Outcome(kind.name, None, 0, refusal))
             return
         unsure = kind.heuristic(self._asked(kind, self.conditions[0]))
+        if self.whole:  # rules of all sizes first, and proofs with what time is left
+            self._rounds(kind, most, 0)
         said, needed = [unsure], self.needed(kind, most)
-        if needed <= most or self.whole:
+        if needed <= most and not self.whole:
             self._rounds(kind, most, needed)
         best = self.best(kind.name)
         if best is not None and needed > best.size:
