@@ -1,6 +1,6 @@
 """How small a rule can be, and how our trees fare beside CART: two tables for the docs.
 
-    python benchmarks/rules.py [problem ...]
+    python benchmarks/rules.py [sizes] [cart] [problem ...]      both tables unless one is named
 
 The first: numbers needed at four losses, on average and from the worst state. Each entry is the
 size of the smallest rule that was found and its class, then what is proven necessary in that class
@@ -29,7 +29,7 @@ from tessella.problems.registry import ZOO
 from tessella.rules.judge import Judge
 
 LOSSES = (0.0, 0.001, 0.01, 0.05)
-SECONDS, SECONDS_TREES = 8.0, 20.0  # for each entry, and for each frontier of trees
+SECONDS, SECONDS_TREES = 12.0, 15.0  # for each entry, and for each frontier of trees
 LEAVES = 60  # compared with CART, at most
 ALPHAS = 40  # of a cost-complexity path
 LARGE = 5_000  # states, beyond which only some numbers of leaves are compared
@@ -62,15 +62,19 @@ def needed(solution: ts.Solution) -> str:
     """A row of the first table."""
     begun = time.perf_counter()
     cells = [entry(solution, loss, False) for loss in LOSSES]
-    same = isinstance(solution.mdp.criterion, ts.Average)
-    cells += ["same" if same else entry(solution, loss, True) for loss in LOSSES]
+    lasting = isinstance(solution.mdp.criterion, ts.Average)
+    everywhere = solution.mdp.start is None  # then nothing may be lost anywhere, either way
+    for loss in LOSSES:
+        same = lasting or (everywhere and not loss)
+        cells.append("same" if same else entry(solution, loss, True))
     return f"{' | '.join(cells)} | {time.perf_counter() - begun:.0f}"
 
 
 def carts(judge: Judge) -> Iterator[tuple[int, np.ndarray]]:
     """(leaves, table) of CART trees."""
     points, best = judge.mdp.grid.points, judge.solution.policy.table.ravel()
-    second = np.sort(np.where(judge.feasible, judge.gap, 0.0), axis=1)[:, -2:].min(axis=1)
+    second = np.sort(judge.gap, axis=1)[:, min(1, judge.mdp.n_actions - 1)]
+    second = np.where(np.isfinite(second), second, 0.0)
     visits = judge.optimal.visits
     large = judge.mdp.n_states > LARGE
     for weights in (np.ones(len(points)), visits, visits * second):
@@ -122,6 +126,9 @@ def beside_cart(solution: ts.Solution) -> str:
     return " | ".join(figures)
 
 
+TABLES = {"sizes": needed, "cart": beside_cart}
+
+
 def solutions(names: list[str]) -> Iterator[tuple[str, ts.Solution]]:
     for name in names:
         mdp = ts.benchmark(name) if name in ts.BENCHMARKS else ts.problem(name).build()
@@ -129,20 +136,21 @@ def solutions(names: list[str]) -> Iterator[tuple[str, ts.Solution]]:
 
 
 def main() -> None:
-    names = sys.argv[1:] or [*ts.BENCHMARKS, *(problem.name for problem in ZOO)]
-    solved = list(solutions(names))
+    asked = [word for word in sys.argv[1:] if word not in TABLES]
+    names = asked or [*ts.BENCHMARKS, *(problem.name for problem in ZOO)]
+    tables = [word for word in sys.argv[1:] if word in TABLES] or list(TABLES)
     heads = [f"{loss:.1%}" for loss in LOSSES] + [f"{loss:.1%} worst" for loss in LOSSES]
-    titles = [
-        f"| problem | {' | '.join(heads)} | s |\n| --- |" + " ---: |" * 9,
-        "| problem | sizes | above | loss, median share of CART's | leaves, exact | CART's | "
-        "s, ours and CART's |\n| --- | ---: | --- | ---: | ---: | ---: | ---: |",
-    ]
-    for title, row in zip(titles, (needed, beside_cart), strict=True):
-        print(f"\n{title}")
+    titles = {
+        "sizes": f"| problem | {' | '.join(heads)} | s |\n| --- |" + " ---: |" * 9,
+        "cart": "| problem | sizes | above | loss, median share of CART's | leaves, exact | "
+        "CART's | s, ours and CART's |\n| --- | ---: | --- | ---: | ---: | ---: | ---: |",
+    }
+    for table in tables:
+        print(f"\n{titles[table]}", flush=True)
         seen: dict[str, str] = {}
-        for name, solution in solved:
+        for name, solution in solutions(names):
             key = solution.mdp.fingerprint
-            known = f"as {seen[key]}" if key in seen else row(solution)
+            known = f"as {seen[key]}" if key in seen else TABLES[table](solution)
             seen.setdefault(key, name)
             print(f"| {name} | {known} |", flush=True)
 

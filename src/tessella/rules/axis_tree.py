@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from tessella.mdp.program import Among, Choose, Node, Split, between
 from tessella.rules.boxes import Boxes, Cut, Leaf, Tree, folded, n_boxes, n_leaves
-from tessella.rules.greedy_tree import greedy_trees
+from tessella.rules.greedy_tree import greedy_trees, growing_trees
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 PASSES = 10  # prices that are tried on the way to a target
 GROWN = 1_000  # leaves of a greedy tree, before it is pruned
+OFFERED = 100  # leaves of a greedy tree that is judged as it grows
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,16 @@ class AxisTree(RuleClass):
             found += boxes.by_count(few)
         return boxes.pruned([tree for _, tree in found], leaves)
 
+    def offers(self, costs: Costs, most: int) -> list[Fitted]:
+        """A greedy tree as it grows."""
+        everywhere = [np.arange(n) for n in costs.grid.shape]
+        grown = growing_trees(*_flat(costs), min(leaves_within(most), OFFERED))
+        return [_fitted(costs, tree, np.inf, everywhere) for tree in grown]
+
     def _greedy(self, costs: Costs, leaves: int) -> list[Fitted]:
         """What is left of greedy trees when they are pruned for these costs."""
         everywhere = [np.arange(n) for n in costs.grid.shape]
-        places = np.indices(costs.grid.shape).reshape(costs.grid.ndim, -1).T.astype(np.float32)
-        flat = costs.sorted.reshape(costs.grid.size, -1)
-        grown = greedy_trees(places, flat, min(2 * leaves, GROWN))
+        grown = greedy_trees(*_flat(costs), min(2 * leaves, GROWN))
         left = Boxes(costs.sorted).pruned(grown, leaves)
         return [_fitted(costs, tree, cost, everywhere) for cost, tree in left]
 
@@ -136,8 +141,8 @@ class AxisTree(RuleClass):
 
 def _moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]]:
     """The cuts of a node with one of them a place further on or back."""
-    values = costs.rising[costs.grid.axis(node.weights[0][0])]
-    at = np.searchsorted(values, node.cuts)
+    values = costs.rising[costs.grid.axis(node.weights[0][0])].tolist()
+    at = np.searchsorted(values, node.cuts).tolist()
     for j, place in enumerate(at):
         low = at[j - 1] if j else 0
         high = at[j + 1] if j + 1 < len(at) else len(values)
@@ -145,6 +150,12 @@ def _moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]]:
             if low < other < high:
                 here = between(values[other - 1], values[other])
                 yield (*node.cuts[:j], here, *node.cuts[j + 1 :])
+
+
+def _flat(costs: Costs) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """(S, axes) positions of the states along rising axes, and their (S, A) costs."""
+    places = np.indices(costs.grid.shape).reshape(costs.grid.ndim, -1).T.astype(np.float32)
+    return places, costs.sorted.reshape(costs.grid.size, -1)
 
 
 def leaves_within(numbers: int) -> int:

@@ -68,7 +68,8 @@ def parts_of(tree: Tree) -> Iterator[Tree]:
 
 def folded(top: Any, parts: Callable[[Any], tuple | None], joined: Callable) -> Any:
     """``joined(part, made of its parts)`` of the top, from below; ``parts`` is None of a leaf."""
-    waiting, made = [(top, None)], []
+    waiting: list[tuple[Any, tuple | None]] = [(top, None)]
+    made: list[Any] = []
     while waiting:
         part, below = waiting.pop()
         if below is not None:

@@ -10,6 +10,7 @@ trees of every size are taken (``Boxes.pruned``).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,27 +27,47 @@ def greedy_trees(
 
     A cut's ``axis`` is a column of ``places``.
     """
-    if costs.shape[1] < 2 or leaves < 2:
-        return
+    stake = _stake(costs)
+    if stake.any() and leaves > 1:
+        for weights in (stake, (stake > 0).astype(float)):
+            yield _until(_grown(places, costs, weights, leaves), 2 * leaves)
+
+
+def growing_trees(
+    places: NDArray[np.float32], costs: NDArray[np.float64], leaves: int
+) -> Iterator[Tree]:
+    """The same tree with 2, 3, ... leaves, as it grows, each leaf with CART's own action."""
+    stake = _stake(costs)
+    if stake.any() and leaves > 1:
+        grown = _grown(places, costs, stake, leaves)
+        for k in range(2, grown.get_n_leaves() + 1):
+            yield _until(grown, 2 * k - 1)
+
+
+def _stake(costs: NDArray) -> NDArray[np.float64]:
+    """(S,) what is at stake in each state."""
+    if costs.shape[1] < 2:
+        return np.zeros(len(costs))
     low = np.partition(costs, 1, axis=1)
-    stake = low[:, 1] - low[:, 0]
-    if not stake.any():
-        return
-    for weights in (stake, (stake > 0).astype(float)):
-        floor = FLOOR * weights.max()
-        yield _grown(places, costs.argmin(axis=1), np.maximum(weights, floor), leaves)
+    return low[:, 1] - low[:, 0]
 
 
-def _grown(places: NDArray, actions: NDArray, weights: NDArray, leaves: int) -> Tree:
+def _grown(places: NDArray, costs: NDArray, weights: NDArray, leaves: int) -> Any:
     from sklearn.tree import DecisionTreeClassifier
 
     made = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
-    inside = made.fit(places, actions, sample_weight=weights / weights.mean()).tree_
-    most = made.classes_[inside.value[:, 0].argmax(axis=1)]
+    weights = np.maximum(weights, FLOOR * weights.max())
+    return made.fit(places, costs.argmin(axis=1), sample_weight=weights / weights.mean())
+
+
+def _until(grown: Any, nodes: int) -> Tree:
+    """The tree as it was when it had so many nodes: the best cut comes first, its parts next."""
+    inside = grown.tree_
+    most = grown.classes_[inside.value[:, 0].argmax(axis=1)]
 
     def parts(node: int) -> tuple[int, int] | None:
         below = int(inside.children_left[node])
-        return None if below < 0 else (below, int(inside.children_right[node]))
+        return (below, int(inside.children_right[node])) if 0 <= below < nodes else None
 
     def joined(node: int, below: list[Tree]) -> Tree:
         if not below:

@@ -250,7 +250,7 @@ class Judge:
         if not self.lasting:
             return float(self.start @ spsolve(system.tocsc(), reward))
         whole = block_array([[system, np.ones((len(reward), 1))], [self.start[None], None]])
-        return float(spsolve(whole.tocsc(), np.append(reward, 0.0))[-1])
+        return float(np.asarray(spsolve(whole.tocsc(), np.append(reward, 0.0)))[-1])
 
     def floors(self, tables: NDArray, worst: bool) -> NDArray[np.float64]:
         """(B,) lower bounds on the losses of (B, S) tables of a small model, by sweeps from 0."""

@@ -154,6 +154,10 @@ class RuleClass(ABC):
         among them, if there is one within ``most``.
         """
 
+    def offers(self, costs: Costs, most: int) -> list[Fitted]:
+        """More rules of at most ``most`` numbers for a frontier to judge, whatever they cost."""
+        return []
+
     def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
         """Rules of the class that differ from one of its rules in a single number."""
         yield from ()

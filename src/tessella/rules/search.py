@@ -104,8 +104,11 @@ class Search:
             self.outcomes.append(Outcome(kind.name, None, 0, refusal))
             return
         unsure = kind.heuristic(self._asked(kind, self.conditions[0]))
+        if self.whole:  # rules of all sizes first, and proofs with what time is left
+            self._rounds(kind, most, 0)
+            self._offered(kind, most)
         said, needed = [unsure], self.needed(kind, most)
-        if needed <= most or self.whole:
+        if needed <= most and not self.whole:
             self._rounds(kind, most, needed)
         best = self.best(kind.name)
         if best is not None and needed > best.size:
@@ -120,6 +123,12 @@ class Search:
         size = None if best is None else best.size
         self.outcomes.append(Outcome(kind.name, size, needed, "; ".join(filter(None, said))))
         self._tell(kind, best)
+
+    def _offered(self, kind: RuleClass, most: int) -> None:
+        """Judge what a class offers where states count by visits, by what is lost, or alike."""
+        visits, wrong = self.judge.optimal.visits, (self.judge.gap > 0).astype(float)
+        for costs in (self._weighted(visits), self._weighted(visits, wrong), wrong):
+            self._judge(kind, kind.offers(self.costs(costs), most))
 
     def _tell(self, kind: RuleClass, best: Point | None) -> None:
         if self.report is not None:
@@ -152,7 +161,8 @@ class Search:
             costs = (self.judge.gap > bar).astype(float)
             self._judge(kind, kind.fit(self.costs(costs), self._room(kind, most), 0.5))
         for _ in range(limit):
-            if self.late or self._closed(kind, needed):
+            first = self.whole and rounds == 1  # of which there is one, whatever the limit
+            if (self.late and not first) or self._closed(kind, needed):
                 return
             room, before = self._room(kind, most), self.judge.count
             target = 0.0 if self.whole else self.promise.most

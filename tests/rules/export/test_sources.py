@@ -132,3 +132,7 @@ def test_bounds_on_one_axis_are_said_once():
         "action=1 where stock 4 to 7",
         "action=0 where stock at least 8",
     ]
+    inner = Split((("stock", 1.0),), (7.5,), (Choose(1), Choose(0)))
+    root = Split((("stock", 1.0),), (3.5,), (Choose(0), inner))
+    other = ts.Rule(grid, (0, 1), Program(grid, root, 5), kind="own")
+    assert other.explain() == rule.explain()
