@@ -25,7 +25,7 @@ from tessella.modelfiles.expressions.tree import (
     TEXT,
     TRUTH,
     Apply,
-    Comparison,
+    Compare,
     Constant,
     LookUp,
     Name,
@@ -191,7 +191,7 @@ def kind_of(node: Node, names: Names) -> str:
     kinds = [kind_of(part, names) for part in node.parts]
     if isinstance(node, LookUp):
         return NUMBER
-    if isinstance(node, Comparison):
+    if isinstance(node, Compare):
         _refuse_uneven(node, kinds)
         return TRUTH
     assert isinstance(node, Apply)
@@ -206,7 +206,7 @@ def kind_of(node: Node, names: Names) -> str:
     return operation.gives
 
 
-def _refuse_uneven(node: Comparison, kinds: list[str]) -> None:
+def _refuse_uneven(node: Compare, kinds: list[str]) -> None:
     for sign, pair in zip(node.signs, pairwise(kinds), strict=True):
         if TEXT in pair and not (pair == (TEXT, TEXT) and sign in ("==", "!=")):
             raise ExpressionError("text is compared with text alone, by '==' or '!='", node.at)

@@ -22,7 +22,7 @@ from tessella.modelfiles.expressions.tree import (
     MANY,
     PI,
     Apply,
-    Comparison,
+    Compare,
     Constant,
     LookUp,
     Name,
@@ -111,7 +111,7 @@ class _Reader:
         while self._is(*COMPARISONS):
             signs.append(self._taken().text)
             of.append(self._sum())
-        return Comparison(first.at, tuple(signs), tuple(of)) if signs else of[0]
+        return Compare(first.at, tuple(signs), tuple(of)) if signs else of[0]
 
     def _sum(self) -> Node:
         return self._chain(self._product, "+", "-")

@@ -63,7 +63,7 @@ class Apply(Node):
 
 
 @dataclass(frozen=True)
-class Comparison(Node):
+class Compare(Node):
     """``a < b <= c``: each value beside the next, and every part worked out once."""
 
     signs: tuple[str, ...]
@@ -169,7 +169,7 @@ def work_out(node: Node, values: Mapping[str, Any], tables: Mapping[str, Table])
     of = [work_out(part, values, tables) for part in node.parts]
     if isinstance(node, LookUp):
         return tables[node.table].look_up(*of)
-    if isinstance(node, Comparison):
+    if isinstance(node, Compare):
         links = zip(node.signs, pairwise(of), strict=True)
         return reduce(np.logical_and, [COMPARISONS[sign](a, b) for sign, (a, b) in links])
     assert isinstance(node, Apply)
