@@ -69,7 +69,7 @@ def test_the_small_one_is_a_model(file):
             told(criterion='kind = "horizon"\nperiods = 1e9'),
             "periods must be a whole number from 1",
         ),
-        (told(criterion='kind = "horizon"\nperiods = 99999', y=thousands(9)), "20,000,000 states"),
+        (told(criterion='kind = "horizon"\nperiods = 9999', y=thousands(9)), "20,000,000 states"),
         (told(largest=1e9), "largest must be a whole number from -10,000,000 to 10,000,000"),
         (told(largest=10**6), "a distribution goes up from its smallest value, to 100,000 at most"),
         (told(largest=99_999, y=thousands(1)), "at most 200,000,000 entries, of all that its"),

@@ -10,6 +10,8 @@ from support.pages import DOCS, check_page
 from tessella.modelfiles.expressions.parse import DEEPEST
 from tessella.modelfiles.expressions.tokens import LONGEST
 from tessella.modelfiles.expressions.tree import FUNCTIONS
+from tessella.modelfiles.extent import MOST_ACTIONS, MOST_ENTRIES, MOST_STATES
+from tessella.modelfiles.own_model import MOST_PERIODS
 from tessella.modelfiles.schema import CRITERION, DISTRIBUTION, EVENT, OWN, STAGE, STAGES
 
 PAGE = (DOCS / "model-files.md").read_text()
@@ -38,3 +40,6 @@ def test_the_page_names_every_function_and_the_bounds():
     assert set(FUNCTIONS) <= said
     assert f"{LONGEST:,} characters" in PAGE
     assert f"{DEEPEST} brackets deep" in PAGE
+    assert f"{MOST_STATES // 10**6} million states, {MOST_ACTIONS:,} actions" in PAGE
+    assert f"{MOST_PERIODS:,} periods" in PAGE
+    assert f"{MOST_ENTRIES // 10**6} million combinations" in PAGE

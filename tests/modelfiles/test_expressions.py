@@ -111,6 +111,8 @@ def _split(text):
         ("-7 % 3", 2),
         ("1 < 2 < 3", True),
         ("1 < 3 < 2", False),
+        ("1 < 3 > 2 == 2 != 1", True),
+        ("'a' == usual != 'b'", False),
         ("not 1 < 2 or 2 < 3 and 3 < 4", True),
         ("(1 < 2) + (2 < 1) * 5", 1),
         ("max(1, 2, 3) - min(3, 2)", 1),
@@ -298,6 +300,13 @@ def test_the_package_never_hands_text_to_python():
 def test_depth_length_and_long_numbers_are_bounded(text, said):
     (found,) = formula(text)
     assert said in found
+
+
+def test_every_part_of_a_chain_of_comparisons_is_worked_out_once():
+    text = "stock"
+    for _ in range(DEEPEST):  # by plain substitution, a thousand million times
+        text = f"(0 < {text} < 2)"
+    np.testing.assert_array_equal(value(text[1:-1]), [False, True, False])
 
 
 @pytest.mark.parametrize("text", ["9 ** 9 ** 9", "10 ** 400", "(0 - 8) ** 0.5", "0 / 0", "log(0)"])

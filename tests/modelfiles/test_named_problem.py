@@ -44,12 +44,22 @@ def test_a_model_with_other_settings_is_written_with_them(tmp_path):
     assert ts.read_model(there).fingerprint == mdp.fingerprint
 
 
+def test_a_model_that_has_a_name_of_its_own_keeps_it(tmp_path):
+    mdp = ts.problem("INV-Lin").build(name='the "shop"', max_stock=5)
+    there = tmp_path / "model.toml"
+    ts.write_model(mdp, there)
+    again = ts.read_model(there)
+    assert (again.name, again.fingerprint) == (mdp.name, mdp.fingerprint)
+
+
 def test_a_model_that_no_problem_built_is_not_written():
-    with pytest.raises(ts.ArgumentError, match="'lost_sales' was changed since"):
+    with pytest.raises(ts.ArgumentError, match="'lost_sales' is none that a problem builds"):
         ts.write_model(ts.problem("lost_sales").build().with_criterion(0.9))
     mdp = ts.MDP.staged({"x": range(2)}, (0, 1), 0.5, [ts.Pay(lambda x: x)])
-    with pytest.raises(ts.ArgumentError, match="'' is of no known problem"):
+    with pytest.raises(ts.ArgumentError, match="'' is none that a problem builds"):
         ts.write_model(mdp)
+    with pytest.raises(ts.ArgumentError, match=r"write_model needs a problem, .*; got an int"):
+        ts.write_model(3)  # type: ignore[arg-type]
     with pytest.raises(ts.ArgumentError, match="register it first; got 'busy'"):
         ts.write_model(ts.queue_admission.variant("busy"))
 

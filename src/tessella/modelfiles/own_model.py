@@ -27,7 +27,7 @@ from tessella.modelfiles.quantities import Quantities, kind_of_values
 from tessella.modelfiles.random_parts import RandomParts
 from tessella.modelfiles.vocabulary import Vocabulary
 
-MOST_PERIODS = 100_000
+MOST_PERIODS = 10_000
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tessella.errors import ArgumentError, writing
+from tessella.errors import ArgumentError, TessellaError, expect, writing
 from tessella.mdp.model import MDP
 from tessella.problems.parameter import Parameter
 from tessella.problems.problem import NOISE, Problem
@@ -24,10 +24,12 @@ def write_model(source: Problem | MDP | str, path: str | Path | None = None) -> 
     """
     if isinstance(source, MDP):
         known, settings = _origin(source)
+        name = source.name
     else:
         known = problem(source) if isinstance(source, str) else source
-        settings = known.settings()
-    text = _text(known, settings)
+        expect("write_model", known, Problem, "problem, its name, or a model of it")
+        settings, name = known.settings(), known.name
+    text = _text(known, settings, name)
     if path is not None:
         with writing(path):
             Path(path).write_text(text, encoding="utf-8")
@@ -35,22 +37,29 @@ def write_model(source: Problem | MDP | str, path: str | Path | None = None) -> 
 
 
 def _origin(mdp: MDP) -> tuple[Problem, dict[str, Any]]:
-    """The problem that built a model, and its settings."""
+    """The problem that built a model, and its settings; that of the same name if there is one."""
+    settings: dict[str, Any] = {**mdp.parameters, NOISE: mdp.observation_noise}
+    for known in sorted(all_problems(), key=lambda known: known.name != mdp.name):
+        if {p.name for p in known.parameters} != set(mdp.parameters):
+            continue
+        try:
+            chosen = known.settings(**settings)
+            if known.build(**chosen).fingerprint == mdp.fingerprint:
+                return known, chosen
+        except TessellaError:
+            continue
     rule = "a model is written to a model file as the problem that built it, unchanged"
-    for known in all_problems():
-        if known.name == mdp.name and set(mdp.parameters) == {p.name for p in known.parameters}:
-            settings: dict[str, Any] = {**mdp.parameters, NOISE: mdp.observation_noise}
-            if known.build(**settings).fingerprint == mdp.fingerprint:
-                return known, known.settings(**settings)
-            raise ArgumentError(rule, place=f"the model {mdp.name!r}", value="was changed since")
-    raise ArgumentError(rule, place=f"the model {mdp.name!r}", value="is of no known problem")
+    raise ArgumentError(
+        rule, place=f"the model {mdp.name!r}", value="is none that a problem builds"
+    )
 
 
-def _text(known: Problem, settings: dict[str, Any]) -> str:
+def _text(known: Problem, settings: dict[str, Any], name: str) -> str:
     if all(known is not other for other in all_problems()):
         rule = "a model file names a problem of the registry: register it first"
         raise ArgumentError(rule, value=f"got {known.name!r}")
-    blocks = [_heading(known), f"problem = {_toml(known.name)}", "[parameters]"]
+    called = "" if name in ("", known.name) else f"\nname = {_toml(name)}"
+    blocks = [_heading(known), f"problem = {_toml(known.name)}{called}", "[parameters]"]
     blocks += [_setting(parameter, settings[parameter.name]) for parameter in known.settable]
     return "\n\n".join(blocks) + "\n"
 

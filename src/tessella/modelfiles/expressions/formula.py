@@ -10,6 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,13 @@ from tessella.errors import ModelError
 from tessella.modelfiles.expressions.parse import DEEPEST_TREE, depth, parse
 from tessella.modelfiles.expressions.tokens import ExpressionError
 from tessella.modelfiles.expressions.tree import (
-    COMPARISONS,
     FUNCTIONS,
     NUMBER,
     OPERATIONS,
     TEXT,
     TRUTH,
     Apply,
+    Compare,
     Constant,
     LookUp,
     Name,
@@ -190,13 +191,12 @@ def kind_of(node: Node, names: Names) -> str:
     kinds = [kind_of(part, names) for part in node.parts]
     if isinstance(node, LookUp):
         return NUMBER
+    if isinstance(node, Compare):
+        _refuse_uneven(node, kinds)
+        return TRUTH
     assert isinstance(node, Apply)
     if node.word == "where":
         return _kind_of_choice(node, kinds)
-    if node.word in COMPARISONS and TEXT in kinds:
-        if kinds == [TEXT, TEXT] and node.word in ("==", "!="):
-            return TRUTH
-        raise ExpressionError("text is compared with text alone, by '==' or '!='", node.at)
     operation = OPERATIONS[node.word]
     for part, kind in zip(node.parts, kinds, strict=True):
         if kind == TEXT or (operation.takes == TRUTH and kind != TRUTH):
@@ -204,6 +204,12 @@ def kind_of(node: Node, names: Names) -> str:
             rule = f"{sign} takes {operation.takes}; this is {kind}"
             raise ExpressionError(rule, part.at)
     return operation.gives
+
+
+def _refuse_uneven(node: Compare, kinds: list[str]) -> None:
+    for sign, pair in zip(node.signs, pairwise(kinds), strict=True):
+        if TEXT in pair and not (pair == (TEXT, TEXT) and sign in ("==", "!=")):
+            raise ExpressionError("text is compared with text alone, by '==' or '!='", node.at)
 
 
 def _kind_of_choice(node: Apply, kinds: list[str]) -> str:

@@ -22,6 +22,7 @@ from tessella.modelfiles.expressions.tree import (
     MANY,
     PI,
     Apply,
+    Compare,
     Constant,
     LookUp,
     Name,
@@ -105,14 +106,12 @@ class _Reader:
         return Apply(sign.at, "not", (self._within(self._other),))
 
     def _comparison(self) -> Node:
-        left, found = self._sum(), None
+        first = self.next
+        of, signs = [self._sum()], []
         while self._is(*COMPARISONS):
-            sign = self._taken()
-            right = self._sum()
-            link = Apply(sign.at, sign.text, (left, right))
-            found = link if found is None else Apply(sign.at, "and", (found, link))
-            left = right
-        return left if found is None else found
+            signs.append(self._taken().text)
+            of.append(self._sum())
+        return Compare(first.at, tuple(signs), tuple(of)) if signs else of[0]
 
     def _sum(self) -> Node:
         return self._chain(self._product, "+", "-")

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +55,18 @@ class Apply(Node):
     """An operation or a function: a word of ``OPERATIONS``."""
 
     word: str
+    of: tuple[Node, ...]
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return self.of
+
+
+@dataclass(frozen=True)
+class Compare(Node):
+    """``a < b <= c``: each value beside the next, and every part worked out once."""
+
+    signs: tuple[str, ...]
     of: tuple[Node, ...]
 
     @property
@@ -137,7 +150,6 @@ FUNCTIONS = {
 }
 OPERATIONS = {
     **{sign: Operation(_numbers(function), 2, 2) for sign, function in BINARY.items()},
-    **{sign: Operation(function, 2, 2, gives=TRUTH) for sign, function in COMPARISONS.items()},
     "negative": Operation(_numbers(operator.neg), 1, 1),
     "and": Operation(np.logical_and, 2, 2, TRUTH, TRUTH),
     "or": Operation(np.logical_or, 2, 2, TRUTH, TRUTH),
@@ -157,5 +169,8 @@ def work_out(node: Node, values: Mapping[str, Any], tables: Mapping[str, Table])
     of = [work_out(part, values, tables) for part in node.parts]
     if isinstance(node, LookUp):
         return tables[node.table].look_up(*of)
+    if isinstance(node, Compare):
+        links = zip(node.signs, pairwise(of), strict=True)
+        return reduce(np.logical_and, [COMPARISONS[sign](a, b) for sign, (a, b) in links])
     assert isinstance(node, Apply)
     return OPERATIONS[node.word].apply(*of)
