@@ -19,7 +19,7 @@ import numpy as np
 
 from tessella.certificates.certify import certify
 from tessella.problems.inventory import inventory
-from tessella.solvers import solve
+from tessella.solvers.solve import solve
 
 
 def base_stock(stock, regime):

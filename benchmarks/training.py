@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 import tessella as ts
 from tessella.learn import NeuralBoundary, Sample, draw, fit, fit_batch
-from tessella.solvers import Solution
+from tessella.solvers.solution import Solution
 
 HIDDEN = (64, 64)
 

@@ -30,7 +30,7 @@ from tessella.learn import (
     fit_batch,
 )
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.solvers import Solution
+from tessella.solvers.solution import Solution
 
 CANDIDATES: dict[str, list[Any]] = {
     "LinearBoundary": [LinearBoundary(C=C) for C in (0.1, 1.0, 10.0, 100.0)],

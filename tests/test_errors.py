@@ -10,7 +10,8 @@ import tessella as ts
 from tessella.baselines import TabularQ, train, train_batch
 from tessella.learn import draw
 from tessella.mdp.simulate import simulate
-from tessella.solvers import evaluate, occupancy
+from tessella.solvers.evaluate import evaluate
+from tessella.solvers.occupancy import occupancy
 
 MODEL = ts.benchmark("QUE-Lin")
 SOLUTION = ts.solve(MODEL)

@@ -60,21 +60,16 @@ _HOME = {
     "tessella.problems.problem": ("Problem", "Theory"),
     "tessella.problems.queue_admission": ("queue_admission",),
     "tessella.problems.registry": ("all_problems", "problem", "register"),
-    "tessella.solvers": (
-        "BackwardInduction",
-        "Evaluation",
-        "InexactPolicyIteration",
-        "LinearProgramming",
-        "Method",
-        "ModifiedPolicyIteration",
-        "Occupancy",
-        "PolicyIteration",
-        "Solution",
-        "ValueIteration",
-        "evaluate",
-        "occupancy",
-        "solve",
-    ),
+    "tessella.solvers.backward_induction": ("BackwardInduction",),
+    "tessella.solvers.evaluate": ("Evaluation", "evaluate"),
+    "tessella.solvers.linear_programming": ("LinearProgramming",),
+    "tessella.solvers.method": ("Method",),
+    "tessella.solvers.modified_policy_iteration": ("ModifiedPolicyIteration",),
+    "tessella.solvers.occupancy": ("Occupancy", "occupancy"),
+    "tessella.solvers.policy_iteration": ("InexactPolicyIteration", "PolicyIteration"),
+    "tessella.solvers.solution": ("Solution",),
+    "tessella.solvers.solve": ("solve",),
+    "tessella.solvers.value_iteration": ("ValueIteration",),
     "tessella.learn": (
         "ByOccupancy",
         "LinearBoundary",
@@ -208,21 +203,16 @@ if TYPE_CHECKING:
     from tessella.runner.results import StudyResults
     from tessella.runner.run_study import run_study
     from tessella.runner.study import Study
-    from tessella.solvers import (
-        BackwardInduction,
-        Evaluation,
-        InexactPolicyIteration,
-        LinearProgramming,
-        Method,
-        ModifiedPolicyIteration,
-        Occupancy,
-        PolicyIteration,
-        Solution,
-        ValueIteration,
-        evaluate,
-        occupancy,
-        solve,
-    )
+    from tessella.solvers.backward_induction import BackwardInduction
+    from tessella.solvers.evaluate import Evaluation, evaluate
+    from tessella.solvers.linear_programming import LinearProgramming
+    from tessella.solvers.method import Method
+    from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
+    from tessella.solvers.occupancy import Occupancy, occupancy
+    from tessella.solvers.policy_iteration import InexactPolicyIteration, PolicyIteration
+    from tessella.solvers.solution import Solution
+    from tessella.solvers.solve import solve
+    from tessella.solvers.value_iteration import ValueIteration
     from tessella.tessellation import (
         Comparison,
         Geometry,

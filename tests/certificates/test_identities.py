@@ -9,7 +9,7 @@ from support.models import random_model
 import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.certificates.decomposition import decompose, nearest_face
-from tessella.solvers import Occupancy
+from tessella.solvers.occupancy import Occupancy
 
 
 class Dense:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tessella.certificates.certify import certify
-from tessella.solvers import occupancy, single_precision
+from tessella.solvers import single_precision
+from tessella.solvers.occupancy import occupancy
 
 
 @pytest.fixture

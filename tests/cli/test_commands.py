@@ -113,7 +113,7 @@ def test_a_rule_goes_from_command_to_command(run, tmp_path):
     base.execute('create table states ("row", "column")')
     states = [(row, column) for row in range(4) for column in range(4)]
     base.executemany("insert into states values (?, ?)", states)
-    found = base.execute(f"select ({text.rstrip().rstrip(';')}) from states").fetchall()
+    found = base.execute(f"select {text.rstrip().rstrip(';')} from states").fetchall()
     meant = [said["actions"][said["map"][row][column]] for row, column in states]
     assert [row[0] for row in found] == meant
 

@@ -12,7 +12,7 @@ import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.cli import main
 from tessella.problems.benchmarks import BENCHMARKS, benchmark
-from tessella.solvers import solve
+from tessella.solvers.solve import solve
 
 
 def run(*words: str):

@@ -36,7 +36,8 @@ from tessella.runner.methods.method import instance_of
 from tessella.runner.record import Record, Told
 from tessella.runner.spec import Spec
 from tessella.runner.study import Study
-from tessella.solvers import ValueIteration, solve
+from tessella.solvers.solve import solve
+from tessella.solvers.value_iteration import ValueIteration
 
 STUDY = paper_study(("INV-Mix", "INV-Lin", "QUE-Lin"), METHODS, (100, 400, 6400), 3)
 

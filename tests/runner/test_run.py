@@ -17,7 +17,7 @@ from tessella.runner.record import Told
 from tessella.runner.run import run, run_batch
 from tessella.runner.store import Store
 from tessella.runner.study import Study, batches
-from tessella.solvers import solve
+from tessella.solvers.solve import solve
 
 
 def numbers(record) -> dict:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.solvers import Solution
+from tessella.solvers.solution import Solution
 
 Forge = Callable[[dict, Solution, np.random.Generator], dict]
 

@@ -45,7 +45,7 @@ def command(models: tuple[str, ...], repeat: int, tol: float) -> Answer:
 
 
 def _timed(word: str, repeat: int, tol: float) -> dict[str, Any]:
-    from tessella.solvers import solve
+    from tessella.solvers.solve import solve
 
     began = time.perf_counter()
     mdp = model_of(word)

@@ -15,6 +15,8 @@ from typing import Any
 
 import click
 
+from tessella.cli.compiled import keep_compiled
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -50,6 +52,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> None:
         as_json, debug = ctx.params.pop("as_json"), ctx.params.pop("debug")
+        keep_compiled()
         try:
             answer = super().invoke(ctx)
         except (click.exceptions.Exit, click.ClickException, click.Abort, SystemExit):

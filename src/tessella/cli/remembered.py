@@ -16,14 +16,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tessella.cli.progress import telling
+from tessella.cli.room import cache_folder, make_room
 from tessella.errors import FileError
 from tessella.mdp.model import MDP
-from tessella.solvers.driver import Progress
 from tessella.solvers.solution import FORMAT, Solution
+
+if TYPE_CHECKING:
+    from tessella.solvers.driver import Progress
 
 MOST = 1 << 30  # bytes of all that is kept
 EACH = MOST // 4  # of one solution
@@ -50,8 +54,7 @@ def solved(mdp: MDP, tol: float | None = None) -> Solved:
 
 
 def _solve(mdp: MDP, tol: float | None) -> Solution:
-    from tessella.solvers import solve
-    from tessella.solvers.solve import automatic
+    from tessella.solvers.solve import automatic, solve
 
     method = automatic(mdp, tol)
     if mdp.n_states < LARGE:
@@ -66,13 +69,7 @@ def _solve(mdp: MDP, tol: float | None) -> Solution:
 
 def folder() -> Path:
     """Where solutions are kept."""
-    named = os.environ.get("TESSELLA_CACHE")
-    if named:
-        return Path(named)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "tessella"
-    base = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tessella"
+    return cache_folder() / "solutions"
 
 
 def _path(mdp: MDP, tol: float | None) -> Path | None:
@@ -109,22 +106,6 @@ def _keep(solution: Solution, path: Path) -> None:
         finally:
             with suppress(OSError):
                 os.unlink(name)
-        _make_room(path.parent)
+        make_room(path.parent, MOST)
     except (OSError, FileError) as error:
         click.echo(f"the solution is not kept for the next command: {error}", err=True)
-
-
-def _make_room(where: Path) -> None:
-    """Drop what was not used for longest."""
-    kept = []
-    for path in where.glob("*.nc"):
-        with suppress(OSError):
-            known = path.stat()
-            kept.append((known.st_mtime, known.st_size, path))
-    total = sum(size for _, size, _ in kept)
-    for _, size, path in sorted(kept)[:-1]:
-        if total <= MOST:
-            break
-        with suppress(OSError):
-            path.unlink()
-        total -= size

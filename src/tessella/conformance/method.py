@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from tessella.errors import NotConverged
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift
-from tessella.solvers import Method, solve
+from tessella.solvers.method import Method
+from tessella.solvers.solve import solve
 
 DENSE = 1e-9  # of the largest value: how right the dense solution surely is
 

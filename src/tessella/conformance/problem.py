@@ -14,7 +14,7 @@ import cloudpickle
 
 from tessella.mdp.model import MDP
 from tessella.problems.problem import Problem
-from tessella.solvers import solve
+from tessella.solvers.solve import solve
 from tessella.tessellation import examine, tessellate
 
 

@@ -36,7 +36,8 @@ class Instance:
 
         By value iteration: the one method whose work is counted in full Bellman backups.
         """
-        from tessella.solvers import ValueIteration, solve
+        from tessella.solvers.solve import solve
+        from tessella.solvers.value_iteration import ValueIteration
 
         solution = solve(self.mdp, ValueIteration())
         # Methods are shown it; none may change what all are measured against.

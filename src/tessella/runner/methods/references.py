@@ -51,7 +51,8 @@ class TruncatedValueIteration(Once):
         return {"sweeps": self.sweeps}
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        from tessella.solvers import ValueIteration, solve
+        from tessella.solvers.solve import solve
+        from tessella.solvers.value_iteration import ValueIteration
 
         began, sweeps = time.perf_counter(), specs[0].settings["sweeps"]
         # The action values are one sweep more than the value they come from.
