@@ -122,6 +122,29 @@ def test_a_start_is_at_time_0_unless_it_names_another(solved):
     assert late.mean == pytest.approx(solved.value[4, 3])
 
 
+def test_an_occupancy_is_a_share_of_the_periods_that_are_left(solved):
+    """From time 4 of 6 two periods are left, with the weights 1 and 1/2."""
+    mdp = solved.mdp
+    table = np.zeros(mdp.grid.shape, int)
+    late = ts.occupancy(mdp, table, {"stock": 3, "time": 4})
+    assert late.share.sum(axis=1) == pytest.approx([0, 0, 0, 0, 2 / 3, 1 / 3], abs=1e-12)
+    assert late.error_bound < 1e-10
+    mixed = np.zeros(mdp.grid.shape)
+    mixed[4, 3], mixed[0, 0] = 0.25, 0.75
+    first = ts.occupancy(mdp, table, {"stock": 0})
+    both = ts.occupancy(mdp, table, mixed).share
+    weights = 0.75 * (2 - 2**-5), 0.25 * 1.5  # of all that follows each
+    expected = (weights[0] * first.share + weights[1] * late.share) / sum(weights)
+    assert both == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_certificate_from_a_later_time_has_the_loss_from_there(solved):
+    mdp, start = solved.mdp, {"stock": 3, "time": 4}
+    made = ts.certify(solved, np.zeros(mdp.grid.shape, int), start)
+    assert made.decomposition.state.value.sum() == pytest.approx(made.mean_loss, abs=1e-9)
+    assert made.occupancy.sum() == pytest.approx(1.5 / (2 - 2**-5), abs=1e-9)
+
+
 def test_a_file_keeps_the_horizon(solved, tmp_path):
     mdp = solved.mdp
     mdp.save(tmp_path / "m.nc")

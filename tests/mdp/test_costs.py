@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import tessella as ts
+from tessella.certificates import check
+from tessella.certificates.summary import money
 
 ROWS = np.array([[[0.5, 0.5], [0.25, 0.75]], [[1.0, 0.0], [1.0, 0.0]]])
 COSTS = np.array([[1.0, 4.0], [6.0, 3.0]])
@@ -107,6 +111,44 @@ def test_whatever_is_printed_speaks_of_costs():
     worth = ts.evaluate(mdp, np.ones(5, int))
     assert f"Cost of a policy, shop: mean {-worth.mean:.6g} over" in str(worth)
     assert "discounted cost: mean" in str(ts.simulate(mdp, np.ones(5, int), 5, 0))
+
+
+def test_certificates_estimates_and_differences_speak_of_costs():
+    mdp, table = shop(costs=kept), np.ones(5, int)
+    found = ts.solve(mdp)
+    made = ts.certify(found, table)
+    told = " ".join(made.summary().split())
+    assert f"the best possible long-run cost is {money(-made.optimal_mean)}" in told
+    assert f"this policy costs {money(-made.policy_mean)}. " in told
+    assert f"Its mean extra cost is {money(made.mean_loss)} (" in told
+    assert "of the best cost)" in told
+    assert "with an extra cost of" in told
+    assert "the average extra cost is" in told
+    assert " loss" not in told
+    assert " value" not in told
+    assert "No extra cost can be seen" in ts.certify(found, found.policy).summary()
+    rough = ts.estimate(mdp, table, rng=0, paths=50)
+    assert f"the long-run cost of the policy is {money(-rough.mean)}" in str(rough)
+    assert rough.lower <= rough.mean <= rough.upper < 0
+    beside = str(ts.estimate(mdp, table, found, rng=0, paths=50)).replace("\n", " ")
+    assert 'the extra cost of the policy against "optimal" is' in beside
+    dearer = ts.diff(mdp, found.policy, table)
+    assert f"the new one costs {-dearer.gain:.6g} more" in str(dearer)
+    assert f"  {-dearer.pairs[0][3]:+.4g}  order" in str(dearer)
+    plain = shop(pays=lambda stock, demand: -kept(stock, demand))
+    assert "It gives away" in ts.certify(ts.solve(plain), table).summary()
+    assert "the new one is worth" in str(ts.diff(plain, found.policy.table, table))
+
+
+def test_a_certificate_that_hides_that_it_is_about_costs_is_rejected(tmp_path, capsys):
+    mdp = shop(costs=kept)
+    mdp.save(tmp_path / "m.nc")
+    made = ts.certify(ts.solve(mdp), np.ones(5, int))
+    for stated, status in ((True, 0), (False, 1)):
+        replace(made, minimise=stated).save(tmp_path / "c.json")
+        assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == status
+        assert ts.Certificate.load(tmp_path / "c.json").minimise is stated
+    assert "minimise is True, not False as stated" in capsys.readouterr().out
 
 
 def test_files_keep_that_a_model_was_told_in_costs(tmp_path):

@@ -41,6 +41,23 @@ def test_what_theory_says_is_found_in_the_optimal_policy(problem):
         assert found[known.structure], found[known.structure].describe()
 
 
+TOLD_IN_COSTS = {  # where the literature minimises costs and nothing is earned
+    "dual_sourcing",
+    "lost_sales",
+    "machine_replacement",
+    "parallel_queues",
+    "perishable",
+    "platelets",
+    "two_class_server",
+}
+
+
+def test_problems_of_costs_are_told_in_costs_and_no_others():
+    slow = {"vertical_cas"}
+    told = {known.name for known in ZOO if known.name not in slow and known.build().minimise}
+    assert told == TOLD_IN_COSTS
+
+
 def best_of(name: str, **settings):
     mdp = ts.problem(name).build(**settings)
     return mdp, optimum(mdp)

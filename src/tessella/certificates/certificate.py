@@ -29,6 +29,7 @@ class Certificate:
     Attributes:
         model, fingerprint, discount, action_name: the model that it is about.
         periods: of its horizon; None where it has none.
+        minimise: whether it was told in costs; then the summary speaks of them.
         policy: the policy that it is about.
         optimal: (grid) action indices of the optimal policy.
         start: (grid) distribution of the first state.
@@ -56,6 +57,7 @@ class Certificate:
     fingerprint: str
     discount: float
     periods: int | None
+    minimise: bool
     action_name: str
     policy: Policy
     optimal: NDArray[np.int32] = field(repr=False)

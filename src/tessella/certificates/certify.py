@@ -34,7 +34,7 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.solvers.driver import Engine, prove
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.occupancy import Occupancy, occupancy
+from tessella.solvers.occupancy import Occupancy, visits
 from tessella.solvers.solution import Solution
 
 # On the sum of the occupancy's errors; it carries the decomposition and the bounds, not the loss.
@@ -74,13 +74,14 @@ def certify(
     best, worth = _optimum(solution), _worth(solution, taken)
     decisions = decisions_of(engine, solution, best.error, taken.table)
     losses = _losses(mdp, best, worth, decisions.loss)
-    visits = _visits(mdp, taken, start, mean(start, losses), decisions.loss)
+    visited = _visits(mdp, taken, start, mean(start, losses), decisions.loss)
     tolerance = decisions.tie if tol is None else float(tol)
     return Certificate(
         model=mdp.name,
         fingerprint=mdp.fingerprint,
         discount=mdp.discount,
         periods=getattr(mdp.criterion, "periods", None),
+        minimise=mdp.minimise,
         action_name=mdp.action_name,
         policy=taken,
         optimal=decisions.optimal,
@@ -94,16 +95,16 @@ def certify(
         margin_slack=decisions.tie,
         local_losses=decisions.loss,
         losses=losses,
-        occupancy=visits.share,
-        occupancy_error=visits.error_bound,
+        occupancy=visited.share,
+        occupancy_error=visited.error_bound,
         policy_error=_share(decisions.differs, decisions.wrong, decisions.perhaps_wrong),
         costly_error=_share(*(part > tolerance for part in _parts(decisions.loss))),
         decomposition=decompose(
-            decisions.optimal, taken.table, mdp.n_actions, decisions.loss, visits
+            decisions.optimal, taken.table, mdp.n_actions, decisions.loss, visited
         ),
-        bounds=bound(decisions, visits, _reward_bound(mdp), engine.written_rest, eps),
+        bounds=bound(decisions, visited, _reward_bound(mdp), engine.written_rest, eps),
         mdp=mdp,
-        **_totals(start, best, worth, losses, decisions.loss, visits),
+        **_totals(start, best, worth, losses, decisions.loss, visited),
     )
 
 
@@ -173,7 +174,7 @@ def _visits(
     if mdp.n_states > SMALL:
         largest = mdp.criterion.forever(float(local.upper.max()))
         wanted = PARTS * loss / largest if largest > 0 else COARSEST
-    found = occupancy(mdp, policy, start, tol=min(max(wanted, FINEST), COARSEST))
+    found = visits(mdp, policy, start, tol=min(max(wanted, FINEST), COARSEST))
     engine = Engine(mdp, None)
     return replace(found, error_bound=found.error_bound * engine.rest / engine.written_rest)
 

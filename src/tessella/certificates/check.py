@@ -54,6 +54,7 @@ KINDS = {
     "bounds.rate.exponent bounds.rate.smallest bounds.rate.largest",
     "count": "version policy.size bounds.localisation.exceptions bounds.second_best.exceptions",
     "count or null": "periods bounds.localisation.example",
+    "flag": "minimise",
     "flag or null": "bounds.localisation.holds bounds.second_best.holds",
     "actions": "policy.table optimal",
     "states": "start optimal_value policy_value occupancy",
@@ -68,12 +69,13 @@ KINDS = {
 }
 TYPES = {"text": str, "labels": list, "axes": dict, "flag": bool}
 FIELDS = {path: kind for kind, paths in KINDS.items() for path in paths.split()}
-FORMAT = {"format": "tessella certificate", "version": 3}
+FORMAT = {"format": "tessella certificate", "version": 4}
 IDENTITY = (
     "fingerprint",
     "content",
     "discount",
     "periods",
+    "minimise",
     "model",
     "action_name",
     "policy.actions",
@@ -130,7 +132,7 @@ def read_saved_model(path: str) -> dict:
         about = {name: file.getncattr(name) for name in file.ncattrs()}
     m: dict = {name: arrays.get(name) for name in ARRAYS}
     m |= {"content": digest(about, arrays), "model": about["name"]}
-    m["fingerprint"] = about["fingerprint"]
+    m |= {"fingerprint": about["fingerprint"], "minimise": about.get("told") == "in costs"}
     m |= {name: float(about[name]) for name in ("discount", "row_error", "reward_error")}
     m |= {"action_name": about["action_name"], "policy.actions": json.loads(about["actions"])}
     m["policy.grid"] = {name: arrays[f"grid/{name}"].tolist() for name in json.loads(about["axes"])}

@@ -22,7 +22,7 @@ from tessella.mdp.policy import Policy
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
 
-FORMAT, VERSION = "tessella certificate", 3
+FORMAT, VERSION = "tessella certificate", 4
 
 
 def save(certificate: Certificate, path: str | Path) -> None:

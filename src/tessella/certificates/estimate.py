@@ -43,6 +43,7 @@ class Estimate:
         paths, periods: how much was simulated.
         names: of the policy, and of the other.
         pairing: how many times as many unpaired paths would have been as good; None for one policy.
+        minimise: whether the model was told in costs; then the summary speaks of them.
     """
 
     mean: float
@@ -55,6 +56,7 @@ class Estimate:
     periods: int
     names: tuple[str, ...]
     pairing: float | None
+    minimise: bool = False
 
     def __str__(self) -> str:
         return self.summary()
@@ -62,12 +64,16 @@ class Estimate:
     def summary(self) -> str:
         """The finding in words, clearly called an estimate."""
         name, *other = (f'"{n}"' if n else "the policy" for n in self.names)
-        what = f"long-run value of {name}"
+        what = f"long-run {'cost' if self.minimise else 'value'} of {name}"
+        figures = self.mean, self.lower, self.upper
         if other:
-            what = f"loss of {name} against {other[0]}"
+            what = f"{'extra cost' if self.minimise else 'loss'} of {name} against {other[0]}"
+        elif self.minimise:
+            figures = -self.mean, -self.upper, -self.lower
+        mean, lower, upper = map(money, figures)
         return wrap(
-            f"Simulated estimate, not a certificate: the {what} is {money(self.mean)}, between "
-            f"{money(self.lower)} and {money(self.upper)} with {percent(self.confidence)} "
+            f"Simulated estimate, not a certificate: the {what} is {mean}, between "
+            f"{lower} and {upper} with {percent(self.confidence)} "
             f"confidence ({self.paths:,} paths of {self.periods:,} periods)."
         )
 
@@ -118,6 +124,7 @@ def estimate(
         horizon,
         tuple(p.name for p in policies),
         _pairing(returns, sample) if other is not None else None,
+        mdp.minimise,
     )
 
 

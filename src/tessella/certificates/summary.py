@@ -81,26 +81,41 @@ def _start(c: Certificate) -> str:
     return "On average over the states it is started in"
 
 
+def _what(c: Certificate) -> str:
+    """What a value is called: a model told in costs has costs."""
+    return "cost" if c.minimise else "value"
+
+
+def _lost(c: Certificate) -> str:
+    return "extra cost" if c.minimise else "loss"
+
+
+def _shown(c: Certificate, value: float) -> str:
+    return money(-value if c.minimise else value)
+
+
 def _value(c: Certificate) -> str:
-    return "long-run value" if c.periods is None else f"value of {c.periods} periods"
+    return f"long-run {_what(c)}" if c.periods is None else f"{_what(c)} of {c.periods} periods"
 
 
 def _cost(c: Certificate) -> str:
     if c.worst_loss.upper == 0:
         return (
             f"Cost: none. This policy is optimal. {_start(c)}, its {_value(c)} is "
-            f"{money(c.optimal_mean)}, and no policy does better from any state."
+            f"{_shown(c, c.optimal_mean)}, and no policy does better from any state."
         )
-    start = _start(c)
+    start, reached = _start(c), _shown(c, c.policy_mean)
     text = f"Cost: {start[0].lower()}{start[1:]}, the best possible {_value(c)} is "
-    text += f"{money(c.optimal_mean)} and this policy reaches {money(c.policy_mean)}. "
+    text += f"{_shown(c, c.optimal_mean)} and this policy "
+    text += f"costs {reached}. " if c.minimise else f"reaches {reached}. "
     if c.mean_loss.lower > 0:
         share = c.relative_loss
-        relative = "" if share is None else f" ({percent(share)} of the best value)"
+        relative = "" if share is None else f" ({percent(share)} of the best {_what(c)})"
         each = money(c.criterion.per_period(c.mean_loss))
-        text += f"It gives away {money(c.mean_loss)}{relative}, as much as {each} every period. "
+        lost = f"{money(c.mean_loss)}{relative}, as much as {each} every period. "
+        text += f"Its mean extra cost is {lost}" if c.minimise else f"It gives away {lost}"
     else:
-        text += f"No loss can be seen; it is at most {money(c.mean_loss.upper)}. "
+        text += f"No {_lost(c)} can be seen; it is at most {money(c.mean_loss.upper)}. "
     return text + _worst(c)
 
 
@@ -109,9 +124,10 @@ def _worst(c: Certificate) -> str:
         return ""
     where = c.grid.describe(c.worst_state)
     share = c.worst_relative_loss
-    relative = "" if share is None else f" ({percent(share)} of the best value there)"
+    relative = "" if share is None else f" ({percent(share)} of the best {_what(c)} there)"
+    lost = "an extra cost" if c.minimise else "a loss"
     return (
-        f"The worst state to start from is {where}, with a loss of {money(c.worst_loss)}{relative}."
+        f"The worst state to start from is {where}, with {lost} of {money(c.worst_loss)}{relative}."
     )
 
 
@@ -137,7 +153,7 @@ def _causes(c: Certificate) -> str:
     pair, state = c.decomposition.pair.value, c.decomposition.state.value
     whole = float(pair.sum())
     what = c.action_name
-    lines = [f"Causes: where the {money(c.mean_loss)} is lost"]
+    lines = [f"Causes: where the {money(c.mean_loss)} is {'spent' if c.minimise else 'lost'}"]
     for place in _largest(pair):
         best, taken = (c.actions[i] for i in np.unravel_index(place, pair.shape))
         amount = float(pair.flat[place])
@@ -161,10 +177,10 @@ def _largest(parts: np.ndarray) -> list[int]:
 def _certainty(c: Certificate) -> str:
     loss = c.mean_loss
     if c.worst_loss.upper == 0:
-        text = "that the loss is 0 is certain for this model, all rounding included"
+        text = f"that the {_lost(c)} is 0 is certain for this model, all rounding included"
     else:
         off = at_most(max(loss.upper - loss, loss - loss.lower))
-        text = f"the average loss is {loss:.12g} and at most {off} off, all rounding "
+        text = f"the average {_lost(c)} is {loss:.12g} and at most {off} off, all rounding "
         text += "included; it is computed from the model, not estimated from runs"
     return f"Certainty: {text}. Whether the model fits the business is another question."
 
@@ -174,12 +190,13 @@ def _theory(c: Certificate) -> str:
     text = "Theory: "
     if b.error_share.upper == 0:
         return text + "without differences, every bound of the theory is 0 too."
-    text += "from the time spent in differing states alone, the loss could be up to "
+    text += f"from the time spent in differing states alone, the {_lost(c)} could be up to "
     text += f"{money(b.policy_error.upper)}. "
     near = b.localisation
     if near.holds:
         text += f"All differences lie where the best two actions are within {money(near.eps)} of "
-        text += f"each other, which bounds the loss by {money(near.bound.upper)}. "  # type: ignore[union-attr]
+        bound = money(near.bound.upper)  # type: ignore[union-attr]
+        text += f"each other, which bounds the {_lost(c)} by {bound}. "
     elif near.holds is None:
         text += "Whether all differences lie where the best two actions are within "
         text += f"{money(near.eps)} of each other is too close to tell. "

@@ -122,6 +122,10 @@ class Criterion(ABC):
     def source(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         """The right side of the system whose solution is a policy's occupancy from ``start``."""
 
+    def remaining(self, start: NDArray[np.float64]) -> float:
+        """How much of all time, as it is weighed, lies after ``start``: 1 unless time runs out."""
+        return 1.0
+
     @abstractmethod
     def identity(self) -> Any:
         """What enters the fingerprint of a model."""

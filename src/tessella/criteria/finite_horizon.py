@@ -83,6 +83,13 @@ class FiniteHorizon(Criterion):
     def source(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.per_period(start)
 
+    def remaining(self, start: NDArray[np.float64]) -> float:
+        """H from the times of ``start`` on, over H from time 0; time is its first axis."""
+        by_time = start.reshape(self.periods, -1).sum(axis=1)
+        powers = self.discount ** np.arange(self.periods)
+        left = np.cumsum(powers)[::-1]  # 1 + c + ... over the periods that are left at each time
+        return float(by_time @ left / left[0])
+
     def identity(self) -> list[Any]:
         return ["horizon", self.periods, self.discount]
 

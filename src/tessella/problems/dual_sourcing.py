@@ -31,9 +31,9 @@ def _model(
 ) -> MDP:
     due = [f"due{k}" for k in range(1, lead_time)]
 
-    def pays(stock, demand):
+    def costs(stock, demand):
         left = stock - demand
-        return -(holding_cost * np.maximum(left, 0) + backlog_cost * np.maximum(-left, 0))
+        return holding_cost * np.maximum(left, 0) + backlog_cost * np.maximum(-left, 0)
 
     def arrive(stock, regular, end, **names):
         line = [*(names[name] for name in due), regular]
@@ -49,7 +49,7 @@ def _model(
             Decide(
                 "stock",
                 to=lambda stock, express: np.minimum(stock + express, max_stock),
-                pays=lambda express, regular: -express_cost * express - regular_cost * regular,
+                costs=lambda express, regular: express_cost * express + regular_cost * regular,
             ),
             Shift(
                 "stock",
@@ -57,7 +57,7 @@ def _model(
                     "demand", range(max_demand + 1), np.full(max_demand + 1, 1 / (max_demand + 1))
                 ),
                 by=lambda demand: -demand,
-                pays=pays,
+                costs=costs,
             ),
             Jump(Noise("end", (0,), (1.0,)), to=arrive),
         ],

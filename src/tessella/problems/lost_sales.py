@@ -44,9 +44,9 @@ def _model(
             zip(due, line[1:], strict=True)
         )
 
-    def pays(stock, wanted):
+    def costs(stock, wanted):
         left = np.maximum(stock - wanted, 0)
-        return -(holding_cost + penalty) * left - penalty * (demand_mean - stock)
+        return (holding_cost + penalty) * left + penalty * (demand_mean - stock)
 
     def feasible(stock, order, **names):
         return (order == 0) | (stock + sum(names[name] for name in due) + order <= position)
@@ -60,7 +60,7 @@ def _model(
                 "stock",
                 Noise("wanted", range(position + 1), law),
                 by=lambda wanted: -wanted,
-                pays=pays,
+                costs=costs,
             ),
             Jump(Noise("end", (0,), (1.0,)), to=arrive),
         ],

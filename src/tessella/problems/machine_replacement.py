@@ -28,7 +28,7 @@ def _model(worst: int, wear_chance: float, running_cost: float, price: float) ->
             Shift(
                 "wear",
                 Noise("wears", (0, 1), lambda replace: np.where(replace == 1, law[1], law[0])),
-                pays=lambda wear, replace: np.where(replace == 1, -price, -running_cost * wear),
+                costs=lambda wear, replace: np.where(replace == 1, price, running_cost * wear),
             ),
             Decide("wear", to=lambda wear, replace: np.where(replace == 1, 0, wear)),
         ],

@@ -44,7 +44,7 @@ def _model(
                 "arrival",
                 arrivals,
                 to=routed,
-                pays=lambda first, second: -loss_cost * full(first, second),
+                costs=lambda first, second: loss_cost * full(first, second),
             ),
             Event(
                 "first served",
@@ -58,7 +58,7 @@ def _model(
             ),
         ],
         interest,
-        pays_rate=lambda first, second: -holding_cost * (first + second),
+        costs_rate=lambda first, second: holding_cost * (first + second),
         feasible=feasible,
         action_name="route",
     )

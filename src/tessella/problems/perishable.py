@@ -39,11 +39,11 @@ def _model(
     transit = [f"transit{ago}" for ago in range(1, lead_time)]
     first = stocks if issuing == "LIFO" else stocks[::-1]
 
-    def pays(demand, **names):
+    def costs(demand, **names):
         left = _issued(first, names, demand)
         kept = sum((left[name] for name in stocks[:-1]), 0)
         short = np.maximum(demand - sum(names[name] for name in stocks), 0)
-        return -(holding_cost * kept + waste_cost * left["life1"] + shortage_cost * short)
+        return holding_cost * kept + waste_cost * left["life1"] + shortage_cost * short
 
     def arrive(order, end, **names):
         """Everything moves on by one place: from the order through transit to the shelf."""
@@ -58,11 +58,11 @@ def _model(
         amounts,
         discount,
         [
-            Pay(lambda order: -unit_cost * order),
+            Pay(costs=lambda order: unit_cost * order),
             Jump(
                 Noise("demand", range(max_demand + 1), law),
                 to=lambda demand, **names: _issued(first, names, demand),
-                pays=pays,
+                costs=costs,
             ),
             Jump(Noise("end", (0,), (1.0,)), to=arrive),
         ],

@@ -72,10 +72,10 @@ def _model(
             demand = demand - used
         return stocks
 
-    def pays(demand, fresh, **names):
+    def costs(demand, fresh, **names):
         stocks = left(demand, fresh, **names)
         short = np.maximum(demand - fresh - sum(names[name] for name in lives), 0)
-        return -(shortage_cost * short + waste_cost * stocks[0] + holding_cost * sum(stocks))
+        return shortage_cost * short + waste_cost * stocks[0] + holding_cost * sum(stocks)
 
     def end(demand, weekday, fresh, **names):
         _, *kept = left(demand, fresh, **names)
@@ -90,13 +90,13 @@ def _model(
             Decide(
                 "fresh",
                 to=lambda order: order,
-                pays=lambda order: -fixed_cost * (order > 0),
+                costs=lambda order: fixed_cost * (order > 0),
             ),
             *(part(k) for k in range(1, days)),
             Jump(
                 Noise("demand", amounts, lambda weekday: demand_law[_place(weekday)[..., 0]]),
                 to=end,
-                pays=pays,
+                costs=costs,
             ),
         ],
         scratch={"fresh": amounts},

@@ -32,10 +32,10 @@ def _model(
         def to(**names):
             return {name: names[name] + ~full(**names)}
 
-        def pays(**names):
-            return -loss_cost * full(**names)
+        def costs(**names):
+            return loss_cost * full(**names)
 
-        return Event(f"{name} arrives", rate, to=to, pays=pays)
+        return Event(f"{name} arrives", rate, to=to, costs=costs)
 
     return MDP.from_rates(
         {"first": range(longest + 1), "second": range(longest + 1)},
@@ -55,7 +55,7 @@ def _model(
             ),
         ],
         interest,
-        pays_rate=lambda first, second: -first_cost * first - second_cost * second,
+        costs_rate=lambda first, second: first_cost * first + second_cost * second,
         action_name="serve",
     )
 

@@ -42,6 +42,7 @@ class Difference:
         gain: what b is worth more than a from the start; negative if less.
         by_state: (grid) each state's part of the gain.
         time_a, time_b: share of time spent in changed states, under a and under b.
+        minimise: whether the model was told in costs; then the text speaks of them.
     """
 
     a: Policy
@@ -51,6 +52,7 @@ class Difference:
     by_state: NDArray[np.float64] = field(repr=False)
     time_a: float
     time_b: float
+    minimise: bool = False
 
     @property
     def pairs(self) -> list[tuple[int, int, int, float]]:
@@ -70,15 +72,16 @@ class Difference:
         n, name = int(self.where.sum()), self.a.action_name
         if not n:
             return f"the same in all {self.where.size:,} states"
-        worth = "more" if self.gain >= 0 else "less"
+        sign, verb = (-1, "costs") if self.minimise else (1, "is worth")
+        more = "more" if sign * self.gain >= 0 else "less"
         lines = [
             f"{n:,} of {self.where.size:,} states change from {self.a.name or 'a'} to "
             f"{self.b.name or 'b'}: {self.time_a:.2%} of the time before, {self.time_b:.2%} after",
-            f"the new one is worth {abs(self.gain):.6g} {worth}",
+            f"the new one {verb} {abs(self.gain):.6g} {more}",
         ]
         for x, y, states, part in self.pairs[:LINES]:
             old, new = (described(name, self.a.actions[i]) for i in (x, y))
-            lines.append(f"  {part:+.4g}  {old} becomes {new} in {states:,} states")
+            lines.append(f"  {sign * part:+.4g}  {old} becomes {new} in {states:,} states")
         if len(self.pairs) > LINES:
             lines.append(f"  ... and {len(self.pairs) - LINES} more kinds of change")
         return "\n".join(lines)
@@ -109,5 +112,12 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
     if before.gain is not None and after.gain is not None:
         gain = after.gain - before.gain
     return Difference(
-        old, new, where, gain, parts, float(time_a[where].sum()), float(time_b[where].sum())
+        old,
+        new,
+        where,
+        gain,
+        parts,
+        float(time_a[where].sum()),
+        float(time_b[where].sum()),
+        mdp.minimise,
     )

@@ -3,13 +3,14 @@
     d = (1 - discount) sum_t discount^t mu P_pi^t = (1 - discount) mu + discount P_pi' d,
 
 with the adjoint of the policy's expectation. For a trial d with residual rho, the error is at most
-||rho||_1 / (1 - discount) in total; the sum of d is 1, or less in a model that can end. Corrections
-of large models are computed in single precision, residuals never (see ``single_precision``).
+||rho||_1 / (1 - discount) in total; the sum of d is 1, or less in a model that can end. With a
+horizon, d is a share of the time that is left after the start, and sums to 1 from any of them.
+Corrections of large models are in single precision, residuals never (see ``single_precision``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -28,6 +29,7 @@ from tessella.mdp.engine import compiled, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
+from tessella.rounding import EPS
 from tessella.solvers.driver import Engine
 from tessella.solvers.hitting import policy_time
 from tessella.solvers.method import checked_tol
@@ -69,12 +71,24 @@ def occupancy(
 ) -> Occupancy:
     """Share of time in each state: discounted, from a start; or in the long run.
 
+    With a horizon it is a share of the periods that are left after the start.
+
     Args:
         policy: whatever decides: see ``tessella.as_policy``.
         start: any start: see ``tessella.mdp.start``; None for the model's own.
         tol: bound on the total error (1e-11), raised to what rounding allows.
     """
     expect("occupancy", mdp, MDP)
+    found = visits(mdp, policy, start, tol=tol, max_rounds=max_rounds)
+    left = mdp.criterion.remaining(found.start)
+    share, bound = found.share / left, found.error_bound / left + 4 * EPS
+    return replace(found, share=share, error_bound=bound) if left != 1 else found
+
+
+def visits(
+    mdp: MDP, policy: Any, start: Start, *, tol: float | None, max_rounds: int = 200
+) -> Occupancy:
+    """The same as shares of all periods of a horizon, also of those before the start."""
     serve("occupancy", mdp.criterion, Discounted, Average, FiniteHorizon)
     checked = mdp.policy(policy)
     tol = checked_tol(tol) or 1e-11
