@@ -111,8 +111,8 @@ def solve(problem: str, given: tuple[str, ...]) -> None:
 def certify(problem: str, policy: Path, given: tuple[str, ...], save: Path | None) -> None:
     """Say what a policy loses on a problem, exactly.
 
-    POLICY is a saved policy or rule (.json), or a CSV file with a row for each state: a column for each
-    axis, and one for the action.
+    POLICY is a saved policy or rule (.json), or a CSV file with a row for each state: a column for
+    each axis, and one for the action.
     """
     from tessella.certificates.certify import certify as certified
     from tessella.errors import NotConverged, TessellaError

@@ -129,6 +129,20 @@ def test_an_average_is_compressed_within_what_its_gain_may_lose(average, worst):
         assert "per period" in rule.promise
 
 
+@pytest.mark.parametrize("worst", [False, True], ids=["mean", "worst"])
+def test_what_is_done_where_an_average_never_comes_back_is_free(worst):
+    rows, _ = rows_and_rewards(0)
+    rows[:, :, 4] = 0.0  # nothing leads there
+    reward = np.tile([1.0, 0.0], (STATES, 1))
+    reward[4] = 0.0, 5.0  # and there the other action is the better one
+    rows /= rows.sum(axis=-1, keepdims=True)
+    solution = ts.solve(ts.MDP.from_arrays(rows, reward, ts.Average(), grid=GRID))
+    assert solution.policy.table[4] == 1
+    rule = ts.compress(solution, 0.0, worst=worst, classes=[ts.AxisTree()])
+    assert (rule.size, rule.size_needed, rule.table.max()) == (1, 1, 0)
+    assert "contradicts" not in rule.outcomes[0].said
+
+
 def test_what_a_rule_of_an_average_loses_is_the_difference_of_the_gains(average):
     solution, rows, reward = average
     judge = Judge(solution, np.full(STATES, 1 / STATES))
