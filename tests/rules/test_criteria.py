@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -179,3 +180,14 @@ def test_a_difference_of_averages_adds_up_over_the_states(average):
     true = gain_of(rows, reward, other) - gain_of(rows, reward, one)
     assert change.gain == pytest.approx(true, abs=1e-9)
     assert change.by_state.sum() == pytest.approx(true, abs=1e-9)
+
+
+def test_values_without_a_bound_prove_nothing_and_break_no_promise(average):
+    solution, rows, reward = average
+    gains = {t: gain_of(rows, reward, t) for t in itertools.product(range(ACTIONS), repeat=STATES)}
+    unsure = replace(solution, tie_tolerance=np.inf, value_error=np.inf)
+    for loss in (0.0, 0.02):
+        rule = ts.compress(unsure, loss)
+        lost = max(gains.values()) - gains[tuple(rule.table.ravel())]
+        assert lost <= loss * solution.gain + 1e-9
+        assert rule.facts["mean_loss"] <= loss * solution.gain + 1e-9
