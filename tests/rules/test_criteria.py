@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -129,6 +130,20 @@ def test_an_average_is_compressed_within_what_its_gain_may_lose(average, worst):
         assert "per period" in rule.promise
 
 
+@pytest.mark.parametrize("worst", [False, True], ids=["mean", "worst"])
+def test_what_is_done_where_an_average_never_comes_back_is_free(worst):
+    rows, _ = rows_and_rewards(0)
+    rows[:, :, 4] = 0.0  # nothing leads there
+    reward = np.tile([1.0, 0.0], (STATES, 1))
+    reward[4] = 0.0, 5.0  # and there the other action is the better one
+    rows /= rows.sum(axis=-1, keepdims=True)
+    solution = ts.solve(ts.MDP.from_arrays(rows, reward, ts.Average(), grid=GRID))
+    assert solution.policy.table[4] == 1
+    rule = ts.compress(solution, 0.0, worst=worst, classes=[ts.AxisTree()])
+    assert (rule.size, rule.size_needed, rule.table.max()) == (1, 1, 0)
+    assert "contradicts" not in rule.outcomes[0].said
+
+
 def test_what_a_rule_of_an_average_loses_is_the_difference_of_the_gains(average):
     solution, rows, reward = average
     judge = Judge(solution, np.full(STATES, 1 / STATES))
@@ -165,3 +180,14 @@ def test_a_difference_of_averages_adds_up_over_the_states(average):
     true = gain_of(rows, reward, other) - gain_of(rows, reward, one)
     assert change.gain == pytest.approx(true, abs=1e-9)
     assert change.by_state.sum() == pytest.approx(true, abs=1e-9)
+
+
+def test_values_without_a_bound_prove_nothing_and_break_no_promise(average):
+    solution, rows, reward = average
+    gains = {t: gain_of(rows, reward, t) for t in itertools.product(range(ACTIONS), repeat=STATES)}
+    unsure = replace(solution, tie_tolerance=np.inf, value_error=np.inf)
+    for loss in (0.0, 0.02):
+        rule = ts.compress(unsure, loss)
+        lost = max(gains.values()) - gains[tuple(rule.table.ravel())]
+        assert lost <= loss * solution.gain + 1e-9
+        assert rule.facts["mean_loss"] <= loss * solution.gain + 1e-9

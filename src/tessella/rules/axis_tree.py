@@ -26,7 +26,7 @@ from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 PASSES = 10  # prices that are tried on the way to a target
 GROWN = 1_000  # leaves of a greedy tree, before it is pruned
-OFFERED = 100  # leaves of a greedy tree that is judged as it grows
+OFFERED = 24  # leaves of a greedy tree that is judged as it grows
 
 
 @dataclass(frozen=True)

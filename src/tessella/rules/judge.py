@@ -39,6 +39,7 @@ from tessella.solvers.solution import Solution
 
 SMALL = 2_000  # states of a model whose rows are written out
 ENTRIES = 60_000_000  # of all rows together
+TIE = 8  # errors of the gain, within which gaps are 0 where the values have no bound
 SWEEPS = 40  # of many rules at once, which bound their losses from below
 
 
@@ -83,7 +84,13 @@ class Judge:
         q = self.solution.q.reshape(self.mdp.n_states, -1)
         best = q.max(axis=1) if self.lasting else self.solution.value.ravel()
         gap = best[:, None] - q
-        return np.where(gap <= self.solution.tie_tolerance, 0.0, gap)
+        return np.where(gap <= self.tie, 0.0, gap)
+
+    @property
+    def tie(self) -> float:
+        """Gaps up to this are taken for 0; where nothing bounds the values, what rounding makes."""
+        known = self.solution.tie_tolerance
+        return known if np.isfinite(known) else TIE * self.solution.error_bound
 
     @cached_property
     def feasible(self) -> NDArray[np.bool_]:

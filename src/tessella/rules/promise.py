@@ -100,7 +100,7 @@ def promise(
         rule = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(rule, value=f"got {relative_to!r}")
     unit = _unit(solution, judge, relative_to) if relative else 1.0
-    ties, error = judge.longest() * 2 * solution.tie_tolerance, solution.error_bound
+    ties, error = judge.longest() * 2 * judge.tie, solution.error_bound
     most, resolution = float(loss) * unit, float(ties + 4 * error)
     made = Promise(
         loss=float(loss),

@@ -105,8 +105,8 @@ class Search:
             return
         unsure = kind.heuristic(self._asked(kind, self.conditions[0]))
         if self.whole:  # rules of all sizes first, and proofs with what time is left
-            self._rounds(kind, most, 0)
             self._offered(kind, most)
+            self._rounds(kind, most, 0)
         said, needed = [unsure], self.needed(kind, most)
         if needed <= most and not self.whole:
             self._rounds(kind, most, needed)

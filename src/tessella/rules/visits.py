@@ -43,7 +43,9 @@ class Necessary:
 
 def necessary(judge: Judge, promise: Promise) -> list[Necessary]:
     """What every rule that keeps the promise fulfils; the worst state has two such conditions."""
-    known = np.maximum(judge.gap - judge.solution.tie_tolerance, 0.0)
+    known = np.where(judge.feasible, 0.0, np.inf)
+    if np.isfinite(judge.solution.tie_tolerance):  # else nothing is known of any gap
+        known = np.maximum(judge.gap - judge.solution.tie_tolerance, 0.0)
     if promise.worst and not judge.lasting:
         most = max(promise.most, promise.resolution)
         return [
