@@ -32,7 +32,7 @@ from tessella.runner.study import batches
 
 SIZES = (100, 6400)
 SHOWN = (*METHODS, "value_iteration_2", "value_iteration_4", "exact_table")
-STUDY = paper_study(("INV-Mix", "QUE-Lin"), SHOWN, SIZES, 8)
+STUDY = paper_study(("INV-Mix", "QUE-Lin"), SHOWN, SIZES, 4)
 
 
 @pytest.fixture(scope="module")

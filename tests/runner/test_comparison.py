@@ -193,6 +193,7 @@ def test_measures_are_part_of_a_spec_and_leave_the_keys_of_others_alone():
 def test_a_measure_that_gives_no_number_is_a_failed_run_with_the_reason(of, reason):
     results = ts.run_study(ts.Study(MACHINE, [NEVER], measures=[ts.Measure("odd", of)]))
     assert [r.reason.startswith(reason) for r in results.failed] == [True]
+    assert f"failed: {results.failed[0].spec}: {reason}" in str(results)
 
 
 def test_in_this_process_only_the_culprit_of_a_batch_fails():

@@ -14,6 +14,7 @@ from tessella.runner.record import FIGURES, Record
 from tessella.runner.study import Study
 from tessella.solvers.solution import Solution
 
+FEW = 5  # failures that are told in full
 LEFT_OUT = {"actions", "dtype", "spec", "reason", "measures"}
 
 
@@ -64,4 +65,7 @@ class StudyResults:
             f"Study: {len(self.done):,} of {len(self.records):,} runs finished; "
             f"{len(study.problems)} problems, {len(study.methods)} methods"
         )
-        return f"{head}\n{self.table('policy_error', 'mean_loss', *study.measures)}"
+        lines = [head, str(self.table("policy_error", "mean_loss", *study.measures))]
+        lines += [f"failed: {record.spec}: {record.reason}" for record in self.failed[:FEW]]
+        more = len(self.failed) - FEW
+        return "\n".join(lines + ([f"and {more:,} more failed"] if more > 0 else []))
