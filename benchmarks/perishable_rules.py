@@ -47,7 +47,7 @@ def main() -> None:
         least = [
             min((p.loss for p in found.points if p.size <= n), default=np.nan) for n in range(1, 7)
         ]
-        cells = [*map(str, case), f"{simple:.2%}", *(f"{loss:.2%}" for loss in least)]
+        cells = [*map(str, case), f"{simple:.2%}", *(f"{max(loss, 0.0):.2%}" for loss in least)]
         kind = found.points[-1].kind if found.points else ""
         seconds = time.perf_counter() - begun
         print(f"| {' | '.join(cells)} | {kind} | {seconds:.0f} |", flush=True)
