@@ -26,9 +26,8 @@ SECONDS, NUMBERS = 30.0, 6
 def main() -> None:
     lives = {int(word) for word in sys.argv[1:]} or {2}
     heads = [f"{n}" for n in range(1, NUMBERS + 1)]
-    print(
-        f"| m | L | waste | issuing | base stock | {' | '.join(heads)} | its class | published measure | s |"
-    )
+    last = "its class | published measure | s"
+    print(f"| m | L | waste | issuing | base stock | {' | '.join(heads)} | {last} |")
     print("| ---: | ---: | ---: | --- | ---: |" + " ---: |" * NUMBERS + " --- | ---: | ---: |")
     for case in CASES:
         if case.life not in lives:
@@ -47,13 +46,13 @@ def main() -> None:
         simple = min(levels) / abs(float(solution.value.flat[0]))
         sizes = range(1, NUMBERS + 1)
         least = [min((p.loss for p in found.points if p.size <= n), default=np.nan) for n in sizes]
-        last = found.points[-1]
+        best = found.points[-1]
         worth = [
             measured(case, lambda states, t=t: t[tuple(states.T)])
-            for t in (solution.policy.table, last.table.reshape(mdp.grid.shape))
+            for t in (solution.policy.table, best.table.reshape(mdp.grid.shape))
         ]
         cells = [*map(str, case), f"{simple:.2%}", *(f"{max(loss, 0.0):.2%}" for loss in least)]
-        cells += [last.kind, f"{(worth[0] - worth[1]) / abs(worth[0]):.2%}"]
+        cells += [best.kind, f"{(worth[0] - worth[1]) / abs(worth[0]):.2%}"]
         print(f"| {' | '.join(cells)} | {time.perf_counter() - begun:.0f} |", flush=True)
 
 
