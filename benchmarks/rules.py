@@ -77,7 +77,8 @@ def carts(judge: Judge) -> Iterator[tuple[int, np.ndarray]]:
     second = np.where(np.isfinite(second), second, 0.0)
     visits = judge.optimal.visits
     large = judge.mdp.n_states > LARGE
-    for weights in (np.ones(len(points)), visits, visits * second):
+    told = [np.ones(len(points)), visits, visits * second]
+    for weights in (one for one in told if one.any()):
         weights = np.maximum(weights / weights.mean(), 1e-9)
         trees = [{"max_leaf_nodes": k} for k in ((2, 8, 32) if large else range(2, LEAVES + 1))]
         if not large:
