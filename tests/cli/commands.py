@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours, and moves of the cursor
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
