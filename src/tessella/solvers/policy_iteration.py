@@ -22,6 +22,7 @@ FEW = 40  # where no more than these are needed, nothing is quicker
 HELPED = 0.5  # a linear solve that leaves more of the residual's span than this has failed
 NEARLY_EXACT = 1e-13  # of the residual: what policy iteration leaves of it
 SWEEPS_INSTEAD = 2  # for each product that got nowhere: most of the work is then of use
+NEEDED = 0.1  # of the residual that may be left: its norm may hide entries larger than itself
 TINY = 1e-300
 
 
@@ -84,9 +85,25 @@ def evaluate_greedy(operators, state, forcing: float, max_products: int):
     value, count = lax.cond(
         few,
         lambda: (tried, jnp.ceil(jnp.maximum(needed, 0)).astype(int)),
-        lambda: solve_linear(operators, state.policy, tried, left, forcing, max_products),
+        lambda: solve_linear(
+            operators, state.policy, tried, left, enough(operators, state, forcing), max_products
+        ),
     )
     return lax.fori_loop(0, count, lambda _, v: operators.plain(state.policy, v), value)
+
+
+def enough(operators, state, forcing: float):
+    """The forcing; of large averages no less than the run still needs, near its end.
+
+    Close to what rounding leaves, a linear solver would go on for all its products in vain.
+    """
+    import jax.numpy as jnp
+
+    from tessella.solvers.kernels import target
+
+    if operators.data.coarse is None:
+        return forcing
+    return jnp.clip(NEEDED * target(operators.data, state.floor) / state.bound, forcing, 0.5)
 
 
 def swept(operators, policy, begun):
@@ -102,7 +119,7 @@ def swept(operators, policy, begun):
     return value, backup - value
 
 
-def solve_linear(operators, policy, value, left, forcing: float, max_products: int):
+def solve_linear(operators, policy, value, left, forcing, max_products: int):
     """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves too much of ``left``.
 
     ``left`` (grid) is the residual at v.

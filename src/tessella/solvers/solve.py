@@ -24,7 +24,8 @@ from tessella.solvers.solution import Solution, optimal
 # Found by ``benchmarks/methods.py``. A round of a small model costs little more than its overhead,
 # so fewer and better rounds are quicker there.
 SMALL = 10_000
-FORCING = 1e-2, 1e-1  # of small models and of averages, and of others
+FORCING = 1e-2, 1e-1  # of small models, and of others
+AVERAGES = 1e-4, 500  # of large averages, whose policy has settled: forcing, and products at most
 
 
 def solve(
@@ -68,8 +69,10 @@ def automatic(mdp: MDP, tol: float | None = None) -> Method:
     """The method that ``solve`` takes by itself."""
     if serves(mdp):
         return BackwardInduction(tol)
-    rough = mdp.n_states > SMALL and not isinstance(mdp.criterion, Average)
-    return InexactPolicyIteration(tol, forcing=FORCING[rough])
+    large = mdp.n_states > SMALL
+    if large and isinstance(mdp.criterion, Average):
+        return InexactPolicyIteration(tol, forcing=AVERAGES[0], max_products=AVERAGES[1])
+    return InexactPolicyIteration(tol, forcing=FORCING[large])
 
 
 def _induced(
