@@ -24,10 +24,16 @@ def test_a_solve_is_found_again_and_is_the_same(lake):
     assert (first.solution.policy.table == second.solution.policy.table).all()
 
 
-def test_another_model_and_another_tolerance_are_solved_anew(lake):
+def test_another_model_is_solved_anew(lake):
     remembered.solved(lake)
     assert not remembered.solved(lake.with_discount(0.9)).remembered
+
+
+def test_what_is_good_enough_serves_and_nothing_else(lake):
     assert not remembered.solved(lake, 1e-3).remembered
+    assert remembered.solved(lake, any_tol=True).remembered
+    assert not remembered.solved(lake).remembered  # the usual tolerance was not solved for yet
+    assert remembered.solved(lake, 1e-3).remembered
 
 
 def test_a_file_that_is_cut_short_is_solved_anew(lake):
@@ -42,7 +48,7 @@ def test_the_oldest_go_when_there_is_no_room(lake, monkeypatch):
     remembered.solved(lake)
     (first,) = remembered.folder().glob("*.nc")
     monkeypatch.setattr(remembered, "MOST", int(1.5 * first.stat().st_size))
-    remembered.solved(lake, 1e-3)
+    remembered.solved(lake.with_discount(0.9))
     left = list(remembered.folder().glob("*"))
     assert len(left) == 1
     assert left != [first]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from typing import Any
 
@@ -17,16 +15,17 @@ MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
 
 @as_command("bench", example="tessella bench\ntessella bench model.toml lost_sales --repeat 5")
 @click.argument("models", nargs=-1, type=ModelWord())
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Settings of all.")
 @click.option("--repeat", type=click.IntRange(1, 1000), default=3, show_default=True)
 @click.option("--tol", type=float, default=1e-6, show_default=True, help="Largest error.")
-def command(models: tuple[str, ...], repeat: int, tol: float) -> Answer:
+def command(models: tuple[str, ...], given: tuple[str, ...], repeat: int, tol: float) -> Answer:
     """Time building and solving here.
 
     The first solve compiles; of later ones the quickest counts.
 
     Nothing is remembered or read from memory here.
     """
-    found = [_timed(word, repeat, tol) for word in models or MODELS]
+    found = [_timed(word, given, repeat, tol) for word in models or MODELS]
     rows = [
         (
             row["model"]["name"] or "model",
@@ -38,17 +37,25 @@ def command(models: tuple[str, ...], repeat: int, tol: float) -> Answer:
         for row in found
     ]
     heads = ("model", "states", "build s", "first s", "again s", "sweeps", "bound")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak *= 1 if sys.platform == "darwin" else 1024
+    peak = _peak()
     text = table(rows, heads, right=" rrrrrr") + f"\npeak memory {peak / 1e6:,.0f} MB"
     return Answer(text, {"runs": found, "peak_bytes": peak})
 
 
-def _timed(word: str, repeat: int, tol: float) -> dict[str, Any]:
+def _peak() -> int:
+    """The most memory that this process held, in bytes."""
+    import resource
+    import sys
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+
+def _timed(word: str, given: tuple[str, ...], repeat: int, tol: float) -> dict[str, Any]:
     from tessella.solvers.solve import solve
 
     began = time.perf_counter()
-    mdp = model_of(word)
+    mdp = model_of(word, given)
     spent = [time.perf_counter() - began]
     solution = None
     for _ in range(1 + repeat):

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, solution_of, start_of, takes_model
+from tessella.cli.model import about, solution_of, start_of, takes_model, takes_start
 from tessella.cli.policy import FILE, policy_in
 from tessella.cli.verdict import verdict
 
@@ -15,7 +15,7 @@ from tessella.cli.verdict import verdict
 @as_command("certify", example="tessella certify INV-Mix rule.csv --save certificate.json")
 @takes_model
 @click.argument("policy", type=FILE)
-@click.option("--start", help="stationary, a state's number, or stock=3,regime=0.")
+@takes_start
 @click.option("--save", type=click.Path(path_type=Path), help="Write the certificate as JSON.")
 def command(
     model: str, given: tuple[str, ...], policy: Path, start: str | None, save: Path | None
@@ -28,7 +28,7 @@ def command(
     from tessella.certificates.certify import certify
 
     solution = solution_of(model, given)
-    certificate = certify(solution, policy_in(solution.mdp, policy), start_of(start))
+    certificate = certify(solution, policy_in(solution.mdp, policy), start_of(solution.mdp, start))
     if save is not None:
         certificate.save(save)
     data = {"model": about(solution.mdp), "policy": certificate.policy.name}

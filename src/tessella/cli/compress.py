@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, solution_of, start_of, takes_model
+from tessella.cli.model import about, criterion_of, solution_of, start_of, takes_model, takes_start
 from tessella.cli.progress import telling
 from tessella.cli.verdict import verdict
 
 if TYPE_CHECKING:
+    from tessella.mdp.model import MDP
     from tessella.rules.rule import Rule
 
 OUT = click.Path(path_type=Path)
@@ -33,9 +34,12 @@ class Promise(click.ParamType):
         elif text.endswith("units"):
             text, relative = text.removesuffix("units"), False
         try:
-            return float(text) * scale, relative
+            number = float(text) * scale
         except ValueError:
             self.fail(f"{value!r} is not a loss, such as 1%, 0.01 or '12.5 units'", param, ctx)
+        if relative and number > 1 and scale == 1.0:
+            self.fail(f"{value!r} is more than all: say {value}% or '{value} units'", param, ctx)
+        return number, relative
 
 
 @as_command(
@@ -52,7 +56,7 @@ class Promise(click.ParamType):
     help="What may be lost: 1%, 0.01, or '12.5 units'.",
 )
 @click.option("--worst", is_flag=True, help="From the worst state, not on average over the start.")
-@click.option("--start", help="stationary, a state's number, or stock=3,regime=0.")
+@takes_start
 @click.option("--time-limit", type=float, help="Seconds after which the best so far is taken.")
 @click.option(
     "-o",
@@ -78,16 +82,19 @@ def command(
 
     A .json file holds the rule for other commands (certify, export, diff, map, simulate).
     """
-    from tessella.cli.files import write_policy
+    from tessella.cli.files import refuse_other_files, write_policy
     from tessella.rules.compress import compress
 
+    refuse_other_files(out)
     solution = solution_of(model, given)
+    if certificate is not None:
+        _refuse_no_certificate(solution.mdp)
     amount, relative = loss
     with telling(sys.stderr) as tell:
         rule = compress(
             solution,
             amount,
-            start=start_of(start),
+            start=start_of(solution.mdp, start),
             worst=worst,
             relative=relative,
             time_limit=time_limit,
@@ -102,6 +109,16 @@ def command(
     if frontier:
         lines += ["", "Size against loss:", str(rule.frontier)]
     return Answer("\n".join(lines + ([""] if wrote else []) + wrote), _data(rule, solution, files))
+
+
+def _refuse_no_certificate(mdp: MDP) -> None:
+    """Before the search: some criteria have no certificates."""
+    from tessella.errors import ArgumentError
+    from tessella.rules.proof import CERTIFIED
+
+    if not isinstance(mdp.criterion, CERTIFIED):
+        rule = f"there are no certificates for the criterion {criterion_of(mdp)}"
+        raise ArgumentError(rule, value="leave --certificate out; the rule says what it loses")
 
 
 def _data(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any]:

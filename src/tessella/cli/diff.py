@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, model_of, solution_of, start_of, takes_model
+from tessella.cli.model import about, model_of, solution_of, start_of, takes_model, takes_start
 from tessella.cli.policy import policy_in
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ OPTIMAL = "optimal"
 @takes_model
 @click.argument("a")
 @click.argument("b")
-@click.option("--start", help="stationary, a state's number, or stock=3,regime=0.")
+@takes_start
 def command(model: str, given: tuple[str, ...], a: str, b: str, start: str | None) -> Answer:
     """Say what changes from one policy to another, in states and money.
 
@@ -34,7 +34,7 @@ def command(model: str, given: tuple[str, ...], a: str, b: str, start: str | Non
 
     mdp = model_of(model, given)
     best = solution_of(model, given).policy if OPTIMAL in (a, b) else None
-    found = diff(mdp, *(_policy(mdp, word, best) for word in (a, b)), start=start_of(start))
+    found = diff(mdp, *(_policy(mdp, word, best) for word in (a, b)), start=start_of(mdp, start))
     data = {
         "model": about(mdp),
         "a": found.a.name,

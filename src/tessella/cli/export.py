@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.files import read_policy
-from tessella.cli.model import model_of, solution_of
+from tessella.cli.files import read_policy, refuse_other_files
+from tessella.cli.model import ModelWord, model_of, solution_of
 from tessella.cli.policy import policy_in
 
 if TYPE_CHECKING:
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 )
 @click.argument("rule")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--model", help="The model that a CSV table is a policy of.")
+@click.option("--model", type=ModelWord(), help="The model that a CSV table is a policy of.")
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Settings of the model.")
 @click.option(
     "--off-grid",
     type=click.Choice(["clamp", "refuse"]),
-    default="clamp",
-    show_default=True,
-    help="What the program does with a state beyond the axes.",
+    help="What programs do with a state beyond the axes; clamp, unless told.",
 )
 def command(
-    rule: str, files: tuple[Path, ...], model: str | None, given: tuple[str, ...], off_grid: str
+    rule: str,
+    files: tuple[Path, ...],
+    model: str | None,
+    given: tuple[str, ...],
+    off_grid: str | None,
 ) -> Answer:
     """Write a rule in the languages that the files' endings name.
 
@@ -43,6 +45,7 @@ def command(
     """
     from tessella.rules.export.export import export
 
+    refuse_other_files(files)
     policy = _policy(rule, model, given)
     written = [export(policy, path, off_grid=off_grid) for path in files]  # type: ignore[arg-type]
     data = [

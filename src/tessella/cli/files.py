@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,17 @@ def read_policy(path: Path) -> Policy:
         raise FileError(f"{path} cannot be read as a saved rule or policy: {error}") from error
     of_rule = isinstance(content, dict) and content.get("format") == FORMAT
     return Rule.load(path) if of_rule else Policy.load(path)
+
+
+def refuse_other_files(paths: Iterable[Path]) -> None:
+    """Before any work: files of a known ending, in folders that are there."""
+    from tessella.errors import writing
+    from tessella.rules.export.export import target_of
+
+    for path in paths:
+        target_of(path)
+        with writing(path):
+            pass
 
 
 def write_policy(policy: Policy, out: Path) -> str:

@@ -22,7 +22,11 @@ LEARNERS = {
 @takes_model
 @click.option("--learner", type=click.Choice(list(LEARNERS)), default="margin", show_default=True)
 @click.option("--samples", type=click.IntRange(1), default=1600, show_default=True)
-@click.option("--noise", type=float, help="Of observed states, in grid steps; the model's own.")
+@click.option(
+    "--noise",
+    type=float,
+    help="Noise of observed states, in grid steps; by default the model's own.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Write the policy: .json or .csv."
@@ -39,8 +43,10 @@ def command(
     """Learn a policy from labelled states, and say what it loses."""
     from tessella import learn
     from tessella.certificates.certify import certify
-    from tessella.cli.files import write_policy
+    from tessella.cli.files import refuse_other_files, write_policy
 
+    if out is not None:
+        refuse_other_files((out,))
     solution = solution_of(model, given)
     sample = learn.draw(solution, samples, noise=noise, rng=seed)
     kind = getattr(learn, LEARNERS[learner])

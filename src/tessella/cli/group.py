@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
+from typing import Any, NoReturn
 
 import click
 
@@ -17,6 +20,27 @@ NAMES = tuple(name for names in SECTIONS.values() for name in names)
 
 class Commands(click.Group):
     """Finds a command in the file of its name, where it is called ``command``."""
+
+    def main(self, *args: Any, **settings: Any) -> NoReturn:
+        """Run a command and end the process; whatever is wrong is one line."""
+        settings.pop("standalone_mode", None)
+        try:
+            status = super().main(*args, standalone_mode=False, **settings)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(2)
+        except click.ClickException as error:
+            context = getattr(error, "ctx", None)
+            help_ = f"; see {context.command_path} --help" if context is not None else ""
+            click.echo(f"Error: {error.format_message().rstrip('.')}{help_}", err=True)
+            sys.exit(error.exit_code)
+        except click.Abort:
+            click.echo("stopped", err=True)
+            sys.exit(130)
+        except BrokenPipeError:  # what it printed to has ended
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (nothing is left to flush)
+            sys.exit(1)
+        sys.exit(status if isinstance(status, int) else 0)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(NAMES)

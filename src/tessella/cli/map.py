@@ -12,6 +12,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.cli.blocks import LETTERS, blocks, legend
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model import about, coordinates, solution_of, takes_model, titled
 from tessella.cli.policy import policy_in, takes_policy
@@ -27,7 +28,7 @@ SHADES = 8  # levels of values or margins in a terminal
 @as_command(
     "map",
     example="tessella map INV-Mix\ntessella map INV-Mix -o map.svg\n"
-    "tessella map lost_sales --set lead_time=2 --at order1=3",
+    "tessella map lost_sales --set lead_time=3 --at due2=0",
 )
 @takes_model
 @takes_policy
@@ -58,11 +59,13 @@ def command(
     """
     from tessella.tessellation import tessellate
 
+    if out is not None:
+        _refuse_other_pictures(out)
     solution = solution_of(model, given)
     mdp = solution.mdp
     chosen = None if policy is None else policy_in(mdp, policy)
     whole = tessellate(solution, chosen, component=component)
-    where = _standing(mdp.grid, coordinates(fixed, "--at"))
+    where = _standing(mdp.grid, coordinates(mdp.grid, fixed, "--at"))
     part = _part(whole, where)
     data = {
         "model": about(mdp),
@@ -77,14 +80,16 @@ def command(
     if out is not None:
         _draw(part, solution, colour, where, out)
         return Answer(f"wrote {out}", data)
-    return Answer(_text(part, solution, colour, where), data)
+    return Answer(_text(part, whole, solution, colour, where), data)
 
 
 def _standing(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
     """Values of all axes but two, as asked for or the first."""
-    for name in fixed:
-        grid.axis(name)
+    from tessella.mdp.scope import TIME
+
     free = [name for name in grid.axes if name not in fixed]
+    if len(free) > 2 and free[0] == TIME:
+        free = [*free[1:], TIME]  # a horizon is looked at time by time
     for name in free[2:]:
         fixed[name] = grid.values[grid.axis(name)].tolist()[0]
     return fixed
@@ -108,18 +113,19 @@ def _field(solution: Solution, colour: str, where: dict[str, Any]) -> NDArray:
     return shown[tuple(place)]
 
 
-def _text(part: Tessellation, solution: Solution, colour: str, where: dict[str, Any]) -> str:
-    from tessella.cli.blocks import blocks, legend
-
+def _text(
+    part: Tessellation, whole: Tessellation, solution: Solution, colour: str, where: dict[str, Any]
+) -> str:
     coloured = sys.stdout.isatty()
     wide = shutil.get_terminal_size((100, 40)).columns if coloured else 120
     levels, names, colours = (
-        _actions(part) if colour == "action" else _levels(_field(solution, colour, where))
+        _actions(part, whole) if colour == "action" else _levels(_field(solution, colour, where))
     )
     values = [[str(v) for v in axis.tolist()] for axis in part.grid.values]
     drawn = blocks(levels, part.grid.axes, values, colours, coloured=coloured, wide=wide)
     standing = ", ".join(f"{name}={value}" for name, value in where.items())
-    head = titled(solution.mdp) + (f"\nat {standing}" if standing else "")
+    other = f"\nat {standing} (--at for another place)" if standing else ""
+    head = titled(solution.mdp) + other
     what = part.action_name if colour == "action" else colour
     return "\n".join([head, "", drawn, "", f"{what}:", legend(names, colours, coloured=coloured)])
 
@@ -127,11 +133,13 @@ def _text(part: Tessellation, solution: Solution, colour: str, where: dict[str, 
 Legend = tuple[NDArray[np.integer], list[str], list[tuple[int, int, int]]]
 
 
-def _actions(part: Tessellation) -> Legend:
-    """Levels are the actions in use, by rank."""
+def _actions(part: Tessellation, whole: Tessellation) -> Legend:
+    """Levels are the actions in use anywhere, by rank: the same in every part."""
     from tessella.plot.colours import action_colours
 
-    used = sorted(np.unique(part.table).tolist(), key=lambda action: int(part.ranks[action]))
+    used = sorted(np.unique(whole.table).tolist(), key=lambda action: int(part.ranks[action]))
+    if len(used) > len(LETTERS):
+        return _levels(part.ranks[part.table].astype(float))
     level = np.zeros(len(part.actions), dtype=int)
     level[used] = np.arange(len(used))
     palette = (255 * action_colours(part)(np.array(used))[:, :3]).round().astype(int)
@@ -152,6 +160,18 @@ def _levels(shown: NDArray) -> Legend:
     return levels, names, [(int(r), int(g), int(b)) for r, g, b in palette]
 
 
+def _refuse_other_pictures(out: Path) -> None:
+    """Before any work: a picture in a form that can be drawn."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    from tessella.errors import ArgumentError
+
+    kinds = [f".{kind}" for kind in FigureCanvasBase.filetypes]
+    if out.suffix.lower() not in kinds:
+        rule = f"a picture ends in {', '.join(sorted(kinds))}"
+        raise ArgumentError(rule, value=f"got {out.name!r}")
+
+
 def _draw(
     part: Tessellation, solution: Solution, colour: str, where: dict[str, Any], out: Path
 ) -> None:
@@ -161,19 +181,14 @@ def _draw(
     from tessella.plot import margin_map, policy_map, value_map
 
     if where and colour == "value":
-        raise ArgumentError("a picture of values is of models with one or two axes")
+        raise ArgumentError("a picture of values shows all of one or two axes, without --at")
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.subplots()
     if colour == "value":
         value_map(axes, solution)
     else:
         (policy_map if colour == "action" else margin_map)(axes, part)
-    if not axes.get_title():
-        axes.set_title(solution.mdp.name)
-    kinds = tuple(f".{kind}" for kind in figure.canvas.get_supported_filetypes())
-    if out.suffix.lower() not in kinds:
-        raise ArgumentError(
-            f"a picture ends in {', '.join(sorted(kinds))}", value=f"got {out.name!r}"
-        )
+    name = ", ".join(filter(None, [solution.mdp.name, part.name if where else ""]))
+    axes.set_title(name)
     with writing(out):
         figure.savefig(out, dpi=200)

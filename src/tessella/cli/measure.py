@@ -13,7 +13,7 @@ from tessella.cli.policy import policy_in, takes_policy
 
 @as_command(
     "measure",
-    example="tessella measure INV-Mix\ntessella measure lost_sales --sum stock+order1",
+    example="tessella measure INV-Mix\ntessella measure lost_sales --sum stock+due1",
 )
 @takes_model
 @takes_policy

@@ -20,6 +20,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from tessella.grid import StateGrid
     from tessella.mdp.model import MDP
     from tessella.problems.problem import Problem
     from tessella.solvers.solution import Solution
@@ -58,13 +59,13 @@ def model_of(word: str, given: tuple[str, ...] = ()) -> MDP:
     return found if isinstance(found, MDP) else found.mdp
 
 
-def solution_of(word: str, given: tuple[str, ...], tol: float | None = None) -> Solution:
+def solution_of(word: str, given: tuple[str, ...]) -> Solution:
     """The solution of the model that ``word`` names: read, remembered, or found."""
     from tessella.cli.remembered import solved
     from tessella.mdp.model import MDP
 
     found = opened(word, given)
-    return solved(found, tol).solution if isinstance(found, MDP) else found
+    return solved(found, any_tol=True).solution if isinstance(found, MDP) else found
 
 
 def opened(word: str, given: tuple[str, ...] = ()) -> MDP | Solution:
@@ -74,7 +75,7 @@ def opened(word: str, given: tuple[str, ...] = ()) -> MDP | Solution:
     if path.suffix == TOLD:
         from tessella.modelfiles.read_model import read_model
 
-        return read_model(path, {name: literal(text) for name, text in _pairs(given)})
+        return read_model(path, dict(_pairs(given)))
     if path.suffix == SAVED:
         return _saved(path, given)
     if ":" in word:
@@ -134,6 +135,8 @@ def _from_code(word: str, given: tuple[str, ...]) -> MDP:
     except Exception as error:
         rule = f"{word} could not be called"
         raise ModelError(rule, value=f"{type(error).__name__}: {error}") from error
+    if isinstance(mdp, Problem):
+        return mdp.build()
     if isinstance(mdp, MDP):
         return mdp
     raise ArgumentError(f"{word} must return an MDP", value=f"got {type(mdp).__name__}")
@@ -198,8 +201,8 @@ def literal(text: str) -> Any:
         return [literal(part.strip()) for part in parts if part.strip()] if parts[1:] else text
 
 
-def coordinates(words: tuple[str, ...], what: str) -> dict[str, Any]:
-    """Coordinates by name, typed as ``stock=3,regime=0``."""
+def coordinates(grid: StateGrid, words: tuple[str, ...], what: str) -> dict[str, Any]:
+    """Coordinates by name, typed as ``stock=3,regime=0``; text where an axis holds text."""
     from tessella.errors import ArgumentError
 
     found: dict[str, Any] = {}
@@ -207,16 +210,23 @@ def coordinates(words: tuple[str, ...], what: str) -> dict[str, Any]:
         key, equals, text = word.partition("=")
         if not (key.strip() and equals and text.strip()):
             raise ArgumentError(f"{what} is written name=value", value=f"got {word!r}")
-        found[key.strip()] = literal(text.strip())
+        named = grid.values[grid.axis(key.strip())].dtype.kind == "U"
+        found[key.strip()] = text.strip() if named else literal(text.strip())
     return found
 
 
-def start_of(text: str | None) -> Any:
+def takes_start(function: Callable) -> Callable:
+    """Adds the option ``--start``."""
+    about = "stationary, a state's number, or stock=3,regime=0; by default the model's own."
+    return click.option("--start", help=about)(function)
+
+
+def start_of(mdp: MDP, text: str | None) -> Any:
     """A start as it is typed: ``stationary``, a state's number, or ``stock=3,regime=0``."""
     if text is None or text == "stationary":
         return text
     number = literal(text)
-    return number if isinstance(number, int) else coordinates((text,), "--start")
+    return number if isinstance(number, int) else coordinates(mdp.grid, (text,), "--start")
 
 
 def about(mdp: MDP) -> dict[str, Any]:
@@ -232,9 +242,14 @@ def about(mdp: MDP) -> dict[str, Any]:
         ],
         "action_name": mdp.action_name,
         "actions": [str(action) for action in mdp.actions],
-        "criterion": str(mdp.criterion),
+        "criterion": criterion_of(mdp),
         "told_in": "costs" if mdp.minimise else "rewards",
     }
+
+
+def criterion_of(mdp: MDP) -> str:
+    """The criterion in words, of costs where the model is told in costs."""
+    return str(mdp.criterion).replace("reward", "cost" if mdp.minimise else "reward")
 
 
 def titled(mdp: MDP) -> str:
@@ -242,5 +257,5 @@ def titled(mdp: MDP) -> str:
     axes = " x ".join(f"{n} {s}" for n, s in zip(mdp.grid.axes, mdp.grid.shape, strict=True))
     named = "" if mdp.action_name == "action" else f"{mdp.action_name} "
     many = f"{mdp.n_actions} {named}action{'' if mdp.n_actions == 1 else 's'}"
-    head = f"{mdp.name or 'model'}: {mdp.n_states:,} states ({axes}), {many}, {mdp.criterion}"
+    head = f"{mdp.name or 'model'}: {mdp.n_states:,} states ({axes}), {many}, {criterion_of(mdp)}"
     return head + (", told in costs" if mdp.minimise else "")

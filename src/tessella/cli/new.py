@@ -7,23 +7,28 @@ from pathlib import Path
 import click
 
 from tessella.cli.command import Answer, as_command
+from tessella.cli.model import ModelWord, built
 
 
 @as_command(
     "new", example="tessella new lost_sales > model.toml\ntessella new perishable -o shop.toml"
 )
-@click.argument("problem")
+@click.argument("problem", type=ModelWord())
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Another setting.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A file instead of the screen.")
-def command(problem: str, out: Path | None) -> Answer:
+def command(problem: str, given: tuple[str, ...], out: Path | None) -> Answer:
     """Write a model file of a problem, with every setting explained.
 
     The file solves as it is; change what differs in your business.
     """
+    from tessella.errors import FileError
     from tessella.modelfiles.write_model import write_model
     from tessella.problems.registry import problem as found
 
     known = found(problem)
-    text = write_model(known, out)
+    if out is not None and out.exists():
+        raise FileError(f"{out} is there already", value="it is not written over")
+    text = write_model(built(known, given) if given else known, out)
     said = text.rstrip() if out is None else f"{out}: {known.title}"
     return Answer(
         said, {"problem": known.name, "text": text, "file": None if out is None else str(out)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
 EVERY = 5.0  # seconds between plain lines
-ROOM = 100  # characters of a line in a terminal
 
 
 @contextmanager
@@ -23,7 +23,8 @@ def telling(stream: IO[str]) -> Iterator[Callable[[str], None]]:
             print(line, file=stream, flush=True)
 
     def changing(line: str) -> None:
-        print(f"\r\x1b[K{line[:ROOM]}", end="", file=stream, flush=True)
+        room = shutil.get_terminal_size().columns - 1
+        print(f"\r\x1b[K{line[:room]}", end="", file=stream, flush=True)
 
     terminal = stream.isatty()
     try:

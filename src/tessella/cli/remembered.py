@@ -1,7 +1,7 @@
 """Solutions that are kept between commands, so that ``map`` after ``solve`` is instant.
 
 They lie in the user's cache folder (``TESSELLA_CACHE``, else the system's), each under a hash of
-the model's fingerprint, the tolerance and the version. A file appears whole or not at all, so
+the model's fingerprint and the version. A file appears whole or not at all, so
 commands that run at once do not disturb each other; the oldest go when all take more than ``MOST``
 bytes.
 """
@@ -40,16 +40,22 @@ class Solved:
     remembered: bool
 
 
-def solved(mdp: MDP, tol: float | None = None) -> Solved:
-    """The solution of ``mdp``, from an earlier command if there is one."""
-    path = _path(mdp, tol)
-    known = None if path is None else _read(path, mdp)
-    if known is not None:
-        return Solved(known, True)
+def solved(mdp: MDP, tol: float | None = None, *, any_tol: bool = False) -> Solved:
+    """The solution of ``mdp``, from an earlier command if there is one.
+
+    One with the usual tolerance is kept beside the last with another. Asked for ``tol``, either
+    serves whose bound is as good; with ``any_tol``, whichever there is.
+    """
+    usual, other = _paths(mdp)
+    for path in (usual,) if tol is None and not any_tol else (usual, other):
+        known = _read(path, mdp)
+        if known is not None and (tol is None or known.error_bound <= tol):
+            return Solved(known, True)
     solution = _solve(mdp, tol)
-    numbers = mdp.n_states * (mdp.n_actions + 4)
-    if path is not None and solution.converged and 8 * numbers <= EACH:
-        _keep(solution, path)
+    if 8 * mdp.n_states * (mdp.n_actions + 4) > EACH:
+        click.echo("the solution is too large to be kept for the next command", err=True)
+    elif solution.converged:
+        _keep(solution, usual if tol is None else other)
     return Solved(solution, False)
 
 
@@ -57,9 +63,10 @@ def _solve(mdp: MDP, tol: float | None) -> Solution:
     from tessella.solvers.solve import automatic, solve
 
     method = automatic(mdp, tol)
-    if mdp.n_states < LARGE:
-        return solve(mdp, method)
     with telling(sys.stderr) as tell:
+        tell("solving; the first solve of a shape compiles for some seconds")
+        if mdp.n_states < LARGE:
+            return solve(mdp, method)
 
         def told(now: Progress) -> None:
             tell(f"sweep {now.sweep}: bound {now.bound:.2g}, {now.seconds:.0f} s")
@@ -72,15 +79,11 @@ def folder() -> Path:
     return cache_folder() / "solutions"
 
 
-def _path(mdp: MDP, tol: float | None) -> Path | None:
-    """Where this model's solution belongs; None where nothing can be kept."""
-    words = "\n".join([FORMAT, version("tessella"), mdp.fingerprint, repr(tol)])
-    try:
-        where = folder()
-        where.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return None
-    return where / f"{hashlib.sha256(words.encode()).hexdigest()[:32]}.nc"
+def _paths(mdp: MDP) -> tuple[Path, Path]:
+    """Where this model's solutions belong: with the usual tolerance, and with another."""
+    words = "\n".join([FORMAT, version("tessella"), mdp.fingerprint])
+    name = hashlib.sha256(words.encode()).hexdigest()[:32]
+    return folder() / f"{name}.nc", folder() / f"{name}-other.nc"
 
 
 def _read(path: Path, mdp: MDP) -> Solution | None:
@@ -98,6 +101,7 @@ def _read(path: Path, mdp: MDP) -> Solution | None:
 
 def _keep(solution: Solution, path: Path) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix="new-", suffix=".part", dir=path.parent)
         os.close(handle)
         try:

@@ -16,7 +16,7 @@ def cache_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "tessella"
     base = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tessella"
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "tessella"
 
 
 def make_room(folder: Path, most: int) -> None:

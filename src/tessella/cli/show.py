@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tessella.cli.command import Answer, as_command, table
-from tessella.cli.model import about, model_of, takes_model
+from tessella.cli.model import about, criterion_of, model_of, takes_model
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -65,7 +65,7 @@ def _told(mdp: MDP, happens: list[str]) -> str:
     lines += [f"  {mdp.action_name}: {_values([str(action) for action in mdp.actions])}"]
     lines += ["", period, *(f"  {k}. {what}" for k, what in enumerate(happens, 1))]
     goal = "least cost" if mdp.minimise else "most reward"
-    lines += ["", f"Wanted: {goal}, {mdp.criterion}."]
+    lines += ["", f"Wanted: {goal}, {criterion_of(mdp)}."]
     own, solve = _bytes(mdp)["model"], _bytes(mdp)["solve"]
     lines += [
         f"Size: {mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {_size(own)}, "
@@ -75,9 +75,10 @@ def _told(mdp: MDP, happens: list[str]) -> str:
 
 
 def _values(words: list[str]) -> str:
+    apart = "; " if any("," in word for word in words) else ", "
     if len(words) <= FEW:
-        return ", ".join(words)
-    return f"{words[0]}, {words[1]}, {words[2]}, ..., {words[-1]}"
+        return apart.join(words)
+    return apart.join([*words[:3], "...", words[-1]])
 
 
 def _bytes(mdp: MDP) -> dict[str, int]:

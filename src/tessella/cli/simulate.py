@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from tessella.cli.command import Answer, as_command, table
-from tessella.cli.model import about, model_of, solution_of, start_of, takes_model
+from tessella.cli.model import about, model_of, solution_of, start_of, takes_model, takes_start
 from tessella.cli.policy import policy_in, takes_policy
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ SHOWN = 12  # periods of the first path
 @takes_policy
 @click.option("--periods", type=click.IntRange(1), default=100, show_default=True)
 @click.option("--paths", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same paths.")
-@click.option("--start", help="stationary, a state's number, or stock=3,regime=0.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same paths."
+)
+@takes_start
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="All paths as CSV.")
 def command(
     model: str,
@@ -41,18 +43,15 @@ def command(
     out: Path | None,
 ) -> Answer:
     """Play a policy forward on independent paths, and say what it earned."""
-    from tessella.errors import ArgumentError
     from tessella.mdp.simulate import simulate
 
-    if seed < 0:
-        raise ArgumentError("a seed is a whole number from 0 on", value=f"got {seed}")
     if policy is None:
         chosen: Any = solution_of(model, given)
         mdp = chosen.mdp
     else:
         mdp = model_of(model, given)
         chosen = policy_in(mdp, policy)
-    walked = simulate(mdp, chosen, periods, seed, paths=paths, start=start_of(start))
+    walked = simulate(mdp, chosen, periods, seed, paths=paths, start=start_of(mdp, start))
     returns = walked.returns * (-1 if mdp.minimise else 1)
     if out is not None:
         _write(walked, out)
@@ -94,13 +93,20 @@ def _write(walked: Paths, out: Path) -> None:
     live = walked.actions.ravel() >= 0
     states = walked.states[:, :-1].ravel()[live]
     names = np.array([str(action) for action in mdp.actions])
+    sign, earned = (-1, "cost") if mdp.minimise else (1, "reward")
+    taken = {*mdp.grid.axes, mdp.action_name}
+
+    def own(name: str) -> str:
+        """A column of ours, by a name that the model has not given."""
+        return own(f"{name}_") if name in taken else name
+
     frame = pd.DataFrame(
         {
-            "path": np.repeat(np.arange(paths), periods)[live],
-            "period": np.tile(np.arange(periods), paths)[live],
+            own("path"): np.repeat(np.arange(paths), periods)[live],
+            own("period"): np.tile(np.arange(periods), paths)[live],
             **mdp.grid.coordinates(states),
             mdp.action_name: names[walked.actions.ravel()[live]],
-            "reward": walked.rewards.ravel()[live],
+            own(earned): sign * walked.rewards.ravel()[live],
         }
     )
     with writing(out):

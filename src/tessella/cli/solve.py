@@ -37,25 +37,41 @@ def command(
     from tessella.cli.remembered import solved
     from tessella.mdp.model import MDP
 
+    _refuse_other_endings(save, policy)
     found = opened(model, given)
-    known = solved(found, tol) if isinstance(found, MDP) else None
-    solution = found if known is None else known.solution
-    assert not isinstance(solution, MDP)
-    remembered = known is None or known.remembered
+    if not isinstance(found, MDP) and (tol is None or found.error_bound <= tol):
+        solution, remembered = found, True
+    else:
+        known = solved(found if isinstance(found, MDP) else found.mdp, tol)
+        solution, remembered = known.solution, known.remembered
     wrote = _written(solution, save, policy)
-    data = _data(solution) | {"remembered": remembered, "files": [str(path) for path in wrote]}
-    lines = [_told(solution, remembered), *(f"wrote {path}" for path in wrote)]
+    data = _data(solution) | {"remembered": remembered, "files": list(wrote)}
+    lines = [_told(solution, remembered), *wrote.values()]
     return Answer("\n".join(lines), data)
 
 
-def _written(solution: Solution, save: Path | None, policy: Path | None) -> list[Path]:
+def _refuse_other_endings(save: Path | None, policy: Path | None) -> None:
+    from tessella.errors import ArgumentError
+
+    for path, ending in ((save, ".nc"), (policy, ".csv")):
+        if path is not None and path.suffix != ending:
+            raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
+
+
+def _written(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
+    """What was written, and what is said of it."""
     from tessella.mdp.files.netcdf import entries
 
+    said = {}
     if save is not None:
-        solution.save(save, with_model=entries(solution.mdp) <= WITH_MODEL)
+        whole = entries(solution.mdp) <= WITH_MODEL
+        solution.save(save, with_model=whole)
+        without = "" if whole else "; its model is too large to go with it, so name that instead"
+        said[str(save)] = f"wrote {save}{without}"
     if policy is not None:
         solution.policy.to_csv(policy)
-    return [path for path in (save, policy) if path is not None]
+        said[str(policy)] = f"wrote {policy}"
+    return said
 
 
 def _shares(solution: Solution) -> list[tuple[str, int]]:
@@ -67,6 +83,7 @@ def _data(solution: Solution) -> dict[str, Any]:
     value = _signed(solution)
     return {
         "model": about(solution.mdp),
+        "from_start": _from_start(solution),
         "value": {"mean": value.mean(), "least": value.min(), "most": value.max()},
         "gain": None if solution.gain is None else _sign(solution) * solution.gain,
         "error_bound": solution.error_bound,
@@ -77,6 +94,18 @@ def _data(solution: Solution) -> dict[str, Any]:
         "decided": float(solution.decided.mean()),
         "actions": [{"action": name, "states": count} for name, count in _shares(solution)],
     }
+
+
+def _from_start(solution: Solution) -> float | None:
+    """The value from the model's own start; None where it has none, and for averages."""
+    from tessella.criteria.finite_horizon import FiniteHorizon
+    from tessella.mdp.start import start_distribution
+
+    mdp, horizon = solution.mdp, isinstance(solution.mdp.criterion, FiniteHorizon)
+    if solution.gain is not None or (mdp.start is None and not horizon):
+        return None
+    first = start_distribution(mdp, {} if horizon and mdp.start is None else None)
+    return float(first @ _signed(solution).ravel())
 
 
 def _sign(solution: Solution) -> int:
@@ -102,8 +131,12 @@ def _told(solution: Solution, remembered: bool) -> str:
                 ("", f"{mdp.clock.rate * _sign(solution) * solution.gain:,.8g} per unit of time")
             ]
     else:
+        first = _from_start(solution)
+        if first is not None:
+            rows += [(what, f"{first:,.8g} from the start"), ("", f"over all states: {spread}")]
+        else:
+            rows += [(what, spread)]
         rows += [
-            (what, spread),
             ("bound", f"no {what} is off by more than {solution.error_bound:.1e}"),
         ]
     ties = int((~solution.decided).sum())

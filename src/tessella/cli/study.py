@@ -70,15 +70,26 @@ def command(
 
 
 def _problem(word: str) -> str | Problem:
-    """A problem by name; of any other model, a problem without settings."""
+    """A problem by name; of any other model, one known by its word and the model's fingerprint.
+
+    The fingerprint is a setting, so that runs of a model that has changed since are not taken.
+    """
     from tessella.cli.model import model_of
+    from tessella.problems.parameter import Choice
     from tessella.problems.problem import Problem
 
-    if not word.endswith((".toml", ".nc")):
+    if not word.endswith((".toml", ".nc")) and ".py:" not in word:
         return word
     mdp = model_of(word)
-    name = mdp.name or Path(word).stem
-    return Problem(name, f"the model in {Path(word).name}", make=lambda: mdp)
+    known = Choice("model", mdp.fingerprint, "what it is", options=(mdp.fingerprint,))
+    noise = mdp.observation_noise if isinstance(mdp.observation_noise, float) else 0.0
+    return Problem(
+        word.replace(":", " "),
+        f"the model {word}",
+        make=lambda model: mdp,
+        parameters=(known,),
+        observation_noise=noise,
+    )
 
 
 def _cell(value: Any) -> str:

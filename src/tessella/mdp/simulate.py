@@ -34,13 +34,14 @@ class Paths:
     def __str__(self) -> str:
         n, periods = self.rewards.shape
         returns, ended = self.returns, int((self.actions[:, -1] < 0).sum())
-        what = "cost" if self.mdp.minimise else "return"
+        what = "discounted " if self.mdp.discount < 1 else "total "
+        what += "cost" if self.mdp.minimise else "return"
         returns = -returns if self.mdp.minimise else returns
         visited = len(np.unique(self.states))
         return (
-            f"Paths, {self.mdp.name or 'MDP'}: {n:,} paths of {periods:,} periods, "
+            f"Paths, {self.mdp.name or 'model'}: {n:,} paths of {periods:,} periods, "
             f"{ended:,} ended early\n"
-            f"discounted {what}: mean {returns.mean():.6g}, "
+            f"{what}: mean {returns.mean():.6g}, "
             f"from {returns.min():.6g} to {returns.max():.6g}\n"
             f"{visited:,} of {self.mdp.n_states:,} states visited"
         )

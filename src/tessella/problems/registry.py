@@ -6,6 +6,8 @@ be named wherever a name is taken: on the command line, and by the workers of a 
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from tessella.errors import ArgumentError, expect
 from tessella.problems.battery_arbitrage import battery_arbitrage
 from tessella.problems.benchmarks import BENCHMARKS
@@ -51,6 +53,7 @@ ZOO = (
     seat_revenue,
     vertical_cas,
 )
+NEAR = 0.75  # how alike a misspelt name is
 OURS = {known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values(), *ZOO)}
 
 _registered: dict[str, Problem] = {}
@@ -85,8 +88,10 @@ def problem(name: str) -> Problem:
     for known in all_problems():
         if name in (known.name, *known.aliases):
             return known
-    there = ", ".join(known.name for known in all_problems())
-    raise ArgumentError(f"no problem is called {name!r}; there are {there}")
+    names = [known.name for known in all_problems()]
+    near = get_close_matches(name, names, n=1, cutoff=NEAR)
+    meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+    raise ArgumentError(f"no problem is called {name!r}; {meant}")
 
 
 def _problem_at(path: str) -> Problem:

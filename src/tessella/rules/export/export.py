@@ -88,7 +88,7 @@ def export(
     if not isinstance(policy, Policy):
         rule = "export needs a policy, or the model that something else decides for"
         raise ArgumentError(rule, value=f"got {type(policy).__name__} and no model")
-    target = _target(path)
+    target = target_of(path)
     _refuse_off_grid(off_grid, target)
     stem = path.name[: -len(target.suffix)] or "rule"
     draft = Draft(policy, stem, off_grid or "clamp", model)
@@ -118,7 +118,8 @@ def _refuse_off_grid(off_grid: object, target: Target) -> None:
         raise ArgumentError(rule, value=f"got off_grid={off_grid!r}")
 
 
-def _target(path: Path) -> Target:
+def target_of(path: Path) -> Target:
+    """The language that the ending of a file names."""
     for target in TARGETS:
         if path.name.lower().endswith(target.suffix):
             return target
