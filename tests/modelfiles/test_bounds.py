@@ -103,6 +103,10 @@ def test_the_small_one_is_a_model(file):
             told(top="[scratch]\n" + "\n".join(f"s{i} = [0]" for i in range(70))),
             "scratch has at most 10 entries; got 70",
         ),
+        (
+            "x = " + "{ a.b.c.d.e.f.g.h = " * 15 + "{ " + "i.j = 1, " * 9000 + "k = 1 }" + " }" * 15,
+            "tables and lists stand within one another, at most 24 keys deep",
+        ),
         ("x = [" + "'a', " * 150_000 + "]", "a model file needs 'axes'"),
         (told(x="[" + "true, " * 150_000 + "]"), "axes, x 1 must be a number or text; got True"),
         (told(x="[" + "1, " * 150_000 + "]"), "axis values must differ from one another"),

@@ -232,7 +232,7 @@ def test_with_a_horizon_time_is_the_time_and_nothing_else(file, mistakes):
 def test_mistakes_of_bytes_and_brackets_have_lines_too(file, mistakes, tmp_path):
     (tmp_path / "model.toml").write_bytes(b"name = 'a'\nx = '\xff'\n")
     assert mistakes(tmp_path / "model.toml") == ["2: the file is not text in UTF-8"]
-    assert mistakes(file("a = 1\nb = " + "[" * 5000)) == ["2: brackets stand at most 32 deep"]
+    assert mistakes(file("a = 1\nb = " + "[" * 5000)) == ["2: brackets stand at most 16 deep"]
     assert mistakes(file("\n" + "a." * 5000 + "a = 1")) == ["2: a key has at most 16 parts"]
     long = "\n\nx = " + "9" * 5000
     assert mistakes(file(long)) == ["3: a number has at most 64 characters"]
