@@ -37,6 +37,7 @@ SMALL = {
     "largest": 3,
     "more": "",
 }
+CHOICES = "where(x < y, -x, " * 28 + "y" + ")" * 28
 
 
 def told(**changes) -> str:
@@ -94,6 +95,13 @@ def test_the_small_one_is_a_model(file):
             ),
             "at most 200,000,000 entries, of all that its expressions",
         ),
+        (
+            told(
+                y=thousands(999),
+                more=f'[[stages]]\nkind = "pay"\npays = "{CHOICES}"',
+            ),
+            "16: an expression holds at most 200,000,000 numbers at once; it would be",
+        ),
         (told(more='[[stages]]\nkind = "pay"\npays = 1\n' * 200), "stages has at most 100 entries"),
         (
             told(more="[terms]\n" + "\n".join(f't{i} = "x"' for i in range(200))),
@@ -104,7 +112,12 @@ def test_the_small_one_is_a_model(file):
             "scratch has at most 10 entries; got 70",
         ),
         (
-            "x = " + "{ a.b.c.d.e.f.g.h = " * 15 + "{ " + "i.j = 1, " * 9000 + "k = 1 }" + " }" * 15,
+            "x = "
+            + "{ a.b.c.d.e.f.g.h = " * 15
+            + "{ "
+            + "i.j = 1, " * 9000
+            + "k = 1 }"
+            + " }" * 15,
             "tables and lists stand within one another, at most 24 keys deep",
         ),
         ("x = [" + "'a', " * 150_000 + "]", "a model file needs 'axes'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -294,6 +295,7 @@ def test_the_package_never_hands_text_to_python():
         ("1" + " + 1" * 900, f"at most {DEEPEST_TREE} operations deep"),
         ("max(" + "1, " * 500 + "1)", "a list has at most 100 entries"),
         ("1" * (LONGEST_NUMBER + 1), f"a number has at most {LONGEST_NUMBER} characters"),
+        ("season == '" + "a" * 101 + "'", "a text has at most 100 characters"),
         ("1" * 3000, f"a number has at most {LONGEST_NUMBER} characters"),
     ],
 )
@@ -319,6 +321,48 @@ def test_an_expression_over_too_many_combinations_is_refused_before_it_is_worked
     x = np.broadcast_to(1.0, (side, 1))
     with pytest.raises(ts.ModelError, match="at most 50,000,000 combinations; stock, order have"):
         formula("stock + order")(stock=x, order=x.T)
+
+
+NESTED = "-stock"
+for _ in range(11):
+    NESTED = "max(" + "-stock, " * 30 + NESTED + ")"
+CHOICES = "-stock"
+for _ in range(28):
+    CHOICES = f"where(stock < order, -stock, {CHOICES})"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stock + 1",
+        "-stock * -stock + -stock * (-stock - -stock)",
+        "-stock < -stock < -stock < -stock",
+        "2 * (stock > order) + (stock > 0 and stock < 3 or not stock == 2)",
+        "cost[where(stock > 1, 'low', usual), -stock] + cost['low', stock]",
+        "where(stock > 1, 'a rather long text of words', 'low') == usual",
+        NESTED,
+        CHOICES,
+    ],
+)
+def test_no_more_is_held_at_once_than_is_reckoned_before(text):
+    found, n = formula(text), 50_000
+    arrays = {name: np.linspace(0.0, 2.0, n) for name in found.asks}
+    known = 8.0 * n * found.held(dict.fromkeys(found.asks, 1.0))
+    tracemalloc.start()
+    try:
+        found(**arrays)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    inputs = 8 * n * len(found.asks)  # each taken as doubles
+    assert most <= known + inputs + 100_000
+    assert known < 70 * 8 * n
+
+
+def test_parts_are_put_together_as_they_come():
+    assert formula(NESTED).held({}) < 20  # of 341 parts
+    assert formula(CHOICES).held({}) > 56  # each choice keeps its condition and one branch
+    assert formula("where(stock > 1, season, 'low')").held({"season": 50.0}) > 50
 
 
 @settings(max_examples=400, deadline=None)

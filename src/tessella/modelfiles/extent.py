@@ -2,7 +2,8 @@
 
 An expression is worked out for all combinations of the coordinates that it names, a distribution
 for as many times its values, a jump or an event for all states and outcomes. Their sum is bounded,
-and so are states, actions and pairs of both; a file of a few lines cannot ask for more.
+and what one expression holds at once, and so are states, actions and pairs of both; a file of a few
+lines cannot ask for more.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterable
 
 from tessella.criteria import FiniteHorizon
 from tessella.mdp.scope import TIME
+from tessella.modelfiles.expressions.formula import HOLDS, MOST_HELD
+from tessella.modelfiles.expressions.work import width
 from tessella.modelfiles.lines import Path
 from tessella.modelfiles.own_model import OwnModel
 from tessella.modelfiles.vocabulary import NEXT
@@ -49,11 +52,18 @@ def check_extent(told: OwnModel) -> None:
 
 
 def _entries(told: OwnModel, lengths: dict[str, int], states: int, actions: int) -> Iterable[int]:
-    """How many numbers each formula is, and each jump or event."""
+    """How many numbers each formula is, and each jump or event.
+
+    A formula that would hold too many at once is noted at its own place.
+    """
+    widths = {name: max(map(width, values)) for name, values in told.known.items() if values}
     for place, formula in told.quantities.formulas:
         values = lengths.get(str(place[1]), 1) if place[0] == "distributions" else 1
         reached = _axis(told, place) if NEXT in formula.asks else []
         size = _product(lengths, [name for name in (*formula.asks, *reached) if name != NEXT])
+        wide = {NEXT: widths.get(reached[0], 1.0)} | widths if reached else widths
+        if size * formula.held(wide) > MOST_HELD:
+            told.document.mistake(place, f"{HOLDS}; it would be {size * formula.held(wide):,.0f}")
         yield size * values * (1 + len(formula.terms))
     for key in ("stages", "events"):
         listed = told.data.get(key)

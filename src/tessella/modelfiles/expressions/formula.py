@@ -31,12 +31,14 @@ from tessella.modelfiles.expressions.tree import (
     Name,
     Node,
     Table,
-    work_out,
 )
+from tessella.modelfiles.expressions.work import held_by_all, width, work_out
 from tessella.modelfiles.mistakes import nearest
 
 MOST_UNKNOWN = 10  # names of an expression that are told
 LARGEST = 50_000_000  # combinations of coordinates that one expression is worked out for
+MOST_HELD = 200_000_000  # numbers that are there at once while it is
+HOLDS = f"an expression holds at most {MOST_HELD:,} numbers at once"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +80,30 @@ class Formula:
 
     def __call__(self, **arrays: Any) -> Any:
         values = {name: _as_doubles(array) for name, array in arrays.items()}
-        _refuse_large(values, 1 + len(self.terms))
+        self._refuse_large(values)
         constants = self.names.constants.items()
         known = {n: _constant(v) for n, v in constants if not isinstance(v, list)} | values
         with np.errstate(all="ignore"):  # what is no number is refused by whoever reads it
             for name, term in self.terms.items():
                 known[name] = work_out(term.tree, known, self.names.tables)
             return work_out(self.tree, known, self.names.tables)
+
+    def held(self, widths: Mapping[str, float]) -> float:
+        """Numbers held at once for each combination, given how wide the entries of arrays are."""
+        constants = self.names.constants.items()
+        known = {n: width(v) for n, v in constants} | dict(widths)
+        terms = [(name, term.tree) for name, term in self.terms.items()]
+        return held_by_all(terms, self.tree, known).most
+
+    def _refuse_large(self, values: Mapping[str, Any]) -> None:
+        lengths = np.broadcast_shapes(*(value.shape for value in values.values()))
+        count, having = math.prod(lengths), f"{', '.join(values)} have {math.prod(lengths):,}"
+        if count * (1 + len(self.terms)) > LARGEST:
+            rule = f"an expression and its terms are worked out for at most {LARGEST:,}"
+            raise ModelError(f"{rule} combinations", value=having)
+        widths = {name: value.dtype.itemsize / 8 for name, value in values.items()}
+        if count * self.held(widths) > MOST_HELD:
+            raise ModelError(f"{HOLDS} for all combinations", value=having)
 
 
 def make_formula(
@@ -236,10 +255,3 @@ def _constant(value: Any) -> Any:
 def _as_doubles(array: Any) -> Any:
     found = np.asarray(array)
     return found if found.dtype.kind == "U" else found.astype(float)
-
-
-def _refuse_large(values: Mapping[str, Any], arrays: int) -> None:
-    lengths = np.broadcast_shapes(*(value.shape for value in values.values()))
-    if math.prod(lengths) * arrays > LARGEST:
-        rule = f"an expression and its terms are worked out for at most {LARGEST:,} combinations"
-        raise ModelError(rule, value=f"{', '.join(values)} have {math.prod(lengths):,}")

@@ -1,4 +1,4 @@
-"""An expression as a tree, and working it out on arrays.
+"""An expression as a tree, and what its words do on arrays.
 
 Numbers are doubles throughout, so nothing wraps around: what grows too large becomes infinite, and
 what has no value is not a number; either is refused by whoever reads the result. Truth values count
@@ -8,10 +8,8 @@ as 0 and 1 in arithmetic.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import reduce
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,10 +91,6 @@ def _power(base: Any, exponent: Any) -> Any:
     return np.asarray(base, dtype=float) ** exponent
 
 
-def _all_of(function: Callable) -> Callable:
-    return lambda *of: reduce(function, of)
-
-
 def _numbers(function: Callable) -> Callable:
     """The same of doubles: NumPy has rules of its own for truth values."""
     return lambda *of: function(*(np.asarray(part, dtype=float) for part in of))
@@ -111,6 +105,11 @@ class Operation:
     most: int
     takes: str = NUMBER
     gives: str = NUMBER
+
+    @property
+    def folds(self) -> bool:
+        """Whether it takes two parts at a time, however many there are."""
+        return self.least == 2
 
 
 MANY = 100  # parts of a call
@@ -144,8 +143,8 @@ ONE = {
 }
 FUNCTIONS = {
     **{word: Operation(_numbers(function), 1, 1) for word, function in ONE.items()},
-    "min": Operation(_all_of(_numbers(np.minimum)), 2, MANY),
-    "max": Operation(_all_of(_numbers(np.maximum)), 2, MANY),
+    "min": Operation(_numbers(np.minimum), 2, MANY),
+    "max": Operation(_numbers(np.maximum), 2, MANY),
     "where": Operation(np.where, 3, 3),
 }
 OPERATIONS = {
@@ -158,19 +157,3 @@ OPERATIONS = {
 }
 PI = "pi"
 WORDS = frozenset({"and", "or", "not", PI, *FUNCTIONS})  # that no name of a model can be
-
-
-def work_out(node: Node, values: Mapping[str, Any], tables: Mapping[str, Table]) -> Any:
-    """The array that an expression is, given arrays for its names."""
-    if isinstance(node, Constant):
-        return np.str_(node.value) if isinstance(node.value, str) else np.float64(node.value)
-    if isinstance(node, Name):
-        return values[node.name]
-    of = [work_out(part, values, tables) for part in node.parts]
-    if isinstance(node, LookUp):
-        return tables[node.table].look_up(*of)
-    if isinstance(node, Compare):
-        links = zip(node.signs, pairwise(of), strict=True)
-        return reduce(np.logical_and, [COMPARISONS[sign](a, b) for sign, (a, b) in links])
-    assert isinstance(node, Apply)
-    return OPERATIONS[node.word].apply(*of)
