@@ -170,6 +170,48 @@ def test_a_data_file_is_read_no_further_than_it_may_be_long(file, mistakes, monk
     assert mistakes(told(file)) == ["10: 'costs.csv' cannot be read; it is larger than 20 bytes"]
 
 
+def test_the_rows_of_a_data_file_are_bounded(file, mistakes, monkeypatch):
+    file(COSTS, "costs.csv")
+    monkeypatch.setattr(data, "MOST_ROWS", 4)
+    assert ts.read_model(told(file)).n_states == 4
+    monkeypatch.setattr(data, "MOST_ROWS", 3)
+    said = "10: a data file has at most 3 rows; costs.csv, line 5 is one more"
+    assert mistakes(told(file)) == [said]
+
+
+MORE = """
+[tables.again]
+by = ["size", "region"]
+csv = "costs.csv"
+column = "cost"
+[distributions.seen]
+kind = "empirical"
+csv = "costs.csv"
+column = "cost"
+"""
+
+
+def test_a_data_file_is_read_once_however_many_parts_name_it(file, mistakes, monkeypatch):
+    reads, read = [], data.read_beside
+    monkeypatch.setattr(data, "read_beside", lambda *of: reads.append(of[1]) or read(*of))
+    file(COSTS, "costs.csv")
+    path = file(FRAME.format(path="costs.csv") + MORE)
+    assert ts.read_model(path).n_states == 4
+    assert reads == ["costs.csv"]
+    file("a,a\n", "costs.csv")
+    assert len(mistakes(path)) == 3  # each part has its line
+    assert reads == ["costs.csv"] * 2
+
+
+def test_all_data_of_a_model_together_are_bounded(file, mistakes, monkeypatch):
+    file(COSTS, "costs.csv")
+    file(COSTS, "other.csv")
+    path = file(FRAME.format(path="costs.csv") + MORE.replace("costs.csv", "other.csv", 1))
+    monkeypatch.setattr(data, "LARGEST_TOGETHER", 2 * len(COSTS) - 1)
+    (found,) = mistakes(path)
+    assert "the data of a model file have at most 117 bytes together; with other.csv" in found
+
+
 def test_no_file_stays_open(file, mistakes, tmp_path):
     file(COSTS, "data/costs.csv")
     os.mkfifo(tmp_path / "data" / "pipe.csv")

@@ -1,7 +1,8 @@
 """Columns of CSV files that lie beside a model file, checked cell by cell.
 
 The first line names the columns; every other has a field for each. A message says file, line and
-column, and how many cells are wrong alike.
+column, and how many cells are wrong alike. Each file is read once, however many parts of a model
+name it, and all of them together have a bounded size.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tessella.errors import FileError
 from tessella.modelfiles.mistakes import brief, nearest
 from tessella.modelfiles.sources import read_beside
 
-LARGEST = 16 << 20  # bytes
+LARGEST = 16 << 20  # bytes of a file
+LARGEST_TOGETHER = 32 << 20  # of all that a model file names
 MOST_COLUMNS = 1000
+MOST_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,7 @@ class Columns:
     file: str
     cells: dict[str, list[str]]
     lines: list[int]
+    read: dict[str, list[float]] = field(default_factory=dict)  # columns of numbers, so far
 
     def text(self, name: str) -> list[str]:
         """The column ``name``."""
@@ -36,6 +40,11 @@ class Columns:
 
     def numbers(self, name: str) -> list[float]:
         """The column ``name``, every cell a finite number."""
+        if name not in self.read:
+            self.read[name] = self._numbers(name)
+        return self.read[name]
+
+    def _numbers(self, name: str) -> list[float]:
         cells = self.text(name)
         values = [_number(cell) for cell in cells]
         bad = [i for i, value in enumerate(values) if value is None]
@@ -66,18 +75,39 @@ def as_whole(values: list[float]) -> list[float] | list[int]:
     return values
 
 
-def read_columns(folder: Path, name: str) -> Columns:
-    """The columns of the CSV file ``name`` in ``folder``."""
-    content = read_beside(folder, name, LARGEST)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise FileError(f"{name}, line {line} is not text in UTF-8") from None
-    try:
-        return _columns(name, text)
-    except csv.Error as error:
-        raise FileError(f"{name} is no CSV file", value=str(error)) from None
+@dataclass(eq=False)
+class DataFiles:
+    """The CSV files in ``folder`` that a model file names, each read once."""
+
+    folder: Path
+    found: dict[str, Columns | FileError] = field(default_factory=dict)
+    size: int = 0  # bytes of all that were read
+
+    def columns(self, name: str) -> Columns:
+        """The columns of the file ``name``; what is wrong with it is said each time."""
+        if name not in self.found:
+            try:
+                self.found[name] = self._read(name)
+            except FileError as error:
+                self.found[name] = error
+        found = self.found[name]
+        if isinstance(found, FileError):
+            raise found
+        return found
+
+    def _read(self, name: str) -> Columns:
+        content = read_beside(self.folder, name, LARGEST)
+        self.size += len(content)
+        if self.size > LARGEST_TOGETHER:
+            rule = f"the data of a model file have at most {LARGEST_TOGETHER:,} bytes together"
+            raise FileError(rule, value=f"with {name} they have {self.size:,}")
+        try:
+            return _columns(name, content.decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise FileError(f"{name}, line {line} is not text in UTF-8") from None
+        except csv.Error as error:
+            raise FileError(f"{name} is no CSV file", value=str(error)) from None
 
 
 def _columns(name: str, text: str) -> Columns:
@@ -94,6 +124,9 @@ def _columns(name: str, text: str) -> Columns:
             fields = f"has {len(row)}, the first has {len(titles)}"
             rule = "every line must have as many fields as the first"
             raise FileError(rule, place=f"{name}, line {reader.line_num}", value=fields)
+        if len(rows) == MOST_ROWS:
+            rule = f"a data file has at most {MOST_ROWS:,} rows"
+            raise FileError(rule, place=f"{name}, line {reader.line_num}", value="is one more")
         rows.append(row)
         lines.append(reader.line_num)
     if not rows:

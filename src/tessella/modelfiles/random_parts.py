@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tessella.errors import TessellaError
 from tessella.mdp.stages import Noise
 from tessella.modelfiles import distributions
-from tessella.modelfiles.data import as_whole, read_columns
+from tessella.modelfiles.data import DataFiles, as_whole
 from tessella.modelfiles.distributions import MOST_VALUES, Made, make_noise
 from tessella.modelfiles.document import Document
 from tessella.modelfiles.expressions.tree import NUMBER
@@ -37,6 +37,9 @@ class RandomParts:
     vocabulary: Vocabulary
     values: dict[str, list] = field(default_factory=dict)  # of each distribution
     made: dict[str, Made] = field(default_factory=dict)  # its chances, given its formulas
+
+    def __post_init__(self) -> None:
+        self.files = DataFiles(self.document.path.parent)
 
     def _part(self, key: str) -> dict[str, Any]:
         found = self.document.data.get(key)
@@ -100,7 +103,7 @@ class RandomParts:
             if "csv" in said:
                 file, column = said["csv"], said["column"]
                 fine = isinstance(file, str) and isinstance(column, str)
-                return read_table(by, self.document.path.parent, file, column) if fine else None
+                return read_table(by, self.files.columns(file), column) if fine else None
             return self._told(place, by, said["values"], known)
         except TessellaError as error:
             self.document.mistake(place, str(error))
@@ -145,7 +148,7 @@ class RandomParts:
         if not isinstance(file, str) or not isinstance(column, str):
             return None
         try:
-            numbers = read_columns(self.document.path.parent, file).numbers(column)
+            numbers = self.files.columns(file).numbers(column)
         except TessellaError as error:
             self.document.mistake(place, str(error))
             return None

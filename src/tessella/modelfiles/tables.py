@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError, ModelError
 from tessella.grid import StateGrid
-from tessella.modelfiles.data import Columns, read_columns
+from tessella.modelfiles.data import Columns
 
 LARGEST = 10_000_000  # numbers in a table
 
@@ -59,9 +58,9 @@ def told_table(by: Sequence[str], values: object, known: Mapping[str, Sequence])
     return LookUpTable(grid, numbers.astype(float))
 
 
-def read_table(by: Sequence[str], folder: Path, name: str, column: str) -> LookUpTable:
+def read_table(by: Sequence[str], columns: Columns, column: str) -> LookUpTable:
     """A table from the columns of a CSV file."""
-    columns = read_columns(folder, name)
+    name = columns.file
     keys = [np.asarray(columns.values(key)) for key in by]
     grid = StateGrid({key: [*dict.fromkeys(v.tolist())] for key, v in zip(by, keys, strict=True)})
     if grid.size > LARGEST:
