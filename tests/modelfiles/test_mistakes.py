@@ -193,6 +193,21 @@ def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_inf
         ),
         ('"stock + order <= most"', '"stock + order"', "2: feasible: this must be a condition; it"),
         ('"stock + order <= most"', '"stock < 3"', "2: every state needs a feasible action; "),
+        (
+            '"stock + order <= most"',
+            "\"mean[where(stock > 3, 'dry', season)] > 0\"",
+            "2: a condition must have a value; stock=4, season=low has none, as there is no mean[d",
+        ),
+        (
+            '"stock + order"',
+            "\"where(mean[where(stock > 3, 'dry', season)] > 0, stock, 0)\"",
+            "29: deciding stock leaves the grid: stock must stay on its axis; stock=4",
+        ),
+        (
+            '"order + 0.5 * (order > 0)"',
+            "\"mean[where(stock > 3, 'dry', season)] > 0\"",
+            "29: the reward of deciding stock must be finite; stock=4",
+        ),
         ('name = "shop"', "start = { stok = 1 }", "1: unknown axis 'stok'; did you mean 'stock'?"),
         ('name = "shop"', "start = { stock = 99 }", "1: a start must lie on the grid; stock=99"),
         (

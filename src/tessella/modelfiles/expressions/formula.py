@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.errors import ModelError
+from tessella.errors import ModelError, shown
 from tessella.modelfiles.expressions.parse import DEEPEST_TREE, depth, parse
 from tessella.modelfiles.expressions.tokens import ExpressionError
 from tessella.modelfiles.expressions.tree import (
@@ -31,8 +31,9 @@ from tessella.modelfiles.expressions.tree import (
     Name,
     Node,
     Table,
+    lacks_value,
 )
-from tessella.modelfiles.expressions.work import held_by_all, width, work_out
+from tessella.modelfiles.expressions.work import held_by_all, not_in_table, width, work_out
 from tessella.modelfiles.mistakes import nearest
 
 MOST_UNKNOWN = 10  # names of an expression that are told
@@ -66,10 +67,13 @@ class Names:
 
 
 class Formula:
-    """An expression as a vectorised function; ``kind`` is that of its values."""
+    """An expression as a vectorised function; ``kind`` is that of its values.
 
-    def __init__(self, tree: Node, names: Names, kind: str) -> None:
-        self.tree, self.kind, self.names = tree, kind, names
+    What has no value is not a number; where truth values are ``wanted``, it is refused.
+    """
+
+    def __init__(self, tree: Node, names: Names, kind: str, wanted: str | None = None) -> None:
+        self.tree, self.kind, self.names, self.wanted = tree, kind, names, wanted
         self.terms = _terms(tree, names)
         self.depth = depth(tree) + max((term.depth for term in self.terms.values()), default=0)
         self.own = named(tree)
@@ -86,7 +90,28 @@ class Formula:
         with np.errstate(all="ignore"):  # what is no number is refused by whoever reads it
             for name, term in self.terms.items():
                 known[name] = work_out(term.tree, known, self.names.tables)
-            return work_out(self.tree, known, self.names.tables)
+            found = work_out(self.tree, known, self.names.tables)
+            if self.wanted == TRUTH and lacks_value(found).any():
+                self._refuse_without_value(found, known)
+        return found
+
+    def _refuse_without_value(self, found: Any, known: dict[str, Any]) -> None:
+        """Say for which coordinates a condition has no value, and where a table has no entry."""
+        full = np.broadcast_shapes(*(np.shape(array) for array in known.values()))
+        missing = np.broadcast_to(lacks_value(found), full)
+        first = np.unravel_index(int(np.argmax(missing)), full)
+        point = {name: np.broadcast_to(array, full)[first] for name, array in known.items()}
+        trees = (*(term.tree for term in self.terms.values()), self.tree)
+        entries = (not_in_table(tree, point, self.names.tables) for tree in trees)
+        entry = next(filter(None, entries), None)
+        raise ModelError(
+            "a condition must have a value",
+            place=", ".join(f"{name}={shown(point[name].item())}" for name in self.asks),
+            value=f"has none, as there is no {entry}" if entry else "has none",
+            count=int(missing.sum()),
+            total=missing.size,
+            noun="combinations",
+        )
 
     def held(self, widths: Mapping[str, float]) -> float:
         """Numbers held at once for each combination, given how wide the entries of arrays are."""
@@ -129,7 +154,7 @@ def _checked(tree: Node, names: Names, wanted: str | None) -> Formula:
     kind = kind_of(tree, names)
     if wanted not in (None, kind) and not (wanted == NUMBER and kind == TRUTH):
         raise ExpressionError(f"this must be {wanted}; it is {kind}", tree.at)
-    formula = Formula(tree, names, kind)
+    formula = Formula(tree, names, kind, wanted)
     if formula.depth > DEEPEST_TREE:
         raise ExpressionError(f"with its terms it is more than {DEEPEST_TREE} operations deep", 0)
     return formula

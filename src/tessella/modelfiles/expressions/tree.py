@@ -2,7 +2,9 @@
 
 Numbers are doubles throughout, so nothing wraps around: what grows too large becomes infinite, and
 what has no value is not a number; either is refused by whoever reads the result. Truth values count
-as 0 and 1 in arithmetic.
+as 0 and 1 in arithmetic. What is compared with something that has no value has none either: it is
+not a number among doubles 0 and 1. ``and``, ``or`` and ``where`` have a value all the same where
+others decide it (the strong logic of Kleene).
 """
 
 from __future__ import annotations
@@ -96,6 +98,52 @@ def _numbers(function: Callable) -> Callable:
     return lambda *of: function(*(np.asarray(part, dtype=float) for part in of))
 
 
+NO_VALUE = "no value\u200b"  # as text; no text of a model is like it, as that can be printed
+
+
+def _truths(*of: Any) -> bool:
+    """Whether all of them have a value."""
+    return all(np.asarray(part).dtype.kind == "b" for part in of)
+
+
+def both(a: Any, b: Any) -> Any:
+    """``a and b``."""
+    if _truths(a, b):
+        return np.logical_and(a, b)
+    return np.where(np.equal(a, 0) | np.equal(b, 0), 0.0, np.multiply(a, b, dtype=float))
+
+
+def _either(a: Any, b: Any) -> Any:
+    if _truths(a, b):
+        return np.logical_or(a, b)
+    return np.where(np.equal(a, 1) | np.equal(b, 1), 1.0, np.add(a, b, dtype=float))
+
+
+def _not(a: Any) -> Any:
+    return np.logical_not(a) if _truths(a) else 1.0 - a
+
+
+def _chosen(condition: Any, this: Any, other: Any) -> Any:
+    if _truths(condition):
+        return np.where(condition, this, other)
+    found = np.where(np.equal(condition, 1), this, other)
+    return np.where(np.isnan(condition), NO_VALUE if found.dtype.kind == "U" else np.nan, found)
+
+
+def compare(sign: str, a: Any, b: Any) -> Any:
+    """``a < b`` and the like."""
+    found, missing = COMPARISONS[sign](a, b), lacks_value(a) | lacks_value(b)
+    return np.where(missing, np.nan, found) if missing.any() else found
+
+
+def lacks_value(array: Any) -> Any:
+    """Where an array has no value."""
+    array = np.asarray(array)
+    if array.dtype.kind == "U":
+        return array == NO_VALUE
+    return np.zeros((), dtype=bool) if array.dtype.kind == "b" else np.isnan(array)
+
+
 @dataclass(frozen=True)
 class Operation:
     """What a word does, with how many parts, of which kind, and what comes out."""
@@ -145,14 +193,14 @@ FUNCTIONS = {
     **{word: Operation(_numbers(function), 1, 1) for word, function in ONE.items()},
     "min": Operation(_numbers(np.minimum), 2, MANY),
     "max": Operation(_numbers(np.maximum), 2, MANY),
-    "where": Operation(np.where, 3, 3),
+    "where": Operation(_chosen, 3, 3),
 }
 OPERATIONS = {
     **{sign: Operation(_numbers(function), 2, 2) for sign, function in BINARY.items()},
     "negative": Operation(_numbers(operator.neg), 1, 1),
-    "and": Operation(np.logical_and, 2, 2, TRUTH, TRUTH),
-    "or": Operation(np.logical_or, 2, 2, TRUTH, TRUTH),
-    "not": Operation(np.logical_not, 1, 1, TRUTH, TRUTH),
+    "and": Operation(both, 2, 2, TRUTH, TRUTH),
+    "or": Operation(_either, 2, 2, TRUTH, TRUTH),
+    "not": Operation(_not, 1, 1, TRUTH, TRUTH),
     **FUNCTIONS,
 }
 PI = "pi"

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tessella.errors import shown
 from tessella.modelfiles.expressions.tree import (
-    COMPARISONS,
     OPERATIONS,
     Apply,
     Compare,
@@ -23,6 +23,9 @@ from tessella.modelfiles.expressions.tree import (
     Name,
     Node,
     Table,
+    both,
+    compare,
+    lacks_value,
 )
 
 
@@ -54,10 +57,22 @@ def _compared(node: Compare, worked: Callable[[Node], Any]) -> Any:
     before, found = worked(node.of[0]), None
     for sign, part in zip(node.signs, node.of[1:], strict=True):
         value = worked(part)
-        link = COMPARISONS[sign](before, value)
-        found = link if found is None else np.logical_and(found, link)
+        link = compare(sign, before, value)
+        found = link if found is None else both(found, link)
         before = value
     return found
+
+
+def not_in_table(node: Node, values: Mapping[str, Any], tables: Mapping[str, Table]) -> str | None:
+    """The first entry of a tree, as ``limit[7]``, that its table does not have; numbers given."""
+    for part in node.parts:
+        found = not_in_table(part, values, tables)
+        if found:
+            return found
+    if not isinstance(node, LookUp) or not lacks_value(work_out(node, values, tables)).any():
+        return None
+    at = [work_out(part, values, tables) for part in node.of]
+    return f"{node.table}[{', '.join(shown(np.asarray(x).item()) for x in at)}]"
 
 
 @dataclass(frozen=True)
@@ -77,15 +92,15 @@ def held(node: Node, widths: Mapping[str, float]) -> Held:
         return Held(0.0, 0.0, widths.get(node.name, 1.0))
     parts = [held(part, widths) for part in node.parts]
     wide = max(part.width for part in parts[1:]) if _chooses(node) else 1.0
-    spare = len(parts) + 7 if isinstance(node, LookUp) else 0  # places, and finding them
+    spare = len(parts) + 7 if isinstance(node, LookUp) else wide  # places, and finding them
     most = now = 0.0
     for i, part in enumerate(parts):
         most = max(most, now + part.most)
         now += part.kept
         if i and isinstance(node, Compare):
-            most, now = max(most, now + 2.0), 1.0 + part.kept
+            most, now = max(most, now + 3.0), 1.0 + part.kept
         elif i and isinstance(node, Apply) and OPERATIONS[node.word].folds:
-            most, now = max(most, now + 1.0), 1.0
+            most, now = max(most, now + 1.0 + spare), 1.0
     return Held(max(most, now + wide + spare), wide, wide)
 
 
