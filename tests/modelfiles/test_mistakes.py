@@ -179,6 +179,7 @@ def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_inf
         ("season = [", "value = [", "10: an axis cannot be called 'value': a solution holds"),
         ("season = [", "max = [", "10: an axis cannot be called 'max': expressions use it"),
         ("season = [", '"my axis" = [', "10: a name is letters, digits and underscores"),
+        ("season = [", "s" * 101 + " = [", "10: a name has at most 100 characters"),
         ("season = [", "__class__ = [", "10: a name is letters, digits and underscores"),
         ('name = "order"', 'name = "stock"', "13: the action cannot be called 'stock': an axis is"),
         ("[0.5, 2.5]", "[0.5]", "20: its values must be 2 numbers, in the order of season"),
@@ -234,6 +235,38 @@ def test_a_mistake_is_said_in_one_line_with_its_place(old, new, said, file, mist
         assert ts.read_model(path).n_states == 14  # a text axis shifts by positions
     else:
         assert any(one.startswith(said) for one in mistakes(path)), mistakes(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "place"),
+    [
+        ('"shop"', "1: name"),
+        ('"low"', "10: axes, season 1"),
+        ("4.0", "6: parameters, price"),
+        ("0, 2, 3", "14: actions, values 1"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (r"a\u001b[31mX", r"must be printable, on one line; got 'a\x1b[31mX'"),
+        (r"a\nb", r"must be printable, on one line; got 'a\nb'"),
+        (r"a\u202eb", r"must be printable, on one line; got 'a\u202eb'"),
+        ("a" * 101, "has at most 100 characters; got 101"),
+    ],
+)
+def test_text_that_a_model_shows_is_short_and_can_be_printed(
+    old, place, text, said, file, mistakes
+):
+    assert f"{place} {said}" in mistakes(file(planted((old, f'"{text}"'))))
+
+
+def test_text_that_is_set_from_outside_is_short_and_can_be_printed_too(file):
+    path = file(planted(("price = 4.0", 'price = 4.0\nword = "low"\nwords = ["low"]')))
+    assert ts.read_model(path, {"word": "high", "words": "low,high"}).n_states == 14
+    for settings in ({"word": "\x1b[31m"}, {"words": ["low", "a" * 101]}, {"words": "a\tb"}):
+        with pytest.raises(ts.ArgumentError, match=r"word.? (must be printable|has at most 100)"):
+            ts.read_model(path, settings)
 
 
 def test_with_a_horizon_time_is_the_time_and_nothing_else(file, mistakes):

@@ -9,9 +9,10 @@ import math
 import re
 from dataclasses import dataclass
 
+from tessella.modelfiles.mistakes import LONGEST_TEXT
+
 LONGEST = 4000  # characters of an expression
 LONGEST_NUMBER = 32
-LONGEST_TEXT = 100  # characters of a text, here and on an axis
 WHOLE = 2**53  # beyond it not every whole number is a double
 
 PATTERN = re.compile(
