@@ -326,14 +326,41 @@ costs = "speed ** 2"
         ('queue = "queue + 1"', 'queu = "queue + 1"', "13: unknown axis 'queu'; did you mean 'q"),
         ("0.5 * (", "-0.5 * (", "10: the rate of arrival must be finite and not negative"),
         ('"queue"\n[', '"quue"\n[', "1: costs_rate: unknown name 'quue'; did you mean 'queue'?"),
-        ('name = "service"', 'name = "arrival"', "10: events must have different names; arrival"),
+        (
+            'name = "service"',
+            'name = "arrival"',
+            "15: events must have different names; 'arrival' stands above",
+        ),
+        ("speed * (", "-speed * (", "14: the rate of service must be finite and not negative; "),
+        ('"queue - 1"', '"queue - 2"', "14: the event service leaves the grid: queue must stay"),
+        ('"speed ** 2"', '"log(speed - 2)"', "14: the reward of the event service must be finite"),
+        ('"queue"\n[', '"log(queue)"\n[', "1: the reward per unit of time must be finite; queue=0"),
+        ('"queue"\n[', '"queue"\nclock = 1\n[', "2: the clock must tick at least as fast as all"),
+        ("interest = 0.1", "interest = 0", "7: an interest rate must be finite and above 0"),
+        ('name = "service"', 'name = "nothing"', "14: an event needs a name of its own, other"),
+        ("to = 9", "to = 199_999_999", "3: a range goes from"),
         ('name = "service"', "", "14: an event needs 'name'"),
     ],
 )
 def test_mistakes_of_events_have_lines_too(old, new, said, file, mistakes):
     assert EVENTS.count(old) == 1
     path = file(EVENTS.replace(old, new))
-    assert any(one.startswith(said) for one in mistakes(path)), mistakes(path)
+    (found,) = mistakes(path)
+    assert found.startswith(said)
+
+
+def test_each_of_several_events_that_are_refused_has_its_line(file, mistakes):
+    text = EVENTS.replace("0.5 * (", "-0.5 * (").replace('"queue - 1"', '"queue - 2"')
+    arrival, service = mistakes(file(text))
+    assert arrival.startswith("10: the rate of arrival must be finite and not negative; queue=0")
+    assert service.startswith("14: the event service leaves the grid: queue must stay")
+
+
+def test_events_that_are_too_large_have_the_line_of_the_largest(file, mistakes):
+    text = EVENTS.replace("to = 9", "to = 99_999").replace("[1, 2]", "{ from = 1, to = 9999 }")
+    held, found = mistakes(file(text))
+    assert held.startswith("16: an expression holds at most 200,000,000 numbers at once")
+    assert found.startswith("16: a model file tells at most 200,000,000 entries, of all that")
 
 
 def test_a_model_has_stages_or_events_and_is_told_so_once(file, mistakes):

@@ -9,7 +9,7 @@ lines cannot ask for more.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tessella.criteria import FiniteHorizon
 from tessella.mdp.scope import TIME
@@ -33,26 +33,28 @@ def check_extent(told: OwnModel) -> None:
     axes = (*told.axes, *told.scratch)
     states = periods * _product(lengths, axes)
     actions = _product(lengths, told.vocabulary.action)
-    entries = sum(_entries(told, lengths, states, actions))
-    for key, what, found, most in (
-        ("axes", "states, scratch axes and time included", states, MOST_STATES),
-        ("actions", "actions", actions, MOST_ACTIONS),
-        ("feasible", "pairs of state and action with 'feasible'", states * actions, MOST_PAIRS),
+    entries = [*_entries(told, lengths, states, actions)]
+    largest = max(entries, key=lambda entry: entry[1], default=(("stages",), 0))[0]
+    for place, what, found, most in (
+        (("axes",), "states, scratch axes and time included", states, MOST_STATES),
+        (("actions",), "actions", actions, MOST_ACTIONS),
+        (("feasible",), "pairs of state and action with 'feasible'", states * actions, MOST_PAIRS),
         (
-            "stages",
+            largest,
             "entries, of all that its expressions are worked out for",
-            entries,
+            sum(size for _, size in entries),
             MOST_ENTRIES,
         ),
     ):
-        if found > most and (key != "feasible" or key in told.data):
-            told.document.mistake(
-                (key,), f"a model file tells at most {most:,} {what}; got {found:,}"
-            )
+        if found > most and (place != ("feasible",) or "feasible" in told.data):
+            said = f"a model file tells at most {most:,} {what}; got {found:,}"
+            told.document.mistake(place, said)
 
 
-def _entries(told: OwnModel, lengths: dict[str, int], states: int, actions: int) -> Iterable[int]:
-    """How many numbers each formula is, and each jump or event.
+def _entries(
+    told: OwnModel, lengths: dict[str, int], states: int, actions: int
+) -> Iterator[tuple[Path, int]]:
+    """The place of each formula, jump or event, and how many numbers it is.
 
     A formula that would hold too many at once is noted at its own place.
     """
@@ -64,13 +66,14 @@ def _entries(told: OwnModel, lengths: dict[str, int], states: int, actions: int)
         wide = {NEXT: widths.get(reached[0], 1.0)} | widths if reached else widths
         if size * formula.held(wide) > MOST_HELD:
             told.document.mistake(place, f"{HOLDS}; it would be {size * formula.held(wide):,.0f}")
-        yield size * values * (1 + len(formula.terms))
+        yield place, size * values * (1 + len(formula.terms))
     for key in ("stages", "events"):
         listed = told.data.get(key)
         for i, said in enumerate(listed if isinstance(listed, list) else []):
             if isinstance(said, dict) and isinstance(said.get("to"), dict):
                 outcomes = lengths.get(str(said.get("noise")), 1)
-                yield states * outcomes * (actions if _acts(told, (key, i), said) else 1)
+                acting = actions if _acts(told, (key, i), said) else 1
+                yield (key, i), states * outcomes * acting
 
 
 def _acts(told: OwnModel, place: Path, said: dict) -> bool:

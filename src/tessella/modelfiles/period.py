@@ -17,6 +17,7 @@ from tessella.mdp.stages.stage import Stage
 from tessella.modelfiles.expressions.formula import LARGEST, Formula, Names
 from tessella.modelfiles.expressions.tree import NUMBER
 from tessella.modelfiles.lines import Path
+from tessella.modelfiles.mistakes import brief
 from tessella.modelfiles.own_model import OwnModel
 from tessella.modelfiles.vocabulary import NEXT
 
@@ -59,8 +60,13 @@ class PeriodReader:
 
     def read_events(self) -> None:
         """All events that have no mistakes."""
+        names: set[str] = set()
         for place, said in self._listed("events"):
             state, name = self.vocabulary.state, said.get("name")
+            if isinstance(name, str) and name in names:
+                rule = f"events must have different names; {brief(name)} stands above"
+                self.document.mistake((*place, "name"), rule)
+            names |= {name} if isinstance(name, str) else set()
             rate = self._formula(place, said, "rate", state)
             to, fine = self._moves(place, said, state), isinstance(name, str)
             pays, costs = self._paid(place, said, state)
