@@ -60,7 +60,7 @@ def _entries(
     """
     widths = {name: max(map(width, values)) for name, values in told.known.items() if values}
     for place, formula in told.quantities.formulas:
-        values = lengths.get(str(place[1]), 1) if place[0] == "distributions" else 1
+        values = lengths.get(str(place[1]), 1) if _spreads(place) else 1
         reached = _axis(told, place) if NEXT in formula.asks else []
         size = _product(lengths, [name for name in (*formula.asks, *reached) if name != NEXT])
         wide = {NEXT: widths.get(reached[0], 1.0)} | widths if reached else widths
@@ -74,6 +74,11 @@ def _entries(
                 outcomes = lengths.get(str(said.get("noise")), 1)
                 acting = actions if _acts(told, (key, i), said) else 1
                 yield (key, i), states * outcomes * acting
+
+
+def _spreads(place: Path) -> bool:
+    """Whether a formula decides the chances of all values, rather than that of one."""
+    return place[0] == "distributions" and "probabilities" not in place
 
 
 def _acts(told: OwnModel, place: Path, said: dict) -> bool:
