@@ -21,7 +21,7 @@ from tessella.modelfiles.mistakes import brief
 from tessella.modelfiles.own_model import OwnModel
 from tessella.modelfiles.vocabulary import NEXT
 
-END = Noise("end", (0,), (1.0,))  # of a jump without a distribution: nothing is random
+END = "end"  # the noise of a jump without a distribution, as in the problems of the package
 
 
 @dataclass(eq=False)
@@ -104,6 +104,11 @@ class PeriodReader:
         self.vocabulary.refuse_unknown("distribution", name, known, (*place, "noise"))
         return self.told.noises.get(name)
 
+    def _certain(self) -> Noise:
+        """A noise of one value; nobody can write its name where something else is called END."""
+        taken = END in self.vocabulary.owners
+        return Noise(f"the {END}" if taken else END, (0,), (1.0,))
+
     def _moved(self, place: Path, axis: str | None, said: Any, names: Names) -> Formula | None:
         """The value that an axis takes: text on an axis of text."""
         kinds = {**self.vocabulary.axes, **self.vocabulary.scratch}
@@ -146,7 +151,7 @@ class PeriodReader:
         return Shift(axis, noise, by, pays=pays, costs=costs, **options)
 
     def _jump(self, place: Path, said: dict) -> Stage | None:
-        noise = self._noise(place, said) if "noise" in said else END
+        noise = self._noise(place, said) if "noise" in said else self._certain()
         v = self.vocabulary
         names = v.with_noise(said["noise"]) if "noise" in said else v.state
         to, (pays, costs) = self._moves(place, said, names), self._paid(place, said, names)
