@@ -63,8 +63,7 @@ def test_data_may_lie_in_a_folder_below_and_the_model_is_read_from_anywhere(file
         (COSTS.replace("4.5", ""), "column 'cost' has '' (1 of 4 cells)"),
         (COSTS.replace("4.5", "1_0"), "column 'cost' has '1_0'"),
         (COSTS.replace("4.5", "4.5,6"), "costs.csv, line 3 has 4, the first has 3"),
-        (COSTS.replace(",cost", ",cst"), "costs.csv has no column 'cost'; did you mean 'cst'?"),
-        (COSTS.replace("size,", "siz,"), "costs.csv has no column 'size'; did you mean 'siz'?"),
+        (COSTS.replace("2,south", "two,south"), "line 3, column 'size' has 'two' (1 of 4 cells)"),
         (COSTS.replace("2,south", "1,south"), "line 3: region=south, size=1 stands there again"),
         (COSTS.replace("2,south,4.5\n", ""), "every combination of region, size; region=south"),
         ("a,a,b\n1,2,3", "must name its columns, each differently; got 'a, a, b'"),
@@ -79,6 +78,32 @@ def test_a_faulty_cell_is_named_by_file_line_and_column(text, said, file, mistak
     (found,) = mistakes(told(file))
     assert found.startswith("10: ")
     assert said in found
+
+
+def test_a_column_that_is_not_there_has_the_line_that_names_it(file, mistakes):
+    file("siz,region,cst\n1,north,2\n", "costs.csv")
+    seen = '[distributions.seen]\nkind = "empirical"\ncsv = "costs.csv"\ncolumn = "cots"\n'
+    assert mistakes(file(FRAME.format(path="costs.csv") + seen)) == [
+        "11: costs.csv has no column 'size'; did you mean 'siz'?",
+        "13: costs.csv has no column 'cost'; did you mean 'cst'?",
+        "20: costs.csv has no column 'cots'; did you mean 'cst'?",
+    ]
+
+
+def test_a_column_has_values_of_the_kind_of_its_axis(file):
+    file(COSTS.replace("north", "1").replace("south", "02"), "costs.csv")
+    path = file(FRAME.format(path="costs.csv").replace('"north", "south"', '"1", "02"'))
+    np.testing.assert_array_equal(ts.read_model(path).reward[:, 1], [-1, -2, -3, -4.5])
+
+
+def test_an_empty_line_among_those_of_one_column_is_refused(file, mistakes):
+    seen = '[distributions.seen]\nkind = "empirical"\ncsv = "seen.csv"\ncolumn = "n"\n'
+    file(COSTS, "costs.csv")
+    path = file(FRAME.format(path="costs.csv") + seen)
+    file("n\n1\n2\n\n", "seen.csv")
+    assert ts.read_model(path).n_states == 4
+    file("n\n1\n\n2\n", "seen.csv")
+    assert mistakes(path) == ["17: a cell must not be empty; seen.csv, line 3 is"]
 
 
 def test_bytes_that_are_no_text_are_refused_with_their_line(file, mistakes, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 import tessella as ts
@@ -289,6 +291,18 @@ def test_mistakes_of_bytes_and_brackets_have_lines_too(file, mistakes, tmp_path)
 def test_no_more_mistakes_are_told_than_somebody_reads(file, mistakes):
     text = "\n".join(f"x{i} = 1" for i in range(90))
     assert len(mistakes(file(text))) == 50
+    with pytest.raises(ts.ModelFileError) as found:
+        ts.read_model(file(text))
+    assert str(found.value).splitlines()[50:] == ["and 44 more"]  # and 4 keys that are needed
+    again = pickle.loads(pickle.dumps(found.value))
+    assert (again.mistakes, again.more, str(again)) == (
+        found.value.mistakes,
+        "44",
+        str(found.value),
+    )
+    wrong = planted(("[[0.8, 0.2], [0.3, 0.7]]", str([["no"] * 300])))
+    with pytest.raises(ts.ModelFileError, match=r"\nand at least 150 more$"):
+        ts.read_model(file(wrong))
     text = "\n".join(f"x{i} = 1" for i in range(500))
     assert mistakes(file(text)) == ["1: a model file has 500 unknown keys"]
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tessella.errors import FileError
-from tessella.modelfiles.mistakes import brief, nearest
+from tessella.modelfiles.expressions.tree import NUMBER
+from tessella.modelfiles.mistakes import brief
 from tessella.modelfiles.sources import read_beside
 
 LARGEST = 16 << 20  # bytes of a file
@@ -32,12 +33,6 @@ class Columns:
     lines: list[int]
     read: dict[str, list[float]] = field(default_factory=dict)  # columns of numbers, so far
 
-    def text(self, name: str) -> list[str]:
-        """The column ``name``."""
-        if name not in self.cells:
-            raise FileError(f"{self.file} has no column {name!r}{nearest(name, self.cells)}")
-        return self.cells[name]
-
     def numbers(self, name: str) -> list[float]:
         """The column ``name``, every cell a finite number."""
         if name not in self.read:
@@ -45,7 +40,7 @@ class Columns:
         return self.read[name]
 
     def _numbers(self, name: str) -> list[float]:
-        cells = self.text(name)
+        cells = self.cells[name]
         values = [_number(cell) for cell in cells]
         bad = [i for i, value in enumerate(values) if value is None]
         if bad:
@@ -59,13 +54,13 @@ class Columns:
             )
         return [value for value in values if value is not None]
 
-    def values(self, name: str) -> list[float] | list[int] | list[str]:
-        """The column ``name`` as whole numbers, numbers or text, whichever all of it is."""
-        cells = self.text(name)
-        values = [_number(cell) for cell in cells]
-        if any(value is None for value in values):
-            return [cell.strip() for cell in cells]
-        return as_whole([value for value in values if value is not None])
+    def values(self, name: str, kind: str | None) -> list[float] | list[int] | list[str]:
+        """The column ``name`` as numbers or text; with no ``kind``, as numbers if all of it is."""
+        cells = self.cells[name]
+        fine = kind is None and all(_number(cell) is not None for cell in cells)
+        if kind == NUMBER or fine:
+            return as_whole(self.numbers(name))
+        return [cell.strip() for cell in cells]
 
 
 def as_whole(values: list[float]) -> list[float] | list[int]:
@@ -116,10 +111,14 @@ def _columns(name: str, text: str) -> Columns:
     if not titles or len(set(titles)) < len(titles) or len(titles) > MOST_COLUMNS:
         rule = f"the first line of {name} must name its columns, each differently"
         raise FileError(rule, value=f"got {brief(', '.join(titles))}")
-    rows, lines = [], []
+    rows, lines, empty = [], [], 0
     for row in reader:
         if not row:
-            continue  # an empty line
+            empty = empty or reader.line_num  # which is fine at the end
+            continue
+        if empty and len(titles) == 1:
+            rule = "a cell must not be empty"
+            raise FileError(rule, place=f"{name}, line {empty}", value="is")
         if len(row) != len(titles):
             fields = f"has {len(row)}, the first has {len(titles)}"
             rule = "every line must have as many fields as the first"

@@ -32,14 +32,18 @@ class Mistake:
 
 
 class ModelFileError(FileError):
-    """A model file has mistakes; they are listed in ``mistakes``, in the order of their lines."""
+    """A model file has mistakes; they are listed in ``mistakes``, in the order of their lines.
 
-    def __init__(self, mistakes: Sequence[Mistake]) -> None:
-        self.mistakes = tuple(mistakes)
-        super().__init__("\n".join(map(str, self.mistakes)))
+    Where there are more than somebody reads, ``more`` says how many: ``30``, ``at least 150``.
+    """
+
+    def __init__(self, mistakes: Sequence[Mistake], more: str = "") -> None:
+        self.mistakes, self.more = tuple(mistakes), more
+        rest = [f"and {more} more"] if more else []
+        super().__init__("\n".join([*map(str, self.mistakes), *rest]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.mistakes,), vars(self)
+        return type(self), (self.mistakes, self.more), vars(self)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

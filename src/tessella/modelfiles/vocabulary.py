@@ -86,6 +86,11 @@ class Vocabulary:
         """The names of a place within a period: axes, action, time."""
         return self.names(self.axes, self.scratch, self.action, self.time)
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of the values of whatever has some."""
+        return {**self.axes, **self.scratch, **self.action, **self.noises}
+
     def called(self, noise: object) -> dict[str, str]:
         """The noise of a stage; all of them where that is misspelt, which is a mistake already."""
         known = isinstance(noise, str) and noise in self.noises
