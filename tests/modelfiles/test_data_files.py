@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.modelfiles import data, document
+from tessella.modelfiles import data, document, sources
 
 FRAME = """
 [axes]
@@ -30,6 +30,14 @@ costs = "cost[region, size] * send"
 COSTS = "size,region,cost\n1,south,3\n2,south,4.5\n1,north,1\n2,north,2\n"
 
 
+@pytest.fixture(params=["by steps", "by path"])
+def way(request, monkeypatch):
+    """How a file is found: from folder to folder, or as on Windows, which cannot do that."""
+    if request.param == "by path":
+        monkeypatch.setattr(sources, "STEPS", False)
+        monkeypatch.delattr(os, "O_DIRECTORY")
+
+
 def told(file, path="costs.csv"):
     return file(FRAME.format(path=path))
 
@@ -42,7 +50,7 @@ def test_a_table_is_looked_up_by_the_columns_that_say_where(file):
     assert ts.read_model(told(file)).fingerprint == mdp.fingerprint
 
 
-def test_data_may_lie_in_a_folder_below_and_the_model_is_read_from_anywhere(file, monkeypatch):
+def test_data_may_lie_in_a_folder_below_and_the_model_is_read_from_anywhere(file, monkeypatch, way):
     file(COSTS, "data/costs.csv")
     path = told(file, "data/costs.csv")
     monkeypatch.chdir("/")
@@ -130,7 +138,7 @@ OUTSIDE = "data lie beside the model file, or in a folder below it"
         "/proc/self/environ",
     ],
 )
-def test_a_path_that_leaves_the_folder_is_refused(path, file, mistakes, tmp_path):
+def test_a_path_that_leaves_the_folder_is_refused(path, file, mistakes, tmp_path, way):
     (tmp_path.parent / "costs.csv").write_text(COSTS)
     file(COSTS, "data/costs.csv")
     file(COSTS, "costs.csv")
@@ -138,7 +146,7 @@ def test_a_path_that_leaves_the_folder_is_refused(path, file, mistakes, tmp_path
     assert OUTSIDE in found
 
 
-def test_symbolic_links_are_not_followed(file, mistakes, tmp_path):
+def test_symbolic_links_are_not_followed(file, mistakes, tmp_path, way):
     outside = tmp_path.parent / f"{tmp_path.name}-outside"
     outside.mkdir()
     (outside / "costs.csv").write_text(COSTS)
@@ -153,7 +161,7 @@ def test_symbolic_links_are_not_followed(file, mistakes, tmp_path):
     assert found.startswith("10: 'folder/costs.csv' cannot be read; ")
 
 
-def test_pipes_devices_folders_and_missing_files_are_refused_at_once(file, mistakes, tmp_path):
+def test_pipes_devices_folders_and_missing_files_are_refused_at_once(file, mistakes, tmp_path, way):
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "folder.csv").mkdir()
     file(COSTS, "costs.csv")
@@ -237,7 +245,18 @@ def test_all_data_of_a_model_together_are_bounded(file, mistakes, monkeypatch):
     assert "the data of a model file have at most 117 bytes together; with other.csv" in found
 
 
-def test_no_file_stays_open(file, mistakes, tmp_path):
+def test_a_file_that_is_exchanged_while_it_is_opened_is_refused(
+    file, mistakes, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(sources, "STEPS", False)
+    other, lstat = file(COSTS, "other.csv"), os.lstat
+    file(COSTS, "costs.csv")
+    path = told(file)
+    monkeypatch.setattr(os, "lstat", lambda p: lstat(other if p.name == "costs.csv" else p))
+    assert mistakes(path) == ["10: 'costs.csv' cannot be read; it changes while it is read"]
+
+
+def test_no_file_stays_open(file, mistakes, tmp_path, way):
     file(COSTS, "data/costs.csv")
     os.mkfifo(tmp_path / "data" / "pipe.csv")
     before = len(os.listdir("/dev/fd"))
