@@ -28,6 +28,8 @@ def mistakes():
         with pytest.raises(ts.ModelFileError) as found:
             ts.read_model(path)
         said = str(found.value).splitlines()
+        if found.value.more:
+            assert said.pop() == f"and {found.value.more} more"
         assert said == [str(mistake) for mistake in found.value.mistakes]
         return [line.removeprefix(f"{path}:") for line in said]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 import tessella as ts
+from tessella.modelfiles import extent
 
 FRAME = """
 {top}
@@ -37,6 +38,7 @@ SMALL = {
     "largest": 3,
     "more": "",
 }
+CHOICES = "where(x < y, -x, " * 28 + "y" + ")" * 28
 
 
 def told(**changes) -> str:
@@ -94,6 +96,13 @@ def test_the_small_one_is_a_model(file):
             ),
             "at most 200,000,000 entries, of all that its expressions",
         ),
+        (
+            told(
+                y=thousands(999),
+                more=f'[[stages]]\nkind = "pay"\npays = "{CHOICES}"',
+            ),
+            "16: an expression holds at most 200,000,000 numbers at once; it would be",
+        ),
         (told(more='[[stages]]\nkind = "pay"\npays = 1\n' * 200), "stages has at most 100 entries"),
         (
             told(more="[terms]\n" + "\n".join(f't{i} = "x"' for i in range(200))),
@@ -102,6 +111,15 @@ def test_the_small_one_is_a_model(file):
         (
             told(top="[scratch]\n" + "\n".join(f"s{i} = [0]" for i in range(70))),
             "scratch has at most 10 entries; got 70",
+        ),
+        (
+            "x = "
+            + "{ a.b.c.d.e.f.g.h = " * 15
+            + "{ "
+            + "i.j = 1, " * 9000
+            + "k = 1 }"
+            + " }" * 15,
+            "tables and lists stand within one another, at most 24 keys deep",
         ),
         ("x = [" + "'a', " * 150_000 + "]", "a model file needs 'axes'"),
         (told(x="[" + "true, " * 150_000 + "]"), "axes, x 1 must be a number or text; got True"),
@@ -125,3 +143,11 @@ def test_a_model_of_a_million_states_is_not_too_large(file):
     text = told(y=thousands(249)).replace('"n"\nto', '"m"\nto').replace("x + n", "x + m")
     law = '[distributions.m]\nkind = "uniform"\nsmallest = 0\nlargest = 1\n'
     assert ts.read_model(file(text.replace("[[stages]]", f"{law}[[stages]]", 1))).n_states == 10**6
+
+
+def test_the_probability_of_one_value_counts_once(file, mistakes, monkeypatch):
+    law = '[distributions.m]\nkind = "values"\nvalues = [0, 1, 2, 3]\nprobabilities = '
+    monkeypatch.setattr(extent, "MOST_ENTRIES", 1)
+    (found,) = mistakes(file(told(more=law + str(["0 * x + 0.25"] * 4))))
+    # 4 probabilities by x; where the jump goes by x and n, and the jump itself; both ends of n.
+    assert "got 56" in found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -49,11 +50,19 @@ def value(text, wanted=None):
     return found(**{name: ARRAYS[name] for name in inspect.signature(found).parameters})
 
 
+def compared(a, sign, b):
+    a, b = np.broadcast_arrays(a, b)
+    truth = eval(f"a {sign} b", {"a": a, "b": b})
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, truth)
+
+
 IN_PYTHON = {
     "min": lambda *of: np.minimum.reduce(np.broadcast_arrays(*of)),
     "max": lambda *of: np.maximum.reduce(np.broadcast_arrays(*of)),
-    **{name: getattr(np, name) for name in ("where", "floor", "ceil", "sqrt", "exp", "log", "sin")},
+    **{name: getattr(np, name) for name in ("floor", "ceil", "sqrt", "exp", "log", "sin")},
     **{"round": np.rint, "abs": np.abs, "cos": np.cos, "pi": np.pi},
+    "compared": compared,
+    "where": lambda c, a, b: np.where(np.isnan(c), np.nan, np.where(c == 1, a, b)),
 }
 LEAVES = st.sampled_from(["stock", "order", "price", "most", "2", "0.5", "1e-3", ".25", "3.", "pi"])
 BINARY = st.sampled_from(["+", "-", "*", "/", "//", "%", "**"])
@@ -61,33 +70,49 @@ COMPARE = st.sampled_from(["<", "<=", ">", ">=", "==", "!="])
 CALLS = st.sampled_from(["abs", "floor", "ceil", "round", "sqrt", "exp", "log", "sin", "cos"])
 
 
-def numbers(inner):
-    return st.one_of(
-        st.tuples(inner, BINARY, inner).map(" ".join),
-        inner.map(lambda a: f"({a})"),
-        inner.map(lambda a: f"-{a}"),
-        st.tuples(CALLS, inner).map(lambda p: f"{p[0]}({p[1]})"),
-        st.tuples(inner, inner, inner).map(lambda p: f"min({p[0]}, {p[1]},{p[2]})"),
-        st.tuples(inner, inner).map(lambda p: f"max( {p[0]},{p[1]} )"),
-        st.tuples(inner, COMPARE, inner, inner, inner).map(
-            lambda p: f"where({p[0]} {p[1]} {p[2]}, {p[3]}, {p[4]})"
-        ),
-        st.tuples(inner, COMPARE, inner).map(lambda p: f"(1 * ({p[0]} {p[1]} {p[2]}))"),
+def alike(text: str, *parts):
+    """Text of a file and of Python from pairs of both: ``{0} + {1}``."""
+    return st.tuples(*parts).map(
+        lambda found: tuple(
+            text.format(*(part if isinstance(part, str) else part[i] for part in found))
+            for i in (0, 1)
+        )
     )
 
 
-EXPRESSIONS = st.recursive(LEAVES, numbers, max_leaves=8)
+def comparison(inner):
+    return st.tuples(inner, COMPARE, inner).map(
+        lambda p: (f"{p[0][0]} {p[1]} {p[2][0]}", f"compared({p[0][1]}, '{p[1]}', {p[2][1]})")
+    )
+
+
+def numbers(inner):
+    return st.one_of(
+        alike("{0} {1} {2}", inner, BINARY, inner),
+        alike("({0})", inner),
+        alike("-{0}", inner),
+        alike("{0}({1})", CALLS, inner),
+        alike("min({0}, {1},{2})", inner, inner, inner),
+        alike("max( {0},{1} )", inner, inner),
+        alike("where({0}, {1}, {2})", comparison(inner), inner, inner),
+        alike("(1 * ({0}))", comparison(inner)),
+    )
+
+
+EXPRESSIONS = st.recursive(LEAVES.map(lambda leaf: (leaf, leaf)), numbers, max_leaves=8)
 
 
 @settings(max_examples=300, deadline=None)
 @given(EXPRESSIONS)
-def test_arithmetic_is_that_of_python_on_doubles(text):
+def test_arithmetic_is_that_of_python_on_doubles(texts):
+    text, in_python = texts
     arrays = {n: ARRAYS[n].astype(float) for n in ("stock", "order")}
     known = IN_PYTHON | arrays | {"price": 2.5, "most": 7.0}
     # Python's own numbers raise where doubles overflow; arrays of one double do not.
     known |= {n: np.array([v]) for n, v in known.items() if isinstance(v, float)}
     literal = "".join(
-        f"D({part})" if part[:1].isdigit() or part[:1] == "." else part for part in _split(text)
+        f"D({part})" if part[:1].isdigit() or part[:1] == "." else part
+        for part in _split(in_python)
     )
     with np.errstate(all="ignore"):
         expected = eval(literal, {"D": lambda x: np.array([float(x)])} | known)  # the second route
@@ -222,6 +247,47 @@ def test_a_result_is_of_the_kind_that_its_place_needs():
     assert value("stock > 1", TRUTH).dtype == bool
 
 
+NONE = "(cost['low', 9] > 0)"  # the table has no such entry
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{NONE} + 1", np.nan),
+        (f"where({NONE}, 10, 0)", np.nan),
+        (f"where(not {NONE}, 10, 0)", np.nan),
+        (f"where(1 < 2, 3, 1 * {NONE})", 3),
+        (f"where(2 < 1 and {NONE}, 1, 2)", 2),
+        (f"where({NONE} and 2 < 1, 1, 2)", 2),
+        (f"where({NONE} and 1 < 2, 1, 2)", np.nan),
+        (f"where({NONE} or 1 < 2, 1, 2)", 1),
+        (f"where(1 < 2 or {NONE}, 1, 2)", 1),
+        (f"where({NONE} or 2 < 1, 1, 2)", np.nan),
+        ("where(2 < 1 < log(0 - 1), 1, 2)", 2),
+        ("where(0 < 1 < log(0 - 1), 1, 2)", np.nan),
+        ("where(log(0 - 1) != 1, 1, 2)", np.nan),
+        (f"where(where({NONE}, 'a', 'b') == 'b', 1, 2)", np.nan),
+        (f"cost[where({NONE}, 'low', 'low'), 0]", np.nan),
+        (f"cost['low', 1 * {NONE}]", np.nan),
+        ("where(cost['low', stock + 1] > 2, 10, 0)", [0, 10, np.nan]),
+    ],
+)
+def test_what_has_no_value_decides_nothing(text, expected):
+    np.testing.assert_array_equal(value(text, NUMBER), expected)
+
+
+def test_a_condition_without_a_value_is_refused_with_the_entry_that_is_missing():
+    said = (
+        "a condition must have a value; order=3, stock=2 has none, "
+        "as there is no cost[low, 3] (1 of 6 combinations)"
+    )
+    with pytest.raises(ts.ModelError, match=re.escape(said)):
+        value("order < 3 or cost['low', stock + 1] > 0", TRUTH)
+    with pytest.raises(ts.ModelError, match=re.escape("stock=0 has none (1 of 3 combinations)")):
+        value("0 / stock >= 0", TRUTH)
+    assert value("stock == 0 or 0 / stock >= 0", TRUTH).all()
+
+
 ESCAPES = [
     "stock.__class__",
     "stock.shape",
@@ -294,6 +360,7 @@ def test_the_package_never_hands_text_to_python():
         ("1" + " + 1" * 900, f"at most {DEEPEST_TREE} operations deep"),
         ("max(" + "1, " * 500 + "1)", "a list has at most 100 entries"),
         ("1" * (LONGEST_NUMBER + 1), f"a number has at most {LONGEST_NUMBER} characters"),
+        ("season == '" + "a" * 101 + "'", "a text has at most 100 characters"),
         ("1" * 3000, f"a number has at most {LONGEST_NUMBER} characters"),
     ],
 )
@@ -319,6 +386,48 @@ def test_an_expression_over_too_many_combinations_is_refused_before_it_is_worked
     x = np.broadcast_to(1.0, (side, 1))
     with pytest.raises(ts.ModelError, match="at most 50,000,000 combinations; stock, order have"):
         formula("stock + order")(stock=x, order=x.T)
+
+
+NESTED = "-stock"
+for _ in range(11):
+    NESTED = "max(" + "-stock, " * 30 + NESTED + ")"
+CHOICES = "-stock"
+for _ in range(28):
+    CHOICES = f"where(stock < order, -stock, {CHOICES})"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stock + 1",
+        "-stock * -stock + -stock * (-stock - -stock)",
+        "-stock < -stock < -stock < -stock",
+        "2 * (stock > order) + (stock > 0 and stock < 3 or not stock == 2)",
+        "cost[where(stock > 1, 'low', usual), -stock] + cost['low', stock]",
+        "where(stock > 1, 'a rather long text of words', 'low') == usual",
+        NESTED,
+        CHOICES,
+    ],
+)
+def test_no_more_is_held_at_once_than_is_reckoned_before(text):
+    found, n = formula(text), 50_000
+    arrays = {name: np.linspace(0.0, 2.0, n) for name in found.asks}
+    known = 8.0 * n * found.held(dict.fromkeys(found.asks, 1.0))
+    tracemalloc.start()
+    try:
+        found(**arrays)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    inputs = 8 * n * len(found.asks)  # each taken as doubles
+    assert most <= known + inputs + 100_000
+    assert known < 70 * 8 * n
+
+
+def test_parts_are_put_together_as_they_come():
+    assert formula(NESTED).held({}) < 20  # of 341 parts
+    assert formula(CHOICES).held({}) > 56  # each choice keeps its condition and one branch
+    assert formula("where(stock > 1, season, 'low')").held({"season": 50.0}) > 50
 
 
 @settings(max_examples=400, deadline=None)

@@ -119,7 +119,9 @@ def test_an_altered_story_is_a_model_or_a_list_of_mistakes(text, folder):
     path = folder / "model.toml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     error = refusal(path)
-    for mistake, line in zip(error.mistakes, str(error).splitlines(), strict=True) if error else ():
+    for mistake, line in (
+        zip(error.mistakes, str(error).splitlines(), strict=not error.more) if error else ()
+    ):
         assert line == f"{path}:{mistake.line}: {mistake.text}"
         assert 1 <= mistake.line <= text.count("\n") + 1
         assert mistake.text.isprintable()

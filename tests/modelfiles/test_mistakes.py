@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 import tessella as ts
@@ -179,6 +181,7 @@ def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_inf
         ("season = [", "value = [", "10: an axis cannot be called 'value': a solution holds"),
         ("season = [", "max = [", "10: an axis cannot be called 'max': expressions use it"),
         ("season = [", '"my axis" = [', "10: a name is letters, digits and underscores"),
+        ("season = [", "s" * 101 + " = [", "10: a name has at most 100 characters"),
         ("season = [", "__class__ = [", "10: a name is letters, digits and underscores"),
         ('name = "order"', 'name = "stock"', "13: the action cannot be called 'stock': an axis is"),
         ("[0.5, 2.5]", "[0.5]", "20: its values must be 2 numbers, in the order of season"),
@@ -193,6 +196,21 @@ def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_inf
         ),
         ('"stock + order <= most"', '"stock + order"', "2: feasible: this must be a condition; it"),
         ('"stock + order <= most"', '"stock < 3"', "2: every state needs a feasible action; "),
+        (
+            '"stock + order <= most"',
+            "\"mean[where(stock > 3, 'dry', season)] > 0\"",
+            "2: a condition must have a value; stock=4, season=low has none, as there is no mean[d",
+        ),
+        (
+            '"stock + order"',
+            "\"where(mean[where(stock > 3, 'dry', season)] > 0, stock, 0)\"",
+            "29: deciding stock leaves the grid: stock must stay on its axis; stock=4",
+        ),
+        (
+            '"order + 0.5 * (order > 0)"',
+            "\"mean[where(stock > 3, 'dry', season)] > 0\"",
+            "29: the reward of deciding stock must be finite; stock=4",
+        ),
         ('name = "shop"', "start = { stok = 1 }", "1: unknown axis 'stok'; did you mean 'stock'?"),
         ('name = "shop"', "start = { stock = 99 }", "1: a start must lie on the grid; stock=99"),
         (
@@ -221,6 +239,38 @@ def test_a_mistake_is_said_in_one_line_with_its_place(old, new, said, file, mist
         assert any(one.startswith(said) for one in mistakes(path)), mistakes(path)
 
 
+@pytest.mark.parametrize(
+    ("old", "place"),
+    [
+        ('"shop"', "1: name"),
+        ('"low"', "10: axes, season 1"),
+        ("4.0", "6: parameters, price"),
+        ("0, 2, 3", "14: actions, values 1"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (r"a\u001b[31mX", r"must be printable, on one line; got 'a\x1b[31mX'"),
+        (r"a\nb", r"must be printable, on one line; got 'a\nb'"),
+        (r"a\u202eb", r"must be printable, on one line; got 'a\u202eb'"),
+        ("a" * 101, "has at most 100 characters; got 101"),
+    ],
+)
+def test_text_that_a_model_shows_is_short_and_can_be_printed(
+    old, place, text, said, file, mistakes
+):
+    assert f"{place} {said}" in mistakes(file(planted((old, f'"{text}"'))))
+
+
+def test_text_that_is_set_from_outside_is_short_and_can_be_printed_too(file):
+    path = file(planted(("price = 4.0", 'price = 4.0\nword = "low"\nwords = ["low"]')))
+    assert ts.read_model(path, {"word": "high", "words": "low,high"}).n_states == 14
+    for settings in ({"word": "\x1b[31m"}, {"words": ["low", "a" * 101]}, {"words": "a\tb"}):
+        with pytest.raises(ts.ArgumentError, match=r"word.? (must be printable|has at most 100)"):
+            ts.read_model(path, settings)
+
+
 def test_with_a_horizon_time_is_the_time_and_nothing_else(file, mistakes):
     text = planted(
         ('kind = "discounted"', 'kind = "horizon"\nperiods = 3'),
@@ -232,7 +282,7 @@ def test_with_a_horizon_time_is_the_time_and_nothing_else(file, mistakes):
 def test_mistakes_of_bytes_and_brackets_have_lines_too(file, mistakes, tmp_path):
     (tmp_path / "model.toml").write_bytes(b"name = 'a'\nx = '\xff'\n")
     assert mistakes(tmp_path / "model.toml") == ["2: the file is not text in UTF-8"]
-    assert mistakes(file("a = 1\nb = " + "[" * 5000)) == ["2: brackets stand at most 32 deep"]
+    assert mistakes(file("a = 1\nb = " + "[" * 5000)) == ["2: brackets stand at most 16 deep"]
     assert mistakes(file("\n" + "a." * 5000 + "a = 1")) == ["2: a key has at most 16 parts"]
     long = "\n\nx = " + "9" * 5000
     assert mistakes(file(long)) == ["3: a number has at most 64 characters"]
@@ -241,6 +291,18 @@ def test_mistakes_of_bytes_and_brackets_have_lines_too(file, mistakes, tmp_path)
 def test_no_more_mistakes_are_told_than_somebody_reads(file, mistakes):
     text = "\n".join(f"x{i} = 1" for i in range(90))
     assert len(mistakes(file(text))) == 50
+    with pytest.raises(ts.ModelFileError) as found:
+        ts.read_model(file(text))
+    assert str(found.value).splitlines()[50:] == ["and 44 more"]  # and 4 keys that are needed
+    again = pickle.loads(pickle.dumps(found.value))
+    assert (again.mistakes, again.more, str(again)) == (
+        found.value.mistakes,
+        "44",
+        str(found.value),
+    )
+    wrong = planted(("[[0.8, 0.2], [0.3, 0.7]]", str([["no"] * 300])))
+    with pytest.raises(ts.ModelFileError, match=r"\nand at least 150 more$"):
+        ts.read_model(file(wrong))
     text = "\n".join(f"x{i} = 1" for i in range(500))
     assert mistakes(file(text)) == ["1: a model file has 500 unknown keys"]
 
@@ -278,14 +340,41 @@ costs = "speed ** 2"
         ('queue = "queue + 1"', 'queu = "queue + 1"', "13: unknown axis 'queu'; did you mean 'q"),
         ("0.5 * (", "-0.5 * (", "10: the rate of arrival must be finite and not negative"),
         ('"queue"\n[', '"quue"\n[', "1: costs_rate: unknown name 'quue'; did you mean 'queue'?"),
-        ('name = "service"', 'name = "arrival"', "10: events must have different names; arrival"),
+        (
+            'name = "service"',
+            'name = "arrival"',
+            "15: events must have different names; 'arrival' stands above",
+        ),
+        ("speed * (", "-speed * (", "14: the rate of service must be finite and not negative; "),
+        ('"queue - 1"', '"queue - 2"', "14: the event service leaves the grid: queue must stay"),
+        ('"speed ** 2"', '"log(speed - 2)"', "14: the reward of the event service must be finite"),
+        ('"queue"\n[', '"log(queue)"\n[', "1: the reward per unit of time must be finite; queue=0"),
+        ('"queue"\n[', '"queue"\nclock = 1\n[', "2: the clock must tick at least as fast as all"),
+        ("interest = 0.1", "interest = 0", "7: an interest rate must be finite and above 0"),
+        ('name = "service"', 'name = "nothing"', "14: an event needs a name of its own, other"),
+        ("to = 9", "to = 199_999_999", "3: a range goes from"),
         ('name = "service"', "", "14: an event needs 'name'"),
     ],
 )
 def test_mistakes_of_events_have_lines_too(old, new, said, file, mistakes):
     assert EVENTS.count(old) == 1
     path = file(EVENTS.replace(old, new))
-    assert any(one.startswith(said) for one in mistakes(path)), mistakes(path)
+    (found,) = mistakes(path)
+    assert found.startswith(said)
+
+
+def test_each_of_several_events_that_are_refused_has_its_line(file, mistakes):
+    text = EVENTS.replace("0.5 * (", "-0.5 * (").replace('"queue - 1"', '"queue - 2"')
+    arrival, service = mistakes(file(text))
+    assert arrival.startswith("10: the rate of arrival must be finite and not negative; queue=0")
+    assert service.startswith("14: the event service leaves the grid: queue must stay")
+
+
+def test_events_that_are_too_large_have_the_line_of_the_largest(file, mistakes):
+    text = EVENTS.replace("to = 9", "to = 99_999").replace("[1, 2]", "{ from = 1, to = 9999 }")
+    held, found = mistakes(file(text))
+    assert held.startswith("16: an expression holds at most 200,000,000 numbers at once")
+    assert found.startswith("16: a model file tells at most 200,000,000 entries, of all that")
 
 
 def test_a_model_has_stages_or_events_and_is_told_so_once(file, mistakes):

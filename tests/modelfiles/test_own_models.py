@@ -12,6 +12,7 @@ import pytest
 from support.schemas import faults
 
 import tessella as ts
+from tessella.mdp.told import events
 from tessella.modelfiles.schema import published
 
 ROOT = Path(__file__).parents[2]
@@ -262,3 +263,25 @@ def test_values_of_an_axis_are_a_list_or_a_range(told, values, file):
     found = ts.read_model(file(text)).grid.values[0]
     assert found.tolist() == values
     assert found.dtype == np.asarray(values).dtype
+
+
+JUMPS = """
+[axes]
+{axis} = [0, 1, 2]
+[actions]
+name = "{action}"
+values = [0, 1]
+[criterion]
+kind = "average"
+[[stages]]
+kind = "jump"
+to = {{ {axis} = "min({axis} + {action}, 2)" }}
+pays = "{axis}"
+"""
+
+
+@pytest.mark.parametrize("names", [("end", "go"), ("x", "end"), ("x", "go")])
+def test_a_jump_without_noise_takes_no_name_from_the_user(names, file):
+    mdp = ts.read_model(file(JUMPS.format(axis=names[0], action=names[1])))
+    np.testing.assert_array_equal(mdp.dynamics.to_sparse()[1].toarray(), np.eye(3)[[1, 2, 2]])
+    assert events(mdp) == [f"the state moves, by {names[1]}; it pays"]

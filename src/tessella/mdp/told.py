@@ -37,7 +37,8 @@ def _told(stage: StageNumbers, axes: tuple[str, ...], action: str, costs: bool) 
         across = getattr(operation, "axis", None)
         moved = "the state" if across is None else _axis(operation, axes)
         count = len(stage.noise[1])
-        what = f"{stage.noise[0]} ({count} outcome{'s' if count > 1 else ''}) moves {moved}"
+        drawn = f"{stage.noise[0]} ({count} outcomes) moves {moved}"
+        what = drawn if count > 1 else f"{moved} moves"
     elif hasattr(operation, "axis"):
         what = f"{_axis(operation, axes)} moves on by chance"
     else:

@@ -2,19 +2,23 @@
 
 The stages of a model are checked by the model itself, which raises for the first that is wrong.
 Then each is tried alone, so that every mistake gets its line: a stage sees the state that it is
-given, whatever came before, and the mask of feasible actions up to the first that moves.
+given, whatever came before, and the mask of feasible actions up to the first that moves. Events are
+tried likewise, each beside another that moves nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
 
+from tessella.criteria import Average
 from tessella.errors import TessellaError
 from tessella.mdp.model import MDP
-from tessella.mdp.stages import Decide, Pay
+from tessella.mdp.stages import Decide, Event, Pay
 from tessella.mdp.stages.stage import Stage
 from tessella.modelfiles.document import Document
 from tessella.modelfiles.extent import check_extent
@@ -73,9 +77,13 @@ def _explain(period: PeriodReader, staged: Callable[[list[Stage], Any], MDP]) ->
         parts.append((place, [*moved, stage], told.feasible))
         if not isinstance(stage, Pay) and not moved:
             moved = [_standing_still(next(iter(told.axes)))]
-    for place, stages, feasible in parts:
-        fine = _tried(told.document, place, lambda s=stages, f=feasible: staged(s, f))
-        if not fine and place in (("axes",), ("feasible",)):
+    _try_all(told.document, [(at, partial(staged, s, f)) for at, s, f in parts])
+
+
+def _try_all(document: Document, parts: list[tuple[Path, Callable[[], MDP]]]) -> None:
+    """Note which of these models are refused, each at its place."""
+    for place, build in parts:
+        if not _tried(document, place, build) and place in (("axes",), ("feasible",)):
             return  # nothing else can be tried
 
 
@@ -91,20 +99,51 @@ def _with_events(period: PeriodReader) -> Callable[[], MDP]:
     clock = told.data.get("clock")
     ticks = None if clock is None else told.quantities.number(("clock",), clock)
 
-    def build() -> MDP:
+    def timed(events: list[Event], criterion: Any, feasible: Any, **rates: Any) -> MDP:
         return MDP.from_rates(
             told.axes,  # type: ignore[arg-type]
             told.actions,  # type: ignore[arg-type]
-            [event for _, event in period.events],
-            told.criterion,  # type: ignore[arg-type]
-            pays_rate=pays,
-            costs_rate=costs,
-            clock=ticks,
-            feasible=told.feasible,
+            events,
+            criterion,
+            feasible=feasible,
+            **rates,
             **_about(told),
         )
 
+    rates = {"pays_rate": pays, "costs_rate": costs, "clock": ticks}
+
+    def build() -> MDP:
+        try:
+            events = [event for _, event in period.events]
+            return timed(events, told.criterion, told.feasible, **rates)
+        except TessellaError:
+            _explain_events(period, timed, rates)
+            raise
+
     return build
+
+
+def _explain_events(
+    period: PeriodReader, timed: Callable[..., MDP], rates: Mapping[str, Any]
+) -> None:
+    """Note which parts are refused, each tried by itself; the clock, where none is."""
+    told, average, mask = period.told, Average(), period.told.feasible
+    names = {event.name for _, event in period.events}
+    still = Event(next(f"event {i}" for i in count() if f"event {i}" not in names), 1.0)
+    parts: list[tuple[Path, Callable[[], MDP]]] = [
+        (("axes",), partial(timed, [still], average, None)),
+        (("feasible",), partial(timed, [still], average, mask)),
+        (("criterion",), partial(timed, [still], told.criterion, None)),
+    ]
+    for key in ("pays_rate", "costs_rate"):
+        parts.append(((key,), partial(timed, [still], average, mask, **{key: rates[key]})))
+    for place, event in period.events:
+        parts.append((place, partial(timed, [event, still], average, mask)))
+    _try_all(told.document, parts)
+    if not told.document.mistakes:
+        events = [event for _, event in period.events]
+        clock = {"clock": rates["clock"]}
+        _try_all(told.document, [(("clock",), partial(timed, events, average, mask, **clock))])
 
 
 def _about(told: OwnModel) -> dict[str, Any]:

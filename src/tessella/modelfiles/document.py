@@ -44,7 +44,8 @@ class Document:
         """Raise all mistakes that were noted, if there are any."""
         if self.mistakes:
             found = sorted(self.mistakes, key=lambda mistake: mistake.line)
-            raise ModelFileError(found[:MOST])
+            rest, least = len(found) - MOST, "at least " if len(found) >= ENOUGH else ""
+            raise ModelFileError(found[:MOST], f"{least}{rest}" if rest > 0 else "")
 
 
 def read_document(path: str | Path) -> Document:

@@ -2,16 +2,19 @@
 
 An expression is worked out for all combinations of the coordinates that it names, a distribution
 for as many times its values, a jump or an event for all states and outcomes. Their sum is bounded,
-and so are states, actions and pairs of both; a file of a few lines cannot ask for more.
+and what one expression holds at once, and so are states, actions and pairs of both; a file of a few
+lines cannot ask for more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tessella.criteria import FiniteHorizon
 from tessella.mdp.scope import TIME
+from tessella.modelfiles.expressions.formula import HOLDS, MOST_HELD
+from tessella.modelfiles.expressions.work import width
 from tessella.modelfiles.lines import Path
 from tessella.modelfiles.own_model import OwnModel
 from tessella.modelfiles.vocabulary import NEXT
@@ -30,37 +33,52 @@ def check_extent(told: OwnModel) -> None:
     axes = (*told.axes, *told.scratch)
     states = periods * _product(lengths, axes)
     actions = _product(lengths, told.vocabulary.action)
-    entries = sum(_entries(told, lengths, states, actions))
-    for key, what, found, most in (
-        ("axes", "states, scratch axes and time included", states, MOST_STATES),
-        ("actions", "actions", actions, MOST_ACTIONS),
-        ("feasible", "pairs of state and action with 'feasible'", states * actions, MOST_PAIRS),
+    entries = [*_entries(told, lengths, states, actions)]
+    largest = max(entries, key=lambda entry: entry[1], default=(("stages",), 0))[0]
+    for place, what, found, most in (
+        (("axes",), "states, scratch axes and time included", states, MOST_STATES),
+        (("actions",), "actions", actions, MOST_ACTIONS),
+        (("feasible",), "pairs of state and action with 'feasible'", states * actions, MOST_PAIRS),
         (
-            "stages",
+            largest,
             "entries, of all that its expressions are worked out for",
-            entries,
+            sum(size for _, size in entries),
             MOST_ENTRIES,
         ),
     ):
-        if found > most and (key != "feasible" or key in told.data):
-            told.document.mistake(
-                (key,), f"a model file tells at most {most:,} {what}; got {found:,}"
-            )
+        if found > most and (place != ("feasible",) or "feasible" in told.data):
+            said = f"a model file tells at most {most:,} {what}; got {found:,}"
+            told.document.mistake(place, said)
 
 
-def _entries(told: OwnModel, lengths: dict[str, int], states: int, actions: int) -> Iterable[int]:
-    """How many numbers each formula is, and each jump or event."""
+def _entries(
+    told: OwnModel, lengths: dict[str, int], states: int, actions: int
+) -> Iterator[tuple[Path, int]]:
+    """The place of each formula, jump or event, and how many numbers it is.
+
+    A formula that would hold too many at once is noted at its own place.
+    """
+    widths = {name: max(map(width, values)) for name, values in told.known.items() if values}
     for place, formula in told.quantities.formulas:
-        values = lengths.get(str(place[1]), 1) if place[0] == "distributions" else 1
+        values = lengths.get(str(place[1]), 1) if _spreads(place) else 1
         reached = _axis(told, place) if NEXT in formula.asks else []
         size = _product(lengths, [name for name in (*formula.asks, *reached) if name != NEXT])
-        yield size * values * (1 + len(formula.terms))
+        wide = {NEXT: widths.get(reached[0], 1.0)} | widths if reached else widths
+        if size * formula.held(wide) > MOST_HELD:
+            told.document.mistake(place, f"{HOLDS}; it would be {size * formula.held(wide):,.0f}")
+        yield place, size * values * (1 + len(formula.terms))
     for key in ("stages", "events"):
         listed = told.data.get(key)
         for i, said in enumerate(listed if isinstance(listed, list) else []):
             if isinstance(said, dict) and isinstance(said.get("to"), dict):
                 outcomes = lengths.get(str(said.get("noise")), 1)
-                yield states * outcomes * (actions if _acts(told, (key, i), said) else 1)
+                acting = actions if _acts(told, (key, i), said) else 1
+                yield (key, i), states * outcomes * acting
+
+
+def _spreads(place: Path) -> bool:
+    """Whether a formula decides the chances of all values, rather than that of one."""
+    return place[0] == "distributions" and "probabilities" not in place
 
 
 def _acts(told: OwnModel, place: Path, said: dict) -> bool:

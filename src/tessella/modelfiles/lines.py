@@ -5,7 +5,8 @@ nothing but keys, brackets and the ends of values, and notes the line of each pa
 positions, as in ``("stages", 1, "pays")``. What it cannot follow is left to ``tomllib`` to refuse.
 
 It comes before ``tomllib`` and keeps from it what that would take too long over, or fail on:
-nesting, long keys and long numbers.
+nesting, long keys and long numbers. As paths have a bounded length, and only what is new is noted,
+the time is in proportion to the text.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from dataclasses import dataclass, field
 
 Path = tuple[str | int, ...]
 
-DEEPEST = 32  # brackets within brackets
+DEEPEST = 16  # brackets within brackets
 MOST_PARTS = 16  # of a dotted key
+LONGEST_PATH = 24  # parts of a path: keys and positions, of whatever brackets
 LONGEST_WORD = 64  # characters of a number, a date or a truth value
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -100,8 +102,13 @@ class _Walk:
         return True
 
     def _note(self, path: Path, line: int) -> None:
-        for end in range(1, len(path) + 1):
-            self.found.of.setdefault(path[:end], line)
+        """The line of a path, and of all that it begins with and was not there before."""
+        if len(path) > LONGEST_PATH:
+            rule = f"tables and lists stand within one another, at most {LONGEST_PATH} keys deep"
+            raise BeyondError(line, rule)
+        while path and path not in self.found.of:
+            self.found.of[path] = line
+            path = path[:-1]
 
     def _header(self) -> Path:
         line, several = self.line, self._takes("[")

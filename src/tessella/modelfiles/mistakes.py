@@ -15,6 +15,7 @@ from tessella.errors import FileError
 MOST = 50  # mistakes that are told at once
 LONGEST = 80  # characters of a value that a message repeats
 LONGEST_LINE = 500  # characters of a message
+LONGEST_TEXT = 100  # characters of a name or a value that a model shows
 LISTED = 20  # names that a message lists
 
 
@@ -31,14 +32,18 @@ class Mistake:
 
 
 class ModelFileError(FileError):
-    """A model file has mistakes; they are listed in ``mistakes``, in the order of their lines."""
+    """A model file has mistakes; they are listed in ``mistakes``, in the order of their lines.
 
-    def __init__(self, mistakes: Sequence[Mistake]) -> None:
-        self.mistakes = tuple(mistakes)
-        super().__init__("\n".join(map(str, self.mistakes)))
+    Where there are more than somebody reads, ``more`` says how many: ``30``, ``at least 150``.
+    """
+
+    def __init__(self, mistakes: Sequence[Mistake], more: str = "") -> None:
+        self.mistakes, self.more = tuple(mistakes), more
+        rest = [f"and {more} more"] if more else []
+        super().__init__("\n".join([*map(str, self.mistakes), *rest]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.mistakes,), vars(self)
+        return type(self), (self.mistakes, self.more), vars(self)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
@@ -62,6 +67,13 @@ def one_line(text: str) -> str:
     plain = "".join(letter if letter.isprintable() else " " for letter in text[: 2 * LONGEST_LINE])
     words = " ".join(plain.split())
     return words if len(words) <= LONGEST_LINE else f"{words[: LONGEST_LINE - 3]}..."
+
+
+def text_fault(text: str) -> str | None:
+    """Why a text cannot be shown, if it cannot: in a terminal, control characters are commands."""
+    if len(text) > LONGEST_TEXT:
+        return f"has at most {LONGEST_TEXT} characters; got {len(text):,}"
+    return None if text.isprintable() else f"must be printable, on one line; got {brief(text)}"
 
 
 def brief(value: object) -> str:

@@ -22,7 +22,7 @@ from tessella.modelfiles.document import Document
 from tessella.modelfiles.expressions.tokens import WHOLE
 from tessella.modelfiles.expressions.tree import NUMBER, TRUTH
 from tessella.modelfiles.lines import Path
-from tessella.modelfiles.mistakes import nearest
+from tessella.modelfiles.mistakes import nearest, text_fault
 from tessella.modelfiles.quantities import Quantities, kind_of_values
 from tessella.modelfiles.random_parts import RandomParts
 from tessella.modelfiles.vocabulary import Vocabulary
@@ -228,13 +228,22 @@ def _set(name: str, told: Any, value: Any) -> Any:
             parts = [part.strip() for part in value.split(",")] if words else list(value)
             return [_set(name, told[0] if told else 0, part) for part in parts]
         if isinstance(told, str):
-            return str(value)
+            return _text(name, str(value))
         return _number(value)
+    except ArgumentError:
+        raise
     except (TypeError, ValueError, OverflowError):
         kind = "a list" if isinstance(told, list) else "a number"
         raise ArgumentError(
             f"{name} must be {kind}, as in the file", value=f"got {value!r}"
         ) from None
+
+
+def _text(name: str, value: str) -> str:
+    fault = text_fault(value)
+    if fault:
+        raise ArgumentError(f"{name} {fault}")
+    return value
 
 
 def _number(value: Any) -> int | float:

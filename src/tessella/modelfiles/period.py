@@ -17,10 +17,11 @@ from tessella.mdp.stages.stage import Stage
 from tessella.modelfiles.expressions.formula import LARGEST, Formula, Names
 from tessella.modelfiles.expressions.tree import NUMBER
 from tessella.modelfiles.lines import Path
+from tessella.modelfiles.mistakes import brief
 from tessella.modelfiles.own_model import OwnModel
 from tessella.modelfiles.vocabulary import NEXT
 
-END = Noise("end", (0,), (1.0,))  # of a jump without a distribution: nothing is random
+END = "end"  # the noise of a jump without a distribution, as in the problems of the package
 
 
 @dataclass(eq=False)
@@ -59,8 +60,13 @@ class PeriodReader:
 
     def read_events(self) -> None:
         """All events that have no mistakes."""
+        names: set[str] = set()
         for place, said in self._listed("events"):
             state, name = self.vocabulary.state, said.get("name")
+            if isinstance(name, str) and name in names:
+                rule = f"events must have different names; {brief(name)} stands above"
+                self.document.mistake((*place, "name"), rule)
+            names |= {name} if isinstance(name, str) else set()
             rate = self._formula(place, said, "rate", state)
             to, fine = self._moves(place, said, state), isinstance(name, str)
             pays, costs = self._paid(place, said, state)
@@ -97,6 +103,11 @@ class PeriodReader:
             return None
         self.vocabulary.refuse_unknown("distribution", name, known, (*place, "noise"))
         return self.told.noises.get(name)
+
+    def _certain(self) -> Noise:
+        """A noise of one value; nobody can write its name where something else is called END."""
+        taken = END in self.vocabulary.owners
+        return Noise(f"the {END}" if taken else END, (0,), (1.0,))
 
     def _moved(self, place: Path, axis: str | None, said: Any, names: Names) -> Formula | None:
         """The value that an axis takes: text on an axis of text."""
@@ -140,7 +151,7 @@ class PeriodReader:
         return Shift(axis, noise, by, pays=pays, costs=costs, **options)
 
     def _jump(self, place: Path, said: dict) -> Stage | None:
-        noise = self._noise(place, said) if "noise" in said else END
+        noise = self._noise(place, said) if "noise" in said else self._certain()
         v = self.vocabulary
         names = v.with_noise(said["noise"]) if "noise" in said else v.state
         to, (pays, costs) = self._moves(place, said, names), self._paid(place, said, names)

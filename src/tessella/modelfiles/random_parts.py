@@ -6,7 +6,7 @@ into tables; so values are read before tables, and chances after them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from tessella.errors import TessellaError
 from tessella.mdp.stages import Noise
 from tessella.modelfiles import distributions
-from tessella.modelfiles.data import as_whole, read_columns
+from tessella.modelfiles.data import Columns, DataFiles, as_whole
 from tessella.modelfiles.distributions import MOST_VALUES, Made, make_noise
 from tessella.modelfiles.document import Document
 from tessella.modelfiles.expressions.tree import NUMBER
 from tessella.modelfiles.lines import Path
+from tessella.modelfiles.mistakes import brief, nearest
 from tessella.modelfiles.quantities import Quantities, kind_of_values
 from tessella.modelfiles.tables import LookUpTable, read_table, told_table
 from tessella.modelfiles.vocabulary import Vocabulary
@@ -37,6 +38,9 @@ class RandomParts:
     vocabulary: Vocabulary
     values: dict[str, list] = field(default_factory=dict)  # of each distribution
     made: dict[str, Made] = field(default_factory=dict)  # its chances, given its formulas
+
+    def __post_init__(self) -> None:
+        self.files = DataFiles(self.document.path.parent)
 
     def _part(self, key: str) -> dict[str, Any]:
         found = self.document.data.get(key)
@@ -98,13 +102,26 @@ class RandomParts:
             return None
         try:
             if "csv" in said:
-                file, column = said["csv"], said["column"]
-                fine = isinstance(file, str) and isinstance(column, str)
-                return read_table(by, self.document.path.parent, file, column) if fine else None
+                columns = self._columns(place, said, by)
+                kinds = self.vocabulary.kinds
+                return columns and read_table(by, columns, said["column"], kinds)
             return self._told(place, by, said["values"], known)
         except TessellaError as error:
             self.document.mistake(place, str(error))
             return None
+
+    def _columns(self, place: Path, said: dict, by: Sequence[str] = ()) -> Columns | None:
+        """The columns of the file that a part names, which has the one it asks for."""
+        file, column = said.get("csv"), said.get("column")
+        if not isinstance(file, str) or not isinstance(column, str):
+            return None
+        found = self.files.columns(file)
+        asked = [((*place, "column"), column), *(((*place, "by", i), n) for i, n in enumerate(by))]
+        missing = [(at, name) for at, name in asked if name not in found.cells]
+        for at, name in missing:
+            said_of = f"{file} has no column {brief(name)}{nearest(name, found.cells)}"
+            self.document.mistake(at, said_of)
+        return None if missing else found
 
     def _told(
         self, place: Path, by: list[str], values: Any, known: Mapping[str, list | None]
@@ -141,11 +158,11 @@ class RandomParts:
 
     def observed(self, place: Path, said: dict):
         """The values of a column, each as likely as it is frequent."""
-        file, column = said.get("csv"), said.get("column")
-        if not isinstance(file, str) or not isinstance(column, str):
-            return None
         try:
-            numbers = read_columns(self.document.path.parent, file).numbers(column)
+            columns = self._columns(place, said)
+            if columns is None:
+                return None
+            numbers = columns.numbers(said["column"])
         except TessellaError as error:
             self.document.mistake(place, str(error))
             return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tessella.modelfiles.mistakes import LONGEST_TEXT
 from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers, Parameter
 from tessella.problems.registry import OURS
 
@@ -70,7 +71,11 @@ EXPRESSION = {
     "type": ["string", "number"],
     "title": "a number, or an expression in quotes",
 }
-PLAIN = {"type": ["number", "string"], "title": "a number or text"}
+SHOWN = {  # of text that a model shows; `shape` refuses whatever else cannot be printed
+    "maxLength": LONGEST_TEXT,
+    "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$",
+}
+PLAIN = {"type": ["number", "string"], "title": "a number or text", **SHOWN}
 WORDS = _ref("expression")
 
 RANGE = _table(
@@ -219,7 +224,7 @@ TABLE = _table(
 
 EVENT = _table(
     "an event",
-    {"name": _text("what it is called"), "rate": WORDS, "to": MOVES, **PAYS},
+    {"name": {**_text("what it is called"), **SHOWN}, "rate": WORDS, "to": MOVES, **PAYS},
     ("name", "rate"),
     "something that happens at a rate per unit of time",
 )
@@ -240,7 +245,7 @@ PARAMETER = {
     "oneOf": [PLAIN, _list("a list of values", PLAIN)],
 }
 
-NAME = _text("what the model is called")
+NAME = {**_text("what the model is called"), **SHOWN}
 OWN = {
     "name": NAME,
     "feasible": {

@@ -11,7 +11,7 @@ from typing import Any
 
 from tessella.modelfiles.document import Document
 from tessella.modelfiles.lines import Path
-from tessella.modelfiles.mistakes import brief, closest, nearest
+from tessella.modelfiles.mistakes import brief, closest, nearest, text_fault
 from tessella.modelfiles.schema import DEFINITIONS, Schema
 
 KINDS = {"string": str, "number": (int, float), "array": list, "object": dict}
@@ -31,6 +31,8 @@ def check_shape(document: Document, value: Any, schema: Schema, place: Path = ()
         document.mistake(place, f"{_called(place)} must be {_needed(schema)}; got {brief(value)}")
     elif isinstance(value, float) and not math.isfinite(value):
         document.mistake(place, f"{_called(place)} must be finite; got {value}")
+    elif isinstance(value, str) and "maxLength" in schema and text_fault(value):
+        document.mistake(place, f"{_called(place)} {text_fault(value)}")
     elif isinstance(value, dict):
         _check_table(document, value, schema, place)
     elif isinstance(value, list):

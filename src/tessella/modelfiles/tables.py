@@ -7,21 +7,21 @@
 
 Told in place, ``by`` names axes, actions or distributions, and there is a number for each of their
 values, in their order; in a file, ``by`` names the columns that say where, and every combination of
-their values stands in one row. What is not in a table has no value there: it is not a number.
+their values stands in one row; a column called like an axis has values of the same kind. What is
+not in a table has no value there: it is not a number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError, ModelError
 from tessella.grid import StateGrid
-from tessella.modelfiles.data import Columns, read_columns
+from tessella.modelfiles.data import Columns
 
 LARGEST = 10_000_000  # numbers in a table
 
@@ -59,10 +59,12 @@ def told_table(by: Sequence[str], values: object, known: Mapping[str, Sequence])
     return LookUpTable(grid, numbers.astype(float))
 
 
-def read_table(by: Sequence[str], folder: Path, name: str, column: str) -> LookUpTable:
-    """A table from the columns of a CSV file."""
-    columns = read_columns(folder, name)
-    keys = [np.asarray(columns.values(key)) for key in by]
+def read_table(
+    by: Sequence[str], columns: Columns, column: str, kinds: Mapping[str, str]
+) -> LookUpTable:
+    """A table from the columns of a CSV file, given the ``kinds`` of values that a model names."""
+    name = columns.file
+    keys = [np.asarray(columns.values(key, kinds.get(key))) for key in by]
     grid = StateGrid({key: [*dict.fromkeys(v.tolist())] for key, v in zip(by, keys, strict=True)})
     if grid.size > LARGEST:
         raise FileError(f"{name} would be a table of more than {LARGEST:,} numbers")

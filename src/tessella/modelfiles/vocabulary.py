@@ -15,7 +15,7 @@ from tessella.modelfiles.document import Document
 from tessella.modelfiles.expressions.formula import Formula, Names
 from tessella.modelfiles.expressions.tree import WORDS, Table
 from tessella.modelfiles.lines import Path
-from tessella.modelfiles.mistakes import brief, nearest
+from tessella.modelfiles.mistakes import LONGEST_TEXT, brief, nearest
 
 NEXT = "next"  # the value that a chain goes to
 RESERVED = WORDS | {NEXT}
@@ -48,6 +48,8 @@ class Vocabulary:
         if not name.isidentifier() or not name.isascii() or name.startswith("_"):
             rule = "a name is letters, digits and underscores, and begins with a letter"
             self.document.mistake(place, f"{rule}; got {brief(name)}")
+        elif len(name) > LONGEST_TEXT:
+            self.document.mistake(place, f"a name has at most {LONGEST_TEXT} characters")
         elif name in RESERVED:
             self.document.mistake(place, f"{what} cannot be called {name!r}: expressions use it")
         elif name in self.owners:
@@ -83,6 +85,11 @@ class Vocabulary:
     def state(self) -> Names:
         """The names of a place within a period: axes, action, time."""
         return self.names(self.axes, self.scratch, self.action, self.time)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of the values of whatever has some."""
+        return {**self.axes, **self.scratch, **self.action, **self.noises}
 
     def called(self, noise: object) -> dict[str, str]:
         """The noise of a stage; all of them where that is misspelt, which is a mistake already."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.errors import ModelError
+from tessella.errors import ModelError, shown
 from tessella.modelfiles.expressions.parse import DEEPEST_TREE, depth, parse
 from tessella.modelfiles.expressions.tokens import ExpressionError
 from tessella.modelfiles.expressions.tree import (
@@ -31,12 +31,15 @@ from tessella.modelfiles.expressions.tree import (
     Name,
     Node,
     Table,
-    work_out,
+    lacks_value,
 )
+from tessella.modelfiles.expressions.work import held_by_all, not_in_table, width, work_out
 from tessella.modelfiles.mistakes import nearest
 
 MOST_UNKNOWN = 10  # names of an expression that are told
 LARGEST = 50_000_000  # combinations of coordinates that one expression is worked out for
+MOST_HELD = 200_000_000  # numbers that are there at once while it is
+HOLDS = f"an expression holds at most {MOST_HELD:,} numbers at once"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +67,13 @@ class Names:
 
 
 class Formula:
-    """An expression as a vectorised function; ``kind`` is that of its values."""
+    """An expression as a vectorised function; ``kind`` is that of its values.
 
-    def __init__(self, tree: Node, names: Names, kind: str) -> None:
-        self.tree, self.kind, self.names = tree, kind, names
+    What has no value is not a number; where truth values are ``wanted``, it is refused.
+    """
+
+    def __init__(self, tree: Node, names: Names, kind: str, wanted: str | None = None) -> None:
+        self.tree, self.kind, self.names, self.wanted = tree, kind, names, wanted
         self.terms = _terms(tree, names)
         self.depth = depth(tree) + max((term.depth for term in self.terms.values()), default=0)
         self.own = named(tree)
@@ -78,13 +84,51 @@ class Formula:
 
     def __call__(self, **arrays: Any) -> Any:
         values = {name: _as_doubles(array) for name, array in arrays.items()}
-        _refuse_large(values, 1 + len(self.terms))
+        self._refuse_large(values)
         constants = self.names.constants.items()
         known = {n: _constant(v) for n, v in constants if not isinstance(v, list)} | values
         with np.errstate(all="ignore"):  # what is no number is refused by whoever reads it
             for name, term in self.terms.items():
                 known[name] = work_out(term.tree, known, self.names.tables)
-            return work_out(self.tree, known, self.names.tables)
+            found = work_out(self.tree, known, self.names.tables)
+            if self.wanted == TRUTH and lacks_value(found).any():
+                self._refuse_without_value(found, known)
+        return found
+
+    def _refuse_without_value(self, found: Any, known: dict[str, Any]) -> None:
+        """Say for which coordinates a condition has no value, and where a table has no entry."""
+        full = np.broadcast_shapes(*(np.shape(array) for array in known.values()))
+        missing = np.broadcast_to(lacks_value(found), full)
+        first = np.unravel_index(int(np.argmax(missing)), full)
+        point = {name: np.broadcast_to(array, full)[first] for name, array in known.items()}
+        trees = (*(term.tree for term in self.terms.values()), self.tree)
+        entries = (not_in_table(tree, point, self.names.tables) for tree in trees)
+        entry = next(filter(None, entries), None)
+        raise ModelError(
+            "a condition must have a value",
+            place=", ".join(f"{name}={shown(point[name].item())}" for name in self.asks),
+            value=f"has none, as there is no {entry}" if entry else "has none",
+            count=int(missing.sum()),
+            total=missing.size,
+            noun="combinations",
+        )
+
+    def held(self, widths: Mapping[str, float]) -> float:
+        """Numbers held at once for each combination, given how wide the entries of arrays are."""
+        constants = self.names.constants.items()
+        known = {n: width(v) for n, v in constants} | dict(widths)
+        terms = [(name, term.tree) for name, term in self.terms.items()]
+        return held_by_all(terms, self.tree, known).most
+
+    def _refuse_large(self, values: Mapping[str, Any]) -> None:
+        lengths = np.broadcast_shapes(*(value.shape for value in values.values()))
+        count, having = math.prod(lengths), f"{', '.join(values)} have {math.prod(lengths):,}"
+        if count * (1 + len(self.terms)) > LARGEST:
+            rule = f"an expression and its terms are worked out for at most {LARGEST:,}"
+            raise ModelError(f"{rule} combinations", value=having)
+        widths = {name: value.dtype.itemsize / 8 for name, value in values.items()}
+        if count * self.held(widths) > MOST_HELD:
+            raise ModelError(f"{HOLDS} for all combinations", value=having)
 
 
 def make_formula(
@@ -110,7 +154,7 @@ def _checked(tree: Node, names: Names, wanted: str | None) -> Formula:
     kind = kind_of(tree, names)
     if wanted not in (None, kind) and not (wanted == NUMBER and kind == TRUTH):
         raise ExpressionError(f"this must be {wanted}; it is {kind}", tree.at)
-    formula = Formula(tree, names, kind)
+    formula = Formula(tree, names, kind, wanted)
     if formula.depth > DEEPEST_TREE:
         raise ExpressionError(f"with its terms it is more than {DEEPEST_TREE} operations deep", 0)
     return formula
@@ -236,10 +280,3 @@ def _constant(value: Any) -> Any:
 def _as_doubles(array: Any) -> Any:
     found = np.asarray(array)
     return found if found.dtype.kind == "U" else found.astype(float)
-
-
-def _refuse_large(values: Mapping[str, Any], arrays: int) -> None:
-    lengths = np.broadcast_shapes(*(value.shape for value in values.values()))
-    if math.prod(lengths) * arrays > LARGEST:
-        rule = f"an expression and its terms are worked out for at most {LARGEST:,} combinations"
-        raise ModelError(rule, value=f"{', '.join(values)} have {math.prod(lengths):,}")

@@ -9,6 +9,8 @@ import math
 import re
 from dataclasses import dataclass
 
+from tessella.modelfiles.mistakes import LONGEST_TEXT
+
 LONGEST = 4000  # characters of an expression
 LONGEST_NUMBER = 32
 WHOLE = 2**53  # beyond it not every whole number is a double
@@ -61,6 +63,8 @@ def tokens(text: str) -> list[Token]:
             sign = text[here]
             hint = f": {INSTEAD[sign]}" if sign in INSTEAD else ""
             raise ExpressionError(f"{sign!r} cannot stand here{hint}", here)
+        if match.lastgroup == "text" and len(match.group()) > LONGEST_TEXT + 2:
+            raise ExpressionError(f"a text has at most {LONGEST_TEXT} characters", here)
         found.append(Token(str(match.lastgroup), match.group(), here))
         here = _after_blanks(text, match.end())
     return [*found, Token("end", "", len(text))]

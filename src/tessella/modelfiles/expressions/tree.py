@@ -1,17 +1,17 @@
-"""An expression as a tree, and working it out on arrays.
+"""An expression as a tree, and what its words do on arrays.
 
 Numbers are doubles throughout, so nothing wraps around: what grows too large becomes infinite, and
 what has no value is not a number; either is refused by whoever reads the result. Truth values count
-as 0 and 1 in arithmetic.
+as 0 and 1 in arithmetic. What is compared with something that has no value has none either: it is
+not a number among doubles 0 and 1. ``and``, ``or`` and ``where`` have a value all the same where
+others decide it (the strong logic of Kleene).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import reduce
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,13 +93,55 @@ def _power(base: Any, exponent: Any) -> Any:
     return np.asarray(base, dtype=float) ** exponent
 
 
-def _all_of(function: Callable) -> Callable:
-    return lambda *of: reduce(function, of)
-
-
 def _numbers(function: Callable) -> Callable:
     """The same of doubles: NumPy has rules of its own for truth values."""
     return lambda *of: function(*(np.asarray(part, dtype=float) for part in of))
+
+
+NO_VALUE = "no value\u200b"  # as text; no text of a model is like it, as that can be printed
+
+
+def _truths(*of: Any) -> bool:
+    """Whether all of them have a value."""
+    return all(np.asarray(part).dtype.kind == "b" for part in of)
+
+
+def both(a: Any, b: Any) -> Any:
+    """``a and b``."""
+    if _truths(a, b):
+        return np.logical_and(a, b)
+    return np.where(np.equal(a, 0) | np.equal(b, 0), 0.0, np.multiply(a, b, dtype=float))
+
+
+def _either(a: Any, b: Any) -> Any:
+    if _truths(a, b):
+        return np.logical_or(a, b)
+    return np.where(np.equal(a, 1) | np.equal(b, 1), 1.0, np.add(a, b, dtype=float))
+
+
+def _not(a: Any) -> Any:
+    return np.logical_not(a) if _truths(a) else 1.0 - a
+
+
+def _chosen(condition: Any, this: Any, other: Any) -> Any:
+    if _truths(condition):
+        return np.where(condition, this, other)
+    found = np.where(np.equal(condition, 1), this, other)
+    return np.where(np.isnan(condition), NO_VALUE if found.dtype.kind == "U" else np.nan, found)
+
+
+def compare(sign: str, a: Any, b: Any) -> Any:
+    """``a < b`` and the like."""
+    found, missing = COMPARISONS[sign](a, b), lacks_value(a) | lacks_value(b)
+    return np.where(missing, np.nan, found) if missing.any() else found
+
+
+def lacks_value(array: Any) -> Any:
+    """Where an array has no value."""
+    array = np.asarray(array)
+    if array.dtype.kind == "U":
+        return array == NO_VALUE
+    return np.zeros((), dtype=bool) if array.dtype.kind == "b" else np.isnan(array)
 
 
 @dataclass(frozen=True)
@@ -111,6 +153,11 @@ class Operation:
     most: int
     takes: str = NUMBER
     gives: str = NUMBER
+
+    @property
+    def folds(self) -> bool:
+        """Whether it takes two parts at a time, however many there are."""
+        return self.least == 2
 
 
 MANY = 100  # parts of a call
@@ -144,33 +191,17 @@ ONE = {
 }
 FUNCTIONS = {
     **{word: Operation(_numbers(function), 1, 1) for word, function in ONE.items()},
-    "min": Operation(_all_of(_numbers(np.minimum)), 2, MANY),
-    "max": Operation(_all_of(_numbers(np.maximum)), 2, MANY),
-    "where": Operation(np.where, 3, 3),
+    "min": Operation(_numbers(np.minimum), 2, MANY),
+    "max": Operation(_numbers(np.maximum), 2, MANY),
+    "where": Operation(_chosen, 3, 3),
 }
 OPERATIONS = {
     **{sign: Operation(_numbers(function), 2, 2) for sign, function in BINARY.items()},
     "negative": Operation(_numbers(operator.neg), 1, 1),
-    "and": Operation(np.logical_and, 2, 2, TRUTH, TRUTH),
-    "or": Operation(np.logical_or, 2, 2, TRUTH, TRUTH),
-    "not": Operation(np.logical_not, 1, 1, TRUTH, TRUTH),
+    "and": Operation(both, 2, 2, TRUTH, TRUTH),
+    "or": Operation(_either, 2, 2, TRUTH, TRUTH),
+    "not": Operation(_not, 1, 1, TRUTH, TRUTH),
     **FUNCTIONS,
 }
 PI = "pi"
 WORDS = frozenset({"and", "or", "not", PI, *FUNCTIONS})  # that no name of a model can be
-
-
-def work_out(node: Node, values: Mapping[str, Any], tables: Mapping[str, Table]) -> Any:
-    """The array that an expression is, given arrays for its names."""
-    if isinstance(node, Constant):
-        return np.str_(node.value) if isinstance(node.value, str) else np.float64(node.value)
-    if isinstance(node, Name):
-        return values[node.name]
-    of = [work_out(part, values, tables) for part in node.parts]
-    if isinstance(node, LookUp):
-        return tables[node.table].look_up(*of)
-    if isinstance(node, Compare):
-        links = zip(node.signs, pairwise(of), strict=True)
-        return reduce(np.logical_and, [COMPARISONS[sign](a, b) for sign, (a, b) in links])
-    assert isinstance(node, Apply)
-    return OPERATIONS[node.word].apply(*of)
