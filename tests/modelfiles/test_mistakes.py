@@ -407,3 +407,9 @@ def test_events_tell_the_model_that_rates_give_in_python(file):
     assert told.fingerprint == mine.fingerprint
     assert told.minimise
     assert told.clock == mine.clock
+
+
+def test_a_name_that_differs_in_capitals_alone_is_the_nearest():
+    from tessella.modelfiles.mistakes import nearest
+
+    assert nearest("east", ["week", "West", "East"]) == "; did you mean 'East'?"

@@ -48,8 +48,9 @@ class ModelFileError(FileError):
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The name that somebody who wrote ``name`` may have meant."""
-    found = difflib.get_close_matches(name[:LONGEST], [*known], n=1, cutoff=0.5)
-    return found[0] if found else None
+    plain = {other.lower(): other for other in known}  # capitals are the commonest slip
+    found = difflib.get_close_matches(name[:LONGEST].lower(), [*plain], n=1, cutoff=0.5)
+    return plain[found[0]] if found else None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
