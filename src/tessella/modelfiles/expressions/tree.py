@@ -130,7 +130,7 @@ def _chosen(condition: Any, this: Any, other: Any) -> Any:
     return np.where(np.isnan(condition), NO_VALUE if found.dtype.kind == "U" else np.nan, found)
 
 
-def compare(sign: str, a: Any, b: Any) -> Any:
+def comparison(sign: str, a: Any, b: Any) -> Any:
     """``a < b`` and the like."""
     found, missing = COMPARISONS[sign](a, b), lacks_value(a) | lacks_value(b)
     return np.where(missing, np.nan, found) if missing.any() else found

@@ -24,7 +24,7 @@ from tessella.modelfiles.expressions.tree import (
     Node,
     Table,
     both,
-    compare,
+    comparison,
     lacks_value,
 )
 
@@ -57,7 +57,7 @@ def _compared(node: Compare, worked: Callable[[Node], Any]) -> Any:
     before, found = worked(node.of[0]), None
     for sign, part in zip(node.signs, node.of[1:], strict=True):
         value = worked(part)
-        link = compare(sign, before, value)
+        link = comparison(sign, before, value)
         found = link if found is None else both(found, link)
         before = value
     return found
