@@ -47,7 +47,16 @@ def prepare(folder) -> None:
 
 
 def test_every_command_is_tried_here():
-    assert {*WORDS, "paper"} == set(NAMES)  # the study of the paper has its own tests
+    assert {*WORDS, "paper"} == set(NAMES)  # tests/runner runs the study in pipes and terminals
+
+
+def test_the_study_of_the_paper_tells_a_program_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    words = ("--methods", "exact_table", "--problems", "QUE-Lin", "--seeds", "1", "--workers", "1")
+    out = ("--out", str(tmp_path / "out"), "--no-report", "--json")
+    done = CliRunner().invoke(main, ["paper", *words, *out])
+    assert done.exit_code == 0, done.output
+    assert faults(json.loads(done.stdout), "commands.schema.json", "commands/paper") == []
 
 
 @pytest.mark.parametrize("name", WORDS)

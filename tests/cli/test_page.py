@@ -66,3 +66,15 @@ def test_commands_in_the_pages_are_commands_with_those_options(page, line):
     known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
     asked = {word.partition("=")[0] for word in words if re.match(r"-+[a-z]", word)}
     assert asked <= known | {"--help", "-h"}
+
+
+def test_help_says_of_each_command_what_its_own_help_says():
+    import click
+
+    from tessella.cli.group import SECTIONS, main
+
+    for commands in SECTIONS.values():
+        for name, said in commands.items():
+            found = main.get_command(click.Context(main), name)
+            assert found is not None
+            assert found.get_short_help_str(200) == said

@@ -9,11 +9,32 @@ from typing import Any, NoReturn
 
 import click
 
+# What help says of each command: the first line of its own, which is then not imported.
 SECTIONS = {
-    "Models": ("list", "show", "new", "check"),
-    "Solve and look": ("solve", "map", "measure", "simulate"),
-    "Policies and rules": ("fit", "certify", "compress", "export", "diff"),
-    "Studies": ("study", "paper", "bench"),
+    "Models": {
+        "list": "Problems by name, with their families.",
+        "show": "Tell a model back in words.",
+        "new": "Write a model file of a problem, with every setting explained.",
+        "check": "Check a model, and whether a certificate of it holds.",
+    },
+    "Solve and look": {
+        "solve": "Solve a model exactly and say how good the answer is.",
+        "map": "Show which action each state gets.",
+        "measure": "Measure the policy's geometry, and test it for structure.",
+        "simulate": "Play a policy forward on independent paths, and say what it earned.",
+    },
+    "Policies and rules": {
+        "fit": "Learn a policy from labelled states, and say what it loses.",
+        "certify": "Say what a policy loses on a model, exactly.",
+        "compress": "Find the smallest rule whose certified loss keeps a promise.",
+        "export": "Write a rule in the languages that the files' endings name.",
+        "diff": "Say what changes from one policy to another, in states and money.",
+    },
+    "Studies": {
+        "study": "Compare methods on models, over sample sizes and seeds.",
+        "paper": "Reproduce the paper: its runs, table, figures, and one report.",
+        "bench": "Time building and solving here.",
+    },
 }
 NAMES = tuple(name for names in SECTIONS.values() for name in names)
 
@@ -52,12 +73,9 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, NAMES))
-        for title, names in SECTIONS.items():
-            found = [(name, self.get_command(ctx, name)) for name in names]
+        for title, commands in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(n.ljust(width), c.get_short_help_str(70)) for n, c in found if c is not None]
-                )
+                formatter.write_dl([(name.ljust(width), said) for name, said in commands.items()])
 
 
 @click.group(
