@@ -108,3 +108,20 @@ def test_actions_that_only_the_certificate_tells_apart_have_an_optimum_of_their_
     certify(solution, other).save(tmp_path / "certificate.json")
     files = [str(tmp_path / name) for name in ("certificate.json", "model.nc")]
     assert check.main(files) == 0
+
+
+def test_states_of_one_margin_are_reached_together_in_whatever_order_they_stand(tmp_path):
+    """Two states as near to a tie, of which one is never seen: the rate does not ask which."""
+    reward, constants = np.array([[2.0, 1.0], [2.0, 1.0], [3.0, 1.0]]), []
+    for seen in (0, 1):
+        rows = np.zeros((3, 2, 3))
+        rows[..., seen] = 1.0
+        mdp = ts.MDP.from_arrays(rows, reward, 0.5, layout="SAS")
+        solution = ts.solve(mdp)
+        proof = certify(solution, solution.policy, start=seen)
+        assert proof.bounds.rate is not None
+        constants.append(proof.bounds.rate.constant)
+        proof.save(tmp_path / "c.json")
+        mdp.save(tmp_path / "m.nc")
+        assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0
+    assert constants[0] == constants[1]

@@ -178,7 +178,7 @@ def _rate(margin: Band, visits: Occupancy, localised: Localisation) -> MarginRat
     """
     order = np.argsort(margin.lower, axis=None)
     at, d = margin.lower.ravel()[order], visits.share.ravel()[order]
-    reached = np.cumsum(d)
+    reached = np.cumsum(d)[np.searchsorted(at, at, side="right") - 1]  # ties are reached together
     half = at[min(np.searchsorted(reached, reached[-1] / 2), at.size - 1)]
     largest = max(localised.eps, float(min(half, at[np.isfinite(at)].max(initial=0.0))))
     inside = (at > 0) & (at <= largest)

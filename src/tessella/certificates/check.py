@@ -758,7 +758,9 @@ def check_rate(c: dict, m: dict, d: Decisions, factor: float, close: float) -> N
         c[rate + name] for name in ("constant", "exponent", "smallest", "largest")
     )
     order = np.argsort(d.margin[1], kind="stable")
-    at, reached = d.margin[1][order], np.cumsum(c["occupancy"][order])
+    at = d.margin[1][order]
+    # States of one margin are reached together, in whatever order they stand.
+    reached = np.cumsum(c["occupancy"][order])[np.searchsorted(at, at, side="right") - 1]
     half = np.searchsorted(reached, reached[-1] / 2 * (1 + np.array([-1, 1]) * m["round"]))
     top = at[np.isfinite(at)].max(initial=0.0)
     ends = np.maximum(eps, np.minimum(at[np.minimum(half, m["n"] - 1)], top))
