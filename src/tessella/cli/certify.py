@@ -8,7 +8,7 @@ import click
 
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model import about, solution_of, start_of, takes_model, takes_start
-from tessella.cli.policy import FILE, policy_in
+from tessella.cli.policy import FILE
 from tessella.cli.verdict import verdict
 
 
@@ -28,7 +28,7 @@ def command(
     from tessella.certificates.certify import certify
 
     solution = solution_of(model, given)
-    certificate = certify(solution, policy_in(solution.mdp, policy), start_of(solution.mdp, start))
+    certificate = certify(solution, solution.mdp.policy(policy), start_of(solution.mdp, start))
     if save is not None:
         certificate.save(save)
     data = {"model": about(solution.mdp), "policy": certificate.policy.name}

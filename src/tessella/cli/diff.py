@@ -9,7 +9,6 @@ import click
 
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model import about, model_of, solution_of, start_of, takes_model, takes_start
-from tessella.cli.policy import policy_in
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -52,4 +51,4 @@ def command(model: str, given: tuple[str, ...], a: str, b: str, start: str | Non
 
 
 def _policy(mdp: MDP, word: str, best: Any) -> Any:
-    return best if word == OPTIMAL else policy_in(mdp, Path(word))
+    return best if word == OPTIMAL else mdp.policy(Path(word))

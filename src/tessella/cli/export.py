@@ -10,7 +10,6 @@ import click
 from tessella.cli.command import Answer, as_command
 from tessella.cli.files import read_policy, refuse_other_files
 from tessella.cli.model import ModelWord, model_of, solution_of
-from tessella.cli.policy import policy_in
 
 if TYPE_CHECKING:
     from tessella.mdp.policy import Policy
@@ -64,5 +63,5 @@ def _policy(rule: str, model: str | None, given: tuple[str, ...]) -> Policy:
     if path.suffix in (".json", ".csv"):
         if model is None:
             raise ArgumentError("a table needs its model", value="say --model MODEL")
-        return policy_in(model_of(model, given), path)
+        return model_of(model, given).policy(path)
     return solution_of(rule, given).policy

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tessella.cli.blocks import LETTERS, blocks, legend
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model import about, coordinates, solution_of, takes_model, titled
-from tessella.cli.policy import policy_in, takes_policy
+from tessella.cli.policy import takes_policy
 
 if TYPE_CHECKING:
     from tessella.grid import StateGrid
@@ -63,7 +63,7 @@ def command(
         _refuse_other_pictures(out)
     solution = solution_of(model, given)
     mdp = solution.mdp
-    chosen = None if policy is None else policy_in(mdp, policy)
+    chosen = None if policy is None else mdp.policy(policy)
     whole = tessellate(solution, chosen, component=component)
     where = _standing(mdp.grid, coordinates(mdp.grid, fixed, "--at"))
     part = _part(whole, where)

@@ -8,7 +8,7 @@ import click
 
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model import about, solution_of, takes_model
-from tessella.cli.policy import policy_in, takes_policy
+from tessella.cli.policy import takes_policy
 
 
 @as_command(
@@ -38,7 +38,7 @@ def command(
     from tessella.tessellation import examine, measure, tessellate
 
     solution = solution_of(model, given)
-    chosen = None if policy is None else policy_in(solution.mdp, policy)
+    chosen = None if policy is None else solution.mdp.policy(policy)
     tessellation = tessellate(solution, chosen, component=component)
     geometry = measure(tessellation, rim=rim)
     added = [tuple(part.strip() for part in word.split("+")) for word in sums]

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from tessella.mdp.model import MDP
-    from tessella.mdp.policy import Policy
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -19,8 +14,3 @@ def takes_policy(function: Callable) -> Callable:
     """Adds the option ``--policy``."""
     about = "A saved rule or policy (.json) or a table (.csv); by default the optimal policy."
     return click.option("--policy", type=FILE, help=about)(function)
-
-
-def policy_in(mdp: MDP, path: Path) -> Policy:
-    """The policy of ``mdp`` in a file, known by the file's name."""
-    return mdp.policy(path)

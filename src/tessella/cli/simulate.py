@@ -10,7 +10,7 @@ import numpy as np
 
 from tessella.cli.command import Answer, as_command, table
 from tessella.cli.model import about, model_of, solution_of, start_of, takes_model, takes_start
-from tessella.cli.policy import policy_in, takes_policy
+from tessella.cli.policy import takes_policy
 
 if TYPE_CHECKING:
     from tessella.mdp.simulate import Paths
@@ -50,7 +50,7 @@ def command(
         mdp = chosen.mdp
     else:
         mdp = model_of(model, given)
-        chosen = policy_in(mdp, policy)
+        chosen = mdp.policy(policy)
     walked = simulate(mdp, chosen, periods, seed, paths=paths, start=start_of(mdp, start))
     returns = walked.returns * (-1 if mdp.minimise else 1)
     if out is not None:
