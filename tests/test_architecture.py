@@ -23,6 +23,7 @@ SOURCE = Path(tessella.__file__).parent
 LAYERS = (
     "errors",
     "rounding",
+    "numerics",
     "grid",
     "criteria",
     "mdp",

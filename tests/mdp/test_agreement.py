@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tessella.mdp.dynamics import over_actions
+from tessella.mdp.dynamics import Plain, adjoint_under, over_actions, under_policy
 from tessella.mdp.engine import in_float64
 
 EXACT = 1e-12
@@ -47,7 +47,7 @@ def run_best(program, arrays, w_S):
 @in_float64
 def backup(mdp, w, pay=True):
     """(A, S) by the compiled tail and head."""
-    lowered = mdp.dynamics.lowered
+    lowered = mdp.dynamics.compiled
     result = run_backup(
         lowered.program, lowered.arrays, jnp.asarray(w.reshape(mdp.grid.shape)), pay
     )
@@ -57,7 +57,7 @@ def backup(mdp, w, pay=True):
 @in_float64
 def forward(mdp, weights):
     """(S,) the adjoint of the backups of all actions: sum_a P_a^T weights[a]."""
-    lowered = mdp.dynamics.lowered
+    lowered = mdp.dynamics.compiled
     shaped = jnp.asarray(weights.reshape(mdp.n_actions, *mdp.grid.shape))
     return np.asarray(run_forward(lowered.program, lowered.arrays, shaped)).ravel()
 
@@ -65,7 +65,7 @@ def forward(mdp, weights):
 @in_float64
 def best(mdp, w):
     """(S,) the maximum over actions by the fold that solvers use: a scan when they are many."""
-    lowered = mdp.dynamics.lowered
+    lowered = mdp.dynamics.compiled
     result = run_best(lowered.program, lowered.arrays, jnp.asarray(w.reshape(mdp.grid.shape)))
     return np.asarray(result).ravel()
 
@@ -198,3 +198,30 @@ def test_the_confidence_intervals_are_narrow_enough_to_see_a_wrong_action(world)
     counts = frequencies(world.staged, world, repeats, 4)
     swapped = {(s, a): counts[s, 1 - a if a < 2 and (s, 1 - a) in counts else a] for s, a in counts}
     assert surprise(swapped, laws, repeats) < 1e-9
+
+
+def test_a_table_by_numpy_agrees_with_the_compiled_one(world):
+    mdp, w = world.tabular, np.random.default_rng(9).normal(size=world.tabular.grid.shape)
+    program, arrays = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
+    assert isinstance(program, Plain)
+    for pay in (True, False):
+        tail = program.tail(arrays, w, pay)
+        each = [program.head(arrays, tail, a, pay) for a in range(mdp.n_actions)]
+        got = np.stack(each).reshape(mdp.n_actions, -1)
+        np.testing.assert_allclose(got, backup(mdp, w, pay), rtol=0, atol=EXACT)
+        policy = np.random.default_rng(10).integers(0, mdp.n_actions, mdp.grid.shape)
+        own = np.take_along_axis(got, policy.reshape(1, -1), 0).reshape(w.shape)
+        under = under_policy(program, arrays, policy, w, pay)
+        np.testing.assert_allclose(under, own, rtol=0, atol=EXACT)
+
+
+def test_what_numpy_moves_forward_is_the_adjoint_of_its_expectation(world):
+    """<P_pi w, x> = <w, P_pi' x>, for two policies one after the other."""
+    mdp, rng = world.tabular, np.random.default_rng(11)
+    program, arrays = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
+    w, x = rng.normal(size=mdp.grid.shape), rng.random(mdp.grid.shape)
+    for _ in range(2):
+        policy = rng.integers(0, mdp.n_actions, mdp.grid.shape)
+        after = under_policy(program, arrays, policy, w, False)
+        moved = adjoint_under(program, arrays, policy, x)(x)
+        assert math.isclose((after * x).sum(), (w * moved).sum(), rel_tol=1e-10, abs_tol=1e-10)

@@ -55,7 +55,7 @@ MODELS = {
 
 @in_float64
 def both(mdp, table, w, pay):
-    program, arrays = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
+    program, arrays = mdp.dynamics.compiled.program, mdp.dynamics.compiled.arrays
     policy, w_S = on_device(table), on_device(w)
     tail = program.tail(arrays, w_S, pay)
 
@@ -79,5 +79,5 @@ def test_each_state_gets_the_backup_of_its_own_action(name, pay):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_policy_known_at_the_start_of_the_period_needs_one_pass(name):
     mdp, once = MODELS[name]
-    lowered = mdp.dynamics.lowered
+    lowered = mdp.dynamics.compiled
     assert lowered.program.follows(lowered.arrays) is once

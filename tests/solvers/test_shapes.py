@@ -68,9 +68,12 @@ def ask(n: int) -> np.ndarray:
 
 
 def small(n: int, seed: int = 0) -> ts.MDP:
-    rng = np.random.default_rng(seed)
-    rows = rng.dirichlet(np.ones(n), size=(2, n))
-    return ts.MDP.from_arrays(rows, rng.normal(size=(n, 2)), 0.9, layout="ASS")
+    pays = np.random.default_rng(seed).normal(size=n)
+    stages = [
+        ts.Decide("x", to=lambda x, action: np.minimum(x + action, n - 1)),
+        ts.Shift("x", ts.Noise("w", [-1, 1], [0.5, 0.5]), pays=lambda x: pays[x]),
+    ]
+    return ts.MDP.staged({"x": range(n)}, (0, 1), 0.9, stages)
 
 
 def certified(mdp: ts.MDP) -> ts.Certificate:

@@ -12,8 +12,8 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.dynamics import Dynamics, under_policy
-from tessella.mdp.engine import in_float64, on_device
+from tessella.mdp.dynamics import Dynamics, Lowered, adjoint_under, under_policy
+from tessella.mdp.engine import in_float64, placed
 
 WALKERS = 2_000  # from each state and action that samples are taken of
 PAIRS = 12  # such states and actions
@@ -25,7 +25,8 @@ def check_dynamics(dynamics: Dynamics) -> None:
     assert isinstance(dynamics, Dynamics), f"dynamics are a Dynamics, not {dynamics!r}"
     rows, reward = _matrices(dynamics)
     _check_sums(dynamics, rows, reward)
-    _check_program(dynamics, rows, reward)
+    for lowered in (dynamics.lowered, dynamics.compiled):  # often one and the same
+        _check_program(dynamics, lowered, rows, reward)
     _check_samples(dynamics, rows, reward)
     again = cloudpickle.loads(cloudpickle.dumps(dynamics))
     same = np.array_equal(again.expected_reward(), reward)
@@ -68,30 +69,36 @@ def _check_sums(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
 
 
 @in_float64
-def _check_program(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
+def _check_program(dynamics: Dynamics, lowered: Lowered, rows: NDArray, reward: NDArray) -> None:
     rng = np.random.default_rng(0)
-    program, arrays = dynamics.lowered.program, dynamics.lowered.arrays
+    program, arrays = lowered.program, lowered.arrays
     w = rng.normal(size=dynamics.shape)
     # What a backup may be off by, in units of what goes in.
     off = np.finfo(float).eps * (dynamics.terms + 8) * (dynamics.reward_scale + np.abs(w).max())
     off += dynamics.written.reward + dynamics.written.rows * np.abs(w).max()
     expected = reward + np.einsum("ast,t->sa", rows, w.ravel())
-    w_S = on_device(w)
+    w_S = placed(program, w)
     tail = program.tail(arrays, w_S, True)
     for action in range(dynamics.n_actions):
         found = np.asarray(program.head(arrays, tail, action, True)).ravel()
         _near(found, expected[:, action], off, f"the program's backup under action {action}")
     table = rng.integers(0, dynamics.n_actions, dynamics.shape).astype(np.int32)
     chosen = np.arange(table.size), table.ravel()
-    under = under_policy(program, arrays, on_device(table), w_S, True)
+    taken = placed(program, table)
+    under = under_policy(program, arrays, taken, w_S, True)
     _near(np.asarray(under).ravel(), expected[chosen], off, "the program's backup under a policy")
-    free = under_policy(program, arrays, on_device(table), w_S, False)
+    free = under_policy(program, arrays, taken, w_S, False)
     _near(
         np.asarray(free).ravel(),
         (expected - reward)[chosen],
         2 * off,
         "the program's expectation under a policy, without pay",
     )
+    moved = adjoint_under(program, arrays, taken, w_S)(w_S)
+    own = np.einsum("st,s->t", rows[table.ravel(), np.arange(table.size)], w.ravel())
+    reach = np.finfo(float).eps * (dynamics.adjoint_terms + 8) + dynamics.written.rows
+    off = reach * float(np.abs(w).sum())
+    _near(np.asarray(moved).ravel(), own, off, "what the program moves forward under a policy")
 
 
 def _near(found: NDArray, expected: NDArray, off: float, what: str) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tessella.criteria.criterion import Criterion, Proven, X
 from tessella.errors import ModelError, shown
+from tessella.numerics import numerics
 from tessella.rounding import EPS, Mass
 
 OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
@@ -100,26 +101,21 @@ class Contraction(NamedTuple):
         return self.off * abs(shift) + 2 * EPS * abs(self.gain(shift))
 
     def enclose(self, low, high, eta, sizes) -> Proven:
-        import jax.numpy as jnp
-
-        slip = EPS * jnp.maximum(jnp.abs(low), jnp.abs(high))
-        low, high = low * self._carried(low < 0), high * self._carried(high > 0)
+        xp = numerics(low)
+        slip = EPS * xp.maximum(abs(low), abs(high))
+        # c, with the row sum that makes the bound hold.
+        low = low * xp.where(low < 0, self.c_high, self.c_low)
+        high = high * xp.where(high > 0, self.c_high, self.c_low)
         middle = (low + high) / (self.rest_low + self.rest_high)
-        above = high - middle * jnp.where(middle > 0, self.rest_low, self.rest_high)
-        below = middle * jnp.where(middle > 0, self.rest_high, self.rest_low) - low
+        above = high - middle * xp.where(middle > 0, self.rest_low, self.rest_high)
+        below = middle * xp.where(middle > 0, self.rest_high, self.rest_low) - low
         # Whoever adds the middle and the shift to the backup rounds twice more.
-        last = (1 + self.c_high) * EPS * (sizes + jnp.abs(middle))
+        last = (1 + self.c_high) * EPS * (sizes + abs(middle))
         return Proven(
             middle,
-            self.error(jnp.maximum(above, below) + eta + last + slip),
+            self.error(xp.maximum(above, below) + eta + last + slip),
             self.error(eta + last),
         )
-
-    def _carried(self, outward):
-        """c, with the row sum that makes the bound hold."""
-        import jax.numpy as jnp
-
-        return jnp.where(outward, self.c_high, self.c_low)
 
     def error(self, residual):
         return residual / self.rest_low * OUTWARD

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.criterion import Criterion, Proven, X
 from tessella.errors import ModelError, is_count, shown
+from tessella.numerics import numerics
 from tessella.rounding import EPS, Mass
 
 LONGEST = 100_000  # periods; with time as an axis, more would be more states than anybody has
@@ -116,9 +117,8 @@ class Horizon(NamedTuple):
         return 0.0 * most
 
     def enclose(self, low, high, eta, sizes) -> Proven:
-        import jax.numpy as jnp
-
-        carried = self.largest * jnp.maximum(jnp.abs(low), jnp.abs(high)) * (1 + EPS)
+        most = numerics(low).maximum(abs(low), abs(high))
+        carried = self.largest * most * (1 + EPS)
         last = (1 + self.largest) * EPS * sizes
         return Proven(0.0 * low, self.error(carried + eta + last), self.error(eta + last))
 

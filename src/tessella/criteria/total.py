@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.criterion import Criterion, Proven, X
+from tessella.numerics import numerics
 from tessella.rounding import EPS, Mass
 
 OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
@@ -75,9 +76,8 @@ class Ending(NamedTuple):
         return 0.0 * most
 
     def enclose(self, low, high, eta, sizes) -> Proven:
-        import jax.numpy as jnp
-
-        carried = self.largest * jnp.maximum(jnp.abs(low), jnp.abs(high)) * (1 + EPS)
+        most = numerics(low).maximum(abs(low), abs(high))
+        carried = self.largest * most * (1 + EPS)
         last = (1 + self.largest) * EPS * sizes
         return Proven(0.0 * low, self.error(carried + eta + last), self.error(eta + last))
 

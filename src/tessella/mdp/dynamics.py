@@ -21,12 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.scope import Scope
+from tessella.numerics import numerics
 from tessella.rounding import Built, Mass
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
-
-UNROLLED_ACTIONS = 8  # more actions than this are looped over, to keep compilation short
 
 
 class Program(Protocol):
@@ -55,11 +54,34 @@ class Program(Protocol):
         ...
 
 
+class Plain(ABC):
+    """A program that NumPy runs at once; nothing is compiled for it.
+
+    It has the halves of a backward pass as every program has, and these beside them.
+    """
+
+    n_actions: int
+
+    @abstractmethod
+    def tail(self, arrays: Any, w_S: Any, pay: bool) -> Any: ...
+
+    @abstractmethod
+    def head(self, arrays: Any, w: Any, action: Any, pay: bool) -> Any: ...
+
+    @abstractmethod
+    def under(self, arrays: Any, w_S: Any, policy: Any, pay: bool) -> Any:
+        """The whole backward pass with each state's own action in ``policy`` (grid)."""
+
+    @abstractmethod
+    def forward(self, arrays: Any, x: Any, policy: Any) -> Any:
+        """P_pi' x: where shares ``x`` of walkers are one period later."""
+
+
 @dataclass(frozen=True)
 class Lowered:
-    """Dynamics ready for the engine."""
+    """Dynamics ready for the solvers."""
 
-    program: Program
+    program: Program | Plain
     arrays: object
 
 
@@ -169,9 +191,15 @@ class Dynamics(ABC):
     def lowered(self) -> Lowered:
         return self.lower()
 
+    @cached_property
+    def compiled(self) -> Lowered:
+        """The same for whoever needs a program that can be compiled."""
+        return self.lower() if isinstance(self.lowered.program, Plain) else self.lowered
+
     def __getstate__(self) -> dict[str, Any]:
         # Engine arrays would be read back in the process's own precision, which may be 32 bits.
-        return {key: value for key, value in self.__dict__.items() if key != "lowered"}
+        left = {"lowered", "compiled"}
+        return {key: value for key, value in self.__dict__.items() if key not in left}
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,29 +212,34 @@ class Parts:
     start: NDArray[np.float64] | None = None  # (S,)
 
 
-def over_actions(program: Program, step: Callable[[Any, Any], Any], start: Any) -> Any:
-    """Fold ``step(action, carry)`` over all actions: unrolled when they are few."""
-    if program.n_actions <= UNROLLED_ACTIONS:
-        carry = start
-        for action in range(program.n_actions):
-            carry = step(action, carry)
-        return carry
-    import jax.numpy as jnp
-    from jax import lax
-
-    # A scan, not a fori_loop: only a scan can be transposed.
-    return lax.scan(lambda c, a: (step(a, c), None), start, jnp.arange(program.n_actions))[0]
+def over_actions(program: Program | Plain, step: Callable[[Any, Any], Any], start: Any) -> Any:
+    """Fold ``step(action, carry)`` over all actions."""
+    first = start[0] if isinstance(start, tuple) else start
+    return numerics(first).fold(program.n_actions, step, start)
 
 
-def under_policy(program: Program, arrays: Any, policy: Any, w_S: Any, pay: bool) -> Any:
+def under_policy(program: Program | Plain, arrays: Any, policy: Any, w_S: Any, pay: bool) -> Any:
     """The backward pass with each state's own action, in the precision of ``w_S``."""
-    import jax.numpy as jnp
-
+    if isinstance(program, Plain):
+        return program.under(arrays, w_S, policy, pay)
     w = program.tail(arrays, w_S, pay)
     if program.follows(arrays):
         return program.head_under(arrays, w, policy, pay)
+    xp = numerics(w_S)
 
     def step(action, total):
-        return jnp.where(policy == action, program.head(arrays, w, action, pay), total)
+        return xp.where(policy == action, program.head(arrays, w, action, pay), total)
 
-    return over_actions(program, step, jnp.zeros_like(w_S))
+    return over_actions(program, step, xp.zeros_like(w_S))
+
+
+def adjoint_under(
+    program: Program | Plain, arrays: Any, policy: Any, like: Any
+) -> Callable[[Any], Any]:
+    """x -> P_pi' x, for arrays like ``like``: the way forward in time."""
+    if isinstance(program, Plain):
+        return lambda x: program.forward(arrays, x, policy)
+    import jax
+
+    forward = jax.linear_transpose(lambda v: under_policy(program, arrays, policy, v, False), like)
+    return lambda x: forward(x)[0]

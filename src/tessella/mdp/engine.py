@@ -26,6 +26,8 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
+from tessella.mdp.dynamics import Plain
+
 KEPT = 64  # compiled pieces at most: a dozen shapes solved and certified
 MAPS = 16_000  # of the whole process; past this the table shrinks ...
 LEAST = 12  # ... but not below so many pieces: others may hold the maps
@@ -95,6 +97,13 @@ def on_device(tree):
     return jax.device_put(jax.tree.map(np.array, tree))
 
 
+def placed(program: Any, tree: Any) -> Any:
+    """NumPy arrays as those that ``program`` works on: copies, which nobody else changes."""
+    if not isinstance(program, Plain):
+        return on_device(tree)
+    return tuple(map(np.array, tree)) if isinstance(tree, tuple) else np.array(tree)
+
+
 class Pieces:
     """Compiled pieces by function, structure and shapes, the last used last."""
 
@@ -161,7 +170,8 @@ PIECES = Pieces()
 def compiled(*static: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Compile a function for each new shape; its first arguments, named ``static``, are structure.
 
-    What is compiled is kept in ``PIECES``. Arguments are given by position.
+    What is compiled is kept in ``PIECES``. Arguments are given by position. Where the first is a
+    program for NumPy, nothing is compiled: the function runs as it stands.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -171,6 +181,9 @@ def compiled(*static: str) -> Callable[[Callable[..., Result]], Callable[..., Re
 
         @wraps(function)
         def call(*args: Any) -> Result:
+            if n and isinstance(args[0], Plain):
+                with np.errstate(all="ignore"):  # what is not finite is found by its bound
+                    return function(*args)
             refuse_forked()
             return PIECES.piece(function, args[:n], args[n:])(*args[n:])
 

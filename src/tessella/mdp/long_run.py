@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
-from tessella.mdp.dynamics import under_policy
-from tessella.mdp.engine import compiled, in_float64, on_device
+from tessella.mdp.dynamics import adjoint_under
+from tessella.mdp.engine import compiled, in_float64, placed
+from tessella.numerics import numerics
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -31,9 +29,10 @@ CHUNK, PERIODS = 1_000, 1_000_000  # periods in one compiled call, and at most
 @in_float64
 def long_run(mdp: MDP, policy: Policy) -> NDArray[np.float64]:
     """(S,) share of time in each state under ``policy``, in the long run."""
-    lowered, table = mdp.dynamics.lowered, on_device(policy.table)
+    lowered = mdp.dynamics.lowered
+    table = placed(lowered.program, policy.table)
     own = np.full(mdp.n_states, 1 / mdp.n_states) if mdp.start is None else mdp.start
-    d, change = on_device(own.reshape(mdp.grid.shape)), np.inf
+    d, change = placed(lowered.program, own.reshape(mdp.grid.shape)), np.inf
     for _ in range(PERIODS // CHUNK):
         d, change = _periods(lowered.program, lowered.arrays, table, d)
         if float(change) <= SETTLED:
@@ -54,14 +53,10 @@ def _settled(d: NDArray[np.float64]) -> NDArray[np.float64]:
 @compiled("program")
 def _periods(program, arrays, table, d):
     """d after CHUNK periods of the lazy chain, and its last change."""
+    forward, xp = adjoint_under(program, arrays, table, d), numerics(d)
 
-    def expect(v):
-        return under_policy(program, arrays, table, v, False)
+    def period(pair):
+        after = (pair[0] + forward(pair[0])) / 2
+        return after, abs(after - pair[0]).sum()
 
-    forward = jax.linear_transpose(expect, d)
-
-    def period(_, pair):
-        after = (pair[0] + forward(pair[0])[0]) / 2
-        return after, jnp.abs(after - pair[0]).sum()
-
-    return lax.fori_loop(0, CHUNK, period, (d, jnp.zeros(())))
+    return xp.repeat(CHUNK, period, (d, xp.zeros(())))

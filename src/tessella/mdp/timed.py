@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -110,8 +111,8 @@ class Timed(Dynamics):
         from tessella.mdp.engine import on_device
 
         if len(self.distinct) == 1:
-            low = self.distinct[0].lower()
-            program, arrays = low.program, low.arrays
+            low = self.distinct[0].compiled
+            program, arrays = cast(Program, low.program), low.arrays
             timed = jax.tree.map(lambda _: False, arrays)
         else:
             program, arrays, timed = _stacked([_as_staged(period) for period in self.periods])

@@ -41,6 +41,8 @@ OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
 class BackwardInduction(Method):
     """Period by period, from the last; for models with a finite horizon."""
 
+    traced = False
+
     def refine(self, operators, state):
         return state.backup
 
@@ -109,7 +111,7 @@ def _period(program: TimedProgram, data: Data, feasible, t, w, error) -> tuple[A
     operators = Operators(program.period, own)
     q_of = _action_values(operators, w)
     eta = operators.rounding(w / data.criterion.discount, 0.0)
-    best, second = best_two(program, q_of, w.shape)
+    best, second = best_two(program, q_of, w)
     error = (eta + data.criterion.largest * error) * OUTWARD
     tie = 2 * error
     near = jnp.minimum(tie, TIED * data.criterion.forever(data.numbers.reward_scale))

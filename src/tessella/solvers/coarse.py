@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from numpy.typing import NDArray
+
+from tessella.numerics import numerics
 
 NODES = 33  # along an axis: twice as many save few products, and cost as many again
 VANISHING = 1e-12  # of the largest singular value: each axis has the constants once more
@@ -33,29 +33,31 @@ def hats(length: int) -> NDArray[np.float64]:
 
 def drawn_out(c: Any, shape: tuple[int, ...]) -> Any:
     """(grid) Z c: the sum of functions of one coordinate each."""
-    total, begun = jnp.zeros(shape, c.dtype), 0
+    xp = numerics(c)
+    total, begun = xp.zeros(shape, c.dtype), 0
     for axis, length in enumerate(shape):
-        basis = jnp.asarray(hats(length), c.dtype)
+        basis = xp.asarray(hats(length), c.dtype)
         along = c[begun : begun + len(basis)] @ basis
-        total = total + jnp.expand_dims(along, [k for k in range(len(shape)) if k != axis])
+        total = total + xp.expand_dims(along, [k for k in range(len(shape)) if k != axis])
         begun += len(basis)
     return total
 
 
 def gathered(x: Any) -> Any:
-    """W x: averages against each of the functions."""
+    """W x = Z' x / size: averages against each of the functions."""
+    xp = numerics(x)
 
     def along(axis: int):
         rest = tuple(k for k in range(x.ndim) if k != axis)
-        return jnp.asarray(hats(x.shape[axis]), x.dtype) @ x.mean(rest) / x.shape[axis]
+        return xp.asarray(hats(x.shape[axis]), x.dtype) @ x.mean(rest) / x.shape[axis]
 
-    return jnp.concatenate([along(axis) for axis in range(x.ndim)])
+    return xp.concatenate([along(axis) for axis in range(x.ndim)])
 
 
-def small_system(left: Callable[[Any], Any], shape: tuple[int, ...]) -> Any:
-    """W A Z, with a product ``left`` of A for each column."""
-    size = sum(len(hats(length)) for length in shape)
-    return lax.map(lambda c: gathered(left(drawn_out(c, shape))), jnp.eye(size)).T
+def small_system(left: Callable[[Any], Any], like: Any) -> Any:
+    """W A Z, with a product ``left`` of A for each column; arrays are like ``like``."""
+    size, xp = sum(len(hats(length)) for length in like.shape), numerics(like)
+    return xp.each(lambda c: gathered(left(drawn_out(c, like.shape))), xp.eye(size)).T
 
 
 def inverted(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -66,5 +68,5 @@ def inverted(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def corrected(inverse: Any, residual: Any) -> Any:
-    """M residual."""
+    """M residual; with the inverse transposed, M' residual."""
     return residual + drawn_out(inverse @ gathered(residual), residual.shape)

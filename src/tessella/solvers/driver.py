@@ -15,7 +15,8 @@ from tessella.criteria.criterion import Enclosure
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.total import Ending
 from tessella.errors import ArgumentError, ModelError, NotConverged
-from tessella.mdp.engine import in_callers_setting, in_float64, on_device
+from tessella.mdp.dynamics import Lowered, Plain
+from tessella.mdp.engine import in_callers_setting, in_float64, placed
 from tessella.mdp.model import MDP
 from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
@@ -50,11 +51,13 @@ class Engine:
     """A model made ready for the kernels.
 
     ``time`` bounds the periods to the end, where a criterion rests on that; with 1, bounds are
-    those of residuals.
+    those of residuals. What is ``traced`` works on a program that can be compiled.
     """
 
-    def __init__(self, mdp: MDP, tol: float | None, time: float | None = None) -> None:
-        self.mdp, self.tol, self.time = mdp, checked_tol(tol), time
+    def __init__(
+        self, mdp: MDP, tol: float | None, time: float | None = None, traced: bool = False
+    ) -> None:
+        self.mdp, self.tol, self.time, self.traced = mdp, checked_tol(tol), time, traced
         if not self.rest > 0:
             raise ModelError(mdp.criterion.refusal(self.mass))
         scale = mdp.dynamics.reward_scale
@@ -99,8 +102,18 @@ class Engine:
         return self.mdp.criterion.rest(self.mass)
 
     @property
+    def lowered(self) -> Lowered:
+        dynamics = self.mdp.dynamics
+        return dynamics.compiled if self.traced else dynamics.lowered
+
+    @property
     def program(self):
-        return self.mdp.dynamics.lowered.program
+        return self.lowered.program
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is compiled, so that one more function costs nothing."""
+        return isinstance(self.program, Plain)
 
     def enclosure(self, unit: float) -> Enclosure:
         made = self.mdp.criterion.enclosure(self.mass, unit)
@@ -117,7 +130,7 @@ class Engine:
         if not self.widely_averaged:
             return self.data
         system = kernels.coarse_system(self.program, self.data, policy)
-        return self.data._replace(coarse=on_device(inverted(np.asarray(system))))
+        return self.data._replace(coarse=placed(self.program, inverted(np.asarray(system))))
 
     @cached_property
     def data(self) -> Data:
@@ -125,10 +138,11 @@ class Engine:
         unit = EPS * (dynamics.terms + 8)
         feasible = None
         if mdp.feasible is not None:
-            feasible = on_device(mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape))
+            allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
+            feasible = placed(self.program, allowed)
         numbers = unit, dynamics.built.rows, dynamics.built.reward, dynamics.reward_scale
         return Data(
-            dynamics.lowered.arrays,
+            self.lowered.arrays,
             feasible,
             self.enclosure(unit),
             Numbers(*map(np.float64, (*numbers, self.tol or 0))),
@@ -151,8 +165,8 @@ def iterate(
     """
     log = _Log(time.perf_counter(), callback)
     fixed, data = policy is not None, engine.data
-    state = _start(engine.mdp.grid.shape, guess, policy)
-    if method.linear and engine.widely_averaged:
+    state = _start(engine, guess, policy)
+    if method.linear and (engine.widely_averaged or (engine.plain and not fixed)):
         state = kernels.first_look(engine.program, fixed, data, state)
         log.add([state.bound], [state.changed])
         data = engine.data_for(state.policy)
@@ -160,7 +174,7 @@ def iterate(
     helped = False  # by a direct solve; then every policy is evaluated so while they improve
     while True:
         one = helped or callback is not None  # a limit, not a chunk: no other program is compiled
-        limit = min(1 if one else chunk, method.max_sweeps - len(log))
+        limit = 0 if log.stopped else min(1 if one else chunk, method.max_sweeps - len(log))
         stretch = kernels.advance(engine.program, method, fixed, chunk, data, state, limit)
         state, rounds = stretch.state, int(stretch.rounds)
         log.add(np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds])
@@ -171,14 +185,15 @@ def iterate(
         elif method.linear and log.stalled and engine.widely_averaged:
             data = engine.data_for(state.policy)
         elif method.linear and (helped or log.stalled):
-            direct = _directly(engine.mdp, state)
+            direct = _directly(engine, state)
             state, helped = direct or state, direct is not None
         if log.stuck:
             refuse_chain(engine.mdp, np.asarray(state.policy), fixed)
 
 
-def _directly(mdp: MDP, state: kernels.State) -> kernels.State | None:
+def _directly(engine: Engine, state: kernels.State) -> kernels.State | None:
     """A start from the value of the present policy, where dynamics offer a direct solve."""
+    mdp = engine.mdp
     if not isinstance(mdp.criterion, Discounted):
         return None
     actions = np.asarray(state.policy)
@@ -186,17 +201,18 @@ def _directly(mdp: MDP, state: kernels.State) -> kernels.State | None:
     if system is None:
         return None
     reward = mdp.reward[np.arange(mdp.n_states), actions.ravel()]
-    return _start(mdp.grid.shape, system.solve(reward), actions)
+    return _start(engine, system.solve(reward), actions)
 
 
-def _start(shape: tuple[int, ...], value: NDArray | None, policy: NDArray | None) -> kernels.State:
+def _start(engine: Engine, value: NDArray | None, policy: NDArray | None) -> kernels.State:
+    shape = engine.mdp.grid.shape
     point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
     if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
         raise ArgumentError(
             f"a guess must hold finite values of shape {shape}", value=f"got {point.shape}"
         )
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
-    v, pi = on_device(point.reshape(shape)), on_device(actions.reshape(shape))
+    v, pi = placed(engine.program, (point.reshape(shape), actions.reshape(shape)))
     zero, infinite = np.float64(0), np.float64(np.inf)
     return kernels.State(v, v, pi, zero, zero, infinite, zero, np.int64(0))
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from numpy.typing import NDArray
 
 from tessella.criteria.average import ENDS
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.dynamics import over_actions
-from tessella.mdp.engine import compiled, in_float64, on_device
+from tessella.mdp.engine import compiled, in_float64, placed
 from tessella.mdp.model import MDP
+from tessella.numerics import numerics
 from tessella.rounding import EPS
 from tessella.solvers.chains import LARGEST, refuse_chain
 from tessella.solvers.driver import Callback, Engine, decide, iterate
@@ -38,7 +37,7 @@ def until_the_end(
 ) -> tuple[Engine, Result]:
     """(an engine whose bounds hold, the optimum)."""
     mdp, ends = engine.mdp, ending_states(engine)
-    near = Engine(mdp, None, time=1.0)  # whose bounds are those of residuals
+    near = Engine(mdp, None, time=1.0, traced=engine.traced)  # whose bounds are those of residuals
     watch = None if callback is None else _unbounded(callback)
     guess = zero_at(ends, method.begin(mdp))
     found = iterate(near, method, guess=guess, callback=watch, partial=partial)
@@ -50,7 +49,7 @@ def until_the_end(
         if needed <= time:  # what was assumed is so at the value that was found
             return proven, replace(found, history=history)
         time = needed * MORE if time else needed
-        proven = Engine(mdp, engine.tol, time=time)
+        proven = Engine(mdp, engine.tol, time=time, traced=engine.traced)
         found = iterate(proven, method, guess=found.value, callback=callback, partial=partial)
         history = history.then(found.history)
     raise NotConverged("the time to the end grows with every look at it; nothing is proven")
@@ -88,7 +87,7 @@ def until_a_policy_ends(engine: Engine, table: NDArray) -> tuple[Engine, NDArray
     if not np.isfinite(time):
         refuse_chain(engine.mdp, table, True)
         raise ModelError("the total reward needs policies that end; this one may go on for ever")
-    return Engine(engine.mdp, engine.tol, time=time), ends
+    return Engine(engine.mdp, engine.tol, time=time, traced=engine.traced), ends
 
 
 @in_float64
@@ -96,9 +95,10 @@ def ending_states(engine: Engine) -> NDArray[np.bool_]:
     """(grid) whether a state ends the process; refuses a model whose end cannot be reached."""
     mdp = engine.mdp
     if mdp.n_states <= LARGEST:
-        ends = on_device(_by_rows(mdp))
+        ends = placed(engine.program, _by_rows(mdp))
     else:
-        trial = on_device(1 + np.random.default_rng(0).random(mdp.grid.shape))
+        random = 1 + np.random.default_rng(0).random(mdp.grid.shape)
+        trial = placed(engine.program, random)
         slack = 2 * EPS * (mdp.dynamics.terms + 8) + 2 * mdp.dynamics.built.rows
         ends = _by_trial(engine.program, engine.data, trial, np.float64(slack))
     reached = _reached(engine.program, engine.data, ends)
@@ -129,28 +129,28 @@ def _by_rows(mdp: MDP) -> NDArray[np.bool_]:
 @compiled("program")
 def _by_trial(program, data: Data, trial, slack):
     """(grid) the same without rows; leaving with a chance below ``slack`` counts as staying."""
-    arrays, feasible = data.arrays, data.feasible
+    arrays, feasible, xp = data.arrays, data.feasible, numerics(trial)
     tail = program.tail(arrays, trial, False)
-    paid = program.tail(arrays, jnp.zeros_like(trial), True)
+    paid = program.tail(arrays, xp.zeros_like(trial), True)
 
     def leaves(action, left):
-        moved = jnp.abs(program.head(arrays, tail, action, False) - trial) > slack
+        moved = abs(program.head(arrays, tail, action, False) - trial) > slack
         moved = moved | (program.head(arrays, paid, action, True) != 0)
         return left | _some(feasible, action, moved)
 
-    return ~over_actions(program, leaves, jnp.zeros(trial.shape, bool))
+    return ~over_actions(program, leaves, xp.zeros(trial.shape, bool))
 
 
 @compiled("program")
 def _reached(program, data: Data, ends):
     """(grid) from which states an end can be reached."""
-    arrays, feasible = data.arrays, data.feasible
+    arrays, feasible, xp = data.arrays, data.feasible, numerics(ends)
 
     def expect(w):
         tail = program.tail(arrays, w, False)
         return lambda action: program.head(arrays, tail, action, False)
 
-    going_on = expect(jnp.ones(ends.shape))
+    going_on = expect(xp.ones(ends.shape))
 
     def stops(action, stopped):
         return stopped | _some(feasible, action, going_on(action) < 1 - ENDS)
@@ -166,7 +166,7 @@ def _reached(program, data: Data, ends):
         return more, (more != reached).any()
 
     first = over_actions(program, stops, ends)
-    return lax.while_loop(lambda carry: carry[1], grow, (first, jnp.array(True)))[0]
+    return xp.loop(lambda carry: carry[1], grow, (first, xp.array(True)))[0]
 
 
 def _some(feasible: Any, action: Any, marked: Any) -> Any:

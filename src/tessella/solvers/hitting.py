@@ -21,16 +21,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax.scipy.sparse.linalg import bicgstab
 from numpy.typing import NDArray
 
 from tessella.criteria.average import ENDS
 from tessella.mdp.dynamics import over_actions
-from tessella.mdp.engine import compiled, in_float64, on_device
+from tessella.mdp.engine import compiled, in_float64, placed
+from tessella.numerics import numerics
 from tessella.rounding import EPS, Mass
 from tessella.solvers.driver import Engine
 from tessella.solvers.operators import Data, Operators, size
@@ -44,7 +41,8 @@ WIDENED, TRIES = 4.0, 6  # a set A that was too small is widened by this, so man
 @in_float64
 def relative_error(engine: Engine, value: NDArray, policy: NDArray, bound: float) -> Precision:
     """The error of relative values ``value``, whose gain is known within ``bound``."""
-    h, table = on_device((np.asarray(value, dtype=float), np.asarray(policy, np.int32)))
+    numbers = np.asarray(value, dtype=float), np.asarray(policy, np.int32)
+    h, table = placed(engine.program, numbers)
     data = engine.data_for(table)
     reference = _most_visited(engine.program, data, table)
     eta = float(_rounding(engine.program, engine.data, h))
@@ -59,7 +57,7 @@ def ending_time(engine: Engine, ends: NDArray, value: NDArray, policy: NDArray, 
 
     ``value`` has a residual of at most ``r``; inf where some such policy may never end.
     """
-    v, table, closed = on_device((value, np.asarray(policy, np.int32), ends))
+    v, table, closed = placed(engine.program, (value, np.asarray(policy, np.int32), ends))
     eta = float(_rounding(engine.program, engine.data, v))
     return _near_best(engine, engine.data, v, table, closed, r + eta, eta)[0]
 
@@ -79,10 +77,11 @@ def _near_best(engine: Engine, data: Data, h, table, closed, residual: float, et
 @in_float64
 def policy_time(engine: Engine, policy: NDArray, ends: NDArray | None = None) -> float:
     """Bound on the expected periods under a policy to its most visited state, or to the end."""
-    table = on_device(np.asarray(policy, np.int32))
+    program = engine.program
+    table = placed(program, np.asarray(policy, np.int32))
     data = engine.data_for(table)
-    closed = _most_visited(engine.program, data, table) if ends is None else on_device(ends)
-    zeros = on_device(np.zeros(engine.mdp.grid.shape))
+    closed = _most_visited(program, data, table) if ends is None else placed(program, ends)
+    zeros = placed(program, np.zeros(engine.mdp.grid.shape))
     return _time(engine, data, zeros, np.float64(0), table, closed, False)
 
 
@@ -110,14 +109,12 @@ def _uneven(mass: Mass) -> float:
 @compiled("program")
 def _most_visited(program, data: Data, policy):
     """(grid) the state with the largest share of time in the long run, marked."""
-    operators, source = Operators(program, data), jnp.full(policy.shape, 1 / policy.size)
-    transposed = jax.linear_transpose(lambda v: operators.left(policy, v), source)
-    rough = jax.linear_transpose(operators.preconditioned, source)
-    share, _ = bicgstab(
-        lambda x: transposed(x)[0], source, tol=1e-6, maxiter=500, M=lambda x: rough(x)[0]
-    )
-    flat = jnp.arange(policy.size).reshape(policy.shape)
-    return flat == jnp.nanargmax(share)
+    operators, xp = Operators(program, data), numerics(policy)
+    source = xp.full(policy.shape, 1 / policy.size)
+    system, rough = operators.left_adjoint(policy, source), operators.preconditioned_adjoint
+    share = xp.bicgstab(system, source, tol=1e-6, maxiter=500, rough=rough)
+    flat = xp.arange(policy.size).reshape(policy.shape)
+    return flat == xp.argmax(xp.where(xp.isfinite(share), share, -xp.inf))
 
 
 @compiled("program")
@@ -135,18 +132,19 @@ def _first_trial(program, data: Data, policy, closed):
     def left(w):
         return w - operators.expect(policy, _without(w, closed))
 
-    ones = jnp.ones(policy.shape)
-    w, _ = bicgstab(left, ones, tol=1e-10, maxiter=1000, M=operators.preconditioned)
-    return jnp.where(jnp.isfinite(w).all() & (w > 0).all(), w, ones)
+    xp = numerics(policy)
+    ones = xp.ones(policy.shape)
+    w = xp.bicgstab(left, ones, tol=1e-10, maxiter=1000, rough=operators.preconditioned)
+    return xp.where(xp.isfinite(w).all() & (w > 0).all(), w, ones)
 
 
 @compiled("program", "several")
 def _sweeps(program, several: bool, data: Data, h, reach, policy, closed, w):
     """(w after some sweeps of 1 + max_a P_a w~, the largest rise in the last)."""
-    operators = Operators(program, data)
+    operators, xp = Operators(program, data), numerics(h)
     q_of = operators.q(operators.criterion.split(h)[0])
-    lowest = jnp.full(h.shape, -jnp.inf)
-    best = over_actions(program, lambda a, b: jnp.maximum(b, q_of(a)), lowest) if several else None
+    lowest = xp.full(h.shape, -xp.inf)
+    best = over_actions(program, lambda a, b: xp.maximum(b, q_of(a)), lowest) if several else None
 
     def sweep(w):
         tail = program.tail(data.arrays, _without(w, closed), False)
@@ -154,14 +152,14 @@ def _sweeps(program, several: bool, data: Data, h, reach, policy, closed, w):
         def step(action, longest):
             allowed = q_of(action) >= best - reach if several else policy == action
             time = 1 + program.head(data.arrays, tail, action, False)
-            return jnp.maximum(longest, jnp.where(allowed, time, -jnp.inf))
+            return xp.maximum(longest, xp.where(allowed, time, -xp.inf))
 
         return over_actions(program, step, lowest)
 
-    w = lax.fori_loop(0, SWEEPS, lambda _, w: sweep(w), w)
+    w = xp.repeat(SWEEPS, sweep, w)
     return w, (sweep(w) - w).max()
 
 
 def _without(w: Any, closed: Any) -> Any:
     """w with 0 in the states to be reached."""
-    return jnp.where(closed, 0.0, w)
+    return numerics(w).where(closed, 0.0, w)

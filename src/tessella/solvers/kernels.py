@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
 from tessella.errors import ArgumentError
 from tessella.mdp.dynamics import over_actions
 from tessella.mdp.engine import compiled
+from tessella.numerics import NUMPY, numerics
 from tessella.rounding import EPS
 from tessella.solvers.coarse import small_system
 from tessella.solvers.method import Method
@@ -51,9 +50,9 @@ def look(operators: Operators, fixed: bool, value, shift, policy) -> State:
     operators = operators.around(shift)
     backup, greedy = back_up(operators, fixed, value, policy)
     eta = operators.rounding(value, shift)
-    residual, sizes = backup - value, size(backup) + jnp.abs(shift)
+    residual, sizes = backup - value, size(backup) + abs(shift)
     proven = operators.criterion.enclose(residual.min(), residual.max(), eta, sizes)
-    return State(value, backup, greedy, shift, *proven, jnp.sum(greedy != policy))
+    return State(value, backup, greedy, shift, *proven, (greedy != policy).sum())
 
 
 def back_up(operators: Operators, fixed: bool, value, policy):
@@ -74,36 +73,39 @@ def least(data: Data, floor):
     sums = n.unit * (n.reward_scale + criterion.gain(largest) + criterion.discount * largest)
     built = n.reward_error + n.row_error * criterion.largest * largest
     eta = sums + built + criterion.uneven(largest, largest)
-    return jnp.minimum(floor, criterion.error(eta + 4 * EPS * largest))
+    return numerics(floor).minimum(floor, criterion.error(eta + 4 * EPS * largest))
 
 
 def target(data: Data, floor):
     """The bound at which a run may stop."""
     scale, tol = data.criterion.forever(data.numbers.reward_scale), data.numbers.tol
     floor = least(data, floor)
-    return jnp.where(tol > 0, tol, jnp.maximum(RELATIVE * scale, ABOVE_FLOOR * floor))
+    xp = numerics(floor)
+    return xp.where(tol > 0, tol, xp.maximum(RELATIVE * scale, ABOVE_FLOOR * floor))
 
 
 def finished(data: Data, state: State):
     floor = least(data, state.floor)
     done = (state.bound <= target(data, floor)) | (state.bound <= AT_FLOOR * floor)
-    return done | jnp.isnan(state.bound)
+    return done | numerics(state.bound).isnan(state.bound)
 
 
 class Stretch(NamedTuple):
     """What a compiled stretch of rounds reports."""
 
     state: State
-    rounds: jax.Array  # done in this stretch
-    bounds: jax.Array  # (chunk,) bound after each
-    changes: jax.Array  # (chunk,) states whose greedy action changed in each
-    target: jax.Array  # the bound that was asked for
-    finished: jax.Array
+    rounds: Any  # done in this stretch
+    bounds: Any  # (chunk,) bound after each
+    changes: Any  # (chunk,) states whose greedy action changed in each
+    target: Any  # the bound that was asked for
+    finished: Any
 
 
 def refined(method: Method, operators: Operators, state: State):
     """The method's next point, which must be one."""
     point = method.refine(operators, state)
+    if numerics(state.value) is NUMPY and not isinstance(point, np.ndarray):
+        point = np.asarray(point)
     if getattr(point, "shape", None) != state.value.shape:
         got = getattr(point, "shape", None) or type(point).__name__
         raise ArgumentError(
@@ -130,7 +132,7 @@ def guarded(operators: Operators, fixed: bool, state: State, point) -> State:
         looks, point, _ = carry
         return looks + 1, step, look(operators, fixed, point, state.shift, state.policy)
 
-    return lax.while_loop(again, try_next, (0, point, state))[2]
+    return numerics(point).loop(again, try_next, (0, point, state))[2]
 
 
 @compiled("program", "method", "fixed", "chunk")
@@ -138,7 +140,7 @@ def advance(
     program, method: Method, fixed: bool, chunk: int, data: Data, state: State, limit
 ) -> Stretch:
     """Up to ``limit <= chunk`` rounds of refine and look."""
-    operators = Operators(program, data)
+    operators, xp = Operators(program, data), numerics(state.value)
 
     def go_on(carry):
         state, k, *_ = carry
@@ -151,10 +153,10 @@ def advance(
             new = guarded(operators, fixed, state, point)
         else:
             new = look(operators, fixed, point, state.shift, state.policy)
-        return new, k + 1, bounds.at[k].set(new.bound), changes.at[k].set(new.changed)
+        return new, k + 1, xp.put(bounds, k, new.bound), xp.put(changes, k, new.changed)
 
-    start = state, jnp.zeros((), int), jnp.zeros(chunk), jnp.zeros(chunk, state.changed.dtype)
-    state, rounds, bounds, changes = lax.while_loop(go_on, round_, start)
+    start = state, 0, xp.zeros(chunk), xp.zeros(chunk, state.changed.dtype)
+    state, rounds, bounds, changes = xp.loop(go_on, round_, start)
     done = target(data, state.floor), finished(data, state)
     return Stretch(state, rounds, bounds, changes, *done)
 
@@ -169,7 +171,7 @@ def first_look(program, fixed: bool, data: Data, state: State) -> State:
 def coarse_system(program, data: Data, policy):
     """The small matrix of ``coarse``, of a policy's linear system."""
     operators = Operators(program, data)
-    return small_system(lambda e: operators.left(policy, e), policy.shape)
+    return small_system(lambda e: operators.left(policy, e), policy)
 
 
 @compiled("program", "fixed")
@@ -198,72 +200,75 @@ def all_action_values(program, data: Data, value):
     operators, v, shift = centred(program, data, value)
     q_of = operators.q(v)
     # One action at a time: stacking ready arrays would hold all of them twice.
-    return lax.map(lambda action: q_of(action) + shift, jnp.arange(program.n_actions))
+    xp = numerics(v)
+    return xp.each(lambda action: q_of(action) + shift, xp.arange(program.n_actions))
 
 
 class Decision(NamedTuple):
     """What the action values at a point say, without storing them."""
 
-    margin: jax.Array  # best minus second best; inf where only one action is feasible
-    policy: jax.Array  # the lowest action index among those that tie with the best
-    tie: jax.Array  # what the error of the value and rounding could overturn
+    margin: Any  # best minus second best; inf where only one action is feasible
+    policy: Any  # the lowest action index among those that tie with the best
+    tie: Any  # what the error of the value and rounding could overturn
 
 
 @compiled("program")
 def decide(program, data: Data, value, bound) -> Decision:
     """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
     operators, v, shift = centred(program, data, value)
-    q_of, eta = operators.q(v), operators.rounding(v, shift)
+    xp, q_of, eta = numerics(v), operators.q(v), operators.rounding(v, shift)
     tie = 2 * (operators.criterion.largest * bound + eta)
-    best, second = best_two(program, q_of, value.shape)
+    best, second = best_two(program, q_of, v)
 
     # A loose bound leaves much undecided, yet the best guess is still the greedy action.
-    near = jnp.minimum(tie, TIED * operators.criterion.forever(data.numbers.reward_scale))
-    policy = lowest_near(program, q_of, best, jnp.maximum(near, 2 * eta))
+    near = xp.minimum(tie, TIED * operators.criterion.forever(data.numbers.reward_scale))
+    policy = lowest_near(program, q_of, best, xp.maximum(near, 2 * eta))
     return Decision(best - second, policy, tie)
 
 
 def lowest_near(program, q_of, best, near):
     """(grid) the lowest action index whose value is within ``near`` of the best."""
+    xp = numerics(best)
 
     def choose(action, chosen):
         within = (chosen < 0) & (q_of(action) >= best - near)
-        return jnp.where(within, jnp.asarray(action, jnp.int32), chosen)
+        return xp.where(within, xp.asarray(action, xp.int32), chosen)
 
-    return over_actions(program, choose, jnp.full(best.shape, -1, jnp.int32))
+    return over_actions(program, choose, xp.full(best.shape, -1, xp.int32))
 
 
-def best_two(program, q_of, shape):
-    """(grid) values of the best action and of the second best."""
+def best_two(program, q_of, like):
+    """(grid) values of the best action and of the second best; arrays are like ``like``."""
+    xp = numerics(like)
 
     def rank(action, carry):
         best, second = carry
         q_S = q_of(action)
-        return jnp.maximum(best, q_S), jnp.maximum(second, jnp.minimum(best, q_S))
+        return xp.maximum(best, q_S), xp.maximum(second, xp.minimum(best, q_S))
 
-    lowest = jnp.full(shape, -jnp.inf)
+    lowest = xp.full(like.shape, -xp.inf)
     return over_actions(program, rank, (lowest, lowest))
 
 
 class Contrast(NamedTuple):
     """How a policy's actions compare with the best ones at a point."""
 
-    margin: jax.Array  # best minus second best
-    lost: jax.Array  # best minus the policy's
-    tie: jax.Array  # what the error of the value, rounding and ``extra`` could overturn
+    margin: Any  # best minus second best
+    lost: Any  # best minus the policy's
+    tie: Any  # what the error of the value, rounding and ``extra`` could overturn
 
 
 @compiled("program")
 def contrast(program, data: Data, value, bound, policy, extra) -> Contrast:
     """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*."""
     operators, v, shift = centred(program, data, value)
-    q_of, eta = operators.q(v), operators.rounding(v, shift)
-    best, second = best_two(program, q_of, value.shape)
+    xp, q_of, eta = numerics(v), operators.q(v), operators.rounding(v, shift)
+    best, second = best_two(program, q_of, v)
 
     def pick(action, total):
-        return jnp.where(policy == action, q_of(action), total)
+        return xp.where(policy == action, q_of(action), total)
 
     # Not the policy's own sweep: its rounding may differ, and the best action must lose 0.
-    chosen = over_actions(program, pick, jnp.zeros(value.shape))
+    chosen = over_actions(program, pick, xp.zeros(value.shape))
     tie = 2 * (operators.criterion.largest * bound + eta + extra)
     return Contrast(best - second, best - chosen, tie)

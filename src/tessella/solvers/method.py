@@ -47,6 +47,7 @@ class Method(ABC):
 
     safeguarded: ClassVar[bool] = False  # a round that widens the bound becomes a plain sweep
     linear: ClassVar[bool] = False  # it solves linear systems: a direct solve may help when stalled
+    traced: ClassVar[bool] = True  # ``refine`` may use JAX, so that models are compiled for it
 
     def __post_init__(self) -> None:
         checked_tol(self.tol)
@@ -54,7 +55,11 @@ class Method(ABC):
 
     @abstractmethod
     def refine(self, operators: Operators, state: State) -> Any:
-        """The next point, an array of the grid's shape; runs compiled."""
+        """The next point, an array of the grid's shape.
+
+        It runs compiled, on arrays of JAX; a method that is not ``traced`` also on NumPy's, with
+        what ``tessella.numerics`` offers for both.
+        """
 
     def begin(self, mdp: MDP) -> NDArray[np.float64] | None:
         """The first point; None for zeros."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tessella.numerics import numerics
 from tessella.solvers.method import Method, whole
 
 
@@ -17,15 +18,15 @@ class ModifiedPolicyIteration(Method):
 
     partial_sweeps: int = 20
 
+    traced = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(self, "partial_sweeps", 0)
 
     def refine(self, operators, state):
-        from jax import lax
-
-        def sweep(_, value):
+        def sweep(value):
             return operators.plain(state.policy, value)
 
         first = operators.criterion.step(state.value, state.backup)
-        return lax.fori_loop(0, self.partial_sweeps, sweep, first)
+        return numerics(first).repeat(self.partial_sweeps, sweep, first)

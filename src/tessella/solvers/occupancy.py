@@ -13,11 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax.scipy.sparse.linalg import bicgstab
 from numpy.typing import NDArray
 
 from tessella.criteria.average import Average
@@ -25,10 +21,11 @@ from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import NotConverged, expect
-from tessella.mdp.engine import compiled, in_float64, on_device
+from tessella.mdp.engine import compiled, in_float64, placed
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
+from tessella.numerics import numerics
 from tessella.rounding import EPS
 from tessella.solvers.driver import Engine
 from tessella.solvers.hitting import policy_time
@@ -104,7 +101,7 @@ def _share(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, f
     factor = _factor(engine, table)
     floor = engine.adjoint_floor * engine.rest * factor
     wanted = max(tol, 2 * floor)
-    policy, source = on_device((table, mdp.criterion.source(mu)))
+    policy, source = placed(engine.program, (table, mdp.criterion.source(mu)))
     system = engine.program, engine.data_for(policy), policy, source
     d, left, bound = source, np.inf, np.inf
     for _ in range(max_rounds):
@@ -114,7 +111,7 @@ def _share(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, f
         if bound <= wanted:
             return np.asarray(d), bound
         if left > HELPED * before:
-            d = _directly(mdp, np.asarray(table), source, d)
+            d = _directly(engine, np.asarray(table), source, d)
     raise NotConverged(f"occupancy: bound {bound:.3g} after {max_rounds} rounds, not {wanted:.3g}")
 
 
@@ -134,44 +131,40 @@ def _factor(engine: Engine, table: NDArray) -> float:
     return 1 / engine.rest
 
 
-def _directly(mdp: MDP, table: NDArray, source, d):
+def _directly(engine: Engine, table: NDArray, source, d):
     """The occupancy by a direct solve, where dynamics offer one."""
+    mdp = engine.mdp
     if not isinstance(mdp.criterion, Discounted):
         return d
     system = mdp.dynamics.factorised(table, mdp.discount)
     if system is None:
         return d
-    return on_device(system.solve(np.asarray(source).ravel(), trans="T").reshape(d.shape))
+    found = system.solve(np.asarray(source).ravel(), trans="T")
+    return placed(engine.program, found.reshape(d.shape))
 
 
 @compiled("program", "single")
 def _correct(program, single: bool, data: Data, policy, source, d):
     """One correction of d, and the sum of what it leaves."""
-    operators = Operators(program, data)
-    exact = _adjoint(operators, policy, source)
+    operators, xp = Operators(program, data), numerics(source)
+    exact = operators.left_adjoint(policy, source)
     residual = source - exact(d)
     if single:
         rhs, scale = scaled_residual(residual)
-        rough = _adjoint(in_single(operators), policy, rhs)
-        e, _ = bicgstab(rough, rhs, tol=ROUGH[0], maxiter=ROUGH[1])
+        rough = in_single(operators).left_adjoint(policy, rhs)
+        e = xp.bicgstab(rough, rhs, tol=ROUGH[0], maxiter=ROUGH[1])
     else:
         scale = 1.0
-        rough = jax.linear_transpose(operators.preconditioned, residual)
-        e, _ = bicgstab(exact, residual, tol=FINE[0], maxiter=FINE[1], M=lambda x: rough(x)[0])
-    trial = jnp.maximum(d + scale * e, 0.0)
-    return trial, jnp.abs(source - exact(trial)).sum()
+        rough = operators.preconditioned_adjoint
+        e = xp.bicgstab(exact, residual, tol=FINE[0], maxiter=FINE[1], rough=rough)
+    trial = xp.maximum(d + scale * e, 0.0)
+    return trial, abs(source - exact(trial)).sum()
 
 
 @compiled("program")
 def _plain(program, data: Data, policy, source, d):
     """Steps of the process itself, and the sum of what they leave."""
-    exact = _adjoint(Operators(program, data), policy, source)
-    d = lax.fori_loop(0, PLAIN, lambda _, x: x + (source - exact(x)), d)
-    d = jnp.maximum(d, 0.0)
-    return d, jnp.abs(source - exact(d)).sum()
-
-
-def _adjoint(operators: Operators, policy, like):
-    """x -> (I - discount P_pi)' x, for arrays like ``like``."""
-    transposed = jax.linear_transpose(lambda v: operators.left(policy, v), like)
-    return lambda x: transposed(x)[0]
+    exact, xp = Operators(program, data).left_adjoint(policy, source), numerics(source)
+    d = xp.repeat(PLAIN, lambda x: x + (source - exact(x)), d)
+    d = xp.maximum(d, 0.0)
+    return d, abs(source - exact(d)).sum()

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from tessella.criteria.criterion import Enclosure
-from tessella.mdp.dynamics import Program, over_actions, under_policy
+from tessella.mdp.dynamics import Plain, Program, adjoint_under, over_actions, under_policy
+from tessella.numerics import numerics
 from tessella.solvers.coarse import corrected
 
 
@@ -46,7 +46,7 @@ class Data(NamedTuple):
 class Operators:
     """The operators of one model; values are arrays of the grid's shape."""
 
-    program: Program
+    program: Program | Plain
     data: Data
     gain: Any = 0.0
 
@@ -60,27 +60,27 @@ class Operators:
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
-        program, feasible = self.program, self.data.feasible
+        program, feasible, xp = self.program, self.data.feasible, numerics(value)
         w = program.tail(self.data.arrays, self.criterion.discount * value, True)
 
         def q_of(action):
             q_S = program.head(self.data.arrays, w, action, True) - self.gain
-            return q_S if feasible is None else jnp.where(feasible[action], q_S, -jnp.inf)
+            return q_S if feasible is None else xp.where(feasible[action], q_S, -xp.inf)
 
         return q_of
 
     def bellman(self, value: Any) -> tuple[Any, Any]:
         """(T v, greedy action), without storing states x actions."""
-        q_of = self.q(value)
+        q_of, xp = self.q(value), numerics(value)
 
         def step(action, carry):
             best, greedy = carry
             q_S = q_of(action)
             better = q_S > best
-            greedy = jnp.where(better, jnp.asarray(action, jnp.int32), greedy)
-            return jnp.where(better, q_S, best), greedy
+            greedy = xp.where(better, xp.asarray(action, xp.int32), greedy)
+            return xp.where(better, q_S, best), greedy
 
-        start = jnp.full(value.shape, -jnp.inf), jnp.zeros(value.shape, jnp.int32)
+        start = xp.full(value.shape, -xp.inf), xp.zeros(value.shape, xp.int32)
         return over_actions(self.program, step, start)
 
     def sweep(self, policy: Any, value: Any) -> Any:
@@ -103,9 +103,23 @@ class Operators:
         value, gain = self.criterion.unknown(unknown)
         return value + gain - self.expect(policy, value)
 
+    def left_adjoint(self, policy: Any, like: Any) -> Callable[[Any], Any]:
+        """x -> A' x, with A the matrix of ``left``, for arrays like ``like``.
+
+        The gain is the mean of the unknown, added to every row: that part is its own adjoint.
+        """
+        forward = adjoint_under(self.program, self.data.arrays, policy, like)
+        discount, criterion = self.criterion.discount, self.criterion
+        return lambda x: x + criterion.unknown(x)[1] - discount * forward(x)
+
     def preconditioned(self, residual: Any) -> Any:
         """Roughly the solution of that system, for a right side; the right side itself at worst."""
         return residual if self.data.coarse is None else corrected(self.data.coarse, residual)
+
+    def preconditioned_adjoint(self, residual: Any) -> Any:
+        """The same for the adjoint system."""
+        coarse = self.data.coarse
+        return residual if coarse is None else corrected(coarse.T, residual)
 
     def evaluated(self, value: Any, unknown: Any) -> Any:
         """``value`` improved by the solution of that system."""
@@ -118,11 +132,11 @@ class Operators:
     def rounding(self, value: Any, shift: Any) -> Any:
         """eta: how far a computed backup of ``value``, and of shift + value, may be off."""
         n, most = self.data.numbers, size(value)
-        sums = n.unit * (n.reward_scale + jnp.abs(self.gain) + self.criterion.discount * most)
+        sums = n.unit * (n.reward_scale + abs(self.gain) + self.criterion.discount * most)
         built = n.reward_error + n.row_error * self.criterion.largest * most
         return sums + self.criterion.uneven(shift, most) + built
 
 
 def size(x: Any) -> Any:
     """max |x|."""
-    return jnp.abs(x).max()
+    return abs(x).max()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tessella.numerics import numerics
 from tessella.solvers.method import Method, between, whole
 
 TRIED = 4  # sweeps of a policy that show how fast sweeps are
@@ -33,7 +34,7 @@ class PolicyIteration(Method):
     max_sweeps: int = field(default=10_000, compare=False)
     max_products: int = 500
 
-    linear = True
+    linear, traced = True, False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,8 +52,7 @@ class InexactPolicyIteration(Method):
     forcing: float = 1e-2
     max_products: int = 200
 
-    safeguarded = True
-    linear = True
+    safeguarded, linear, traced = True, True, False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,24 +72,22 @@ def evaluate_greedy(operators, state, forcing: float, max_products: int):
     go as far as they go. Where dynamics offer a direct solve, a run that stalls so is helped by one
     instead (see ``driver``).
     """
-    import jax.numpy as jnp
-    from jax import lax
-
+    xp = numerics(state.value)
     spread, first = operators.criterion.spread, state.backup - state.value
     begun = operators.criterion.step(state.value, state.backup)
     tried, left = swept(operators, state.policy, begun)
-    rho = (spread(left) / jnp.maximum(spread(first), TINY)) ** (1 / (TRIED + 1))
-    needed = jnp.log(forcing) / jnp.log(jnp.clip(rho, TINY, 1 - 1e-9)) - TRIED
+    rho = (spread(left) / xp.maximum(spread(first), TINY)) ** (1 / (TRIED + 1))
+    needed = xp.log(forcing) / xp.log(xp.clip(rho, TINY, 1 - 1e-9)) - TRIED
     few = needed <= FEW
     # Whichever way ends in sweeps leaves them to one loop, so that it is compiled once.
-    value, count = lax.cond(
+    value, count = xp.either(
         few,
-        lambda: (tried, jnp.ceil(jnp.maximum(needed, 0)).astype(int)),
+        lambda: (tried, xp.ceil(xp.maximum(needed, 0)).astype(int)),
         lambda: solve_linear(
             operators, state.policy, tried, left, enough(operators, state, forcing), max_products
         ),
     )
-    return lax.fori_loop(0, count, lambda _, v: operators.plain(state.policy, v), value)
+    return xp.repeat(count, lambda v: operators.plain(state.policy, v), value)
 
 
 def enough(operators, state, forcing: float):
@@ -97,25 +95,23 @@ def enough(operators, state, forcing: float):
 
     Close to what rounding leaves, a linear solver would go on for all its products in vain.
     """
-    import jax.numpy as jnp
-
     from tessella.solvers.kernels import target
 
     if operators.data.coarse is None:
         return forcing
-    return jnp.clip(NEEDED * target(operators.data, state.floor) / state.bound, forcing, 0.5)
+    wanted = NEEDED * target(operators.data, state.floor) / state.bound
+    return numerics(wanted).clip(wanted, forcing, 0.5)
 
 
 def swept(operators, policy, begun):
     """The point after ``TRIED`` sweeps, and its residual, which is half of one more."""
-    from jax import lax
 
-    def sweep(_, carry):
+    def sweep(carry):
         value = carry[2]
         backup = operators.sweep(policy, value)
         return value, backup, operators.criterion.step(value, backup)
 
-    value, backup, _ = lax.fori_loop(0, TRIED + 1, sweep, (begun, begun, begun))
+    value, backup, _ = numerics(begun).repeat(TRIED + 1, sweep, (begun, begun, begun))
     return value, backup - value
 
 
@@ -124,8 +120,7 @@ def solve_linear(operators, policy, value, left, forcing, max_products: int):
 
     ``left`` (grid) is the residual at v.
     """
-    import jax.numpy as jnp
-    from jax.scipy.sparse.linalg import bicgstab
+    xp = numerics(value)
 
     def system(e):
         return operators.left(policy, e)
@@ -133,9 +128,9 @@ def solve_linear(operators, policy, value, left, forcing, max_products: int):
     # What all states share is known without solving: it is paid for ever.
     spread, shared = operators.criterion.spread, operators.criterion.shared(left)
     most, rough = max(max_products // 2, 1), operators.preconditioned
-    e, _ = bicgstab(system, left - shared, tol=forcing, maxiter=most, M=rough)
+    e = xp.bicgstab(system, left - shared, tol=forcing, maxiter=most, rough=rough)
     value = value + operators.criterion.forever(shared)
     # A small norm may hide large entries; sweeps even them out.
     found, rest = swept(operators, policy, operators.evaluated(value, e))
     helped = spread(rest) <= HELPED * spread(left)
-    return jnp.where(helped, found, value), jnp.where(helped, 0, SWEEPS_INSTEAD * max_products)
+    return xp.where(helped, found, value), xp.where(helped, 0, SWEEPS_INSTEAD * max_products)

@@ -11,12 +11,14 @@ a little time and no accuracy.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.sparse.linalg import bicgstab
 
+from tessella.mdp.dynamics import Plain
 from tessella.mdp.model import MDP
+from tessella.numerics import JAX
 from tessella.solvers.operators import Data, Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 
@@ -26,7 +28,8 @@ NEAR_ONE = 0.999  # single precision loses about 1 / (1 - discount) of its seven
 
 def pays_off(mdp: MDP) -> bool:
     """Whether single precision is the quicker way for this model."""
-    return mdp.n_states > LARGE and mdp.discount <= NEAR_ONE
+    plain = isinstance(mdp.dynamics.lowered.program, Plain)  # NumPy gains little by it
+    return mdp.n_states > LARGE and mdp.discount <= NEAR_ONE and not plain
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,8 @@ class SinglePrecision(InexactPolicyIteration):
         shared = operators.criterion.shared(residual)
         scaled, scale = scaled_residual(residual - shared)
         rough = in_single(operators)
-        e, _ = bicgstab(
-            lambda x: rough.left(state.policy, x),
-            scaled,
-            tol=self.forcing,
-            maxiter=self.max_products,
-        )
+        system = partial(rough.left, state.policy)
+        e = JAX.bicgstab(system, scaled, tol=self.forcing, maxiter=self.max_products)
         point = state.value + operators.criterion.forever(shared) + scale * e
         return jnp.where(jnp.isfinite(point).all(), point, state.backup)
 

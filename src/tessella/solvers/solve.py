@@ -53,7 +53,7 @@ def solve(
     if not isinstance(method, Method):
         rule = "method must be a method object such as ValueIteration()"
         raise ArgumentError(rule, value=f"got {method!r}")
-    engine = Engine(mdp, method.tolerance(mdp))
+    engine = Engine(mdp, method.tolerance(mdp), traced=method.traced)
     if isinstance(method, BackwardInduction):
         return _induced(engine, method, callback, partial)
     if isinstance(mdp.criterion, Total):

@@ -15,5 +15,7 @@ from tessella.solvers.method import Method
 class ValueIteration(Method):
     """Value iteration."""
 
+    traced = False
+
     def refine(self, operators, state):
         return operators.criterion.step(state.value, state.backup)

@@ -191,10 +191,19 @@ def _merging(matrices: Any) -> float:
 
 
 def _coordinates(matrices: Any) -> list[Any]:
-    """The sparse ones among ``matrices``, entry by entry as they were given, as float64."""
+    """Sparse ones that may have several entries at one place, as they were given, as float64."""
     if not _any_sparse(matrices):
         return []
-    return [sp.coo_array(m, dtype=float) for m in map(sp.coo_array, filter(sp.issparse, matrices))]
+    mixed = [m for m in matrices if sp.issparse(m) and not _in_order(m)]
+    return [sp.coo_array(m, dtype=float) for m in map(sp.coo_array, mixed)]
+
+
+def _in_order(matrix: Any) -> bool:
+    """Whether a sparse matrix is compressed by rows, its columns ascending and each one once."""
+    if matrix.format != "csr" or type(matrix.data) is not np.ndarray:
+        return False
+    again = sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return bool(again.has_canonical_format)  # looked at, not remembered
 
 
 def _matrix(matrix: Any, what: str) -> sp.csr_array:
@@ -204,9 +213,13 @@ def _matrix(matrix: Any, what: str) -> sp.csr_array:
         if dense.ndim != 2:
             raise ModelError(f"{what} must be a matrix", value=f"has shape {dense.shape}")
         return sp.csr_array(dense)
+    if matrix.ndim != 2:
+        raise ModelError(f"{what} must be a matrix", value=f"has shape {matrix.shape}")
+    if _in_order(matrix) and matrix.dtype == np.float64 and np.isfinite(matrix.data).all():
+        csr = sp.csr_array(matrix, copy=True)
+        csr.eliminate_zeros()
+        return csr
     given = matrix.tocoo()
-    if given.ndim != 2:
-        raise ModelError(f"{what} must be a matrix", value=f"has shape {given.shape}")
 
     def entry(k: tuple, _: tuple) -> str:
         return f"entry ({given.row[k[0]]}, {given.col[k[0]]})"

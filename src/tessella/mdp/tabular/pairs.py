@@ -70,6 +70,8 @@ class Pairs:
         self, rule: str, bad: NDArray[np.bool_], value: Callable[[int], str], noun: str = "pairs"
     ) -> None:
         """The same for ``bad`` stored entries; ``value`` gets the first bad entry of the pair."""
+        if not bad.any():
+            return
         broken = np.zeros(len(self.states), dtype=bool)
         broken[self.owner[bad]] = True
         self.refuse(rule, broken, lambda pair: value(self._first(bad, pair)), noun)
@@ -116,6 +118,8 @@ def check_rewards(pairs: Pairs, paid: NDArray[np.float64]) -> NDArray[np.float64
 
 def refuse_repeats(pairs: Pairs) -> None:
     """Refuse a pair that is listed twice."""
+    if np.bincount(pairs.keys).max() == 1:
+        return
     _, first, counts = np.unique(pairs.keys, return_index=True, return_counts=True)
     stands = np.ones(len(pairs.states), dtype=np.int64)
     stands[first] = counts

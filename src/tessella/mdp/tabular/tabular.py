@@ -10,6 +10,7 @@ A row may sum to less than 1 where the process can end: what is missing goes now
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from tessella.grid import index_type
 from tessella.mdp.checks import SUM_TOLERANCE
 from tessella.mdp.dynamics import Dynamics, Factorised, Lowered, Steps
 from tessella.mdp.scope import Scope
+from tessella.mdp.tabular.plain import Table, TableProgram
 from tessella.mdp.tabular.rows import (
     DenseRows,
     SparseRows,
@@ -31,6 +33,8 @@ from tessella.rounding import EPS, EXACT, Built, Mass, expected_error, mass_of_r
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+LARGE = 1_000_000  # probabilities of a table that a GPU multiplies more quickly
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +149,16 @@ class Tabular(Dynamics):
     @property
     def reward_scale(self) -> float:
         return float(np.abs(self.reward).max())
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """For NumPy on a processor, and wherever a table is small; compiled for other devices."""
+        import jax
+
+        if jax.default_backend() != "cpu" and self.rows.nnz > LARGE:
+            return self.lower()
+        table = Table.of(self.rows, self.row_of, self.reward)
+        return Lowered(TableProgram(self.n_actions, self.shape), table)
 
     def lower(self) -> Lowered:
         from tessella.mdp.engine import on_device

@@ -1,0 +1,111 @@
+"""Tables by NumPy and SciPy: what a processor does with rows, without compiling anything.
+
+With U the distinct rows, one sweep over all actions is one product U w, from which every action
+picks its own. A sweep of one policy touches that policy's rows only: they are taken out once, and
+kept while the policy stays the same object. Where states share rows, so that there are fewer of
+them than states, multiplying all of them is less work still.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp.dynamics import Plain
+
+DENSE = 0.25  # rows with at least this share of non-zeros are multiplied as a dense matrix ...
+SMALL = 1 << 18  # ... and those of a small model: a sparse product takes long to get going
+
+
+@dataclass(eq=False)
+class Table:
+    """The numbers of a model, ready to be multiplied."""
+
+    rows: Any  # (U, S) sparse or dense
+    row_of: NDArray[np.integer]  # (A, S)
+    reward: NDArray[np.float64]  # (A, S)
+    places: tuple[slice, ...] | None  # of each action's rows, where they stand at regular places
+    _last: tuple[Any, OneTable] | None = field(default=None, repr=False)
+
+    @staticmethod
+    def of(rows: Any, row_of: NDArray, reward: NDArray) -> Table:
+        """From distinct sparse rows (U, S) and (S, A) of all else."""
+        if rows.shape[0] * rows.shape[1] <= max(SMALL, rows.nnz / DENSE):
+            rows = rows.toarray()
+        by_action = np.ascontiguousarray(row_of.T)
+        return Table(rows, by_action, np.ascontiguousarray(reward.T), _regular(row_of))
+
+    def picked(self, w: NDArray, action: int) -> NDArray[np.float64]:
+        """(S,) the entries of ``w = U v`` that belong to an action."""
+        return w[self.row_of[action] if self.places is None else self.places[action]]
+
+    def under(self, policy: NDArray) -> OneTable:
+        """The rows of one policy; the last is remembered."""
+        last = self._last
+        if last is None or last[0] is not policy:
+            last = self._last = policy, self._taken(policy.ravel())
+        return last[1]
+
+    def _taken(self, actions: NDArray) -> OneTable:
+        states = np.arange(len(actions))
+        own = self.row_of[actions, states]
+        paid = self.reward[actions, states]
+        if self.rows.shape[0] <= len(actions):
+            return OneTable(self.rows, own, paid)
+        return OneTable(self.rows[own], None, paid)
+
+
+def _regular(row_of: NDArray) -> tuple[slice, ...] | None:
+    """Where the rows of each action stand, if all pairs stand in order; None if they do not."""
+    (n, n_actions), every = row_of.shape, np.arange(row_of.size)
+    if (row_of.ravel() == every).all():
+        return tuple(slice(a, None, n_actions) for a in range(n_actions))
+    if (row_of.T.ravel() == every).all():
+        return tuple(slice(a * n, (a + 1) * n) for a in range(n_actions))
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class OneTable:
+    """The rows of one policy, or those of all with the places of its own."""
+
+    rows: Any
+    own: NDArray[np.integer] | None
+    reward: NDArray[np.float64]
+
+    def expect(self, w: NDArray) -> NDArray[np.float64]:
+        """(S,) P_pi w."""
+        after = self.rows @ w
+        return after if self.own is None else after[self.own]
+
+    def forward(self, x: NDArray) -> NDArray[np.float64]:
+        """(S,) P_pi' x."""
+        if self.own is not None:
+            x = np.bincount(self.own, x, minlength=self.rows.shape[0])
+        return self.rows.T @ x
+
+
+@dataclass(frozen=True)
+class TableProgram(Plain):
+    """The backward pass of a table."""
+
+    n_actions: int
+    shape: tuple[int, ...]
+
+    def tail(self, arrays: Table, w_S, pay):
+        return arrays.rows @ w_S.ravel()
+
+    def head(self, arrays: Table, w, action, pay):
+        q_S = arrays.picked(w, action)
+        return (q_S + arrays.reward[action] if pay else q_S).reshape(self.shape)
+
+    def under(self, arrays: Table, w_S, policy, pay):
+        one = arrays.under(policy)
+        after = one.expect(w_S.ravel())
+        return (after + one.reward if pay else after).reshape(self.shape)
+
+    def forward(self, arrays: Table, x, policy):
+        return arrays.under(policy).forward(x.ravel()).reshape(self.shape)

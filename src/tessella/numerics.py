@@ -1,0 +1,166 @@
+"""What the loops are written in: NumPy, which computes at once, or JAX, which compiles first.
+
+A loop of the solvers is written once. It asks ``numerics(x)`` for the functions that go with the
+arrays it was given: those of an array library (``where``, ``maximum``, ...), and what the two ways
+have in common beyond them: loops, branches, a linear solver. Tables on a processor go through NumPy
+and SciPy, whose sparse products are quicker than anything compiled for them, and need no compiling;
+everything else is compiled.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+class Numerics(ABC):
+    """Functions of one kind of arrays; those not named here are the array library's own."""
+
+    library: Any
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.library, name)
+        setattr(self, name, found)  # so that it is asked for once
+        return found
+
+    @abstractmethod
+    def loop(self, go_on: Callable, body: Callable, carry: Any) -> Any:
+        """``carry = body(carry)`` while ``go_on(carry)``."""
+
+    @abstractmethod
+    def repeat(self, count: Any, body: Callable, carry: Any) -> Any:
+        """``carry = body(carry)``, ``count`` times."""
+
+    @abstractmethod
+    def either(self, condition: Any, one: Callable, other: Callable) -> Any:
+        """``one()`` or ``other()``."""
+
+    @abstractmethod
+    def each(self, function: Callable, items: Any) -> Any:
+        """What ``function`` makes of each item, one after the other, stacked."""
+
+    @abstractmethod
+    def fold(self, count: int, step: Callable, carry: Any) -> Any:
+        """``carry = step(k, carry)`` for k = 0, 1, ..., count - 1."""
+
+    @abstractmethod
+    def put(self, array: Any, place: Any, number: Any) -> Any:
+        """``array`` with ``number`` at ``place``."""
+
+    @abstractmethod
+    def bicgstab(
+        self, system: Callable, rhs: Any, *, tol: Any, maxiter: int, rough: Callable | None = None
+    ) -> Any:
+        """About the solution of ``system(x) = rhs``; ``rough`` is the preconditioner."""
+
+
+class AtOnce(Numerics):
+    """NumPy and SciPy."""
+
+    library = np
+
+    def loop(self, go_on, body, carry):
+        while go_on(carry):
+            carry = body(carry)
+        return carry
+
+    def repeat(self, count, body, carry):
+        for _ in range(int(count)):
+            carry = body(carry)
+        return carry
+
+    def either(self, condition, one, other):
+        return one() if condition else other()
+
+    def each(self, function, items):
+        return np.stack([function(item) for item in items])
+
+    def fold(self, count, step, carry):
+        for k in range(count):
+            carry = step(k, carry)
+        return carry
+
+    def put(self, array, place, number):
+        array = array.copy()
+        array[place] = number
+        return array
+
+    def bicgstab(self, system, rhs, *, tol, maxiter, rough=None):
+        from scipy.sparse.linalg import LinearOperator, bicgstab
+
+        def flat(function):
+            def product(x):
+                return function(x.reshape(rhs.shape)).ravel()
+
+            shape = (rhs.size, rhs.size)
+            return LinearOperator(shape, matvec=product, dtype=rhs.dtype)  # type: ignore[call-arg]
+
+        near = None if rough is None else flat(rough)
+        found, _ = bicgstab(flat(system), rhs.ravel(), rtol=tol, maxiter=maxiter, M=near)
+        return found.reshape(rhs.shape)
+
+
+class Compiled(Numerics):
+    """JAX, within a function that is being compiled."""
+
+    UNROLLED = 8  # more steps than this are looped over, to keep compilation short
+
+    @property
+    def library(self):  # type: ignore[override]
+        import jax.numpy as jnp
+
+        return jnp
+
+    def loop(self, go_on, body, carry):
+        from jax import lax
+
+        return lax.while_loop(go_on, body, carry)
+
+    def repeat(self, count, body, carry):
+        from jax import lax
+
+        return lax.fori_loop(0, count, lambda _, carry: body(carry), carry)
+
+    def either(self, condition, one, other):
+        from jax import lax
+
+        return lax.cond(condition, one, other)
+
+    def each(self, function, items):
+        from jax import lax
+
+        return lax.map(function, items)
+
+    def fold(self, count, step, carry):
+        if count <= self.UNROLLED:
+            return NUMPY.fold(count, step, carry)
+        from jax import lax
+
+        # A scan, not a fori_loop: only a scan can be transposed.
+        places = self.arange(count)
+        return lax.scan(lambda carry, k: (step(k, carry), None), carry, places)[0]
+
+    def put(self, array, place, number):
+        return array.at[place].set(number)
+
+    def bicgstab(self, system, rhs, *, tol, maxiter, rough=None):
+        from jax.scipy.sparse.linalg import bicgstab
+
+        return bicgstab(system, rhs, tol=tol, maxiter=maxiter, M=rough)[0]
+
+
+NUMPY, JAX = AtOnce(), Compiled()
+
+
+def numerics(*arrays: Any) -> Numerics:
+    """The functions that go with ``arrays``: JAX's where one of them is JAX's."""
+    if len(arrays) == 1 and isinstance(arrays[0], np.ndarray):
+        return NUMPY
+    jax = sys.modules.get("jax")
+    if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
+        return JAX
+    return NUMPY

@@ -1,0 +1,106 @@
+"""Tables by NumPy: whatever their form, they give the products of the rows as they were given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.mdp.dynamics import adjoint_under, under_policy
+from tessella.mdp.tabular import plain
+from tessella.solvers.driver import Engine, iterate
+
+STATES, ACTIONS = 40, 3
+
+
+def rows(shared: bool) -> np.ndarray:
+    """(S, A, S) sparse rows; where they are shared, an action leads somewhere from everywhere."""
+    rng = np.random.default_rng(1)
+    given = rng.random((STATES, ACTIONS, STATES)) * (rng.random((STATES, ACTIONS, STATES)) < 0.1)
+    given[..., 0] += 0.01
+    if shared:
+        given[:] = given[:5].repeat(8, axis=0)
+    return given / given.sum(axis=2, keepdims=True)
+
+
+def by_state(P):
+    s, a = np.divmod(np.arange(STATES * ACTIONS), ACTIONS)
+    return s, a, P.reshape(-1, STATES)
+
+
+def by_action(P):
+    a, s = np.divmod(np.arange(STATES * ACTIONS), STATES)
+    return s, a, np.moveaxis(P, 1, 0).reshape(-1, STATES)
+
+
+def in_part(P):
+    s, a, listed = by_state(P)
+    kept = (s + a) % 4 != 3
+    return s[kept], a[kept], listed[kept]
+
+
+@pytest.fixture(params=[0, plain.SMALL], ids=["sparse", "dense"])
+def form(request, monkeypatch):
+    monkeypatch.setattr(plain, "SMALL", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("listed", [by_state, by_action, in_part])
+@pytest.mark.parametrize("shared", [False, True])
+def test_products_are_those_of_the_rows_in_whatever_order_they_stand(form, listed, shared):
+    P, rng = rows(shared), np.random.default_rng(2)
+    reward = rng.normal(size=(STATES, ACTIONS))
+    s, a, given = listed(P)
+    mdp = ts.MDP.from_pairs(s, a, given, reward[s, a], 0.9)
+    program, table = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
+    assert isinstance(table.rows, np.ndarray) is (form > 0)
+    w, x = rng.normal(size=STATES), rng.random(STATES)
+    tail = program.tail(table, w, True)
+    for action in range(ACTIONS):
+        mine = a == action
+        got = program.head(table, tail, action, True)[s[mine]]
+        assert np.allclose(got, (reward[:, action] + P[:, action] @ w)[s[mine]], atol=1e-13)
+    for _ in range(2):  # the rows of the first policy must not answer for the second
+        choices = mdp.feasible_mask * rng.random((STATES, ACTIONS))
+        policy, everyone = choices.argmax(axis=1), np.arange(STATES)
+        own = P[everyone, policy]
+        after = under_policy(program, table, policy, w, True)
+        assert np.allclose(after, reward[everyone, policy] + own @ w, atol=1e-13)
+        assert np.allclose(adjoint_under(program, table, policy, x)(x), own.T @ x, atol=1e-13)
+
+
+@pytest.mark.parametrize("listed", [by_state, in_part])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_sweep_of_one_policy_holds_no_more_rows_than_states(form, listed, shared):
+    s, a, given = listed(rows(shared))
+    mdp = ts.MDP.from_pairs(s, a, given, np.zeros(len(s)), 0.9)
+    one = mdp.dynamics.lowered.arrays.under(mdp.feasible_mask.argmax(axis=1))
+    assert one.rows.shape[0] <= STATES
+    assert (one.own is not None) is shared
+
+
+@pytest.mark.parametrize("criterion", [0.9, 0.9999, ts.Average()], ids=str)
+def test_numpy_and_compiled_code_enclose_one_optimum(form, criterion):
+    P = rows(False)
+    reward = np.random.default_rng(3).normal(size=(STATES, ACTIONS))
+    mdp = ts.MDP.from_arrays(P, reward, criterion, layout="SAS")
+    found = [
+        iterate(Engine(mdp, None, traced=traced), ts.InexactPolicyIteration())
+        for traced in (False, True)
+    ]
+    apart = np.abs(found[0].value - found[1].value).max() if found[0].gain is None else 0.0
+    gains = abs((found[0].gain or 0.0) - (found[1].gain or 0.0))
+    assert max(apart, gains) <= found[0].error_bound + found[1].error_bound
+
+
+def test_a_method_written_with_jax_solves_tables_too():
+    from jax import lax
+
+    class Doubled(ts.Method):
+        def refine(self, operators, state):
+            return lax.fori_loop(0, 2, lambda _, v: operators.sweep(state.policy, v), state.backup)
+
+    P = rows(True)
+    mdp = ts.MDP.from_arrays(P, P[..., 0], 0.9, layout="SAS")
+    mine, ours = ts.solve(mdp, Doubled(tol=1e-8)), ts.solve(mdp)
+    assert np.abs(mine.value - ours.value).max() <= mine.error_bound + ours.error_bound
