@@ -1,0 +1,64 @@
+"""mdpax: states, actions and random events as functions in JAX, so structured models only."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from mdpax.core.problem import Problem
+from mdpax.solvers.value_iteration import ValueIteration
+from models import FIXED, HOLD, LACK, MOST, ORDERS, UNIT, demand_law, walk_law
+
+jax.config.update("jax_enable_x64", True)
+
+
+class Inventory(Problem):
+    def __init__(self, stock, regime):
+        self.stock, self.regime = stock, regime
+        self.law, self.walk = jnp.asarray(demand_law(regime + 1)), jnp.asarray(walk_law(regime + 1))
+        super().__init__()
+
+    @property
+    def name(self):
+        return "inventory"
+
+    def _construct_state_space(self):
+        x, z = np.divmod(np.arange((self.stock + 1) * (self.regime + 1)), self.regime + 1)
+        return jnp.stack([x, z], axis=1)
+
+    def state_to_index(self, state):
+        return state[0] * (self.regime + 1) + state[1]
+
+    def _construct_action_space(self):
+        return jnp.asarray(ORDERS)
+
+    def _construct_random_event_space(self):
+        k, step = np.divmod(np.arange(3 * (MOST + 1)), 3)
+        return jnp.stack([k, step], axis=1)
+
+    def random_event_probability(self, state, action, random_event):
+        return self.law[state[1], random_event[0]] * self.walk[state[1], random_event[1]]
+
+    def transition(self, state, action, random_event):
+        order = action[0]
+        level = jnp.minimum(state[0] + order, self.stock)
+        left = jnp.maximum(level - random_event[0], 0)
+        short = jnp.maximum(random_event[0] - level, 0)
+        z = jnp.clip(state[1] + random_event[1] - 1, 0, self.regime)
+        cost = HOLD * left + LACK * short + UNIT * order + FIXED * (order > 0)
+        return jnp.stack([left, z]), -cost
+
+    def get_problem_config(self):
+        raise NotImplementedError
+
+
+def build(model):
+    if model.kind != "inventory":
+        raise NotImplementedError("mdpax takes functions, not rows")
+    return Inventory(*model.settings), model.discount
+
+
+def solve(built, tol):
+    problem, discount = built
+    solver = ValueIteration(problem, gamma=discount, epsilon=tol, verbose=0)
+    found = solver.solve(max_iterations=100_000)
+    orders = np.asarray(found.policy).ravel()
+    return np.asarray(found.values), np.searchsorted(ORDERS, orders)

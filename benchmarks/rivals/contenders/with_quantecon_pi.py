@@ -1,0 +1,8 @@
+"""QuantEcon by policy iteration, which solves one sparse system for each policy."""
+
+from contenders.with_quantecon import build as build
+
+
+def solve(ddp, tol):
+    found = ddp.solve(method="policy_iteration")
+    return found.v, found.sigma
