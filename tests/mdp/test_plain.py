@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import tessella as ts
 from tessella.mdp.dynamics import adjoint_under, under_policy
@@ -67,6 +68,8 @@ def test_products_are_those_of_the_rows_in_whatever_order_they_stand(form, liste
         after = under_policy(program, table, policy, w, True)
         assert np.allclose(after, reward[everyone, policy] + own @ w, atol=1e-13)
         assert np.allclose(adjoint_under(program, table, policy, x)(x), own.T @ x, atol=1e-13)
+        solved = program.solved(table, x, policy, 0.9)
+        assert np.allclose(solved - 0.9 * own @ solved, x, atol=1e-12)
 
 
 @pytest.mark.parametrize("listed", [by_state, in_part])
@@ -91,6 +94,27 @@ def test_numpy_and_compiled_code_enclose_one_optimum(form, criterion):
     apart = np.abs(found[0].value - found[1].value).max() if found[0].gain is None else 0.0
     gains = abs((found[0].gain or 0.0) - (found[1].gain or 0.0))
     assert max(apart, gains) <= found[0].error_bound + found[1].error_bound
+
+
+def test_a_line_that_no_krylov_method_gets_along_is_solved_directly():
+    """A machine that wears out: a state further every period, so the best policy is a threshold."""
+    n, where = 3_000, np.arange(3_000)
+    keep, renew = (
+        sp.csr_array((np.ones(n), (where, to)), shape=(n, n))
+        for to in (np.minimum(where + 1, n - 1), np.zeros(n, int))
+    )
+    cost = np.stack([where / 50, np.full(n, 40.0)], axis=1)
+    found = ts.solve(ts.MDP.from_arrays([keep, renew], cost, 0.999, minimise=True), tol=1e-6)
+    renews = found.policy.table == 1
+    first = int(renews.argmax())
+    assert renews[first:].all()
+    # The cost of renewing at age m for ever, from a new machine; the best m is where it is least.
+    ages = 0.999 ** np.arange(200)
+    spent = np.cumsum(ages * where[:200] / 50)
+    cycle = (spent[:-1] + 40 * ages[1:]) / (1 - ages[1:] * 0.999)
+    assert first == 1 + int(cycle.argmin())
+    assert abs(-found.value[0] - cycle.min()) <= found.error_bound
+    assert found.sweeps < 60
 
 
 def test_a_method_written_with_jax_solves_tables_too():

@@ -73,6 +73,10 @@ class Plain(ABC):
         """The whole backward pass with each state's own action in ``policy`` (grid)."""
 
     @abstractmethod
+    def solved(self, arrays: Any, rhs: Any, policy: Any, discount: float) -> Any:
+        """The solution x of (I - discount P_pi) x = rhs, directly."""
+
+    @abstractmethod
     def forward(self, arrays: Any, x: Any, policy: Any) -> Any:
         """P_pi' x: where shares ``x`` of walkers are one period later."""
 

@@ -184,7 +184,7 @@ def iterate(
             helped = False  # the policy stays: what is left is for the method's own rounds
         elif method.linear and log.stalled and engine.widely_averaged:
             data = engine.data_for(state.policy)
-        elif method.linear and (helped or log.stalled):
+        elif method.linear and not engine.plain and (helped or log.stalled):
             direct = _directly(engine, state)
             state, helped = direct or state, direct is not None
         if log.stuck:

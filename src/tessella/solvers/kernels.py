@@ -24,6 +24,7 @@ from tessella.solvers.operators import Data, Operators, size
 RELATIVE = 1e-12  # without a tolerance, aim for this share of the largest value ...
 TIED = 1e-9  # actions further apart than this, on the same scale, never count as tied
 ABOVE_FLOOR = 2.0  # ... but for no less than this multiple of what rounding leaves
+WIDER = 1000.0  # a bound that widens by more than this calls for a plain sweep
 AT_FLOOR = 1.1  # a bound this close to its floor will not get better
 
 
@@ -118,7 +119,10 @@ def refined(method: Method, operators: Operators, state: State):
 
 
 def guarded(operators: Operators, fixed: bool, state: State, point) -> State:
-    """Look at ``point``; where that widens the bound, at a plain step instead.
+    """Look at ``point``; where that widens the bound by far, at a plain step instead.
+
+    The value of a policy may well have a wider bound than the point it was greedy at, while what it
+    will be worth travels through the states.
 
     A loop of one round or two, so that the look is compiled once.
     """
@@ -126,7 +130,7 @@ def guarded(operators: Operators, fixed: bool, state: State, point) -> State:
 
     def again(carry):
         looks, _, new = carry
-        return (looks == 0) | ((looks == 1) & ~(new.bound < state.bound))
+        return (looks == 0) | ((looks == 1) & ~(new.bound < WIDER * state.bound))
 
     def try_next(carry):
         looks, point, _ = carry

@@ -103,6 +103,16 @@ class Operators:
         value, gain = self.criterion.unknown(unknown)
         return value + gain - self.expect(policy, value)
 
+    @property
+    def direct(self) -> bool:
+        """Whether that system can be solved directly where iterations get nowhere."""
+        return isinstance(self.program, Plain) and self.criterion.discount < 1
+
+    def solved(self, policy: Any, residual: Any) -> Any:
+        """Its solution for a right side, directly."""
+        assert isinstance(self.program, Plain)
+        return self.program.solved(self.data.arrays, residual, policy, self.criterion.discount)
+
     def left_adjoint(self, policy: Any, like: Any) -> Callable[[Any], Any]:
         """x -> A' x, with A the matrix of ``left``, for arrays like ``like``.
 

@@ -23,6 +23,7 @@ FEW = 40  # where no more than these are needed, nothing is quicker
 HELPED = 0.5  # a linear solve that leaves more of the residual's span than this has failed
 NEARLY_EXACT = 1e-13  # of the residual: what policy iteration leaves of it
 SWEEPS_INSTEAD = 2  # for each product that got nowhere: most of the work is then of use
+PATIENCE = 50  # steps of a linear solver before a direct solve takes over, where there is one
 NEEDED = 0.1  # of the residual that may be left: its norm may hide entries larger than itself
 TINY = 1e-300
 
@@ -69,8 +70,8 @@ def evaluate_greedy(operators, state, forcing: float, max_products: int):
     Sweeps of the policy cut the span of the residual by some rho each. Where few of them will do,
     they are the cheapest way; else the linear solver takes over. It may get nowhere (no Krylov
     method beats sweeps on a long line of states before it has gone along it once), and then sweeps
-    go as far as they go. Where dynamics offer a direct solve, a run that stalls so is helped by one
-    instead (see ``driver``).
+    go as far as they go. Tables are then solved directly; where other dynamics offer a direct
+    solve, a run that stalls so is helped by one (see ``driver``).
     """
     xp = numerics(state.value)
     spread, first = operators.criterion.spread, state.backup - state.value
@@ -128,9 +129,14 @@ def solve_linear(operators, policy, value, left, forcing, max_products: int):
     # What all states share is known without solving: it is paid for ever.
     spread, shared = operators.criterion.spread, operators.criterion.shared(left)
     most, rough = max(max_products // 2, 1), operators.preconditioned
+    if operators.direct:
+        most = min(most, PATIENCE)
     e = xp.bicgstab(system, left - shared, tol=forcing, maxiter=most, rough=rough)
     value = value + operators.criterion.forever(shared)
     # A small norm may hide large entries; sweeps even them out.
     found, rest = swept(operators, policy, operators.evaluated(value, e))
     helped = spread(rest) <= HELPED * spread(left)
+    if operators.direct and not helped:
+        e = operators.solved(policy, left - shared)
+        return swept(operators, policy, operators.evaluated(value, e))[0], 0
     return xp.where(helped, found, value), xp.where(helped, 0, SWEEPS_INSTEAD * max_products)

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.sparse.linalg import splu
 
 from tessella.mdp.dynamics import Plain
 
@@ -81,6 +83,14 @@ class OneTable:
         after = self.rows @ w
         return after if self.own is None else after[self.own]
 
+    def solved(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
+        """(S,) the solution of (I - discount P_pi) x = rhs."""
+        rows = self.rows if self.own is None else self.rows[self.own]
+        if isinstance(rows, np.ndarray) and np.count_nonzero(rows) >= DENSE * rows.size:
+            return np.linalg.solve(np.eye(len(rows)) - discount * rows, rhs)
+        system = sp.eye_array(len(rhs), format="csr") - discount * rows
+        return splu(sp.csc_array(system)).solve(rhs)
+
     def forward(self, x: NDArray) -> NDArray[np.float64]:
         """(S,) P_pi' x."""
         if self.own is not None:
@@ -106,6 +116,9 @@ class TableProgram(Plain):
         one = arrays.under(policy)
         after = one.expect(w_S.ravel())
         return (after + one.reward if pay else after).reshape(self.shape)
+
+    def solved(self, arrays: Table, rhs, policy, discount):
+        return arrays.under(policy).solved(rhs.ravel(), discount).reshape(self.shape)
 
     def forward(self, arrays: Table, x, policy):
         return arrays.under(policy).forward(x.ravel()).reshape(self.shape)
