@@ -61,6 +61,7 @@ def nouns(shop):
         ts.examine(u),
         ts.switching_curves(u, "stock"),
         ts.certify(solution, policy),
+        ts.certify(ts.solve(shop.with_criterion(ts.Average())), policy),
         ts.estimate(shop, policy, rng=0, paths=10),
         ts.loss(solution, policy),
         ts.compress(solution, 0.1),
