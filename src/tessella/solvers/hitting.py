@@ -38,6 +38,7 @@ from tessella.solvers.result import Precision
 
 SWEEPS, STRETCHES = 50, 40  # of a trial w in one compiled call, and calls at most
 CLOSE = 0.5  # rho at which a trial will do
+SHORT, ATTEMPTS, ROUGH = 20, 4, 1e-6  # products of the first attempt, attempts, what each leaves
 WIDENED, TRIES = 4.0, 6  # a set A that was too small is widened by this, so many times
 
 
@@ -113,11 +114,26 @@ def _most_visited(program, data: Data, policy):
     operators, source = Operators(program, data), jnp.full(policy.shape, 1 / policy.size)
     transposed = jax.linear_transpose(lambda v: operators.left(policy, v), source)
     rough = jax.linear_transpose(operators.preconditioned, source)
-    share, _ = bicgstab(
-        lambda x: transposed(x)[0], source, tol=1e-6, maxiter=500, M=lambda x: rough(x)[0]
-    )
+    share = _roughly(lambda x: transposed(x)[0], source, lambda x: rough(x)[0])
     flat = jnp.arange(policy.size).reshape(policy.shape)
-    return flat == jnp.nanargmax(share)
+    return flat == jnp.argmax(share)
+
+
+def _roughly(left: Any, right: Any, preconditioner: Any) -> Any:
+    """x with left(x) near ``right``, from x = right on.
+
+    BiCGSTAB may lose its way after some products, or break down; so it begins anew from the best
+    point so far, each time for longer, and what does not help is not taken.
+    """
+
+    def attempt(k, x):
+        rest = right - left(x)
+        most = SHORT * 4**k
+        step, _ = bicgstab(left, rest, tol=ROUGH, maxiter=most, M=preconditioner)
+        better = jnp.abs(right - left(x + step)).sum() < jnp.abs(rest).sum()
+        return jnp.where(better, x + step, x)  # what is not a number is not better
+
+    return lax.fori_loop(0, ATTEMPTS, attempt, right)
 
 
 @compiled("program")
@@ -129,15 +145,15 @@ def _rounding(program, data: Data, value):
 
 @compiled("program")
 def _first_trial(program, data: Data, policy, closed):
-    """The expected time under one policy, roughly; 1 where the linear solver fails."""
+    """The expected time under one policy, roughly; 1 where that cannot be."""
     operators = Operators(program, data)
 
     def left(w):
         return w - operators.expect(policy, _without(w, closed))
 
     ones = jnp.ones(policy.shape)
-    w, _ = bicgstab(left, ones, tol=1e-10, maxiter=1000, M=operators.preconditioned)
-    return jnp.where(jnp.isfinite(w).all() & (w > 0).all(), w, ones)
+    w = _roughly(left, ones, operators.preconditioned)
+    return jnp.where((w > 0).all(), w, ones)
 
 
 @compiled("program", "several")
