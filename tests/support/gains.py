@@ -7,15 +7,18 @@ the best of all deterministic policies, one after the other.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
+from math import inf, nextafter
 
 import numpy as np
 
 import tessella as ts
 from support.criteria import Row, fractions, solved
 from support.models import options
+from tessella.certificates.enclosure import Enclosed
+from tessella.certificates.gains import _difference
 
 N, K = 4, 3
 
@@ -111,3 +114,67 @@ def contradictions(c: ts.GainCertificate, truth: Truth) -> list[str]:
 
 def _hold(enclosed, exact: Row) -> bool:
     return all(Fraction(enclosed.lower) <= x <= Fraction(enclosed.upper) for x in exact)
+
+
+# Documents that lie, and are consistent in all else.
+
+
+def some_policy(mdp: ts.MDP, seed: int) -> np.ndarray:
+    draws = np.random.default_rng(seed).random((mdp.n_states, mdp.n_actions))
+    return np.where(mdp.feasible_mask, draws, -1).argmax(axis=1).reshape(mdp.grid.shape)
+
+
+def edges(
+    mdp: ts.MDP, truth: Truth, table: np.ndarray, scale: float, seed: int
+) -> Iterator[tuple[ts.GainCertificate, str]]:
+    """(certificate, which end it lies about): honest ones of random values first, "" for these."""
+    rng = np.random.default_rng(seed)
+    values = scale * rng.normal(size=(2, mdp.n_states))
+    best = [max(d.values()) for d in truth.rises(values[0])]
+    worth = [d[a] for d, a in zip(truth.rises(values[1]), table, strict=True)]
+    room = 1e-12 * (np.abs(mdp.reward).max(where=mdp.feasible_mask, initial=1e-9) + 4 * scale)
+    gains = [outward(min(d), max(d), room) for d in (best, worth)]
+    yield stated(mdp, table, values, gains), ""
+    for k, name in enumerate(("optimal", "policy")):
+        for end, of in ((1, min), (2, max)):
+            ends = [
+                pulled(g, end, of((best, worth)[k])) if i == k else g for i, g in enumerate(gains)
+            ]
+            yield stated(mdp, table, values, ends), f"{name}_gain.{('lower', 'upper')[end - 1]}"
+
+
+def outward(low: Fraction, high: Fraction, room: float) -> Enclosed:
+    """An enclosure of both, further out by ``room``."""
+    return Enclosed(float((low + high) / 2), float(low) - room, float(high) + room)
+
+
+def pulled(gain: Enclosed, end: int, exact: Fraction) -> Enclosed:
+    """One end of ``gain`` pulled in to where it is just not true of the values any more."""
+    ends = [gain.lower, gain.upper]
+    inside = float(exact) or (1e-280 if end == 1 else -1e-280)  # a share of it stays finite
+    while (Fraction(inside) <= exact) if end == 1 else (Fraction(inside) >= exact):
+        inside = nextafter(inside, inf if end == 1 else -inf)
+    ends[end - 1] = inside
+    ends = sorted(ends)
+    return Enclosed(min(max(float(gain), ends[0]), ends[1]), *ends)
+
+
+def stated(
+    mdp: ts.MDP, table: np.ndarray, values: np.ndarray, gains: Sequence[Enclosed]
+) -> ts.GainCertificate:
+    """A document with these values and gains, consistent in all else."""
+    loss = _difference(*gains) if gains[0].upper >= gains[1].lower else Enclosed(0, 0, 0)
+    return ts.GainCertificate(
+        model=mdp.name,
+        fingerprint=mdp.fingerprint,
+        minimise=mdp.minimise,
+        action_name=mdp.action_name,
+        policy=mdp.policy(table),
+        optimal_value=values[0],
+        policy_value=values[1],
+        optimal_gain=gains[0],
+        policy_gain=gains[1],
+        loss=loss,
+        relative_loss=loss.over(gains[0]),
+        mdp=mdp,
+    )
