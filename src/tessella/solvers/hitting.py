@@ -38,7 +38,8 @@ from tessella.solvers.result import Precision
 
 SWEEPS, STRETCHES = 50, 40  # of a trial w in one compiled call, and calls at most
 CLOSE = 0.5  # rho at which a trial will do
-SHORT, ATTEMPTS, ROUGH = 20, 4, 1e-6  # products of the first attempt, attempts, what each leaves
+SHORT, LONGER, ATTEMPTS = 20, 5, 3  # products of the first attempt, growth, how many
+ROUGH = 1e-6  # what an attempt may leave
 WIDENED, TRIES = 4.0, 6  # a set A that was too small is widened by this, so many times
 
 
@@ -128,7 +129,7 @@ def _roughly(left: Any, right: Any, preconditioner: Any) -> Any:
 
     def attempt(k, x):
         rest = right - left(x)
-        most = SHORT * 4**k
+        most = SHORT * LONGER**k
         step, _ = bicgstab(left, rest, tol=ROUGH, maxiter=most, M=preconditioner)
         better = jnp.abs(right - left(x + step)).sum() < jnp.abs(rest).sum()
         return jnp.where(better, x + step, x)  # what is not a number is not better
