@@ -1,17 +1,33 @@
 """Average reward against discounted reward on the same model, in one run.
 
-    python benchmarks/average.py [--stock 1000] [--regimes 500]
+    python benchmarks/average.py [MODEL ...] [--sizes 200x100 1000x500] [--no-values]
 
-Prints processor seconds for both criteria, each solved once to compile and then timed, and their
-ratio; then those that bounding relative values takes on top, which happens when they are asked for.
+Each model is solved once to compile and then timed, by both criteria, in processor seconds; then it
+bounds the relative values, which happens when they are asked for (``--no-values`` leaves that out).
+The table is docs/generated/averages.md; a run replaces the lines that it measures, one by one, and
+keeps the others.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
 import tessella as ts
+
+TABLE = Path(__file__).parents[1] / "docs" / "generated" / "averages.md"
+SIZES = {"inventory": ("max_stock", "max_regime"), "queue_admission": ("max_queue", "max_regime")}
+COLUMNS = (
+    "model",
+    "states",
+    "discounted, CPU s",
+    "average, CPU s",
+    "ratio",
+    "gain off by",
+    "relative values, CPU s",
+    "off by",
+)
 
 
 def seconds(mdp: ts.MDP) -> tuple[float, ts.Solution]:
@@ -21,29 +37,49 @@ def seconds(mdp: ts.MDP) -> tuple[float, ts.Solution]:
     return time.process_time() - began, found
 
 
-def relative(found: ts.Solution) -> float:
+def relative(found: ts.Solution) -> tuple[str, str]:
+    """Processor seconds for bounding the relative values, compilation included, and the bound."""
     began = time.process_time()
-    print(f"relative values are off by at most {found.value_error:.2g}")
-    return time.process_time() - began
+    error = found.value_error
+    return f"{time.process_time() - began:.1f}", f"{error:.1g}"
+
+
+def line(name: str, size: str, values: bool) -> list[str]:
+    """One line of the table, measured now."""
+    settings = dict(zip(SIZES[name], map(int, size.split("x")), strict=True))
+    mdp = ts.problem(name).build(**settings)
+    discounted, _ = seconds(mdp)
+    average, found = seconds(mdp.with_criterion(ts.Average()))
+    cells = [name, f"{mdp.n_states:,}", f"{discounted:.2f}", f"{average:.2f}"]
+    cells += [f"{average / discounted:.2f}", f"{found.error_bound:.1g}"]
+    return cells + (list(relative(found)) if values else ["not measured", ""])
+
+
+def kept() -> dict[tuple[str, str], list[str]]:
+    """Lines that stand in the table, by model and size."""
+    rows = TABLE.read_text(encoding="utf-8").splitlines()[2:] if TABLE.exists() else []
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return {(row[0], row[1]): row for row in cells}
+
+
+def write(rows: dict[tuple[str, str], list[str]]) -> None:
+    order = sorted(rows.values(), key=lambda row: (int(row[1].replace(",", "")), row[0]))
+    rule = ["---", *["---:"] * (len(COLUMNS) - 1)]
+    lines = [f"| {' | '.join(row)} |" for row in (COLUMNS, rule, *order)]
+    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--stock", type=int, default=1000)
-    parser.add_argument("--regimes", type=int, default=500)
+    parser.add_argument("models", nargs="*", default=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", default=["200x100", "1000x500"])
+    parser.add_argument("--no-values", dest="values", action="store_false")
     asked = parser.parse_args()
-    for name, settings in (
-        ("inventory", {"max_stock": asked.stock, "max_regime": asked.regimes}),
-        ("queue_admission", {"max_queue": asked.stock, "max_regime": asked.regimes}),
-    ):
-        mdp = ts.problem(name).build(**settings)
-        discounted, first = seconds(mdp)
-        average, second = seconds(mdp.with_criterion(ts.Average()))
-        print(first, second, sep="\n")
-        print(f"{name}, {mdp.n_states:,} states: discounted {discounted:.1f} s, average", end=" ")
-        print(f"{average:.1f} s, {average / discounted:.2f} times", flush=True)
-        relative(ts.solve(second.mdp))  # compiles
-        print(f"relative values: {relative(second):.1f} s more", flush=True)
+    for size in asked.sizes:
+        for name in asked.models:
+            row = line(name, size, asked.values)
+            print(*row, sep="  ", flush=True)
+            write(kept() | {(row[0], row[1]): row})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ NAMES = (
     "checker",
     "lies",
     "criteria",
+    "gains",
     "rules",
     "exports",
     "studies",

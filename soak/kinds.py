@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from support import gains as averages
 from support import judging
-from support.alterations import FORGERIES
+from support.alterations import FORGERIES, altered_leaf
 from support.awkward import Case, numbered
 from support.criteria import MADE
 from support.criteria import contradictions as judged
@@ -114,6 +115,29 @@ def criteria(seed: int) -> list[str]:
     return judged(made, np.random.default_rng(seed))
 
 
+def gains(seed: int) -> list[str]:
+    """Averages: what holds is true from every state, whatever the chains; the honest holds."""
+    rng, mdp = np.random.default_rng(seed), averages.drawn(seed)
+    truth, table = averages.Truth(mdp), averages.some_policy(mdp, seed)
+    scale = float(rng.choice([0.0, 1e-6, 1.0, 1e6]))
+    made = list(averages.edges(mdp, truth, table, scale, seed))
+    with contextlib.suppress(ts.ModelError, ts.NotConverged):  # there may be several averages
+        made.append((ts.certify(ts.solve(mdp), table), ""))
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(Path(folder))
+        mdp.save(files.folder / "model.nc")
+        for certificate, lie in made:
+            certificate.save(files.folder / "certificate.json")
+            found += files.averaged(truth, lie)
+        honest = json.loads((files.folder / "certificate.json").read_text())
+        for _ in range(10):
+            altered = altered_leaf(json.loads(json.dumps(honest)), None, rng)
+            (files.folder / "certificate.json").write_text(json.dumps(altered))
+            found += files.averaged(truth, None)
+    return found
+
+
 @dataclass(frozen=True)
 class Files:
     """A certificate and its model in a folder, handed to the checker."""
@@ -137,6 +161,17 @@ class Files:
                 found.append(f"{forge.__name__} passes: {changed(json.loads(honest), content)}")
         file.write_text(honest)
         return found
+
+    def averaged(self, truth: averages.Truth, lie: str | None) -> list[str]:
+        """Faults in what is said of an average; whether it lies is not known where ``lie`` is."""
+        status, said = self.checked()
+        if lie is not None and (status == 0) == bool(lie):
+            return [f"{lie or 'an honest certificate'}: {said}"]
+        if status:
+            return []
+        loaded = ts.GainCertificate.load(self.folder / "certificate.json")
+        wrong = averages.contradictions(loaded, truth)
+        return [f"{said}, and {wrong} are false"] if wrong else []
 
     def checked(self) -> tuple[int, str]:
         with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -226,6 +261,7 @@ KINDS = {
     "checker": Kind(checker, 1000),
     "lies": Kind(lies, 1000),
     "criteria": Kind(criteria, 1000),
+    "gains": Kind(gains, 1000),
     "rules": Kind(rules, 1000),
     "exports": Kind(exports, 1000),
     "studies": Kind(killed_study, 20),

@@ -23,6 +23,7 @@ FEW_SHAPES = (
     "checker",
     "lies",
     "criteria",
+    "gains",
     "rules",
     "exports",
 )  # whose turns share compiled code

@@ -10,7 +10,7 @@ The way of the data::
     refine(build, cuts)              -> Refinement
     draw(solution, n, ...)           -> Sample          fit(learner, sample)  -> Policy
     train(baseline, mdp, updates)    -> Policy
-    certify(solution, policy)        -> Certificate
+    certify(solution, policy)        -> Certificate, of an average GainCertificate
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
     tune(solution, form, S=...)      -> Tuned           diff(mdp, a, b)       -> Difference
     export(rule, "reorder.c")        -> Exported
@@ -87,6 +87,7 @@ _HOME = {
     "tessella.certificates.certificate": ("Certificate",),
     "tessella.certificates.certify": ("certify",),
     "tessella.certificates.estimate": ("Estimate", "estimate"),
+    "tessella.certificates.gain_certificate": ("GainCertificate",),
     "tessella.certificates.loss": ("Loss", "loss"),
     "tessella.criteria": ("Average", "Discounted", "FiniteHorizon", "Total"),
     "tessella.mdp.as_policy": ("as_policy",),
@@ -133,6 +134,7 @@ if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
     from tessella.certificates.certify import certify
     from tessella.certificates.estimate import Estimate, estimate
+    from tessella.certificates.gain_certificate import GainCertificate
     from tessella.certificates.loss import Loss, loss
     from tessella.criteria import Average, Discounted, FiniteHorizon, Total
     from tessella.errors import (

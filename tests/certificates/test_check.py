@@ -334,8 +334,8 @@ def verdict(content, model):
 
 FIELDS = [
     tuple(path.split(".")) + part
-    for path, kind in check.FIELDS.items()
-    for part in ([(p,) for p in check.PARTS] if kind.startswith("band") else [()])
+    for path in check.VALUES.fields
+    for part in ([(p,) for p in check.PARTS] if check.FIELDS[path].startswith("band") else [()])
 ]
 
 

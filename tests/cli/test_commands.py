@@ -16,6 +16,7 @@ from support.schemas import faults
 import tessella as ts
 from tessella.cli.group import NAMES, main
 
+AVERAGE = ("machine_replacement", "--set", "worst=3")
 SMALL = ("frozen_lake",)  # 16 states: solved once, remembered by all that follow
 
 # Command, what a person looks for in its text; files are made in the order of the list.
@@ -125,6 +126,20 @@ def test_a_rule_goes_from_command_to_command(run, tmp_path):
     found = base.execute(f"select {text.rstrip().rstrip(';')} from states").fetchall()
     meant = [said["actions"][said["map"][row][column]] for row, column in states]
     assert [row[0] for row in found] == meant
+
+
+def test_an_average_is_compressed_certified_and_checked(run, tmp_path):
+    words = ("--loss", "5%", "-o", "rule.json", "--certificate", "c.json")
+    assert run("compress", *AVERAGE, *words).status == 0
+    done = run("check", *AVERAGE, "--certificate", "c.json")
+    assert (done.status, "per period from every one of 4 states" in done.out) == (0, True)
+    told = run("certify", *AVERAGE, "rule.json", "--save", "d.json", "--json").json
+    assert faults(told, "commands.schema.json", "commands/certify") == []
+    assert told["certificate"]["mean_loss"]["upper"] == ts.GainCertificate.load("c.json").loss.upper
+    content = json.loads((tmp_path / "d.json").read_text())
+    content["loss"][2] *= 0.5
+    (tmp_path / "d.json").write_text(json.dumps(content))
+    assert run("check", *AVERAGE, "--certificate", "d.json").status == 1
 
 
 def test_a_false_certificate_ends_with_1(run, tmp_path):

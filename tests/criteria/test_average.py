@@ -189,7 +189,6 @@ def test_a_process_that_ends_has_no_average():
 @pytest.mark.parametrize(
     ("verb", "call"),
     [
-        ("certify", lambda s: ts.certify(s, s.policy)),
         ("estimate", lambda s: ts.estimate(s.mdp, s.policy, rng=0)),
         ("train", lambda s: ts.train(ts.TabularQ(), s.mdp, 10)),
         ("LinearProgramming", lambda s: ts.solve(s.mdp, ts.LinearProgramming())),

@@ -127,7 +127,8 @@ def test_an_average_is_compressed_within_what_its_gain_may_lose(average, worst):
         true = min(3 * leaves(np.array(t)) - 2 for t in kept)
         (tree,) = (o for o in rule.outcomes if o.kind == "axis tree")
         assert tree.needed <= true
-        assert rule.certificate is None
+        assert rule.certificate is not None
+        assert rule.facts["mean_loss"] == rule.certificate.loss.upper <= most
         assert "per period" in rule.promise
 
 

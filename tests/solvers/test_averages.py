@@ -147,3 +147,16 @@ def test_the_correction_inverts_a_system_on_functions_of_one_coordinate():
     assert np.allclose(coarse.corrected(inverse, left(f)), left(f) + f, atol=1e-8)
     broken = coarse.inverted(np.full((3, 3), np.nan))
     assert (broken == 0).all()
+
+
+def test_the_way_back_is_bounded_where_a_linear_solver_breaks_down():
+    """BiCGSTAB ends in what is no number for this chain, after it had been near."""
+    mdp = ts.queue_admission.build(max_queue=20, max_regime=10).with_criterion(ts.Average())
+    table = np.ones(mdp.grid.shape, int)
+    table[16:] = 0
+    found = hitting.policy_time(driver.Engine(mdp, None), table)
+    moves = mdp.to_arrays().transition[table.ravel(), np.arange(mdp.n_states)]
+    shares = np.linalg.matrix_power(moves, 10_000)[0]
+    back = moves * (np.arange(len(moves)) != shares.argmax())
+    exact = np.linalg.solve(np.eye(len(moves)) - back, np.ones(len(moves))).max()
+    assert exact <= found == pytest.approx(exact, rel=1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,23 +14,19 @@ from tessella.certificates.bounds import Bounds
 from tessella.certificates.decomposition import Decomposition
 from tessella.certificates.enclosure import Band, Enclosed
 from tessella.certificates.margins import MarginError, conditional
+from tessella.certificates.statement import Statement
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.grid import StateGrid
-from tessella.mdp.model import MDP
-from tessella.mdp.policy import Policy
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Statement):
     """What a policy loses, where, and how sure that is. Made by ``certify``.
 
     Attributes:
-        model, fingerprint, discount, action_name: the model that it is about.
+        discount: of the model; ``Statement`` has what else it is about.
         periods: of its horizon; None where it has none.
-        minimise: whether it was told in costs; then the summary speaks of them.
-        policy: the policy that it is about.
         optimal: (grid) action indices of the optimal policy.
         start: (grid) distribution of the first state.
         tolerance: an action within this of the best is no costly error.
@@ -50,16 +46,12 @@ class Certificate:
         worst_loss: the largest of ``losses``.
         decomposition: where the mean loss comes from.
         bounds: what the paper's bounds say about the mean loss.
-        mdp: the model itself; None for a certificate from a file or another process.
     """
 
-    model: str
-    fingerprint: str
+    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate", 4
+
     discount: float
     periods: int | None
-    minimise: bool
-    action_name: str
-    policy: Policy
     optimal: NDArray[np.int32] = field(repr=False)
     start: NDArray[np.float64] = field(repr=False)
     tolerance: float
@@ -83,19 +75,6 @@ class Certificate:
     worst_loss: Enclosed
     decomposition: Decomposition = field(repr=False)
     bounds: Bounds = field(repr=False)
-    mdp: MDP | None = field(default=None, repr=False)
-
-    @cached_property
-    def content(self) -> str | None:
-        """Hash of the arrays of the model's file, by which the checker knows it.
-
-        None for a model that is too large to be written out.
-        """
-        return None if self.mdp is None else self.mdp.content
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A staged model's functions do not travel between processes; its hash does.
-        return {**self.__dict__, "mdp": None, "content": self.content}
 
     @property
     def criterion(self) -> Criterion:
@@ -103,14 +82,6 @@ class Certificate:
         if self.periods is None:
             return Discounted(self.discount)
         return FiniteHorizon(self.periods, self.discount)
-
-    @property
-    def grid(self) -> StateGrid:
-        return self.policy.grid
-
-    @property
-    def actions(self) -> tuple:
-        return self.policy.actions
 
     @property
     def loss(self) -> NDArray[np.float64]:
@@ -139,27 +110,10 @@ class Certificate:
         """Policy error given the margin, in bins."""
         return conditional(self.margin, self.policy.table != self.optimal, bins, self.policy.name)
 
-    def summary(self) -> str:
-        """The findings in words, for a reader who knows the business and not the mathematics."""
-        from tessella.certificates.summary import summary
-
-        return summary(self)
-
     def paragraphs(self) -> list[str]:
-        """The summary without its title and not broken into lines, for pages of any width."""
         from tessella.certificates.summary import paragraphs
 
         return paragraphs(self)
-
-    def __str__(self) -> str:
-        """Title and cost: the first two paragraphs of the summary."""
-        return "\n".join(self.summary().split("\n\n")[:2])
-
-    def save(self, path: str | Path) -> None:
-        """Write as JSON, for ``load`` and for ``python -m tessella.certificates.check``."""
-        from tessella.certificates.document import save
-
-        save(self, path)
 
     @staticmethod
     def load(path: str | Path) -> Certificate:

@@ -9,6 +9,8 @@ policy-loss decomposition, L solves ``L = l + discount P_pi L`` with the local l
     l <= L <= max l / (1 - c),     sum_s mu(s) L(s) = sum_s d(s) l(s) / (1 - discount);
 
 in particular L = 0 exactly when every choice is surely optimal, however coarse the solution.
+
+An average has a certificate of its own kind: see ``gain_certificate``.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ from tessella.certificates.bounds import bound
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.decomposition import decompose
 from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
+from tessella.certificates.gain_certificate import GainCertificate
+from tessella.certificates.gains import certify_gains
 from tessella.certificates.local import decisions_of
+from tessella.criteria.average import Average
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
@@ -51,8 +56,10 @@ def certify(
     eps: float | None = None,
     tol: float | None = None,
     labels: Labels | None = None,
-) -> Certificate:
+) -> Certificate | GainCertificate:
     """What ``policy`` loses against the optimum of the solution's model.
+
+    Of an average it is the loss per period, which is the same from every start.
 
     Args:
         policy: whatever decides: see ``as_policy``.
@@ -63,14 +70,26 @@ def certify(
     """
     expect("certify", solution, Solution)
     mdp = solution.mdp
-    serve("certify", mdp.criterion, Discounted, FiniteHorizon)
-    engine = Engine(mdp, None)
-    if not engine.written_rest > 0:
-        raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
+    serve("certify", mdp.criterion, Discounted, FiniteHorizon, Average)
     _check_number("eps", eps)
     _check_number("tol", tol)
     taken = as_policy(mdp, policy, labels)
-    start = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
+    first = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
+    if not isinstance(mdp.criterion, Average):
+        return _certify_values(solution, taken, first, eps, tol)
+    if eps is not None or tol is not None:
+        rule = "eps and tol ask about single decisions, of which an average's certificate is silent"
+        raise ArgumentError(rule, value=f"got eps={eps!r}, tol={tol!r}")
+    return certify_gains(solution, taken)
+
+
+def _certify_values(
+    solution: Solution, taken: Policy, start: NDArray, eps: float | None, tol: float | None
+) -> Certificate:
+    """What a checked policy loses, where values are sums of rewards."""
+    mdp, engine = solution.mdp, Engine(solution.mdp, None)
+    if not engine.written_rest > 0:
+        raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     best, worth = _optimum(solution), _worth(solution, taken)
     decisions = decisions_of(engine, solution, best.error, taken.table)
     losses = _losses(mdp, best, worth, decisions.loss)

@@ -13,6 +13,10 @@ whatever wrote the certificate:
 - Local losses and margins follow from the action values at V, all other figures from these, from
   the start and from the stated errors. Each enclosure must reach at least as far as the derived
   one, which is computed in twice the precision too, and no further than rounding explains.
+- Of an average, each row of the file is read as divided by its sum. With d = T h - h at stated
+  relative values h, the best gain from every state lies in min d .. max d, and with T_pi in the
+  place of T the policy's; the model's own arrays may put d off by reward_error and by row_error
+  times max h - min h. That is so whatever h is and whatever the chains are.
 
 A document with a field that is missing, doubled, malformed or unknown is rejected. The exit status
 is 0 where it holds, 1 where it is rejected, 2 where a file is missing and nothing was checked.
@@ -43,6 +47,7 @@ LARGEST_ARRAYS = 4 << 30  # bytes of all arrays of a model file
 ARRAYS = ("indptr", "indices", "data", "row_of", "reward", "feasible", "start")
 OUTCOMES = tuple(f"outcomes/{n}" for n in ("start", "state", "probability", "reward", "ended"))
 UNEVEN = 1e-7  # rows further off 1 than this end on purpose
+ENDS = 1e-6  # rows further off 1 than this have no average
 SHRINK = 1032  # a compressed file holds at most so many times its size
 
 KINDS = {
@@ -60,7 +65,8 @@ KINDS = {
     "states": "start optimal_value policy_value occupancy",
     "states with null": "margin",
     "enclosed": "policy_error costly_error value_gap optimal_mean policy_mean mean_loss worst_loss "
-    "bounds.error_share bounds.policy_error bounds.localisation.neighbourhood",
+    "bounds.error_share bounds.policy_error bounds.localisation.neighbourhood "
+    "optimal_gain policy_gain loss",
     "enclosed or null": "relative_loss bounds.localisation.bound bounds.rate.bound "
     "bounds.rate.second_best_bound bounds.second_best.loss",
     "band of states": "local_losses losses decomposition.state",
@@ -69,17 +75,34 @@ KINDS = {
 }
 TYPES = {"text": str, "labels": list, "axes": dict, "flag": bool}
 FIELDS = {path: kind for kind, paths in KINDS.items() for path in paths.split()}
-FORMAT = {"format": "tessella certificate", "version": 4}
-IDENTITY = (
-    "fingerprint",
-    "content",
-    "discount",
-    "periods",
-    "minimise",
-    "model",
-    "action_name",
-    "policy.actions",
-    "policy.grid",
+NAMES = "fingerprint content minimise model action_name policy.actions policy.grid"
+GAINS = "optimal_gain policy_gain loss"
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a document of one kind has to hold."""
+
+    format: str
+    version: int
+    identity: tuple[str, ...]  # fields that name the model
+    fields: tuple[str, ...]  # all fields
+
+
+AVERAGE = Form(
+    "tessella certificate of an average",
+    1,
+    tuple(NAMES.split()),
+    tuple(
+        f"format version {NAMES} policy.name policy.size policy.table "
+        f"optimal_value policy_value {GAINS} relative_loss".split()
+    ),
+)
+VALUES = Form(
+    "tessella certificate",
+    4,
+    ("discount", "periods", *NAMES.split()),
+    tuple(path for path in FIELDS if path not in GAINS.split()),
 )
 
 
@@ -142,11 +165,17 @@ def read_saved_model(path: str) -> dict:
     m["row"] = np.repeat(np.arange(len(m["indptr"]) - 1), np.diff(m["indptr"]))
     ones = np.ones(len(m["data"]))
     over = np.array(sums(m["row"], len(m["indptr"]) - 1, m["data"], ones)) - [[1], [0]]
-    apart = over.sum(axis=0)  # how far row sums are above 1, right to the last digits
+    apart = m["apart"] = over.sum(axis=0)  # of row sums from 1, right to the last digits
+    criterion = json.loads(about.get("criterion", "null"))
+    m["form"] = AVERAGE if criterion == "average" else VALUES
+    if m["form"] is AVERAGE:
+        refuse_ends(m)
+        refuse_model(m)
+        return m
     over, off = float(apart.max()), float(np.abs(apart[np.abs(apart) < UNEVEN]).max(initial=0.0))
     over += m["row_error"] * (1 + max(over, 0.0))
     m["contraction"] = m["discount"] * (1 + over) * (1 + 2 * EPS)
-    m["periods"] = horizon(about)
+    m["periods"] = horizon(criterion, m["discount"])
     if m["periods"] is None:
         m["share"] = 1 - m["discount"]
         m["rest"] = (m["share"] - m["discount"] * over) * (1 - 8 * EPS)
@@ -164,17 +193,25 @@ def read_saved_model(path: str) -> dict:
     return m
 
 
-def horizon(about: dict) -> int | None:
+def horizon(criterion: object, discount: float) -> int | None:
     """Periods of a model with a horizon; None of a discounted one; others are not checked."""
-    criterion = json.loads(about.get("criterion", "null"))
     if criterion is None:
         return None
     if not (isinstance(criterion, list) and len(criterion) == 3 and criterion[0] == "horizon"):
-        raise ValueError("its criterion is neither a discount nor a horizon")
-    _, periods, discount = criterion
-    if not (type(periods) is int and periods >= 1 and discount == float(about["discount"])):
+        raise ValueError("its criterion is neither a discount, nor a horizon, nor an average")
+    _, periods, stated = criterion
+    if not (type(periods) is int and periods >= 1 and stated == discount):
         raise ValueError("its horizon is not a number of periods")
     return periods
+
+
+def refuse_ends(m: dict) -> None:
+    """Refuse a process that may end, or is discounted: it has no average."""
+    taken = np.zeros(len(m["apart"]), bool)
+    taken[m["row_of"][m["feasible"] > 0]] = True
+    m["apart"] = np.where(taken, m["apart"], 0.0)  # what no action takes does not matter
+    if not (m["discount"] == 1 and (np.abs(m["apart"]) < ENDS).all()):
+        raise ValueError("its rows do not sum to 1, as those of an average do")
 
 
 def refuse_times(m: dict) -> None:
@@ -249,10 +286,11 @@ def refuse_arrays(m: dict) -> None:
 
 
 def refuse_model(m: dict) -> None:
-    """Refuse arrays that are not those of a discounted model."""
+    """Refuse arrays that are not those of a model."""
     if not ((m["feasible"] > 0).any(axis=1).all() and np.isfinite(m["reward"]).all()):
         raise ValueError("a state has no feasible action, or a reward is not finite")
-    if not ((m["data"] >= 0).all() and m["discount"] >= 0 and m["rest"] > 0):
+    fine = (m["data"] >= 0).all() and m["discount"] >= 0
+    if not (fine and (m["form"] is AVERAGE or m["rest"] > 0)):
         raise ValueError(
             "discount and probabilities are not those of a model that is discounted or ends"
         )
@@ -268,15 +306,15 @@ def look_up(content: object, path: str) -> object:
     return content
 
 
-def refuse_unknown(content: object, path: str = "") -> None:
+def refuse_unknown(content: object, fields: tuple[str, ...], path: str = "") -> None:
     """Refuse fields of which nothing is known: they would pass unchecked."""
-    if path in FIELDS or not isinstance(content, dict):
+    if path in fields or not isinstance(content, dict):
         return
     for name, part in content.items():
         inner = f"{path}.{name}" if path else name
-        if "." in name or not any(f"{known}.".startswith(f"{inner}.") for known in FIELDS):
+        if "." in name or not any(f"{known}.".startswith(f"{inner}.") for known in fields):
             raise Rejected(f"{inner!r} is not a field of a certificate")
-        refuse_unknown(part, inner)
+        refuse_unknown(part, fields, inner)
 
 
 def numbers(path: str, value: object, shape: tuple, kinds: str = "if") -> np.ndarray:
@@ -462,7 +500,7 @@ class Sweep:
 
 
 def check_identity(c: dict, m: dict) -> None:
-    for path in IDENTITY:
+    for path in m["form"].identity:
         if c[path] != m[path] or (path == "policy.grid" and list(c[path]) != list(m[path])):
             what = f"is {str(m[path])[:12]}, not {str(c[path])[:12]} as stated"
             what = "differs" if path.startswith("policy.") else what
@@ -794,11 +832,17 @@ def check_rate(c: dict, m: dict, d: Decisions, factor: float, close: float) -> N
 
 def check(content: dict, m: dict) -> str:
     """Say what was confirmed, or raise Rejected at the first thing that is wrong."""
-    for path, known in FORMAT.items():
+    form = m["form"]
+    for path, known in (("format", form.format), ("version", form.version)):
         same(path, parse(content, m, path), known)
-    refuse_unknown(content)
-    check_identity({path: parse(content, m, path) for path in IDENTITY}, m)
-    c = {path: parse(content, m, path) for path in FIELDS}
+    refuse_unknown(content, form.fields)
+    check_identity({path: parse(content, m, path) for path in form.identity}, m)
+    c = {path: parse(content, m, path) for path in form.fields}
+    return check_averages(c, m) if form is AVERAGE else check_sums(c, m)
+
+
+def check_sums(c: dict, m: dict) -> str:
+    """Values that are sums of rewards, discounted or over a horizon."""
     for path in ("policy.table", "optimal"):
         check_actions(c, m, path)
     sweep = check_values(c, m)
@@ -816,6 +860,51 @@ def check(content: dict, m: dict) -> str:
         f"proven to be between {low:.12g} and {high:.12g} on average and at most {most:.12g}, and "
         f"the occupancy right to {c['occupancy_error']:.1e}; not checked: {', '.join(NOT_CHECKED)}"
     )
+
+
+# Averages.
+
+
+def check_averages(c: dict, m: dict) -> str:
+    """Both gains, and what follows for the loss per period."""
+    check_actions(c, m, "policy.table")
+    every, best, worth = np.arange(m["n"]), c["optimal_value"], c["policy_value"]
+    check_gain(c, m, "optimal", rises(m, best).max(axis=1))
+    check_gain(c, m, "policy", rises(m, worth)[every, c["policy.table"]])
+    g, g_pi = c["optimal_gain"], c["policy_gain"]
+    lower, upper = max(g[1] - g_pi[2], 0.0), g[2] - g_pi[1]
+    loss = [np.clip(g[0] - g_pi[0], lower, max(lower, upper)), lower, upper]
+    agree(c, m, "loss", loss, 8 * EPS * largest_size([g, g_pi]), EPS / 2)
+    relative = ratio(c["loss"], g)
+    agree(c, m, "relative_loss", relative, 64 * EPS * largest_size(relative or [0]), EPS / 2)
+    value, low, high = c["loss"]
+    return (
+        f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss {value:.12g} per period "
+        f"from every one of {m['n']:,} states, proven to be between {low:.12g} and {high:.12g}; "
+        f"single decisions are not judged; not checked: {', '.join(NOT_CHECKED)}"
+    )
+
+
+def rises(m: dict, value: np.ndarray) -> np.ndarray:
+    """(S, A) r + P h - h with each row divided by its sum, 1 + apart; -inf if infeasible."""
+    high, low = sums(m["row"], len(m["indptr"]) - 1, m["data"], value[m["indices"]])
+    over = (high + low) * (m["apart"] / (1 + m["apart"]))  # it may be off by 8 EPS of itself
+    return residuals(m, value) - over[m["row_of"]]
+
+
+def check_gain(c: dict, m: dict, name: str, d: np.ndarray) -> None:
+    """min d <= gain <= max d, less and more what the arrays and this arithmetic may be off."""
+    value, (middle, lower, upper) = c[f"{name}_value"], c[f"{name}_gain"]
+    if not lower <= middle <= upper:
+        raise Rejected(f"{name}_gain does not lie between its own ends")
+    reach, longest = np.ptp(value), int(np.diff(m["indptr"]).max())
+    size = largest_size(m["reward"][m["feasible"] > 0]) + 2 * largest_size(value)
+    off = m["reward_error"] + m["row_error"] * reach / (1 - m["row_error"])
+    off += size * EPS * (8 * float(np.abs(m["apart"]).max()) + (longest + 64) ** 2 * EPS)
+    off = off * (1 + 16 * EPS) + 8 * EPS * largest_size(d) + vanished(m, value)
+    for end, bad in (("lower", ~(d - off >= lower)), ("upper", ~(d + off <= upper))):
+        what = f"{name}_gain.{end} is {lower if end == 'lower' else upper:.12g}, "
+        refuse(m, bad, f"{what}and {name}_value does not prove it")
 
 
 def main(arguments: list[str]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
@@ -20,31 +20,33 @@ from tessella.mdp.actions import as_json, from_json
 from tessella.mdp.policy import Policy
 
 if TYPE_CHECKING:
-    from tessella.certificates.certificate import Certificate
+    from tessella.certificates.statement import Statement
 
-FORMAT, VERSION = "tessella certificate", 4
+S = TypeVar("S", bound="Statement")
 
 
-def save(certificate: Certificate, path: str | Path) -> None:
+def save(certificate: Statement, path: str | Path) -> None:
     """Write ``certificate`` to ``path``."""
-    about = {"format": FORMAT, "version": VERSION, "content": certificate.content}
+    name, version = certificate.FORMAT
+    about = {"format": name, "version": version, "content": certificate.content}
     content = about | _to_json(certificate)
     text = json.dumps(content, allow_nan=False) + "\n"
     with writing(path):
         Path(path).write_text(text, encoding="utf-8")
 
 
-def load(kind: type[Certificate], path: str | Path) -> Certificate:
+def load(kind: type[S], path: str | Path) -> S:
     """The certificate in ``path``, made of the fields that ``kind`` has."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        if (content["format"], content["version"]) != (FORMAT, VERSION):
+        if (content["format"], content["version"]) != kind.FORMAT:
             raise ValueError(f"it has format {content['format']!r}, version {content['version']}")
         certificate = _from_json(kind, content | {"mdp": None})
         certificate.__dict__["content"] = content["content"]  # what was saved, as it was
         return certificate
     except (OSError, ValueError, KeyError, TypeError) as error:
-        rule = f"{path} must be a certificate of format {FORMAT!r}, version {VERSION}"
+        name, version = kind.FORMAT
+        rule = f"{path} must be a certificate of format {name!r}, version {version}"
         raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
+    from tessella.certificates.statement import Statement
 
 WIDTH = 88
 MOST = 5  # lines in a list of causes
@@ -26,9 +27,9 @@ def paragraphs(certificate: Certificate) -> list[str]:
     return [*parts, _certainty(certificate), _theory(certificate)]
 
 
-def summary(certificate: Certificate) -> str:
+def summary(certificate: Statement) -> str:
     """The paragraphs under a title, as plain text of short lines."""
-    told = ["\n".join(map(_broken, part.split("\n"))) for part in paragraphs(certificate)]
+    told = ["\n".join(map(_broken, part.split("\n"))) for part in certificate.paragraphs()]
     return "\n\n".join([_title(certificate), *told])
 
 
@@ -65,7 +66,7 @@ def wrap(text: str) -> str:
     return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def _title(c: Certificate) -> str:
+def _title(c: Statement) -> str:
     name = f'Certificate of the policy "{c.policy.name}"' if c.policy.name else "Certificate"
     model = f"{c.model}, " if c.model else ""
     head = f"{name}: {model}{c.grid.size:,} states, {len(c.actions)} actions"
@@ -81,41 +82,42 @@ def _start(c: Certificate) -> str:
     return "On average over the states it is started in"
 
 
-def _what(c: Certificate) -> str:
+def value_word(c: Statement) -> str:
     """What a value is called: a model told in costs has costs."""
     return "cost" if c.minimise else "value"
 
 
-def _lost(c: Certificate) -> str:
+def loss_word(c: Statement) -> str:
     return "extra cost" if c.minimise else "loss"
 
 
-def _shown(c: Certificate, value: float) -> str:
+def shown(c: Statement, value: float) -> str:
     return money(-value if c.minimise else value)
 
 
 def _value(c: Certificate) -> str:
-    return f"long-run {_what(c)}" if c.periods is None else f"{_what(c)} of {c.periods} periods"
+    what = value_word(c)
+    return f"long-run {what}" if c.periods is None else f"{what} of {c.periods} periods"
 
 
 def _cost(c: Certificate) -> str:
     if c.worst_loss.upper == 0:
         return (
             f"Cost: none. This policy is optimal. {_start(c)}, its {_value(c)} is "
-            f"{_shown(c, c.optimal_mean)}, and no policy does better from any state."
+            f"{shown(c, c.optimal_mean)}, and no policy does better from any state."
         )
-    start, reached = _start(c), _shown(c, c.policy_mean)
+    start, reached = _start(c), shown(c, c.policy_mean)
     text = f"Cost: {start[0].lower()}{start[1:]}, the best possible {_value(c)} is "
-    text += f"{_shown(c, c.optimal_mean)} and this policy "
+    text += f"{shown(c, c.optimal_mean)} and this policy "
     text += f"costs {reached}. " if c.minimise else f"reaches {reached}. "
     if c.mean_loss.lower > 0:
         share = c.relative_loss
-        relative = "" if share is None else f" ({percent(share)} of the best {_what(c)})"
+        relative = "" if share is None else f" ({percent(share)} of the best {value_word(c)})"
         each = money(c.criterion.per_period(c.mean_loss))
         lost = f"{money(c.mean_loss)}{relative}, as much as {each} every period. "
         text += f"Its mean extra cost is {lost}" if c.minimise else f"It gives away {lost}"
     else:
-        text += f"No {_lost(c)} can be seen; it is at most {money(c.mean_loss.upper)}. "
+        text += f"No {loss_word(c)} can be seen; it is at most {money(c.mean_loss.upper)}. "
     return text + _worst(c)
 
 
@@ -124,7 +126,7 @@ def _worst(c: Certificate) -> str:
         return ""
     where = c.grid.describe(c.worst_state)
     share = c.worst_relative_loss
-    relative = "" if share is None else f" ({percent(share)} of the best {_what(c)} there)"
+    relative = "" if share is None else f" ({percent(share)} of the best {value_word(c)} there)"
     lost = "an extra cost" if c.minimise else "a loss"
     return (
         f"The worst state to start from is {where}, with {lost} of {money(c.worst_loss)}{relative}."
@@ -177,10 +179,10 @@ def _largest(parts: np.ndarray) -> list[int]:
 def _certainty(c: Certificate) -> str:
     loss = c.mean_loss
     if c.worst_loss.upper == 0:
-        text = f"that the {_lost(c)} is 0 is certain for this model, all rounding included"
+        text = f"that the {loss_word(c)} is 0 is certain for this model, all rounding included"
     else:
         off = at_most(max(loss.upper - loss, loss - loss.lower))
-        text = f"the average {_lost(c)} is {loss:.12g} and at most {off} off, all rounding "
+        text = f"the average {loss_word(c)} is {loss:.12g} and at most {off} off, all rounding "
         text += "included; it is computed from the model, not estimated from runs"
     return f"Certainty: {text}. Whether the model fits the business is another question."
 
@@ -190,13 +192,13 @@ def _theory(c: Certificate) -> str:
     text = "Theory: "
     if b.error_share.upper == 0:
         return text + "without differences, every bound of the theory is 0 too."
-    text += f"from the time spent in differing states alone, the {_lost(c)} could be up to "
+    text += f"from the time spent in differing states alone, the {loss_word(c)} could be up to "
     text += f"{money(b.policy_error.upper)}. "
     near = b.localisation
     if near.holds:
         text += f"All differences lie where the best two actions are within {money(near.eps)} of "
         bound = money(near.bound.upper)  # type: ignore[union-attr]
-        text += f"each other, which bounds the {_lost(c)} by {bound}. "
+        text += f"each other, which bounds the {loss_word(c)} by {bound}. "
     elif near.holds is None:
         text += "Whether all differences lie where the best two actions are within "
         text += f"{money(near.eps)} of each other is too close to tell. "

@@ -6,21 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
+    from tessella.certificates.gain_certificate import GainCertificate
 
 
-def verdict(certificate: Certificate) -> dict[str, Any]:
-    """Errors and losses, each loss with its bounds."""
+def verdict(certificate: Certificate | GainCertificate) -> dict[str, Any]:
+    """Errors and losses, each loss with its bounds.
+
+    The certificate of an average does not judge single decisions, and no state is the worst.
+    """
+    from tessella.certificates.certificate import Certificate
 
     def enclosed(figure: Any) -> dict[str, float] | None:
         if figure is None:
             return None
         return {"value": float(figure), "lower": figure.lower, "upper": figure.upper}
 
+    by_state = certificate if isinstance(certificate, Certificate) else None
     return {
-        "policy_error": certificate.policy_error,
-        "costly_error": certificate.costly_error,
+        "policy_error": by_state and by_state.policy_error,
+        "costly_error": by_state and by_state.costly_error,
         "mean_loss": enclosed(certificate.mean_loss),
         "relative_loss": enclosed(certificate.relative_loss),
         "worst_loss": enclosed(certificate.worst_loss),
-        "worst_state": certificate.grid.describe(certificate.worst_state),
+        "worst_state": by_state and by_state.grid.describe(by_state.worst_state),
     }

@@ -1,6 +1,6 @@
 """What a rule surely loses: the upper ends of its losses, and a certificate where there is one.
 
-A certificate can be checked by whoever has the model's file. Criteria that have none are served by
+A certificate can be checked by whoever has the model's file. A total has none and is served by
 ``loss``, V* - V_pi with both errors bounded by their residuals: proven too, for oneself alone.
 """
 
@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
+from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.loss import loss
+from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.mdp.policy import Policy
 from tessella.solvers.solution import Solution
 
-CERTIFIED = (Discounted, FiniteHorizon)
+CERTIFIED = (Discounted, FiniteHorizon, Average)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Proof:
     mean: float
     worst: float
     relative: float | None
-    certificate: Certificate | None = field(default=None, repr=False)
+    certificate: Certificate | GainCertificate | None = field(default=None, repr=False)
 
     def facts(self, solution: Solution) -> dict[str, Any]:
         """What the head of a file says: model and proven loss."""
@@ -59,8 +61,6 @@ def prove(solution: Solution, policy: Policy, start: NDArray) -> Proof:
         return Proof(made.mean_loss.upper, made.worst_loss.upper, relative, made)
     lost = loss(solution, policy, start)
     mean, worst = (figure + lost.error_bound for figure in (lost.mean, lost.worst))
-    best = solution.gain
-    if best is None:
-        best = float((lost.start * solution.value).sum())
+    best = float((lost.start * solution.value).sum())
     least = abs(best) - solution.error_bound
     return Proof(mean, worst, mean / least if least > 0 else None)

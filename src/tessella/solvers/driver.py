@@ -307,6 +307,21 @@ def prove(
 
 
 @in_float64
+def enclose_gain(
+    engine: Engine, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
+) -> tuple[float, float]:
+    """(gain, by how much it may be off): of the best policy, or of ``policy``, from every state.
+
+    From nothing but the residual of the relative values ``value``; ``extra`` as for ``prove``.
+    """
+    state = _start(engine, value, policy)
+    seen = kernels.first_look(engine.program, policy is not None, engine.data, state)
+    # The middle that a look takes out of the values is itself off by half a unit of its last digit.
+    off = float(seen.bound) + extra + 4 * EPS * float(np.ptp(value))
+    return float(seen.middle), off * (1 + 8 * EPS)
+
+
+@in_float64
 def decide(engine: Engine, value: NDArray, bound: float) -> kernels.Decision:
     """Margins, policy and tie tolerance at ``value``, as NumPy arrays."""
     found = kernels.decide(engine.program, engine.data, np.asarray(value), np.float64(bound))

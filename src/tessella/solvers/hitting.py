@@ -35,6 +35,8 @@ from tessella.solvers.result import Precision
 
 SWEEPS, STRETCHES = 50, 40  # of a trial w in one compiled call, and calls at most
 CLOSE = 0.5  # rho at which a trial will do
+SHORT, LONGER, ATTEMPTS = 20, 5, 3  # products of the first attempt, growth, how many
+ROUGH = 1e-6  # what an attempt may leave
 WIDENED, TRIES = 4.0, 6  # a set A that was too small is widened by this, so many times
 
 
@@ -111,10 +113,29 @@ def _most_visited(program, data: Data, policy):
     """(grid) the state with the largest share of time in the long run, marked."""
     operators, xp = Operators(program, data), numerics(policy)
     source = xp.full(policy.shape, 1 / policy.size)
-    system, rough = operators.left_adjoint(policy, source), operators.preconditioned_adjoint
-    share = xp.bicgstab(system, source, tol=1e-6, maxiter=500, rough=rough)
+    share = _roughly(
+        operators.left_adjoint(policy, source), source, operators.preconditioned_adjoint
+    )
     flat = xp.arange(policy.size).reshape(policy.shape)
-    return flat == xp.argmax(xp.where(xp.isfinite(share), share, -xp.inf))
+    return flat == xp.argmax(share)
+
+
+def _roughly(left: Any, right: Any, preconditioner: Any) -> Any:
+    """x with left(x) near ``right``, from x = right on.
+
+    BiCGSTAB may lose its way after some products, or break down; so it begins anew from the best
+    point so far, each time for longer, and what does not help is not taken.
+    """
+    xp = numerics(right)
+
+    def attempt(carry):
+        most, x = carry
+        rest = right - left(x)
+        step = xp.bicgstab(left, rest, tol=ROUGH, maxiter=most, rough=preconditioner)
+        better = abs(right - left(x + step)).sum() < abs(rest).sum()
+        return most * LONGER, xp.where(better, x + step, x)  # what is no number is not better
+
+    return xp.repeat(ATTEMPTS, attempt, (SHORT, right))[1]
 
 
 @compiled("program")
@@ -126,16 +147,15 @@ def _rounding(program, data: Data, value):
 
 @compiled("program")
 def _first_trial(program, data: Data, policy, closed):
-    """The expected time under one policy, roughly; 1 where the linear solver fails."""
+    """The expected time under one policy, roughly; 1 where that cannot be."""
     operators = Operators(program, data)
 
     def left(w):
         return w - operators.expect(policy, _without(w, closed))
 
-    xp = numerics(policy)
-    ones = xp.ones(policy.shape)
-    w = xp.bicgstab(left, ones, tol=1e-10, maxiter=1000, rough=operators.preconditioned)
-    return xp.where(xp.isfinite(w).all() & (w > 0).all(), w, ones)
+    ones = numerics(policy).ones(policy.shape)
+    w = _roughly(left, ones, operators.preconditioned)
+    return numerics(w).where((w > 0).all(), w, ones)
 
 
 @compiled("program", "several")

@@ -1,0 +1,246 @@
+"""Certificates of averages: true from every state, and a checker that is not fooled."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import netCDF4
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import criteria
+from support.alterations import leaves
+from support.gains import Truth, contradictions, drawn, edges, some_policy, stated
+
+import tessella as ts
+from tessella.certificates import check
+from tessella.certificates.enclosure import Enclosed
+
+FREE = {("policy", "name"), ("policy", "size")}  # they describe, and the verdict says so
+
+
+def said_of(content, model) -> str:
+    with np.errstate(all="ignore"):
+        try:
+            return f"HOLDS: {check.check(content, model)}"
+        except check.Rejected as reason:
+            return f"REJECTED: {reason}"
+
+
+def read(folder):
+    return (
+        check.read_certificate(folder / "certificate.json"),
+        check.read_saved_model(folder / "model.nc"),
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with an honest certificate and its model."""
+    folder = tmp_path_factory.mktemp("gains")
+    solution = ts.solve(criteria.unichain(4))
+    made = ts.certify(solution, some_policy(solution.mdp, 4))
+    made.save(folder / "certificate.json")
+    solution.mdp.save(folder / "model.nc")
+    return folder
+
+
+# What is stated is so.
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_exact_gains_and_their_difference_lie_inside_narrow_enclosures(seed, tmp_path):
+    mdp = criteria.unichain(seed)
+    solution, policy = ts.solve(mdp), some_policy(mdp, seed)
+    made = ts.certify(solution, policy)
+    assert contradictions(made, Truth(mdp)) == []
+    assert max(made.optimal_gain.width, made.policy_gain.width, made.loss.width) <= 1e-10
+    made.save(tmp_path / "certificate.json")
+    mdp.save(tmp_path / "model.nc")
+    assert said_of(*read(tmp_path)).startswith("HOLDS")
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([0.0, 1e-6, 1.0, 1e6]))
+def test_what_holds_is_true_from_every_state_whatever_the_chains_and_the_values(
+    tmp_path_factory, seed, scale
+):
+    """Ends just outside of what the values prove, or one just inside of it, in rational numbers."""
+    mdp, folder = drawn(seed), tmp_path_factory.mktemp("edge")
+    mdp.save(folder / "model.nc")
+    model, truth = check.read_saved_model(folder / "model.nc"), Truth(mdp)
+    for made, lie in edges(mdp, truth, some_policy(mdp, seed), scale, seed):
+        made.save(folder / "certificate.json")
+        said = said_of(check.read_certificate(folder / "certificate.json"), model)
+        assert said.startswith(f"REJECTED: {lie}" if lie else "HOLDS"), said
+        if not lie:
+            loaded = ts.GainCertificate.load(folder / "certificate.json")
+            assert contradictions(loaded, truth) == []
+
+
+def test_nothing_that_a_solution_says_of_itself_is_believed():
+    from dataclasses import replace
+
+    mdp = criteria.unichain(2)
+    solution, policy = ts.solve(mdp), some_policy(mdp, 2)
+    noise = np.random.default_rng(0).normal(size=mdp.n_states)
+    wrong = replace(solution, value=solution.value + noise, gain=solution.gain + 5)
+    made = ts.certify(wrong, policy)
+    assert contradictions(made, Truth(mdp)) == []
+    assert made.optimal_gain.width > 0.1
+
+
+# Documents.
+
+
+def test_it_reads_back_and_travels_between_processes(files):
+    import pickle
+
+    made = ts.GainCertificate.load(files / "certificate.json")
+    assert made.mean_loss is made.worst_loss is made.loss
+    again = pickle.loads(pickle.dumps(made))
+    assert (again.content, again.loss) == (made.content, made.loss)
+    with pytest.raises(ts.FileError, match="must be a certificate of format 'tessella certificat"):
+        ts.Certificate.load(files / "certificate.json")
+
+
+def changes(told):
+    """Other statements of the same kind: clearly so, or by little more than rounding."""
+    if told is None or isinstance(told, bool | str):
+        return [{None: 3, True: False, False: True}.get(told, f"{told}x")]
+    if isinstance(told, int):
+        return [told + 1, told - 1]
+    size = max(1.0, abs(told))
+    return [told + sign * step * size for sign in (1, -1) for step in (1e-2, 1e-9)]
+
+
+def test_every_leaf_of_an_honest_certificate_counts(files):
+    content, model = read(files)
+    passed = []
+    for path in leaves(content):
+        owner = content
+        for name in path[:-1]:
+            owner = owner[name]
+        told = owner[path[-1]]
+        for other in changes(told):
+            owner[path[-1]] = other
+            if said_of(content, model).startswith("HOLDS") != (path in FREE):
+                passed.append((path, told, other))
+        owner[path[-1]] = told
+    assert passed == []
+    assert said_of(content, model).startswith("HOLDS")
+
+
+@pytest.mark.parametrize("name", sorted({p.split(".")[0] for p in check.AVERAGE.fields}))
+def test_a_field_that_is_missing_malformed_or_unknown_is_rejected(files, name):
+    content, model = read(files)
+    assert set(content) == {path.split(".")[0] for path in check.AVERAGE.fields}
+    without = {key: part for key, part in content.items() if key != name}
+    assert said_of(without, model).startswith("REJECTED")
+    for other in ([], {}, [None], [1.0, float("nan"), 2.0], 1e308, "x", [10**30] * 3):
+        assert said_of(content | {name: other}, model).startswith("REJECTED"), other
+    said = said_of(content | {f"{name}s": 1}, model)
+    assert said == f"REJECTED: '{name}s' is not a field of a certificate"
+
+
+@pytest.mark.parametrize("name", ["optimal_gain", "policy_gain", "loss", "relative_loss"])
+@pytest.mark.parametrize("end", [1, 2])
+def test_an_end_that_is_pulled_in_to_the_value_is_rejected(files, name, end):
+    content, model = read(files)
+    content[name][end] = content[name][0]
+    assert said_of(content, model).startswith("REJECTED")
+
+
+def test_a_gain_outside_of_its_own_ends_is_rejected(files):
+    content, model = read(files)
+    content["optimal_gain"][0] = content["policy_gain"][0] = 99.0
+    said = said_of(content, model)
+    assert said == "REJECTED: optimal_gain does not lie between its own ends"
+
+
+def test_values_so_large_that_arithmetic_breaks_down_prove_nothing(files):
+    content, model = read(files)
+    for name in ("optimal_value", "policy_value"):
+        forged = copy.deepcopy(content)
+        forged[name] = [1e308, -1e308, 1e308, -1e308, 1e300]
+        forged["optimal_gain"][1:] = forged["policy_gain"][1:] = [-1e308, 1e308]
+        assert said_of(forged, model).startswith("REJECTED")
+
+
+def test_a_policy_that_takes_an_infeasible_action_is_rejected(tmp_path):
+    mdp = drawn(3)
+    state, action = np.argwhere(~mdp.feasible_mask)[0]
+    table = some_policy(mdp, 0)
+    gains = [Enclosed(0, -1e9, 1e9)] * 2
+    made = stated(mdp, table, np.zeros((2, mdp.n_states)), gains)
+    made.save(tmp_path / "certificate.json")
+    mdp.save(tmp_path / "model.nc")
+    content, model = read(tmp_path)
+    assert said_of(content, model).startswith("HOLDS")
+    content["policy"]["table"][state] = int(action)
+    assert "an action is not feasible" in said_of(content, model)
+
+
+# Model files.
+
+
+def test_the_certificate_of_another_criterion_is_rejected(files, tmp_path):
+    content, model = read(files)
+    criteria.unichain(4).with_discount(0.9).save(tmp_path / "model.nc")
+    said = said_of(content, check.read_saved_model(tmp_path / "model.nc"))
+    assert said.startswith("REJECTED: format is tessella certificate, not")
+    said = said_of(content | {"format": "tessella certificate", "version": 4}, model)
+    assert said.startswith("REJECTED: format is tessella certificate of an average, not")
+
+
+@pytest.mark.parametrize("change", ["reward", "data", "criterion"])
+def test_foreign_arrays_under_the_true_hash_are_rejected(files, tmp_path, capsys, change):
+    (tmp_path / "m.nc").write_bytes((files / "model.nc").read_bytes())
+    with netCDF4.Dataset(str(tmp_path / "m.nc"), "a") as file:
+        if change == "criterion":
+            file.setncattr("criterion", json.dumps("total"))
+        else:
+            file[change][:] = file[change][:] * 1.5
+    assert check.main([str(files / "certificate.json"), str(tmp_path / "m.nc")]) == 1
+    said = capsys.readouterr().out
+    named = {
+        "reward": "of another model: content is",
+        "data": "its rows do not sum to 1, as those of an average do",
+        "criterion": "neither a discount, nor a horizon, nor an average",
+    }
+    assert named[change] in said
+
+
+def test_what_the_arrays_of_a_model_may_be_off_widens_what_must_be_stated(files):
+    content, model = read(files)
+    assert said_of(content, model | {"reward_error": 1e-9}).startswith("REJECTED: optimal_gain")
+    assert said_of(content, model | {"row_error": 1e-9}).startswith("REJECTED: optimal_gain")
+
+
+# Whoever asks.
+
+
+def test_its_words_say_the_loss_per_period_and_what_is_not_stated(files):
+    made = ts.GainCertificate.load(files / "certificate.json")
+    assert "per period" in str(made)
+    assert "It gives away" in made.summary()
+    assert "Not stated: which single decisions are optimal" in made.summary()
+    solution = ts.solve(criteria.unichain(4))
+    assert "No loss can be seen; it is at most" in str(ts.certify(solution, solution.policy))
+
+
+def test_questions_about_single_decisions_are_refused():
+    solution = ts.solve(criteria.unichain(4))
+    for asked in ({"eps": 0.1}, {"tol": 0.1}):
+        with pytest.raises(ts.ArgumentError, match="eps and tol ask about single decisions"):
+            ts.certify(solution, solution.policy, **asked)
+
+
+def test_a_policy_without_one_average_is_refused():
+    still, moving = np.eye(criteria.N), np.full((criteria.N, criteria.N), 0.2)
+    reward = np.array([[float(s), 9.0, 8.0] for s in range(criteria.N)])
+    solution = ts.solve(criteria.told(np.stack([still, moving, moving]), reward, ts.Average()))
+    with pytest.raises(ts.ModelError, match="this policy has 5 recurrent classes"):
+        ts.certify(solution, np.zeros(criteria.N, int))

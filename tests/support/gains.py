@@ -1,0 +1,180 @@
+"""Averages of small random models in rational arithmetic, from every state, whatever their chains.
+
+A row is read as divided by its sum, as the checker reads it. The best gain from a state is that of
+the best of all deterministic policies, one after the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cached_property
+from math import inf, nextafter
+
+import numpy as np
+
+import tessella as ts
+from support.criteria import Row, fractions, solved
+from support.models import options
+from tessella.certificates.enclosure import Enclosed
+from tessella.certificates.gains import _difference
+
+N, K = 4, 3
+
+
+def arrays(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(rows, reward, feasible): one class or several, periodic or not, rows off 1 by rounding."""
+    rng = np.random.default_rng(seed)
+    reached = rng.random((K, N, N)) < rng.choice([0.2, 0.5, 1.0])
+    reached[np.arange(K)[:, None], np.arange(N), rng.integers(N, size=(K, N))] = True
+    weights = reached * rng.dirichlet(np.ones(N), size=(K, N))
+    rows = weights / weights.sum(axis=-1, keepdims=True)
+    if rng.random() < 0.2:
+        rows *= 1 + rng.uniform(-9e-10, 9e-10, (K, N, 1))
+    reward = rng.normal(size=(N, K)) * 10.0 ** rng.integers(-6, 7)
+    if rng.random() < 0.5:
+        reward = np.round(rng.normal(size=(N, K)))  # ties
+    return rows, reward, options(rng)
+
+
+def drawn(seed: int) -> ts.MDP:
+    rows, reward, feasible = arrays(seed)
+    return ts.MDP.from_arrays(rows, reward, ts.Average(), feasible=feasible)
+
+
+class Truth:
+    """Gains and rises of a model, in fractions."""
+
+    def __init__(self, mdp: ts.MDP) -> None:
+        rows, self.reward = fractions(mdp)
+        self.n, self.choices = mdp.n_states, [[a for a, r in enumerate(x) if r] for x in rows]
+        self.rows = [[[p / sum(row) for p in row] for row in x] for x in rows]
+
+    def gains(self, table: Sequence[int]) -> Row:
+        """What a policy earns per period from each state."""
+        chain = [self.rows[s][a] for s, a in enumerate(table)]
+        paid = [self.reward[s][a] for s, a in enumerate(table)]
+        reach = [[p > 0 or s == t for t, p in enumerate(row)] for s, row in enumerate(chain)]
+        for k, s, t in itertools.product(range(self.n), repeat=3):
+            reach[s][t] |= reach[s][k] and reach[k][t]
+        gain: list[Fraction | None] = [None] * self.n
+        for s in range(self.n):
+            states = [t for t in range(self.n) if reach[s][t]]
+            if gain[s] is None and all(reach[t][s] for t in states):
+                earned = self._long_run(chain, paid, states)
+                for t in states:
+                    gain[t] = earned
+        return self._absorbed(chain, gain)
+
+    def _long_run(self, chain: list[Row], paid: Row, states: list[int]) -> Fraction:
+        """Of a class that is never left: shares d = P' d that sum to 1, times what is paid."""
+        system = [[chain[s][t] - (s == t) for s in states] for t in states]
+        system[0] = [Fraction(1)] * len(states)
+        right = [Fraction(int(k == 0)) for k in range(len(states))]
+        shares = solved(system, right)
+        return sum((d * paid[s] for d, s in zip(shares, states, strict=True)), Fraction(0))
+
+    def _absorbed(self, chain: list[Row], gain: list[Fraction | None]) -> Row:
+        """g = P g, where it is known in the classes that are never left."""
+        system, right = [], []
+        for s, known in enumerate(gain):
+            row = [Fraction(int(s == t)) for t in range(self.n)]
+            if known is None:
+                row = [x - p for x, p in zip(row, chain[s], strict=True)]
+            system.append(row)
+            right.append(Fraction(0) if known is None else known)
+        return solved(system, right)
+
+    @cached_property
+    def best(self) -> Row:
+        """The best gain from each state."""
+        every = [self.gains(table) for table in itertools.product(*self.choices)]
+        return [max(gains[s] for gains in every) for s in range(self.n)]
+
+    def rises(self, value: np.ndarray) -> list[dict[int, Fraction]]:
+        """r + P h - h, by state and feasible action."""
+        h = [Fraction(float(x)) for x in np.ravel(value)]
+
+        def rise(s: int, a: int) -> Fraction:
+            return self.reward[s][a] - h[s] + sum(map(Fraction.__mul__, self.rows[s][a], h))
+
+        return [{a: rise(s, a) for a in of} for s, of in enumerate(self.choices)]
+
+
+def contradictions(c: ts.GainCertificate, truth: Truth) -> list[str]:
+    """The statements of a certificate that the rational answer contradicts, from any state."""
+    worth = truth.gains(c.policy.table.ravel().tolist())
+    lost = [b - w for b, w in zip(truth.best, worth, strict=True)]
+    stated = {"optimal_gain": truth.best, "policy_gain": worth, "loss": lost}
+    if c.relative_loss is not None:
+        stated["relative_loss"] = [x / abs(b) for x, b in zip(lost, truth.best, strict=True)]
+    return [name for name, exact in stated.items() if not _hold(getattr(c, name), exact)]
+
+
+def _hold(enclosed, exact: Row) -> bool:
+    return all(Fraction(enclosed.lower) <= x <= Fraction(enclosed.upper) for x in exact)
+
+
+# Documents that lie, and are consistent in all else.
+
+
+def some_policy(mdp: ts.MDP, seed: int) -> np.ndarray:
+    draws = np.random.default_rng(seed).random((mdp.n_states, mdp.n_actions))
+    return np.where(mdp.feasible_mask, draws, -1).argmax(axis=1).reshape(mdp.grid.shape)
+
+
+def edges(
+    mdp: ts.MDP, truth: Truth, table: np.ndarray, scale: float, seed: int
+) -> Iterator[tuple[ts.GainCertificate, str]]:
+    """(certificate, which end it lies about): honest ones of random values first, "" for these."""
+    rng = np.random.default_rng(seed)
+    values = scale * rng.normal(size=(2, mdp.n_states))
+    best = [max(d.values()) for d in truth.rises(values[0])]
+    worth = [d[a] for d, a in zip(truth.rises(values[1]), table, strict=True)]
+    room = 1e-12 * (np.abs(mdp.reward).max(where=mdp.feasible_mask, initial=1e-9) + 4 * scale)
+    gains = [outward(min(d), max(d), room) for d in (best, worth)]
+    yield stated(mdp, table, values, gains), ""
+    for k, name in enumerate(("optimal", "policy")):
+        for end, of in ((1, min), (2, max)):
+            ends = [
+                pulled(g, end, of((best, worth)[k])) if i == k else g for i, g in enumerate(gains)
+            ]
+            yield stated(mdp, table, values, ends), f"{name}_gain.{('lower', 'upper')[end - 1]}"
+
+
+def outward(low: Fraction, high: Fraction, room: float) -> Enclosed:
+    """An enclosure of both, further out by ``room``."""
+    return Enclosed(float((low + high) / 2), float(low) - room, float(high) + room)
+
+
+def pulled(gain: Enclosed, end: int, exact: Fraction) -> Enclosed:
+    """One end of ``gain`` pulled in to where it is just not true of the values any more."""
+    ends = [gain.lower, gain.upper]
+    inside = float(exact) or (1e-280 if end == 1 else -1e-280)  # a share of it stays finite
+    while (Fraction(inside) <= exact) if end == 1 else (Fraction(inside) >= exact):
+        inside = nextafter(inside, inf if end == 1 else -inf)
+    ends[end - 1] = inside
+    ends = sorted(ends)
+    return Enclosed(min(max(float(gain), ends[0]), ends[1]), *ends)
+
+
+def stated(
+    mdp: ts.MDP, table: np.ndarray, values: np.ndarray, gains: Sequence[Enclosed]
+) -> ts.GainCertificate:
+    """A document with these values and gains, consistent in all else."""
+    loss = _difference(*gains) if gains[0].upper >= gains[1].lower else Enclosed(0, 0, 0)
+    return ts.GainCertificate(
+        model=mdp.name,
+        fingerprint=mdp.fingerprint,
+        minimise=mdp.minimise,
+        action_name=mdp.action_name,
+        policy=mdp.policy(table),
+        optimal_value=values[0],
+        policy_value=values[1],
+        optimal_gain=gains[0],
+        policy_gain=gains[1],
+        loss=loss,
+        relative_loss=loss.over(gains[0]),
+        mdp=mdp,
+    )
