@@ -64,6 +64,7 @@ _HOME = {
     "tessella.solvers.evaluate": ("Evaluation", "evaluate"),
     "tessella.solvers.linear_programming": ("LinearProgramming",),
     "tessella.solvers.method": ("Method",),
+    "tessella.solvers.mixed_precision": ("MixedPrecision",),
     "tessella.solvers.modified_policy_iteration": ("ModifiedPolicyIteration",),
     "tessella.solvers.occupancy": ("Occupancy", "occupancy"),
     "tessella.solvers.policy_iteration": ("InexactPolicyIteration", "PolicyIteration"),
@@ -207,6 +208,7 @@ if TYPE_CHECKING:
     from tessella.solvers.evaluate import Evaluation, evaluate
     from tessella.solvers.linear_programming import LinearProgramming
     from tessella.solvers.method import Method
+    from tessella.solvers.mixed_precision import MixedPrecision
     from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
     from tessella.solvers.occupancy import Occupancy, occupancy
     from tessella.solvers.policy_iteration import InexactPolicyIteration, PolicyIteration

@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +18,7 @@ from tessella.criteria.criterion import Enclosure
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.total import Ending
 from tessella.errors import ArgumentError, ModelError, NotConverged
-from tessella.mdp.engine import in_callers_setting, in_float64, on_device
+from tessella.mdp.engine import held, in_callers_setting, in_float64, on_device
 from tessella.mdp.model import MDP
 from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
@@ -190,13 +193,18 @@ def _directly(mdp: MDP, state: kernels.State) -> kernels.State | None:
 
 
 def _start(shape: tuple[int, ...], value: NDArray | None, policy: NDArray | None) -> kernels.State:
+    if value is None and policy is None and held():  # nothing of this size on the host
+        return _begun(jnp.zeros(shape), jnp.zeros(shape, jnp.int32))
     point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
     if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
         raise ArgumentError(
             f"a guess must hold finite values of shape {shape}", value=f"got {point.shape}"
         )
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
-    v, pi = on_device(point.reshape(shape)), on_device(actions.reshape(shape))
+    return _begun(on_device(point.reshape(shape)), on_device(actions.reshape(shape)))
+
+
+def _begun(v, pi) -> kernels.State:
     zero, infinite = np.float64(0), np.float64(np.inf)
     return kernels.State(v, v, pi, zero, zero, infinite, zero, np.int64(0))
 
@@ -262,12 +270,17 @@ def _report(
         reason = f"stopped by the callback after {len(log)} sweeps at bound {bound:.3g}"
     else:
         reason = f"{method.limit} at bound {bound:.3g}, short of {wanted:.3g}"
-    found = np.asarray(state.backup), float(state.middle), float(state.shift)
+    found = _given_out(state.backup), float(state.middle), float(state.shift)
     value, gain = criterion.values(*found)
     done = Result(value, bound, converged, reason, log.history(), gain=gain)
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)
     return done
+
+
+def _given_out(array: Any) -> Any:
+    """An array of the engine as NumPy's; on an accelerator it stays until somebody reads it."""
+    return array if held() else np.asarray(array)
 
 
 @in_float64
@@ -291,10 +304,11 @@ def prove(
 
 
 @in_float64
-def decide(engine: Engine, value: NDArray, bound: float) -> kernels.Decision:
-    """Margins, policy and tie tolerance at ``value``, as NumPy arrays."""
-    found = kernels.decide(engine.program, engine.data, np.asarray(value), np.float64(bound))
-    return kernels.Decision(*(np.asarray(part) for part in found))  # type: ignore[arg-type]
+def decide(engine: Engine, value: Any, bound: float) -> kernels.Decision:
+    """Margins, policy and tie tolerance at ``value``, as they are given out."""
+    value = value if isinstance(value, jax.Array) else np.asarray(value)
+    found = kernels.decide(engine.program, engine.data, value, np.float64(bound))
+    return kernels.Decision(*map(_given_out, found))
 
 
 @in_float64

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from tessella.criteria.criterion import Enclosure
 from tessella.mdp.dynamics import Program, over_actions, under_policy
@@ -60,8 +61,11 @@ class Operators:
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
+        return self._q_of(self.criterion.discount * value)
+
+    def _q_of(self, discounted: Any) -> Callable[[Any], Any]:
         program, feasible = self.program, self.data.feasible
-        w = program.tail(self.data.arrays, self.criterion.discount * value, True)
+        w = program.tail(self.data.arrays, discounted, True)
 
         def q_of(action):
             q_S = program.head(self.data.arrays, w, action, True) - self.gain
@@ -71,7 +75,17 @@ class Operators:
 
     def bellman(self, value: Any) -> tuple[Any, Any]:
         """(T v, greedy action), without storing states x actions."""
-        q_of = self.q(value)
+        return self._best(self.criterion.discount * value)
+
+    def swept(self, value: Any, count: int) -> Any:
+        """T^count v; what is discounted goes from sweep to sweep, with no pass of its own."""
+        discount = self.criterion.discount
+        w = discount * value
+        w = lax.fori_loop(0, count - 1, lambda _, w: discount * self._best(w)[0], w)
+        return self._best(w)[0]
+
+    def _best(self, discounted: Any) -> tuple[Any, Any]:
+        q_of = self._q_of(discounted)
 
         def step(action, carry):
             best, greedy = carry
@@ -80,7 +94,8 @@ class Operators:
             greedy = jnp.where(better, jnp.asarray(action, jnp.int32), greedy)
             return jnp.where(better, q_S, best), greedy
 
-        start = jnp.full(value.shape, -jnp.inf), jnp.zeros(value.shape, jnp.int32)
+        lowest = jnp.full(discounted.shape, -jnp.inf, discounted.dtype)
+        start = lowest, jnp.zeros(discounted.shape, jnp.int32)
         return over_actions(self.program, step, start)
 
     def sweep(self, policy: Any, value: Any) -> Any:

@@ -6,8 +6,6 @@ these what is certain: an action is *decided* where its margin exceeds ``2 (disc
 
 from __future__ import annotations
 
-import numpy as np
-
 from tessella.criteria.average import Average
 from tessella.criteria.total import Total
 from tessella.errors import ArgumentError, expect
@@ -17,6 +15,7 @@ from tessella.solvers.backward_induction import BackwardInduction, induce, serve
 from tessella.solvers.driver import Callback, Engine, decide, iterate
 from tessella.solvers.ending import until_the_end
 from tessella.solvers.method import Method
+from tessella.solvers.mixed_precision import MixedPrecision, pays_off
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Precision, Result
 from tessella.solvers.solution import Solution, optimal
@@ -69,6 +68,8 @@ def automatic(mdp: MDP, tol: float | None = None) -> Method:
     """The method that ``solve`` takes by itself."""
     if serves(mdp):
         return BackwardInduction(tol)
+    if pays_off(mdp):
+        return MixedPrecision(tol)
     large = mdp.n_states > SMALL
     if large and isinstance(mdp.criterion, Average):
         return InexactPolicyIteration(tol, forcing=AVERAGES[0], max_products=AVERAGES[1])
@@ -91,12 +92,12 @@ def _induced(
 
 def _solution(engine: Engine, found: Result, method: str) -> Solution:
     mdp, known_later = engine.mdp, found.gain is not None
-    decision = decide(engine, found.value, found.error_bound)
+    decision = decide(engine, found.stored("value"), found.error_bound)
     return Solution(
         **vars(found),
         mdp=mdp,
-        policy=optimal(mdp, np.asarray(decision.policy)),
-        margin=np.asarray(decision.margin),
+        policy=optimal(mdp, decision.policy),
+        margin=decision.margin,  # type: ignore[arg-type]
         method=method,
         precision=None if known_later else Precision(found.error_bound, float(decision.tie)),
     )
