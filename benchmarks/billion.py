@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +45,7 @@ def build(size: int) -> ts.MDP:
     )
 
 
-def timed(work, *args) -> tuple[float, object]:
+def timed(work, *args) -> tuple[float, Any]:
     began = time.perf_counter()
     done = jax.block_until_ready(work(*args))
     return time.perf_counter() - began, done

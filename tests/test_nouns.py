@@ -72,6 +72,7 @@ def nouns(shop):
         ts.FiniteHorizon(3),
         ts.Total(),
         ts.Clock(5.0, 0.1),
+        ts.plan(shop, calibrate=False),
         ts.refine(line, 3, levels=2),
         SHOP,
         StudyResults(STUDY, tuple(Record(spec, 0.25, 1.0, 0.5, 0.75) for spec in STUDY.specs)),
@@ -80,7 +81,7 @@ def nouns(shop):
 
 
 def test_every_noun_reads_in_a_few_short_lines(nouns):
-    assert len(nouns) == 28
+    assert len(nouns) == 29
     for kind, noun in nouns.items():
         lines = str(noun).splitlines()
         assert len(lines) <= 12, kind

@@ -23,6 +23,7 @@ from tessella.mdp.model import MDP
 from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
 from tessella.solvers.chains import refuse_chain
+from tessella.solvers.checkpoint import Keeper
 from tessella.solvers.coarse import inverted
 from tessella.solvers.method import Method, checked_tol
 from tessella.solvers.operators import Data, Numbers
@@ -33,6 +34,7 @@ SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
 STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
 STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
 STRETCH = 256  # sweeps in one compiled call
+PACE = 16  # rounds that tell how long the rest takes
 WIDE = 10_000  # states of a model whose averages are helped by a coarse correction
 
 
@@ -44,6 +46,7 @@ class Progress:
     bound: float
     changed: int
     seconds: float
+    left: float | None = None  # seconds, at the pace of the last rounds; None where none is known
 
 
 Callback = Callable[[Progress], object]
@@ -147,27 +150,36 @@ def iterate(
     guess: NDArray | None = None,
     callback: Callback | None = None,
     partial: bool = False,
+    keeper: Keeper | None = None,
 ) -> Result:
     """Iterate ``method`` until the engine's tolerance, its own limit, or the callback's wish.
 
-    With a ``policy`` it evaluates that; without, it looks for the optimum.
+    With a ``policy`` it evaluates that; without, it looks for the optimum. A ``keeper`` writes down
+    the best point now and then, and a run that was broken off goes on from it.
     """
-    log = _Log(time.perf_counter(), callback)
+    kept = None if keeper is None else keeper.kept()
+    log = _Log(callback, None if kept is None else kept.history)
     fixed, data = policy is not None, engine.data
-    state = _start(engine.mdp.grid.shape, guess, policy)
-    if method.linear and engine.widely_averaged:
+    state = _start(engine.mdp.grid.shape, guess if kept is None else kept.value, policy)
+    wide = method.linear and engine.widely_averaged
+    if wide or kept is not None:  # a good point, whose greedy policy is not known yet
         state = kernels.first_look(engine.program, fixed, data, state)
-        log.add([state.bound], [state.changed])
-        data = engine.data_for(state.policy)
+        log.add([state.bound], [state.changed], kernels.target(data, state.floor))
+        data = engine.data_for(state.policy) if wide else data
     chunk = STALLED[1] if method.linear else STRETCH
     helped = False  # by a direct solve; then every policy is evaluated so while they improve
     while True:
         one = helped or callback is not None  # a limit, not a chunk: no other program is compiled
         limit = min(1 if one else chunk, method.max_sweeps - len(log))
+        limit = limit if keeper is None else max(min(limit, keeper.rounds), 0)
         stretch = kernels.advance(engine.program, method, fixed, chunk, data, state, limit)
         state, rounds = stretch.state, int(stretch.rounds)
-        log.add(np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds])
-        if bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps:
+        told = np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds]
+        log.add(*told, stretch.target)
+        ended = bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps
+        if keeper is not None and (keeper.due or ended):
+            keeper.write(_value(data.criterion, state), log.history())
+        if ended:
             return _report(method, data.criterion, stretch, log, partial)
         if helped and not log.changes[-1]:
             helped = False  # the policy stays: what is left is for the method's own rounds
@@ -209,14 +221,20 @@ def _begun(v, pi) -> kernels.State:
     return kernels.State(v, v, pi, zero, zero, infinite, zero, np.int64(0))
 
 
-class _Log:
-    """History in the making; tells the callback."""
+def _value(criterion: Enclosure, state: kernels.State) -> NDArray[np.float64]:
+    """The values that a run would report now."""
+    return criterion.values(np.asarray(state.backup), float(state.middle), float(state.shift))[0]
 
-    def __init__(self, began: float, callback: Callback | None) -> None:
-        self.began, self.callback, self.stopped = began, callback, False
-        self.bounds: list[float] = []
-        self.changes: list[int] = []
-        self.seconds: list[float] = []
+
+class _Log:
+    """History in the making, or going on; tells the callback."""
+
+    def __init__(self, callback: Callback | None, before: History | None) -> None:
+        self.callback, self.stopped = callback, False
+        self.bounds: list[float] = [] if before is None else before.bound.tolist()
+        self.changes: list[int] = [] if before is None else before.changed.tolist()
+        self.seconds: list[float] = [] if before is None else before.seconds.tolist()
+        self.began = time.perf_counter() - (self.seconds[-1] if self.seconds else 0.0)
 
     def __len__(self) -> int:
         return len(self.bounds)
@@ -233,7 +251,18 @@ class _Log:
         share, rounds = STUCK
         return len(self) > rounds and not self.bounds[-1] < share * self.bounds[-1 - rounds]
 
-    def add(self, bounds, changes) -> None:
+    def left(self, target: float) -> float | None:
+        """Seconds until the bound is at ``target``, at the pace of the last rounds."""
+        rounds = min(PACE, len(self) - 1)
+        if rounds < 1 or not 0 < self.bounds[-1] < self.bounds[-1 - rounds] < np.inf:
+            return None
+        cut = np.log(self.bounds[-1 - rounds] / self.bounds[-1]) / rounds
+        each = (self.seconds[-1] - self.seconds[-1 - rounds]) / rounds
+        return (
+            float(max(np.log(self.bounds[-1] / target), 0.0) / cut * each) if target > 0 else None
+        )
+
+    def add(self, bounds, changes, target) -> None:
         before = self.seconds[-1] if self.seconds else 0.0
         now = time.perf_counter() - self.began
         count = len(bounds)
@@ -241,7 +270,8 @@ class _Log:
         self.bounds += [float(b) for b in bounds]
         self.changes += [int(c) for c in changes]
         if self.callback is not None and count:
-            last = Progress(len(self), self.bounds[-1], self.changes[-1], self.seconds[-1])
+            left = self.left(float(target))
+            last = Progress(len(self), self.bounds[-1], self.changes[-1], self.seconds[-1], left)
             with in_callers_setting():
                 self.stopped = bool(self.callback(last))
 
@@ -281,6 +311,14 @@ def _report(
 def _given_out(array: Any) -> Any:
     """An array of the engine as NumPy's; on an accelerator it stays until somebody reads it."""
     return array if held() else np.asarray(array)
+
+
+@in_float64
+def swept(engine: Engine, count: int) -> None:
+    """So many plain sweeps from zero, in double precision: for timing them."""
+    state = _start(engine.mdp.grid.shape, None, None)
+    many = np.int64(count)
+    jax.block_until_ready(kernels.plain_sweeps(engine.program, engine.data, state.value, many))
 
 
 @in_float64

@@ -77,7 +77,7 @@ class Operators:
         """(T v, greedy action), without storing states x actions."""
         return self._best(self.criterion.discount * value)
 
-    def swept(self, value: Any, count: int) -> Any:
+    def swept(self, value: Any, count: Any) -> Any:
         """T^count v; what is discounted goes from sweep to sweep, with no pass of its own."""
         discount = self.criterion.discount
         w = discount * value

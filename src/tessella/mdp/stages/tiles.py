@@ -173,7 +173,7 @@ def weighty(probs: Any, grid: Grid, written: int) -> Any:
 
 def _sliding(grid: Grid, steps: Steps, reward: Any):
     """The kernel of a sum along an axis of rows, of offsets that follow one another."""
-    axis, along, written = steps.axis, steps.along, grid.tiles.written
+    axis, along, written = steps.axis, steps.along or 1, grid.tiles.written
     count, height, length = steps.probs.shape[0], grid.tiles.rows, grid.lengths[steps.axis]
     axis_tiles, others = pl.cdiv(length, height), grid.n_rows // length
 
