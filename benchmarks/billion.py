@@ -60,7 +60,7 @@ def sweep_seconds(mdp: ts.MDP) -> dict[str, float]:
         return operators.swept(v, REPEATED)
 
     def followed(operators, v, policy):
-        return lax.fori_loop(0, REPEATED, lambda _, v: operators.expect(policy, v), v)
+        return operators.summed(policy, v, REPEATED - 2)[2]
 
     def copied(operators, v, _):
         return lax.fori_loop(0, REPEATED, lambda _, v: -v, v)
@@ -116,46 +116,60 @@ def residual(mdp: ts.MDP, solution: ts.Solution, windows: int = 40) -> float:
 
 
 @in_float64
-def measure(size: int) -> None:
+def measure(size: int) -> tuple[str, list[str]]:
+    """A row of the table of solves, and rows of that of sweeps."""
     device = jax.devices()[0]
-    seconds = {}
-    seconds["build"], mdp = timed(build, size)
-    seconds["first solve"], solution = timed(lambda: ts.solve(mdp, automatic(mdp, TOL)))
-    del solution, mdp
     mdp = build(size)
-    seconds["lower"], _ = timed(lambda: mdp.dynamics.lowered.arrays)
-    seconds["solve"], solution = timed(lambda: ts.solve(mdp, automatic(mdp, TOL)))
-    stats = device.memory_stats() or {}
-    print(f"\n{mdp}\n{solution}", flush=True)
-    print("bounds", np.array2string(solution.history.bound, precision=1))
-    print(", ".join(f"{name} {s:.2f} s" for name, s in seconds.items()), end="; ")
-    print(f"peak {stats.get('peak_bytes_in_use', 0) / 1e9:.1f} GB", flush=True)
-    found = residual(mdp, solution)
-    allowed = (1 + mdp.discount) * solution.error_bound + 1e-9
-    verdict = "within" if found <= allowed else "NOT within"
-    print(f"largest residual at sampled states {found:.2e}, {verdict} {allowed:.2e}", flush=True)
-    method = solution.method
+    first, solution = timed(lambda: ts.solve(mdp, automatic(mdp, TOL)))
+    del solution, mdp
+    built, mdp = timed(build, size)
+    method = automatic(mdp, TOL)
+    seconds, solution = timed(lambda: ts.solve(mdp, method))
+    peak = (device.memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9
+    found, allowed = residual(mdp, solution), (1 + mdp.discount) * solution.error_bound + 1e-9
+    if found > allowed:
+        raise SystemExit(f"a residual of {found:.2e} at a sampled state; {allowed:.2e} at most")
+    print(solution, np.array2string(solution.history.bound, precision=1), flush=True)
+    n, rounds = mdp.n_states, solution.sweeps
+    swept = rounds
+    if isinstance(method, ts.MixedPrecision):
+        swept += method.first + (rounds - 1) * (method.terms + 1)
+    row = (
+        f"| {n:,} | {swept} | {solution.error_bound:.1e} | {built:.2f} | {first:.1f} | "
+        f"{seconds:.2f} | {peak:.1f} | {found:.1e} |"
+    )
     del solution
-    n = mdp.n_states
-    print("| sweep | ms | times the floor | TB/s of the floor's bytes | share of peak |")
-    print("| --- | ---: | ---: | ---: | ---: |")
-    sweeps = sweep_seconds(mdp)
-    for name, s in sweeps.items():
-        precision = name.split()[-1]
-        bytes_ = 2 * n * (8 if precision == "double" else 4)
-        floor = sweeps[f"floor {precision}"]
-        share = bytes_ / s / PEAK.get(device.device_kind, np.nan)
-        print(
-            f"| {name} | {1e3 * s:.2f} | {s / floor:.1f} | {bytes_ / s / 1e12:.2f} | {share:.0%} |",
-            flush=True,
+    return row, sweeps_of(mdp, device)
+
+
+def sweeps_of(mdp: ts.MDP, device: Any) -> list[str]:
+    found, rows = sweep_seconds(mdp), []
+    for name, s in found.items():
+        kind, precision = name.split()
+        moved = 2 * mdp.n_states * (8 if precision == "double" else 4)
+        floor, peak = found[f"floor {precision}"], PEAK.get(device.device_kind, np.nan)
+        rows.append(
+            f"| {mdp.n_states:,} | {kind} | {precision} | {1e3 * s:.2f} | {s / floor:.1f} | "
+            f"{moved / s / 1e12:.2f} | {moved / s / peak:.0%} |"
         )
-    print(method, flush=True)
+    return rows
 
 
 def main() -> None:
     print(f"JAX {jax.__version__}, {jax.devices()[0].device_kind}")
+    rows, sweeps = [], []
     for size in map(int, sys.argv[1:] or SIZES):
-        measure(size)
+        row, of_size = measure(size)
+        rows.append(row)
+        sweeps += of_size
+    print(
+        "\n| states | sweeps | bound | build s | first s | solve s | peak GB | sampled residual |"
+    )
+    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print("\n".join(rows))
+    print("\n| states | sweep | precision | ms | floors | TB/s | of peak |")
+    print("| ---: | --- | --- | ---: | ---: | ---: | ---: |")
+    print("\n".join(sweeps))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ import pytest
 
 import tessella as ts
 from tessella.mdp.engine import in_float64
-from tessella.mdp.stages import tiled
+from tessella.mdp.stages import staged
 from tessella.mdp.stages.move import chain
 from tessella.mdp.stages.shift import shifts
-from tessella.mdp.stages.tiled import TiledSlices, in_tiles, tiling
-from tessella.mdp.stages.tiles import Grid, Tiles, weighty
+from tessella.mdp.stages.tiled import TiledSlices, in_tiles
+from tessella.mdp.stages.tiles import Grid, weighty
+from tessella.mdp.stages.tiling import Tiles, tiling
 from tessella.rounding import EPS
 
 TILES = Tiles(width=512, rows=2, written=2, interpret=True)
@@ -136,6 +137,7 @@ def test_the_device_and_the_size_choose_the_form(monkeypatch):
     assert tiling(large) == Tiles()
     assert tiling((40, 1024)) is None, "too small"
     assert tiling((1 << 20, 12)) is None, "columns too short"
+    assert tiling((1 << 16, 1 << 16)) is None, "positions would not fit into 32 bits"
 
 
 def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds(monkeypatch):
@@ -146,7 +148,7 @@ def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds(monkeypatch):
         "max_demand": 9,
     }
     plain = ts.solve(ts.inventory(**settings), ts.ValueIteration(1e-8))
-    monkeypatch.setattr(tiled, "tiling", lambda shape: TILES)
+    monkeypatch.setattr(staged, "tiling", lambda shape: TILES)
     tiles = ts.solve(ts.inventory(**settings), ts.ValueIteration(1e-8))
     program: Any = tiles.mdp.dynamics.lowered.program
     assert any(isinstance(part, TiledSlices) for part in program.operations)

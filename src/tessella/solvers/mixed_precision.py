@@ -2,9 +2,9 @@
 
 The first round sweeps from its start, v <- T v. Every other round corrects v for its greedy policy,
 
-    (I - discount P_pi) e = T v - v,    e = t_0 + t_1 + ...,    t_(j+1) = discount P_pi t_j,
+    (I - discount P_pi) e = T v - v,    e = t_1 + t_2 + ...,    t_(j+1) = discount P_pi t_j,
 
-where t_0 = T v - v is found in double precision and the sum in single, with its size taken out: so
+where t_1 = T v - v is found in double precision and the sum in single, with its size taken out: so
 rounding costs a little time and no accuracy. Where t_m is nearly constant over the states that a
 process reaches while they count, the rest of the sum is nearly t_m / (1 - discount), state by
 state. What that leaves, (t_(m+1) - discount t_m) / (1 - discount), is seen before it is taken:
@@ -37,7 +37,7 @@ class MixedPrecision(Method):
 
     Args:
         first: sweeps of the first round.
-        terms: of a correction.
+        terms: of a correction; two more are looked at.
     """
 
     first: int = 48
@@ -67,7 +67,6 @@ class MixedPrecision(Method):
 
     def _corrected(self, operators, rough, state):
         import jax.numpy as jnp
-        from jax import lax
 
         from tessella.solvers.single_precision import scaled_residual
 
@@ -75,15 +74,10 @@ class MixedPrecision(Method):
         residual = state.backup - state.value
         # What all states share is known without solving: it is paid for ever.
         shared = operators.criterion.shared(residual)
-        t, scale = scaled_residual(residual - shared)
-
-        def add(_, carry):
-            total, t = carry
-            return total + t, rough.expect(state.policy, t)
-
-        before, t = lax.fori_loop(0, self.terms, add, (jnp.zeros_like(t), t))
-        after = rough.expect(state.policy, t)
+        first, scale = scaled_residual(residual - shared)
+        before, now, later = rough.summed(state.policy, first, self.terms)
+        t, after = now - before, later - now
         left = criterion.spread(criterion.forever(after - criterion.discount * t))
-        rest = jnp.where(left < criterion.spread(after), criterion.forever(t), t)
-        e = before + rest
+        taken = left < criterion.spread(after)
+        e = jnp.where(taken, before + criterion.forever(t), later)
         return state.value + operators.criterion.forever(shared) + scale * e

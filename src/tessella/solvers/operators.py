@@ -84,6 +84,17 @@ class Operators:
         w = lax.fori_loop(0, count - 1, lambda _, w: discount * self._best(w)[0], w)
         return self._best(w)[0]
 
+    def summed(self, policy: Any, first: Any, count: int) -> tuple[Any, Any, Any]:
+        """Sums of ``count`` terms of first + discount P_pi first + ..., of one more, and of two."""
+        discount = self.criterion.discount
+
+        def longer(w):
+            return first + under_policy(self.program, self.data.arrays, policy, w, False)
+
+        w = lax.fori_loop(0, count - 1, lambda _, w: discount * longer(w), discount * first)
+        more = longer(w)
+        return w / discount, more, longer(discount * more)
+
     def _best(self, discounted: Any) -> tuple[Any, Any]:
         q_of = self._q_of(discounted)
 

@@ -26,6 +26,7 @@ from tessella.mdp.stages.pay import Pay
 from tessella.mdp.stages.reward import largest_reward
 from tessella.mdp.stages.scratch import Resting, fold, widened
 from tessella.mdp.stages.stage import Stage, StageNumbers
+from tessella.mdp.stages.tiling import Tiles, tiling
 from tessella.rounding import EPS, Built, Mass
 
 
@@ -107,12 +108,17 @@ class Staged(Dynamics):
 
     def lower(self) -> Lowered:
         from tessella.mdp.engine import on_device
-        from tessella.mdp.stages.tiled import in_tiles, tiling
 
-        tiles = tiling(self.shape)
-        operations = (in_tiles(stage.operation, stage.acts, tiles) for stage in self.stages)
-        program = StagedProgram(tuple(operations), self.n_actions)
+        program = StagedProgram(self._compiled(tiling(self.shape)), self.n_actions)
         return Lowered(program, on_device([stage.arrays() for stage in self.stages]))
+
+    def _compiled(self, tiles: Tiles | None) -> tuple[CompiledOperation, ...]:
+        told = [(stage.operation, stage.acts) for stage in self.stages]
+        if tiles is None:
+            return tuple(operation.compiled(acts) for operation, acts in told)
+        from tessella.mdp.stages.tiled import in_tiles
+
+        return tuple(in_tiles(operation, acts, tiles) for operation, acts in told)
 
     def to_sparse(self) -> list:
         def period(action: int):

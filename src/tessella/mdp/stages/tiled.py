@@ -1,8 +1,8 @@
 """Stages on an accelerator: the program of ``staged`` with its sums over slices done by ``tiles``.
 
-It is chosen where a model is lowered, by the device and the size of the grid; all other operations,
-and the maximum over actions, are what the compiler makes of them, which is as fast. A kernel has no
-transpose, so that of the plain form stands in for it.
+It is chosen where a model is lowered (``tiling``). All other operations, and the maximum over
+actions, are what the compiler makes of them, which is as fast. A kernel has no transpose, so that
+of the plain form stands in for it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,15 @@ from numpy.typing import NDArray
 from tessella.mdp.stages.decide import CompiledGather, Gather
 from tessella.mdp.stages.operation import CompiledOperation, Operation, of_action, shared
 from tessella.mdp.stages.slices import FEW_ACTIONS, CompiledSlices, Slices
-from tessella.mdp.stages.tiles import Steps, Tiles, expected
-
-LARGE = 1 << 22  # states from which on a grid is cut into tiles
-NARROW = 64  # a last axis shorter than this makes poor columns
-DEVICES = ("gpu", "cuda", "rocm")
+from tessella.mdp.stages.tiles import Steps, expected
+from tessella.mdp.stages.tiling import NARROW, Tiles
 
 
-def tiling(shape: tuple[int, ...]) -> Tiles | None:
-    """How kernels cut a grid of this shape on the present device; None where plain forms do."""
-    fit = int(np.prod(shape)) >= LARGE and shape[-1] >= NARROW
-    return Tiles() if fit and jax.default_backend() in DEVICES else None
-
-
-def in_tiles(operation: Operation, acts: bool, tiles: Tiles | None) -> CompiledOperation:
-    """The compiled form of an operation, with ``tiles`` where it has one."""
-    if tiles is not None and type(operation) is Gather:
+def in_tiles(operation: Operation, acts: bool, tiles: Tiles) -> CompiledOperation:
+    """The compiled form of an operation, in tiles where it has one."""
+    if type(operation) is Gather:
         return GatherInTurn(operation.axis, acts)
-    if tiles is None or type(operation) is not Slices:
+    if type(operation) is not Slices:
         return operation.compiled(acts)
     along = _following(operation.offsets)
     low = _clipping(operation.pad, operation.shape[operation.axis])

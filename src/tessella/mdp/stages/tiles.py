@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -25,20 +24,11 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
+from tessella.mdp.stages.tiling import Tiles
+
 UNROLLED = 8  # sums of more terms are looped over
 SIDE_BY_SIDE = 4  # rows of a program where no window slides
 LEFT_OUT = 64  # terms that weigh less than a rounding, divided by this and by their number
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """How kernels cut a grid."""
-
-    width: int = 1024  # of a row of a tile, in bytes: a power of two
-    rows: int = 16  # of a window
-    written: int = 4  # terms of a sliding sum that are written out in a round of its loop
-    warps: int = 4
-    interpret: bool = False
 
 
 class Steps(NamedTuple):
