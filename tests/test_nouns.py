@@ -73,6 +73,7 @@ def nouns(shop):
         ts.FiniteHorizon(3),
         ts.Total(),
         ts.Clock(5.0, 0.1),
+        ts.plan(shop, calibrate=False),
         ts.refine(line, 3, levels=2),
         SHOP,
         StudyResults(STUDY, tuple(Record(spec, 0.25, 1.0, 0.5, 0.75) for spec in STUDY.specs)),

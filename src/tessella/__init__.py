@@ -61,11 +61,14 @@ _HOME = {
     "tessella.problems.queue_admission": ("queue_admission",),
     "tessella.problems.registry": ("all_problems", "problem", "register"),
     "tessella.solvers.backward_induction": ("BackwardInduction",),
+    "tessella.solvers.checkpoint": ("Checkpoint",),
     "tessella.solvers.evaluate": ("Evaluation", "evaluate"),
     "tessella.solvers.linear_programming": ("LinearProgramming",),
     "tessella.solvers.method": ("Method",),
+    "tessella.solvers.mixed_precision": ("MixedPrecision",),
     "tessella.solvers.modified_policy_iteration": ("ModifiedPolicyIteration",),
     "tessella.solvers.occupancy": ("Occupancy", "occupancy"),
+    "tessella.solvers.plan": ("Plan", "plan"),
     "tessella.solvers.policy_iteration": ("InexactPolicyIteration", "PolicyIteration"),
     "tessella.solvers.solution": ("Solution",),
     "tessella.solvers.solve": ("solve",),
@@ -206,11 +209,14 @@ if TYPE_CHECKING:
     from tessella.runner.run_study import run_study
     from tessella.runner.study import Study
     from tessella.solvers.backward_induction import BackwardInduction
+    from tessella.solvers.checkpoint import Checkpoint
     from tessella.solvers.evaluate import Evaluation, evaluate
     from tessella.solvers.linear_programming import LinearProgramming
     from tessella.solvers.method import Method
+    from tessella.solvers.mixed_precision import MixedPrecision
     from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
     from tessella.solvers.occupancy import Occupancy, occupancy
+    from tessella.solvers.plan import Plan, plan
     from tessella.solvers.policy_iteration import InexactPolicyIteration, PolicyIteration
     from tessella.solvers.solution import Solution
     from tessella.solvers.solve import solve

@@ -8,7 +8,7 @@ import pytest
 import tessella as ts
 from tessella.learn import Features, MarginBoundary, NeuralBoundary, draw, fit, fit_batch
 from tessella.learn.network import Job, train
-from tessella.learn.plan import Plan
+from tessella.learn.plan import TrainingPlan
 
 QUICK = {"hidden": (8, 8), "min_steps": 40, "epochs": 1}
 
@@ -84,7 +84,7 @@ def test_training_takes_the_steps_of_the_definition(n_outputs, n):
     X = rng.normal(size=(n, 3))
     labels = rng.integers(0, max(n_outputs, 2), n)
     weights = rng.uniform(0.2, 2.0, n)
-    plan = Plan((6, 5), 0.01, 2, 12, 20)
+    plan = TrainingPlan((6, 5), 0.01, 2, 12, 20)
     job = Job(X, labels, weights, n_outputs, np.random.default_rng(7))
     [layers] = train([job], plan)
     ours = [array for layer in layers for array in layer]

@@ -69,7 +69,8 @@ def _solve(mdp: MDP, tol: float | None) -> Solution:
             return solve(mdp, method)
 
         def told(now: Progress) -> None:
-            tell(f"sweep {now.sweep}: bound {now.bound:.2g}, {now.seconds:.0f} s")
+            left = "" if now.left is None else f", about {now.left:.0f} s left"
+            tell(f"sweep {now.sweep}: bound {now.bound:.2g}, {now.seconds:.0f} s{left}")
 
         return solve(mdp, method, callback=told)
 

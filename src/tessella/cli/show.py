@@ -10,9 +10,9 @@ from tessella.cli.model import about, criterion_of, model_of, takes_model
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
     from tessella.problems.problem import Problem
+    from tessella.solvers.plan import Plan
 
 FEW = 12  # values that are listed one by one
-SWEEPS = 10  # arrays of the states that a solve holds at once
 
 
 @as_command("show", example="tessella show lost_sales --set lead_time=3\ntessella show model.toml")
@@ -64,13 +64,13 @@ def _told(mdp: MDP, happens: list[str]) -> str:
     lines += [f"  {line}" for line in table(rows, right=" r").splitlines()]
     lines += [f"  {mdp.action_name}: {_values([str(action) for action in mdp.actions])}"]
     lines += ["", period, *(f"  {k}. {what}" for k, what in enumerate(happens, 1))]
+    from tessella.solvers.plan import in_bytes
+
     goal = "least cost" if mdp.minimise else "most reward"
     lines += ["", f"Wanted: {goal}, {criterion_of(mdp)}."]
-    own, solve = _bytes(mdp)["model"], _bytes(mdp)["solve"]
-    lines += [
-        f"Size: {mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {_size(own)}, "
-        f"a solve about {_size(solve)} more."
-    ]
+    own = in_bytes(_bytes(mdp)["model"])
+    size = f"{mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {own}"
+    lines += [f"Size: {size}.", _plan(mdp).short]
     return "\n".join(lines)
 
 
@@ -83,14 +83,13 @@ def _values(words: list[str]) -> str:
 
 def _bytes(mdp: MDP) -> dict[str, int]:
     """Of the model's arrays, and of what a solve holds beside them."""
-    from tessella.mdp.told import bytes_of, widest
+    from tessella.mdp.told import bytes_of
 
-    wide = max(SWEEPS * mdp.n_states, 3 * widest(mdp.dynamics))
-    return {"model": bytes_of(mdp.dynamics), "solve": 8 * wide}
+    own = bytes_of(mdp.dynamics)
+    return {"model": own, "solve": _plan(mdp).memory - own}
 
 
-def _size(count: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} bytes"
+def _plan(mdp: MDP) -> Plan:
+    from tessella.solvers.plan import plan
+
+    return plan(mdp, calibrate=False)

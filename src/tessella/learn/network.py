@@ -25,7 +25,7 @@ import optax
 from jax import lax
 from numpy.typing import NDArray
 
-from tessella.learn.plan import Plan
+from tessella.learn.plan import TrainingPlan
 from tessella.mdp.engine import compiled
 
 CAPACITY = 16  # networks in one compiled call
@@ -48,7 +48,7 @@ class Job:
         return (len(self.features), self.features.shape[1], self.n_outputs)
 
 
-def train(jobs: Sequence[Job], plan: Plan) -> list[Layers]:
+def train(jobs: Sequence[Job], plan: TrainingPlan) -> list[Layers]:
     """The trained layers of each job, in order."""
     found: dict[int, Layers] = {}
     order = sorted(range(len(jobs)), key=lambda i: jobs[i].kind)
@@ -59,7 +59,7 @@ def train(jobs: Sequence[Job], plan: Plan) -> list[Layers]:
     return [found[i] for i in range(len(jobs))]
 
 
-def _train_part(jobs: Sequence[Job], plan: Plan) -> list[Layers]:
+def _train_part(jobs: Sequence[Job], plan: TrainingPlan) -> list[Layers]:
     n = len(jobs[0].features)
     batch, steps = plan.batch(n), plan.steps(n)
     # A job draws its start first and its shuffles second, from its own generator.

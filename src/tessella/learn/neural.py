@@ -17,7 +17,7 @@ from scipy.special import expit, softmax
 
 from tessella.learn.features import FeatureMap, Features
 from tessella.learn.learner import BoundaryLearner, Classifier, Constant, Task
-from tessella.learn.plan import Plan
+from tessella.learn.plan import TrainingPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class NeuralBoundary(BoundaryLearner):
 
     Args:
         hidden: widths of the hidden layers.
-        learning_rate, epochs, min_steps, batch_size: how it trains, see ``Plan``.
+        learning_rate, epochs, min_steps, batch_size: how it trains, see ``TrainingPlan``.
         features: feature map; None is ``Features("standard")``.
         random_state: seed of the start and of the shuffles.
     """
@@ -96,9 +96,11 @@ class NeuralBoundary(BoundaryLearner):
     def _map(self, task: Task) -> FeatureMap:
         return (self.features or Features("standard")).fit(task.points)
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> TrainingPlan:
         hidden = tuple(self.hidden)
-        return Plan(hidden, self.learning_rate, self.epochs, self.min_steps, self.batch_size)
+        return TrainingPlan(
+            hidden, self.learning_rate, self.epochs, self.min_steps, self.batch_size
+        )
 
     def _weights(self, task: Task) -> NDArray[np.float64]:
         return np.ones(len(task.points))

@@ -8,7 +8,7 @@ from tessella.errors import ArgumentError, is_count, is_positive
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A training plan, valid for every sample size.
 
     Args:

@@ -92,9 +92,27 @@ def on_device(tree):
     """NumPy arrays as the engine's arrays, float64 and int32 kept.
 
     ``jnp.asarray`` would compile something for each shape; ``device_put`` may share memory with
-    what it is given, so it is given a copy.
+    what it is given, so it is given a copy. What can be made on the device is made there.
     """
-    return jax.device_put(jax.tree.map(np.array, tree))
+
+    def ready(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array):
+            return leaf
+        made = getattr(leaf, "on_device", None)
+        return np.array(leaf) if made is None else made()
+
+    return jax.device_put(jax.tree.map(ready, tree))
+
+
+def held() -> bool:
+    """Whether results stay on the device until they are asked for: where that is not the CPU."""
+    return jax.default_backend() != "cpu"
+
+
+@in_float64
+def summed_on_device(subscripts: str, *factors: np.ndarray) -> jax.Array:
+    """``einsum``, of arrays that go to the device and with a result that stays there."""
+    return jax.numpy.einsum(subscripts, *on_device(factors))
 
 
 def placed(program: Any, tree: Any) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ from tessella.errors import ArgumentError, FileError, PolicyError, reading, writ
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp.actions import as_json, from_json, values_of
 from tessella.mdp.program import Program, node_from_json
+from tessella.mdp.pulled import in_numpy, pulls
 
 FORMAT, VERSION = "tessella policy", 1
 PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as its program
@@ -45,6 +46,7 @@ class Decider(Protocol):
     def __call__(self, points: NDArray[np.float64]) -> NDArray: ...
 
 
+@pulls("actions")
 @dataclass(frozen=True, eq=False)
 class Table:
     """A rule that stores the action of every state. Off the grid, the nearest state's.
@@ -57,6 +59,9 @@ class Table:
     grid: StateGrid
     actions: NDArray[np.int32]
     stored: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return in_numpy(self)
 
     @property
     def size(self) -> int:

@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,11 +19,12 @@ from tessella.criteria.discounted import Discounted
 from tessella.criteria.total import Ending
 from tessella.errors import ArgumentError, ModelError, NotConverged
 from tessella.mdp.dynamics import Lowered, Plain
-from tessella.mdp.engine import in_callers_setting, in_float64, placed
+from tessella.mdp.engine import held, in_callers_setting, in_float64, placed
 from tessella.mdp.model import MDP
 from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
 from tessella.solvers.chains import refuse_chain
+from tessella.solvers.checkpoint import Keeper
 from tessella.solvers.coarse import inverted
 from tessella.solvers.method import Method, checked_tol
 from tessella.solvers.operators import Data, Numbers
@@ -31,6 +35,7 @@ SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
 STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
 STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
 STRETCH = 256  # sweeps in one compiled call
+PACE = 16  # rounds that tell how long the rest takes
 WIDE = 10_000  # states of a model whose averages are helped by a coarse correction
 
 
@@ -42,6 +47,7 @@ class Progress:
     bound: float
     changed: int
     seconds: float
+    left: float | None = None  # seconds, at the pace of the last rounds; None where none is known
 
 
 Callback = Callable[[Progress], object]
@@ -158,27 +164,37 @@ def iterate(
     guess: NDArray | None = None,
     callback: Callback | None = None,
     partial: bool = False,
+    keeper: Keeper | None = None,
 ) -> Result:
     """Iterate ``method`` until the engine's tolerance, its own limit, or the callback's wish.
 
-    With a ``policy`` it evaluates that; without, it looks for the optimum.
+    With a ``policy`` it evaluates that; without, it looks for the optimum. A ``keeper`` writes down
+    the best point now and then, and a run that was broken off goes on from it.
     """
-    log = _Log(time.perf_counter(), callback)
+    kept = None if keeper is None else keeper.kept()
+    log = _Log(callback, None if kept is None else kept.history)
     fixed, data = policy is not None, engine.data
-    state = _start(engine, guess, policy)
-    if method.linear and (engine.widely_averaged or (engine.plain and not fixed)):
+    state = _start(engine, guess if kept is None else kept.value, policy)
+    wide = method.linear and engine.widely_averaged
+    plain = method.linear and engine.plain and not fixed  # where one more function costs nothing
+    if wide or plain or kept is not None:  # a point whose greedy policy is not known yet
         state = kernels.first_look(engine.program, fixed, data, state)
-        log.add([state.bound], [state.changed])
-        data = engine.data_for(state.policy)
+        log.add([state.bound], [state.changed], kernels.target(data, state.floor))
+        data = engine.data_for(state.policy) if wide else data
     chunk = STALLED[1] if method.linear else STRETCH
     helped = False  # by a direct solve; then every policy is evaluated so while they improve
     while True:
         one = helped or callback is not None  # a limit, not a chunk: no other program is compiled
         limit = 0 if log.stopped else min(1 if one else chunk, method.max_sweeps - len(log))
+        limit = limit if keeper is None else max(min(limit, keeper.rounds), 0)
         stretch = kernels.advance(engine.program, method, fixed, chunk, data, state, limit)
         state, rounds = stretch.state, int(stretch.rounds)
-        log.add(np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds])
-        if bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps:
+        told = np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds]
+        log.add(*told, stretch.target)
+        ended = bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps
+        if keeper is not None and (keeper.due or ended):
+            keeper.write(_value(data.criterion, state), log.history())
+        if ended:
             return _report(method, data.criterion, stretch, log, partial)
         if helped and not log.changes[-1]:
             helped = False  # the policy stays: what is left is for the method's own rounds
@@ -206,25 +222,36 @@ def _directly(engine: Engine, state: kernels.State) -> kernels.State | None:
 
 def _start(engine: Engine, value: NDArray | None, policy: NDArray | None) -> kernels.State:
     shape = engine.mdp.grid.shape
+    if value is None and policy is None and held() and not engine.plain:
+        return _begun(jnp.zeros(shape), jnp.zeros(shape, jnp.int32))  # nothing of it on the host
     point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
     if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
         raise ArgumentError(
             f"a guess must hold finite values of shape {shape}", value=f"got {point.shape}"
         )
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
-    v, pi = placed(engine.program, (point.reshape(shape), actions.reshape(shape)))
+    return _begun(*placed(engine.program, (point.reshape(shape), actions.reshape(shape))))
+
+
+def _begun(v, pi) -> kernels.State:
     zero, infinite = np.float64(0), np.float64(np.inf)
     return kernels.State(v, v, pi, zero, zero, infinite, zero, np.int64(0))
 
 
-class _Log:
-    """History in the making; tells the callback."""
+def _value(criterion: Enclosure, state: kernels.State) -> NDArray[np.float64]:
+    """The values that a run would report now."""
+    return criterion.values(np.asarray(state.backup), float(state.middle), float(state.shift))[0]
 
-    def __init__(self, began: float, callback: Callback | None) -> None:
-        self.began, self.callback, self.stopped = began, callback, False
-        self.bounds: list[float] = []
-        self.changes: list[int] = []
-        self.seconds: list[float] = []
+
+class _Log:
+    """History in the making, or going on; tells the callback."""
+
+    def __init__(self, callback: Callback | None, before: History | None) -> None:
+        self.callback, self.stopped = callback, False
+        self.bounds: list[float] = [] if before is None else before.bound.tolist()
+        self.changes: list[int] = [] if before is None else before.changed.tolist()
+        self.seconds: list[float] = [] if before is None else before.seconds.tolist()
+        self.began = time.perf_counter() - (self.seconds[-1] if self.seconds else 0.0)
 
     def __len__(self) -> int:
         return len(self.bounds)
@@ -241,7 +268,18 @@ class _Log:
         share, rounds = STUCK
         return len(self) > rounds and not self.bounds[-1] < share * self.bounds[-1 - rounds]
 
-    def add(self, bounds, changes) -> None:
+    def left(self, target: float) -> float | None:
+        """Seconds until the bound is at ``target``, at the pace of the last rounds."""
+        rounds = min(PACE, len(self) - 1)
+        if rounds < 1 or not 0 < self.bounds[-1] < self.bounds[-1 - rounds] < np.inf:
+            return None
+        cut = np.log(self.bounds[-1 - rounds] / self.bounds[-1]) / rounds
+        each = (self.seconds[-1] - self.seconds[-1 - rounds]) / rounds
+        return (
+            float(max(np.log(self.bounds[-1] / target), 0.0) / cut * each) if target > 0 else None
+        )
+
+    def add(self, bounds, changes, target) -> None:
         before = self.seconds[-1] if self.seconds else 0.0
         now = time.perf_counter() - self.began
         count = len(bounds)
@@ -249,7 +287,8 @@ class _Log:
         self.bounds += [float(b) for b in bounds]
         self.changes += [int(c) for c in changes]
         if self.callback is not None and count:
-            last = Progress(len(self), self.bounds[-1], self.changes[-1], self.seconds[-1])
+            left = self.left(float(target))
+            last = Progress(len(self), self.bounds[-1], self.changes[-1], self.seconds[-1], left)
             with in_callers_setting():
                 self.stopped = bool(self.callback(last))
 
@@ -278,12 +317,25 @@ def _report(
         reason = f"stopped by the callback after {len(log)} sweeps at bound {bound:.3g}"
     else:
         reason = f"{method.limit} at bound {bound:.3g}, short of {wanted:.3g}"
-    found = np.asarray(state.backup), float(state.middle), float(state.shift)
+    found = _given_out(state.backup), float(state.middle), float(state.shift)
     value, gain = criterion.values(*found)
     done = Result(value, bound, converged, reason, log.history(), gain=gain)
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)
     return done
+
+
+def _given_out(array: Any) -> Any:
+    """An array of the engine as NumPy's; on an accelerator it stays until somebody reads it."""
+    return array if held() else np.asarray(array)
+
+
+@in_float64
+def swept(engine: Engine, count: int) -> None:
+    """So many plain sweeps from zero, in double precision: for timing them."""
+    state = _start(engine, None, None)
+    many = np.int64(count)
+    jax.block_until_ready(kernels.plain_sweeps(engine.program, engine.data, state.value, many))
 
 
 @in_float64
@@ -322,10 +374,11 @@ def enclose_gain(
 
 
 @in_float64
-def decide(engine: Engine, value: NDArray, bound: float) -> kernels.Decision:
-    """Margins, policy and tie tolerance at ``value``, as NumPy arrays."""
-    found = kernels.decide(engine.program, engine.data, np.asarray(value), np.float64(bound))
-    return kernels.Decision(*(np.asarray(part) for part in found))  # type: ignore[arg-type]
+def decide(engine: Engine, value: Any, bound: float) -> kernels.Decision:
+    """Margins, policy and tie tolerance at ``value``, as they are given out."""
+    value = value if isinstance(value, jax.Array) else np.asarray(value)
+    found = kernels.decide(engine.program, engine.data, value, np.float64(bound))
+    return kernels.Decision(*map(_given_out, found))
 
 
 @in_float64

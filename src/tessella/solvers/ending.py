@@ -70,7 +70,7 @@ def _time(near: Engine, ends: NDArray, value: NDArray, residual: float) -> float
 
 def _unbounded(callback: Callback) -> Callback:
     """A callback that is told of no bound, as long as none is proven."""
-    return lambda progress: callback(replace(progress, bound=float("inf")))
+    return lambda progress: callback(replace(progress, bound=float("inf"), left=None))
 
 
 def zero_at(ends: NDArray, guess: NDArray | None) -> NDArray | None:

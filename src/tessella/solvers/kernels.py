@@ -165,6 +165,12 @@ def advance(
     return Stretch(state, rounds, bounds, changes, *done)
 
 
+@compiled("program")
+def plain_sweeps(program, data: Data, value, count):
+    """T^count v."""
+    return Operators(program, data).swept(value, count)
+
+
 @compiled("program", "fixed")
 def first_look(program, fixed: bool, data: Data, state: State) -> State:
     """A run's first point, looked at before anything is made of it."""

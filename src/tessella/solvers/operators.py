@@ -60,8 +60,11 @@ class Operators:
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
-        program, feasible, xp = self.program, self.data.feasible, numerics(value)
-        w = program.tail(self.data.arrays, self.criterion.discount * value, True)
+        return self._q_of(self.criterion.discount * value)
+
+    def _q_of(self, discounted: Any) -> Callable[[Any], Any]:
+        program, feasible, xp = self.program, self.data.feasible, numerics(discounted)
+        w = program.tail(self.data.arrays, discounted, True)
 
         def q_of(action):
             q_S = program.head(self.data.arrays, w, action, True) - self.gain
@@ -71,7 +74,28 @@ class Operators:
 
     def bellman(self, value: Any) -> tuple[Any, Any]:
         """(T v, greedy action), without storing states x actions."""
-        q_of, xp = self.q(value), numerics(value)
+        return self._best(self.criterion.discount * value)
+
+    def swept(self, value: Any, count: Any) -> Any:
+        """T^count v; what is discounted goes from sweep to sweep, with no pass of its own."""
+        discount = self.criterion.discount
+        w = discount * value
+        w = numerics(value).repeat(count - 1, lambda w: discount * self._best(w)[0], w)
+        return self._best(w)[0]
+
+    def summed(self, policy: Any, first: Any, count: int) -> tuple[Any, Any, Any]:
+        """Sums of ``count`` terms of first + discount P_pi first + ..., of one more, and of two."""
+        discount = self.criterion.discount
+
+        def longer(w):
+            return first + under_policy(self.program, self.data.arrays, policy, w, False)
+
+        w = numerics(first).repeat(count - 1, lambda w: discount * longer(w), discount * first)
+        more = longer(w)
+        return w / discount, more, longer(discount * more)
+
+    def _best(self, discounted: Any) -> tuple[Any, Any]:
+        q_of, xp = self._q_of(discounted), numerics(discounted)
 
         def step(action, carry):
             best, greedy = carry
@@ -80,7 +104,8 @@ class Operators:
             greedy = xp.where(better, xp.asarray(action, xp.int32), greedy)
             return xp.where(better, q_S, best), greedy
 
-        start = xp.full(value.shape, -xp.inf), xp.zeros(value.shape, xp.int32)
+        lowest = xp.full(discounted.shape, -xp.inf, discounted.dtype)
+        start = lowest, xp.zeros(discounted.shape, xp.int32)
         return over_actions(self.program, step, start)
 
     def sweep(self, policy: Any, value: Any) -> Any:

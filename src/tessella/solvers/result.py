@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tessella.mdp.pulled import in_numpy, pulls
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,7 @@ class Precision(NamedTuple):
     tie: float  # action values nearer than this are not told apart
 
 
+@pulls("value")
 @dataclass(frozen=True, eq=False)
 class Result:
     """A value, enclosed.
@@ -55,6 +58,20 @@ class Result:
     reason: str
     history: History
     gain: float | None = field(default=None, kw_only=True)
+
+    def stored(self, name: str) -> Any:
+        """An array as it is held: NumPy's, or one on the device."""
+        return vars(self)[name]
+
+    def part(self, name: str, index: Any) -> NDArray:
+        """Part of an array, without pulling the rest from the device.
+
+        ``part("value", np.s_[:9])`` is ``value[:9]``.
+        """
+        return np.asarray(self.stored(name)[index])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return in_numpy(self)
 
     @property
     def cost(self) -> NDArray[np.float64] | float:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from tessella.errors import FileError, writing
 from tessella.mdp.actions import components, values_of
 from tessella.mdp.model import MDP
-from tessella.mdp.policy import Policy
+from tessella.mdp.policy import Policy, Table
+from tessella.mdp.pulled import pulls
 from tessella.solvers.result import History, Precision, Result
 
 if TYPE_CHECKING:
@@ -33,12 +34,15 @@ def _model_in(path: str | Path, fingerprint: str) -> MDP:
     return MDP.load(path)
 
 
-def optimal(mdp: MDP, table: NDArray) -> Policy:
-    """The optimal policy of ``mdp``, from its table."""
+def optimal(mdp: MDP, table: Any) -> Policy:
+    """The optimal policy of ``mdp``, from its table, which may stand on the device."""
     name = mdp.action_name
-    return Policy.of(mdp.grid, mdp.actions, table, name="optimal", action_name=name)
+    if isinstance(table, np.ndarray):
+        return Policy.of(mdp.grid, mdp.actions, table, name="optimal", action_name=name)
+    return Policy(mdp.grid, mdp.actions, Table(mdp.grid, table), "optimal", name)
 
 
+@pulls("margin")
 @dataclass(frozen=True, eq=False)
 class Solution(Result):
     """The optimum of a model: a ``Result`` whose value is V, near V*.

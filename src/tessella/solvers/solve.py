@@ -6,7 +6,7 @@ these what is certain: an action is *decided* where its margin exceeds ``2 (disc
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
 from tessella.criteria.average import Average
 from tessella.criteria.total import Total
@@ -14,9 +14,11 @@ from tessella.errors import ArgumentError, expect
 from tessella.mdp.model import MDP
 from tessella.solvers.averaging import average
 from tessella.solvers.backward_induction import BackwardInduction, induce, serves
-from tessella.solvers.driver import Callback, Engine, decide, iterate
+from tessella.solvers.checkpoint import Checkpoint, Keeper, as_checkpoint
+from tessella.solvers.driver import WIDE, Callback, Engine, decide, iterate
 from tessella.solvers.ending import until_the_end
 from tessella.solvers.method import Method
+from tessella.solvers.mixed_precision import MixedPrecision, pays_off
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Precision, Result
 from tessella.solvers.solution import Solution, optimal
@@ -35,6 +37,7 @@ def solve(
     tol: float | None = None,
     callback: Callback | None = None,
     partial: bool = False,
+    checkpoint: str | Path | Checkpoint | None = None,
 ) -> Solution:
     """The optimal value, action values and policy of ``mdp``, with a bound on their error.
 
@@ -44,6 +47,8 @@ def solve(
         tol: bound on max|V - V*| for the default method; a method object carries its own.
         callback: called with a ``Progress`` after each sweep; a true answer stops the run.
         partial: return what there is when a limit is reached, instead of raising NotConverged.
+        checkpoint: a file, ``run.npz``, that keeps the best point of a long run every minute; a run
+            that was broken off goes on from it. ``Checkpoint(path, every=600)`` writes less often.
     """
     expect("solve", mdp, MDP)
     if method is None:
@@ -54,6 +59,7 @@ def solve(
         rule = "method must be a method object such as ValueIteration()"
         raise ArgumentError(rule, value=f"got {method!r}")
     engine = Engine(mdp, method.tolerance(mdp), traced=method.traced)
+    keeper = _keeper(engine, method, checkpoint)
     if isinstance(method, BackwardInduction):
         return _induced(engine, method, callback, partial)
     if isinstance(mdp.criterion, Total):
@@ -61,14 +67,31 @@ def solve(
     elif method.linear and engine.widely_averaged:
         found = average(engine, method, callback=callback, partial=partial)
     else:
-        found = iterate(engine, method, guess=method.begin(mdp), callback=callback, partial=partial)
+        watch = {"callback": callback, "partial": partial, "keeper": keeper}
+        found = iterate(engine, method, guess=method.begin(mdp), **watch)
     return _solution(engine, found, method.name)
+
+
+def _keeper(engine: Engine, method: Method, given: str | Path | Checkpoint | None) -> Keeper | None:
+    checkpoint = as_checkpoint(given)
+    if checkpoint is None:
+        return None
+    several = isinstance(engine.mdp.criterion, Total) or (method.linear and engine.widely_averaged)
+    if several or isinstance(method, BackwardInduction):
+        raise ArgumentError(
+            "a checkpoint serves methods that go from point to point, of discounted rewards and of "
+            f"averages of at most {WIDE:,} states",
+            value=f"this is {method.name}, {engine.mdp.criterion}, {engine.mdp.n_states:,} states",
+        )
+    return Keeper(checkpoint, engine.mdp)
 
 
 def automatic(mdp: MDP, tol: float | None = None) -> Method:
     """The method that ``solve`` takes by itself."""
     if serves(mdp):
         return BackwardInduction(tol)
+    if pays_off(mdp):
+        return MixedPrecision(tol)
     large = mdp.n_states > SMALL
     if large and isinstance(mdp.criterion, Average):
         return InexactPolicyIteration(tol, forcing=AVERAGES[0], max_products=AVERAGES[1])
@@ -91,12 +114,12 @@ def _induced(
 
 def _solution(engine: Engine, found: Result, method: str) -> Solution:
     mdp, known_later = engine.mdp, found.gain is not None
-    decision = decide(engine, found.value, found.error_bound)
+    decision = decide(engine, found.stored("value"), found.error_bound)
     return Solution(
         **vars(found),
         mdp=mdp,
-        policy=optimal(mdp, np.asarray(decision.policy)),
-        margin=np.asarray(decision.margin),
+        policy=optimal(mdp, decision.policy),
+        margin=decision.margin,  # type: ignore[arg-type]
         method=method,
         precision=None if known_later else Precision(found.error_bound, float(decision.tie)),
     )

@@ -16,6 +16,7 @@ from tessella.errors import ModelError, shown
 from tessella.grid import plain_values
 from tessella.mdp import checks
 from tessella.mdp.scope import NamedValues, Scope, call
+from tessella.mdp.stages.reward import Reward, expectation, kept
 from tessella.mdp.stages.stage import Function
 from tessella.rounding import expected_error
 
@@ -64,7 +65,7 @@ def make_law(scope: Scope, noise: Noise, what: str) -> Law:
 
 def reward_on(
     scope: Scope, pays: Function | None, what: str, law: Law
-) -> tuple[NDArray[np.float64] | None, float]:
+) -> tuple[Reward | None, float]:
     """(A | 1, *broadcast) expected reward, sum_k p_k r_k, and a bound on its rounding."""
     if pays is None:
         return None, 0.0
@@ -72,28 +73,15 @@ def reward_on(
     reward = checks.rewards(scope, result, what, law.named, law.probs)
     if reward.shape[-1] == 1:  # paid whatever the noise
         return reward[..., 0], 0.0
+    factors = kept(law.probs, reward)
+    if factors is not None:
+        return factors, expected_error(reward.shape[-1], factors.largest)
     expected = expectation(law.probs, reward)
     if (reward >= 0).all() or (reward <= 0).all():  # sizes without a second array over states
         sizes = max(expected.max(), -expected.min())
     else:
         sizes = expectation(law.probs, np.abs(reward))
     return expected, expected_error(reward.shape[-1], sizes)
-
-
-def expectation(probs: NDArray, reward: NDArray) -> NDArray[np.float64]:
-    """``sum_k probs[..., k] reward[..., k]`` over open meshes, as a matrix product if it can be."""
-    rank = probs.ndim - 1
-    letters = [chr(ord("a") + i) for i in range(rank)]
-    out = np.broadcast_shapes(probs.shape[:-1], reward.shape[:-1])
-
-    def varying(array: NDArray) -> tuple[str, NDArray]:
-        kept = [i for i in range(rank) if array.shape[i] > 1]
-        shape = [array.shape[i] for i in kept] + [array.shape[-1]]
-        return "".join(letters[i] for i in kept) + "z", array.reshape(shape)
-
-    (left, p), (right, r) = varying(probs), varying(reward)
-    result = "".join(letters[i] for i in range(rank) if out[i] > 1)
-    return np.einsum(f"{left},{right}->{result}", p, r, optimize=True).reshape(out)
 
 
 def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:

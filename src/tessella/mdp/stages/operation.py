@@ -130,6 +130,14 @@ def at(array: NDArray, action: int) -> NDArray:
     return array[action if array.shape[0] > 1 else 0]
 
 
+def paid(operation: CompiledOperation, arrays: Any, w: Any, action: Any) -> Any:
+    """The expectation of ``w`` and the stage's reward, in one go where the operation can."""
+    own_way = getattr(operation, "paid", None)
+    if own_way is not None:
+        return own_way(arrays, w, action)
+    return operation.apply(arrays, w, action) + of_action(arrays["reward"], action)
+
+
 def of_action(array, action):
     """The slice for ``action`` of an array that may be shared by all, compiled.
 

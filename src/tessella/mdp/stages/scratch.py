@@ -58,7 +58,7 @@ def fold(
 def _without(stage: StageNumbers, axes: int) -> StageNumbers | None:
     """The stage on the first ``axes`` alone; None where it needs the others."""
     operation = stage.operation.without(axes)
-    reward = None if stage.reward is None else trimmed(stage.reward, axes + 1)
+    reward = None if stage.reward is None else trimmed(np.asarray(stage.reward), axes + 1)
     if operation is None or (reward is None) != (stage.reward is None):
         return None
     return replace(stage, operation=operation, reward=reward)

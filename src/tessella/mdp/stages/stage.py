@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.mdp import checks
 from tessella.mdp.scope import NamedValues, Scope, call
 from tessella.mdp.stages.operation import Operation
+from tessella.mdp.stages.reward import Reward
 
 Function = Callable[..., ArrayLike]
 
@@ -44,7 +45,7 @@ class StageNumbers:
     hashed_as: ClassVar[str] = "Compiled"  # saved files hold fingerprints of this word
 
     operation: Operation
-    reward: NDArray[np.float64] | None  # (A | 1, *broadcast) expected over the stage's noise
+    reward: Reward | None  # (A | 1, *broadcast) expected over the stage's noise
     pays: Function | None  # the stage's own reward function, for simulation
     noise: NamedValues | None  # its name and (K,) values
     reward_error: float = 0.0  # bound on what rounding did to the expected reward
@@ -53,7 +54,7 @@ class StageNumbers:
     def acts(self) -> bool:
         return self.operation.acts or (self.reward is not None and len(self.reward) > 1)
 
-    def arrays(self) -> dict[str, NDArray]:
+    def arrays(self) -> dict[str, Any]:
         reward = {} if self.reward is None else {"reward": self.reward}
         return self.operation.arrays() | reward
 

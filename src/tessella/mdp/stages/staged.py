@@ -21,10 +21,12 @@ from tessella.errors import ModelError
 from tessella.grid import refuse_unordered
 from tessella.mdp.dynamics import Dynamics, Lowered, Steps
 from tessella.mdp.scope import TIME, Scope, call
-from tessella.mdp.stages.operation import CompiledOperation, Operation, at, of_action
+from tessella.mdp.stages.operation import CompiledOperation, Operation, at, paid
 from tessella.mdp.stages.pay import Pay
+from tessella.mdp.stages.reward import largest_reward
 from tessella.mdp.stages.scratch import Resting, fold, widened
 from tessella.mdp.stages.stage import Stage, StageNumbers
+from tessella.mdp.stages.tiling import Tiles, tiling
 from tessella.rounding import EPS, Built, Mass
 
 
@@ -101,14 +103,22 @@ class Staged(Dynamics):
 
     @property
     def reward_scale(self) -> float:
-        return float(sum(np.abs(s.reward).max() for s in self.stages if s.reward is not None))
+        paid = (stage.reward for stage in self.stages if stage.reward is not None)
+        return float(sum(map(largest_reward, paid)))
 
     def lower(self) -> Lowered:
         from tessella.mdp.engine import on_device
 
-        operations = tuple(stage.operation.compiled(stage.acts) for stage in self.stages)
-        program = StagedProgram(operations, self.n_actions)
+        program = StagedProgram(self._compiled(tiling(self.shape)), self.n_actions)
         return Lowered(program, on_device([stage.arrays() for stage in self.stages]))
+
+    def _compiled(self, tiles: Tiles | None) -> tuple[CompiledOperation, ...]:
+        told = [(stage.operation, stage.acts) for stage in self.stages]
+        if tiles is None:
+            return tuple(operation.compiled(acts) for operation, acts in told)
+        from tessella.mdp.stages.tiled import in_tiles
+
+        return tuple(in_tiles(operation, acts, tiles) for operation, acts in told)
 
     def to_sparse(self) -> list:
         def period(action: int):
@@ -125,7 +135,7 @@ class Staged(Dynamics):
                 w = _expected(stage.operation, w, action)
             if stage.reward is not None:
                 start = np.zeros(stage.operation.shape) if w is None else w
-                w = at(stage.reward, action) + start
+                w = at(np.asarray(stage.reward), action) + start
         return (np.zeros(self.shape) if w is None else w).ravel()
 
     def step(self, states, actions, rng) -> Steps:
@@ -177,9 +187,10 @@ class StagedProgram:
     def _back(self, arrays, w, action, pay, span):
         for i in reversed(span):
             taken = _of_rank(action, w)
-            w = self.operations[i].apply(arrays[i], w, taken)
             if pay and "reward" in arrays[i]:
-                w = w + of_action(arrays[i]["reward"], taken)
+                w = paid(self.operations[i], arrays[i], w, taken)
+            else:
+                w = self.operations[i].apply(arrays[i], w, taken)
         return w
 
     def tail(self, arrays, w_S, pay):

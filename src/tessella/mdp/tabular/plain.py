@@ -87,7 +87,8 @@ class OneTable:
         """(S,) the solution of (I - discount P_pi) x = rhs."""
         rows = self.rows if self.own is None else self.rows[self.own]
         if isinstance(rows, np.ndarray) and np.count_nonzero(rows) >= DENSE * rows.size:
-            return np.linalg.solve(np.eye(len(rows)) - discount * rows, rhs)
+            found = np.linalg.solve(np.eye(len(rows)) - discount * rows, rhs)
+            return np.asarray(found, dtype=np.float64)
         system = sp.eye_array(len(rhs), format="csr") - discount * rows
         return splu(sp.csc_array(system)).solve(rhs)
 

@@ -1,0 +1,107 @@
+"""Long solves that may be broken off: the best point so far, in a file.
+
+Any point is a start, so the value is all that a run needs to go on; its history goes with it. A
+file is written whole beside the old one and takes its place in one step: whoever is killed, at
+whatever moment, leaves the last one or the one before, and loses no more than what came after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ArgumentError, FileError, is_number, writing
+from tessella.mdp.model import MDP
+from tessella.solvers.result import History
+
+FORMAT = "tessella checkpoint 1"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a solve is kept while it goes on.
+
+    Args:
+        path: of the file, which ends in ``.npz``. A file of the same model is gone on from.
+        every: seconds after which it is written again; a single round is never cut.
+    """
+
+    path: str | Path
+    every: float = 60.0
+
+    def __post_init__(self) -> None:
+        if Path(self.path).suffix != ".npz":
+            raise ArgumentError("a checkpoint ends in .npz", value=f"got {str(self.path)!r}")
+        if not is_number(self.every) or not self.every >= 0:
+            rule = "a checkpoint is written every so many seconds, 0 or more"
+            raise ArgumentError(rule, value=f"got {self.every!r}")
+
+
+def as_checkpoint(given: str | Path | Checkpoint | None) -> Checkpoint | None:
+    """The one door: a path is a checkpoint of every minute."""
+    return given if given is None or isinstance(given, Checkpoint) else Checkpoint(given)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What a file holds of a run."""
+
+    value: NDArray[np.float64]
+    history: History
+
+
+class Keeper:
+    """Keeps one run of a model: reads what there is, and writes when it is time."""
+
+    def __init__(self, checkpoint: Checkpoint, mdp: MDP) -> None:
+        self.path, self.every = Path(checkpoint.path), checkpoint.every
+        self.fingerprint, self.shape = mdp.fingerprint, mdp.grid.shape
+        self.rounds, self._last = 1, time.monotonic()  # rounds between two looks at the clock
+
+    def kept(self) -> Kept | None:
+        """What the file holds; None where there is none. One of another model is refused."""
+        if not self.path.exists():
+            return None
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                about = json.loads(str(file["about"]))
+                history = History(*(file[name] for name in ("bound", "changed", "seconds")))
+                value = file["value"]
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            rule = f"{self.path} must be a checkpoint"
+            raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
+        if about.get("format") != FORMAT or about.get("fingerprint") != self.fingerprint:
+            raise FileError(
+                f"{self.path} is the checkpoint of another model",
+                value=f"its model is {str(about.get('fingerprint'))[:12]}, "
+                f"this one is {self.fingerprint[:12]}",
+            )
+        return Kept(value.reshape(self.shape), history)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write; also finds how many rounds fit before the next look."""
+        passed = time.monotonic() - self._last
+        self.rounds = min(2 * self.rounds, 1 << 20) if passed < self.every / 2 else 1
+        return passed >= self.every
+
+    def write(self, value: NDArray[np.float64], history: History) -> None:
+        about = json.dumps({"format": FORMAT, "fingerprint": self.fingerprint})
+        beside = self.path.with_name(f"{self.path.name}.part")
+        try:
+            with writing(self.path):
+                with beside.open("wb") as file:
+                    np.savez(file, about=np.asarray(about), value=value, **vars(history))
+                    file.flush()
+                    os.fsync(file.fileno())
+                beside.replace(self.path)
+        finally:
+            beside.unlink(missing_ok=True)
+        self._last = time.monotonic()

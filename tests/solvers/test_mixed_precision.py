@@ -1,0 +1,122 @@
+"""Sweeps in single precision, bounds in double; results that stay on the device until read."""
+
+import pickle
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.mdp.policy import Table
+from tessella.mdp.stages import reward as rewards
+from tessella.mdp.stages.reward import ExpectedReward
+from tessella.mdp.stages.staged import Staged
+from tessella.solvers import driver, mixed_precision
+from tessella.solvers.driver import Engine, prove
+from tessella.solvers.mixed_precision import MixedPrecision
+from tessella.solvers.solve import automatic
+
+SETTINGS: dict[str, Any] = {"max_stock": 40, "max_regime": 12}
+
+
+def test_the_bound_is_one_of_double_precision_and_holds():
+    mdp = ts.inventory(**SETTINGS)
+    found = ts.solve(mdp, MixedPrecision(1e-9))
+    sure = ts.solve(mdp, tol=1e-10)
+    assert found.converged
+    assert found.error_bound <= 1e-9
+    assert np.abs(found.value - sure.value).max() <= found.error_bound + sure.error_bound
+    assert prove(Engine(mdp, None), found.value) <= 2e-9
+    np.testing.assert_array_equal(found.policy.table, sure.policy.table)
+
+
+def test_a_periodic_chain_is_solved_without_the_rest_that_would_diverge():
+    # Around a ring of two, always: the rest of a sum of corrections alternates for ever.
+    turn = np.array([[[0.0, 1.0], [1.0, 0.0]]])
+    mdp = ts.MDP.from_arrays(turn, np.array([[1.0], [0.0]]), 0.9)
+    found = ts.solve(mdp, MixedPrecision(1e-9, first=2, terms=3))
+    np.testing.assert_allclose(found.value, np.array([1.0, 0.9]) / (1 - 0.81), atol=1e-8)
+
+
+def test_a_correction_adds_the_rest_where_the_process_stays_near():
+    # Every state stays: after any term the rest is known, so the first correction ends it.
+    stay = np.eye(5)[None]
+    mdp = ts.MDP.from_arrays(stay, np.arange(5.0)[:, None], 0.9)
+    found = ts.solve(mdp, MixedPrecision(1e-6, first=2, terms=2))
+    assert found.sweeps <= 4  # each would leave nine tenths of nine tenths of nine tenths
+
+
+def test_solve_takes_it_for_large_discounted_models_on_an_accelerator(monkeypatch):
+    mdp, plain = ts.inventory(**SETTINGS), type(automatic(ts.inventory(**SETTINGS)))
+    monkeypatch.setattr(mixed_precision, "LARGE", mdp.n_states)
+    assert type(automatic(mdp)) is plain, "on a CPU"
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert automatic(mdp, 1e-3) == MixedPrecision(1e-3)
+    assert type(automatic(mdp.with_discount(0.999))) is plain
+    assert not isinstance(automatic(mdp.with_criterion(ts.Average())), MixedPrecision)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """A solution in NumPy's arrays, and the same with arrays that stay on the device."""
+    mdp = ts.inventory(**SETTINGS)
+    usual = ts.solve(mdp, MixedPrecision(1e-9))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(driver, "held", lambda: True)
+        return usual, ts.solve(mdp, MixedPrecision(1e-9))
+
+
+def test_a_solution_pulls_no_array_that_nobody_reads(pair):
+    usual, held = pair
+    rule = held.policy.rule
+    assert isinstance(rule, Table)
+    assert isinstance(held.stored("value"), jax.Array)
+    assert isinstance(held.stored("margin"), jax.Array)
+    assert isinstance(vars(rule)["actions"], jax.Array)
+    part = held.part("value", np.s_[3:5, 2:4])
+    np.testing.assert_array_equal(part, usual.value[3:5, 2:4])
+    assert isinstance(held.stored("value"), jax.Array), "a part pulls no more than itself"
+
+
+def test_what_is_read_is_numpys_and_the_same(pair):
+    usual, held = pair
+    for name in ("value", "margin"):
+        array = getattr(held, name)
+        assert isinstance(array, np.ndarray)
+        assert array.dtype == np.float64
+        np.testing.assert_array_equal(array, getattr(usual, name))
+        assert getattr(held, name) is array, "pulled once"
+    np.testing.assert_array_equal(held.policy.table, usual.policy.table)
+
+
+def test_what_is_pickled_keeps_double_precision(pair):
+    usual, _ = pair
+    on_device: Any = jax.numpy.zeros(usual.mdp.grid.shape, "int32")
+    record = Table(usual.mdp.grid, on_device)
+    again = pickle.loads(pickle.dumps(record))
+    assert isinstance(vars(again)["actions"], np.ndarray)
+
+
+def staged(**settings: Any):
+    mdp = ts.inventory(**settings)
+    assert isinstance(mdp.dynamics, Staged)
+    return mdp, mdp.dynamics.stages
+
+
+def test_expected_rewards_of_a_very_large_grid_are_kept_as_factors(monkeypatch):
+    monkeypatch.setattr(rewards, "AS_FACTORS", 10)
+    lean, lean_stages = staged(max_stock=600, max_regime=90, max_demand=9)
+    kinds = [type(stage.reward) for stage in lean_stages if stage.reward is not None]
+    assert ExpectedReward in kinds
+    _, small_stages = staged(**SETTINGS)  # small beside its factors, whatever the limit
+    assert not any(isinstance(s.reward, ExpectedReward) for s in small_stages)
+    monkeypatch.setattr(rewards, "AS_FACTORS", 1 << 26)
+    whole, whole_stages = staged(max_stock=600, max_regime=90, max_demand=9)
+    at_ends = [0, whole.n_states - 1]
+    np.testing.assert_allclose(lean.reward[at_ends], whole.reward[at_ends], rtol=1e-14)
+    arrays: Any = lean.dynamics.lowered.arrays
+    usual: Any = whole_stages[1].reward
+    np.testing.assert_allclose(arrays[1]["reward"], usual, rtol=1e-13)
+    assert lean.dynamics.reward_scale >= whole.dynamics.reward_scale * (1 - 1e-15)
+    assert lean.dynamics.reward_scale <= whole.dynamics.reward_scale * 1.02

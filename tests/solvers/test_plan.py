@@ -1,0 +1,80 @@
+"""plan(mdp): what a solve will need, before it starts."""
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.mdp.told import bytes_of
+from tessella.solvers import plan as plans
+from tessella.solvers.solve import automatic
+
+
+def test_memory_is_counted_array_by_array_and_grows_with_the_states():
+    small, large = (
+        ts.plan(ts.inventory(max_stock=n, max_regime=40), calibrate=False) for n in (99, 399)
+    )
+    assert small.memory == sum(small.arrays.values())
+    assert small.arrays["the model's own"] == bytes_of(
+        ts.inventory(max_stock=99, max_regime=40).dynamics
+    )
+    assert 3.5 < large.memory / small.memory < 4.5
+    per_state = large.memory / large.states
+    assert 80 < per_state < 200  # bytes: ten arrays of the states, and the model's own
+
+
+def test_sweeps_are_never_more_than_planned():
+    for discount, tol in ((0.9, 1e-3), (0.95, 1e-6)):
+        mdp = ts.inventory(discount=discount)
+        found = ts.solve(mdp, ts.ValueIteration(tol))
+        planned = ts.plan(mdp, tol=tol, calibrate=False).sweeps
+        assert planned is not None
+        assert found.sweeps <= planned < 3 * found.sweeps
+
+
+def test_a_plan_says_what_would_fit_where_a_model_does_not(monkeypatch):
+    mdp = ts.inventory()
+    monkeypatch.setattr(plans, "available", lambda states: 20_000)
+    made = ts.plan(mdp)
+    assert not made.fits
+    assert made.sweep_seconds is None  # nothing was started
+    assert 0 < made.largest < mdp.n_states
+    assert f"about {made.largest:,} states would" in made.short
+    monkeypatch.setattr(plans, "available", lambda states: 10**12)
+    assert ts.plan(mdp, calibrate=False).fits
+
+
+def test_time_is_that_of_a_few_sweeps_times_their_number(monkeypatch):
+    monkeypatch.setattr(plans, "sweep_seconds", lambda mdp: 0.5)
+    made = ts.plan(ts.inventory(), tol=1e-6)
+    assert made.sweeps is not None
+    assert made.seconds == 0.5 * made.sweeps
+    assert "A sweep takes 0.5 s" in str(made)
+
+
+def test_a_calibration_runs_sweeps_of_the_model_itself():
+    assert 0 < plans.sweep_seconds(ts.inventory()) < np.inf
+
+
+def test_an_average_says_that_its_sweeps_are_not_known():
+    made = ts.plan(ts.inventory().with_criterion(ts.Average()), calibrate=False)
+    assert made.sweeps is None
+    assert made.seconds is None
+    assert "how fast the model mixes" in made.short
+
+
+def test_a_horizon_takes_a_sweep_for_each_period():
+    assert ts.plan(ts.inventory().with_criterion(ts.FiniteHorizon(7))).sweeps == 7
+
+
+def test_the_method_named_is_the_one_that_solve_takes():
+    discounted = ts.inventory()
+    for criterion in (discounted.criterion, ts.Average(), ts.FiniteHorizon(2)):
+        mdp = discounted.with_criterion(criterion)
+        assert ts.plan(mdp, calibrate=False).method == automatic(mdp).name
+
+
+def test_what_is_no_model_or_no_tolerance_is_refused():
+    with pytest.raises(ts.ArgumentError):
+        ts.plan("inventory")  # type: ignore[arg-type]
+    with pytest.raises(ts.ArgumentError, match="tol"):
+        ts.plan(ts.inventory(), tol=-1.0)
