@@ -112,7 +112,7 @@ def residual(mdp: ts.MDP, solution: ts.Solution, windows: int = 40) -> float:
             paid = -p["unit_cost"] * order - p["fixed_cost"] * (order > 0)
             best = max(best, paid + law @ (p["discount"] * walked[left - x0] - cost))
         worst = max(worst, abs(best - value[x - x0, z - z0]))
-    return worst
+    return float(worst)
 
 
 @in_float64
