@@ -157,6 +157,8 @@ KINDS = [
     ts.RunLength(),
     ts.Staircase(),
     ts.WithExceptions(),
+    ts.SmallNetwork(),
+    ts.MonotoneSurface(),
     ts.AxisTree(),
 ]
 

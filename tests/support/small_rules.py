@@ -3,6 +3,7 @@
 value of a table     (I - discount P_pi)^-1 r_pi;   an average: the long-run shares times r_pi
 smallest tree        cut everywhere, the parts by themselves
 fewest runs          along either order of the axes
+smallest surface     the corners of a table that rises or falls along every axis
 """
 
 from __future__ import annotations
@@ -72,9 +73,34 @@ def table_runs(table: np.ndarray) -> int:
     return min(1 + int((np.diff(t.ravel()) != 0).sum()) for t in (table, table.T))
 
 
-SMALLEST: dict[str, tuple[ts.RuleClass, Callable[[np.ndarray], int]]] = {
+def surface_size(table: np.ndarray) -> float:
+    """Numbers of a monotone table told by its corners, from below or from above; inf of others."""
+    signs = itertools.product((1, -1), repeat=table.ndim)
+    turned = [table[tuple(slice(None, None, sign) for sign in way)] for way in signs]
+    rising = [t for one in turned for t in (one, -one) if _rises(t)]
+    return min(map(_corner_numbers, rising), default=np.inf)
+
+
+def _rises(table: np.ndarray) -> bool:
+    return all((np.diff(table, axis=k) >= 0).all() for k in range(table.ndim))
+
+
+def _corner_numbers(table: np.ndarray) -> int:
+    """1, one for each level, and a coordinate along each axis looked at of every corner."""
+    corners = []
+    for at in np.ndindex(table.shape):
+        before = table[tuple(slice(0, k + 1) for k in at)].ravel()[:-1]
+        if (before < table[at]).all() and any(at):
+            corners.append(at)
+    levels = {table[at] for at in corners}
+    axes = sum(any(at[k] for at in corners) for k in range(table.ndim))
+    return 1 + len(levels) + axes * len(corners)
+
+
+SMALLEST: dict[str, tuple[ts.RuleClass, Callable[[np.ndarray], float]]] = {
     "axis tree": (ts.AxisTree(), lambda table: 3 * tree_leaves(table) - 2),
     "run-length table": (ts.RunLength(), lambda table: 2 * table_runs(table)),
+    "monotone surface": (ts.MonotoneSurface(), surface_size),
 }
 
 

@@ -72,6 +72,15 @@ class Search:
         costs = self.costs(condition.costs)
         return costs.without_idle_axes() if condition.sets and kind.slices else costs
 
+    @cached_property
+    def _points(self) -> NDArray[np.float64]:
+        return self.judge.mdp.grid.points
+
+    @property
+    def _limit(self) -> float:
+        """What a rule may lose, and what cannot be told from it."""
+        return max(self.promise.most, self.promise.resolution) * (1 + 1e-9)
+
     @property
     def late(self) -> bool:
         return time.perf_counter() > self.deadline
@@ -115,7 +124,10 @@ class Search:
             needed = 0
             said.append(CONTRADICTED)
         elif needed > most and not self.whole:
-            every = kind.largest(first) <= most
+            condition = self.conditions[0]
+            every = kind.largest(first) <= most or kind.impossible(
+                self._asked(kind, condition), condition.target
+            )
             which = "no rule of this class" if every else f"none with {most} numbers or fewer"
             said.append(f"{which} keeps the promise")
         if self.late:
@@ -143,7 +155,11 @@ class Search:
         found = 0
         for condition in self.conditions:
             costs = self._asked(kind, condition)
-            if kind.refusal(costs) or kind.heuristic(costs):
+            if kind.refusal(costs):
+                continue
+            if kind.impossible(costs, condition.target):
+                return most + 1
+            if kind.heuristic(costs):
                 continue
             fits = kind.fit(costs, most, condition.target)
             least = kind.needed(costs, condition.target, most, fits)
@@ -281,10 +297,14 @@ class Search:
         return found
 
     def _enter(self, kind: RuleClass, fitted: Fitted) -> Judged | None:
-        """What a rule loses, kept where it is the best of its size; None if it is infeasible."""
-        grid = self.judge.mdp.grid
-        table = fitted.program(grid)(grid.points)
+        """What a rule loses, kept where it is the best of its size; None if it is infeasible.
+
+        In a large model also if it surely breaks the promise, and nobody wants such rules.
+        """
+        table = fitted.program(self.judge.mdp.grid)(self._points)
         if not self.judge.fits(table):
+            return None
+        if not (self.judge.small or self.whole or self.judge.floor(table) <= self._limit):
             return None
         judged = self.judge(table)
         loss, key = self.promise.of(judged) / self.promise.unit, (kind.name, fitted.size)
