@@ -40,6 +40,15 @@ def test_a_minimum_cut_is_the_cheapest_of_all_rising_tables(shape, actions):
         assert found.floor >= true * (1 - 1e-6) - 1e-6
 
 
+def test_a_surface_that_costs_nothing_is_found_beside_large_costs():
+    table = np.add.outer(np.arange(5), np.arange(4)) // 2
+    costs = (
+        np.abs(np.arange(4) - table[..., None])
+        * np.array([0.3, 1e-4, 40.0, 1e3, 0.2])[:, None, None]
+    )
+    assert np.array_equal(cheapest(costs).table, np.minimum(table, 3))
+
+
 def test_corners_are_where_a_table_rises_along_every_axis_and_make_it_again():
     table = np.array([[0, 0, 1, 1], [0, 2, 2, 2], [1, 2, 2, 3]])
     corners = corners_of(table)

@@ -31,6 +31,7 @@ from tessella.mdp.program import Choose, Lookup, Node
 from tessella.rules.axis_tree import chosen_places, merged, slab_weights
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
+FINER = 0.1  # of the cost known: a cut that costs less is made once more
 LEAST = 3  # numbers of a surface with a corner
 FLOW = 2**29  # what the least cost known becomes in whole numbers
 UNLIMITED = 2**30  # more than flows, and no overflow with one of them on top
@@ -123,19 +124,16 @@ def cheapest(costs: NDArray[np.float64]) -> Cheapest:
     """The cheapest table over (shape, A) costs that falls along no axis, by a minimum cut.
 
     Costs become whole numbers, rounded down: what the flow amounts to is a bound for certain. They
-    are measured by the least cost that is known, once more when that of a first cut is.
+    are measured by the least cost that is known, again when that of a cut is much less.
     """
-    limit, found, floor = float(costs.sum(axis=tuple(range(costs.ndim - 1))).min()), None, 0.0
-    for _ in range(2):
+    limit, floor = float(costs.sum(axis=tuple(range(costs.ndim - 1))).min()), 0.0
+    while True:
         unit = limit / FLOW if limit > 0 else 1.0
         found, flow = _cut(np.minimum(np.floor(costs / unit), UNLIMITED).astype(np.int32))
-        floor = max(floor, flow * unit * (1 - 1e-12))
-        spent = float(np.take_along_axis(costs, found[..., None], -1).sum())
-        if spent >= limit * 0.5:
-            break
+        floor, spent = max(floor, flow * unit * (1 - 1e-12)), _spent(costs, found)
+        if not 0 < spent < FINER * limit:
+            return Cheapest(found, floor)
         limit = spent
-    assert found is not None
-    return Cheapest(found, floor)
 
 
 def _cut(capacity: NDArray[np.int32]) -> tuple[NDArray[np.int64], int]:
