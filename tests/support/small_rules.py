@@ -104,6 +104,9 @@ SMALLEST: dict[str, tuple[ts.RuleClass, Callable[[np.ndarray], float]]] = {
 }
 
 
+KINDS = (None, [ts.SmallNetwork(), ts.RunLength()], [ts.RunLength(), ts.MonotoneSurface()])
+
+
 def faults(seed: int) -> list[str]:
     """What is wrong with the rules of one model: promises broken, sizes that cannot be."""
     rng = np.random.default_rng(seed)
@@ -113,7 +116,8 @@ def faults(seed: int) -> list[str]:
     losses, best = small.losses(start, worst)
     most = loss * abs(best) + 1e-9
     solution = ts.solve(small.mdp)
-    rule = ts.compress(solution, loss, start=start, worst=worst)
+    kinds = KINDS[int(rng.integers(len(KINDS)))]
+    rule = ts.compress(solution, loss, start=start, worst=worst, classes=kinds)
     lost = losses[tuple(rule.table.ravel().tolist())]
     found = [] if lost <= most else [f"promised {most:.6g}, lost {lost:.6g}"]
     said = rule.facts["worst_loss" if worst else "mean_loss"]
@@ -122,9 +126,11 @@ def faults(seed: int) -> list[str]:
     tables = [np.reshape(t, SHAPE) for t, x in losses.items() if x <= most]
     for kind, (_, size) in SMALLEST.items():
         true = min(size(table) for table in tables)
-        (outcome,) = (o for o in rule.outcomes if o.kind == kind)
-        if outcome.needed > true:
-            found.append(f"{kind}: {outcome.needed} needed, but {true} do")
-        if outcome.size is not None and outcome.size < true:
-            found.append(f"{kind}: {outcome.size} found, but {true} are needed")
+        for outcome in (o for o in rule.outcomes if o.kind == kind):
+            if outcome.needed > true:
+                found.append(f"{kind}: {outcome.needed} needed, but {true} do")
+            if outcome.size is not None and outcome.size < true:
+                found.append(f"{kind}: {outcome.size} found, but {true} are needed")
+            if "no rule of this class" in outcome.said and np.isfinite(true):
+                found.append(f"{kind}: called impossible, but {true} numbers do")
     return found

@@ -138,8 +138,9 @@ class Search:
 
     def _offered(self, kind: RuleClass, most: int) -> None:
         """Judge what a class offers where states count by visits, by what is lost, or alike."""
-        visits, wrong = self.judge.optimal.visits, (self.judge.gap > 0).astype(float)
-        for costs in (self._weighted(visits), self._weighted(visits, wrong), wrong):
+        visits, table = self.judge.optimal.visits, self.judge.solution.policy.table.ravel()
+        other = 1.0 - np.eye(self.judge.mdp.n_actions)[table]  # than the policy: ties count too
+        for costs in (self._weighted(visits), self._weighted(visits, other), other):
             self._judge(kind, kind.offers(self.costs(costs), most))
 
     def _tell(self, kind: RuleClass, best: Point | None) -> None:
