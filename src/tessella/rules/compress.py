@@ -171,10 +171,9 @@ def _run(search: Search, kinds: Sequence[RuleClass]) -> None:
         for kind in kinds:
             if isinstance(kind, RunLength):
                 search.copy(kind)  # always possible, so that there is a rule whatever the limit
-        end = search.deadline
         for i, kind in enumerate(kinds):
             now, share = time.perf_counter(), max(SHARE, 1 / (len(kinds) - i))
-            search.deadline = end if now > end else now + share * (end - now)
+            search.allotted = now + share * max(search.deadline - now, 0.0)
             best = search.best()
             search.examine(kind, search.largest(kind) if best is None else best.size)
     except KeyboardInterrupt:

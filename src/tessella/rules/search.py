@@ -48,6 +48,7 @@ class Search:
         deadline: when to stop, on the clock of ``time.perf_counter``.
         report: told in a line how far the search is.
         whole: whether rules that break the promise are wanted too, for a frontier.
+        allotted: when to stop with the class that is being looked at; what it found is judged yet.
         points: the best rule of each class and size.
     """
 
@@ -56,12 +57,14 @@ class Search:
     deadline: float = float("inf")
     report: Callable[[str], None] | None = None
     whole: bool = False
+    allotted: float = float("inf")
     points: dict[tuple[str, int], Point] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
 
     def costs(self, by_state: NDArray) -> Costs:
         mdp = self.judge.mdp
-        return Costs(mdp.grid, mdp.actions, by_state, self.deadline, mdp.action_name)
+        until = min(self.deadline, self.allotted)
+        return Costs(mdp.grid, mdp.actions, by_state, until, mdp.action_name)
 
     @cached_property
     def conditions(self) -> list[Necessary]:
@@ -83,6 +86,10 @@ class Search:
 
     @property
     def late(self) -> bool:
+        return time.perf_counter() > min(self.deadline, self.allotted)
+
+    @property
+    def over(self) -> bool:
         return time.perf_counter() > self.deadline
 
     def best(self, kind: str | None = None) -> Point | None:
@@ -278,7 +285,7 @@ class Search:
             return self._bisect(kind, fits)
         found = []
         for fitted in fits:
-            if self.late and self.best() is not None:
+            if self.over and self.best() is not None:
                 break
             judged = self._enter(kind, fitted)
             if judged is not None:
@@ -288,7 +295,7 @@ class Search:
     def _bisect(self, kind: RuleClass, fits: list[Fitted]) -> list[Judged]:
         """Judge about log2 of the rules, for the smallest that keeps the promise."""
         low, high, found = 0, len(fits), []
-        while low < high and not (self.late and self.best() is not None):
+        while low < high and not (self.over and self.best() is not None):
             middle = (low + high) // 2
             judged = self._enter(kind, fits[middle])
             if judged is not None:
