@@ -206,26 +206,26 @@ class Corners:
             made = np.maximum.accumulate(made, axis)
         return made
 
-    def moves(self) -> list[Move]:
+    def changes(self) -> list[Change]:
         """Each corner taken away, or joined with the next: one that holds wherever either did."""
         order = np.lexsort(self.at.T[::-1]).tolist()
-        made = [Move((i,)) for i in order]
+        made = [Change((i,)) for i in order]
         for i, j in itertools.pairwise(order):
             meet = tuple(np.minimum(self.at[i], self.at[j]).tolist())
-            made += [Move((i, j), meet, action) for action in {*self.action[[i, j]].tolist()}]
+            made += [Change((i, j), meet, action) for action in {*self.action[[i, j]].tolist()}]
         return made
 
-    def after(self, moves: Sequence[Move]) -> Corners:
-        gone = [i for move in moves for i in move.gone]
+    def after(self, changes: Sequence[Change]) -> Corners:
+        gone = [i for change in changes for i in change.gone]
         keep = ~np.isin(np.arange(len(self.at)), gone)
-        new = [move for move in moves if move.at is not None]
-        at = np.array([move.at for move in new], dtype=int).reshape(-1, self.at.shape[1])
-        action = np.append(self.action[keep], [move.action for move in new]).astype(int)
+        new = [change for change in changes if change.at is not None]
+        at = np.array([change.at for change in new], dtype=int).reshape(-1, self.at.shape[1])
+        action = np.append(self.action[keep], [change.action for change in new]).astype(int)
         return Corners(np.vstack([self.at[keep], at]), action, self.base, self.shape)
 
 
 @dataclass(frozen=True)
-class Move:
+class Change:
     """Corners that go, and the one that comes in their place."""
 
     gone: tuple[int, ...]
@@ -268,18 +268,18 @@ def _pruned(table: NDArray, corners: Corners, deadline: float) -> Iterator[Corne
     if len(corners.at) * table[..., 0].size > STATES_TIMES_CORNERS:
         return
     while len(corners.at) and time.perf_counter() < deadline:
-        moves = corners.moves()
-        lost = [_spent(table, corners.after([move]).table()) for move in moves]
-        corners = corners.after(_first(moves, lost, max(len(corners.at) // TURN, 1)))
+        changes = corners.changes()
+        lost = [_spent(table, corners.after([change]).table()) for change in changes]
+        corners = corners.after(_first(changes, lost, max(len(corners.at) // TURN, 1)))
         yield corners
 
 
-def _first(moves: list[Move], lost: list[float], many: int) -> list[Move]:
-    """So many moves that lose least, of which no two touch the same corner."""
-    taken: list[Move] = []
+def _first(changes: list[Change], lost: list[float], many: int) -> list[Change]:
+    """So many changes that lose least, of which no two touch the same corner."""
+    taken: list[Change] = []
     for i in np.argsort(lost, kind="stable"):
-        if not any(set(moves[i].gone) & set(other.gone) for other in taken):
-            taken.append(moves[i])
+        if not any(set(changes[i].gone) & set(other.gone) for other in taken):
+            taken.append(changes[i])
         if len(taken) == many:
             break
     return taken
