@@ -210,6 +210,7 @@ class Judge:
 
     def own_gaps(self, judged: Judged) -> NDArray[np.float64]:
         """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
+        assert judged.loss is not None, "the loss of every state is known in small models alone"
         after = np.einsum("ast,t->sa", self.rows, judged.loss)
         q = -np.where(self.feasible, self.gap, 0.0) - self.mdp.discount * after  # up to V*(s)
         q[~self.feasible] = -np.inf

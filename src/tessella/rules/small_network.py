@@ -149,7 +149,7 @@ def _slope(points: NDArray, table: NDArray) -> NDArray[np.float64]:
     weight = np.sqrt(np.minimum(low[:, 1] - low[:, 0], np.quantile(low[:, 1] - low[:, 0], 0.99)))
     design = np.column_stack([points, np.ones(len(points))]) * weight[:, None]
     slope = np.linalg.lstsq(design, table.argmin(axis=1) * weight, rcond=None)[0][:-1]
-    return slope / max(float(np.linalg.norm(slope)), 1e-300)
+    return np.asarray(slope / max(float(np.linalg.norm(slope)), 1e-300), dtype=np.float64)
 
 
 def _told(costs: Costs, seen: Projection, trained: Index, most: int) -> list[Fitted]:
