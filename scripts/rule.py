@@ -14,18 +14,14 @@ from matplotlib.figure import Figure
 import tessella as ts
 from tessella.paper.figures.looks import STYLE
 from tessella.paper.outputs import image
-from tessella.plot import frontier_plot, rule_map
+from tessella.plot import rule_plot
 
 
-def draw() -> Figure:
+def draw(solution: ts.Solution, rule: ts.Rule, frontier: ts.Frontier) -> Figure:
     """The rule's boundary over the optimal map, and the frontier beside it."""
-    mdp = ts.problem("perishable").build()
-    solution = ts.solve(mdp)
-    rule = ts.compress(solution, loss=0.005, time_limit=5)
-    figure = Figure(figsize=(7.6, 3.3), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[1.15, 1])
-    rule_map(left, ts.tessellate(solution), ts.tessellate(mdp, rule))
-    frontier_plot(right, ts.frontier(solution, 12))
+    figure = Figure(figsize=(9.6, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2, width_ratios=[1.1, 1])
+    rule_plot(axes, ts.tessellate(solution), ts.tessellate(solution.mdp, rule), rule, frontier)
     return figure
 
 
@@ -35,9 +31,11 @@ def main() -> None:
     parser.add_argument("--form", choices=("svg", "png"), default="svg")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
+    solution = ts.solve(ts.problem("perishable").build())
+    rule, frontier = ts.compress(solution, loss=0.005), ts.frontier(solution, 60)
     with matplotlib.rc_context(STYLE):
         path = given.out / f"rule.{given.form}"
-        path.write_bytes(image(draw(), given.form))
+        path.write_bytes(image(draw(solution, rule, frontier), given.form))
         print(path)
 
 

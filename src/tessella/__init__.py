@@ -107,6 +107,8 @@ _HOME = {
     "tessella.rules.rule": ("Rule",),
     "tessella.rules.rule_class": ("Costs", "Fitted", "RuleClass"),
     "tessella.rules.run_length": ("RunLength",),
+    "tessella.rules.monotone_surface": ("MonotoneSurface",),
+    "tessella.rules.small_network": ("SmallNetwork",),
     "tessella.rules.staircase": ("Staircase",),
     "tessella.rules.tune": ("Tuned", "tune"),
     "tessella.rules.with_exceptions": ("WithExceptions",),
@@ -195,11 +197,13 @@ if TYPE_CHECKING:
     from tessella.rules.frontier import Frontier
     from tessella.rules.linear_cuts import LinearCuts
     from tessella.rules.linear_tree import LinearTree
+    from tessella.rules.monotone_surface import MonotoneSurface
     from tessella.rules.one_action import OneAction
     from tessella.rules.order_up_to import OrderUpTo
     from tessella.rules.rule import Rule
     from tessella.rules.rule_class import Costs, Fitted, RuleClass
     from tessella.rules.run_length import RunLength
+    from tessella.rules.small_network import SmallNetwork
     from tessella.rules.staircase import Staircase
     from tessella.rules.tune import Tuned, tune
     from tessella.rules.with_exceptions import WithExceptions

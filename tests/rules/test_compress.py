@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.small_rules import table_runs, tree_leaves
+from support.small_rules import surface_size, table_runs, tree_leaves
 
 import tessella as ts
 from tessella.mdp.program import Choose, Program, Split
@@ -53,11 +53,13 @@ def all_losses(rows, reward, start, worst):
     loss=st.sampled_from([0.0, 0.003, 0.02, 0.1]),
     worst=st.booleans(),
     one=st.booleans(),
+    kind=st.sampled_from([None, ts.SmallNetwork(), ts.MonotoneSurface()]),
 )
-def test_the_promise_is_kept_whatever_the_model(seed, loss, worst, one):
+def test_the_promise_is_kept_whatever_the_model(seed, loss, worst, one, kind):
     mdp, rows, reward = random_model(seed)
     start = np.eye(STATES)[2] if one else np.full(STATES, 1 / STATES)
-    rule = ts.compress(ts.solve(mdp), loss, start=start, worst=worst)
+    kinds = None if kind is None else [kind, ts.RunLength()]
+    rule = ts.compress(ts.solve(mdp), loss, start=start, worst=worst, classes=kinds)
     losses, best = all_losses(rows, reward, start, worst)
     assert losses[tuple(rule.table.ravel())] <= loss * abs(best) + 1e-9
     assert rule.size_needed <= rule.size
@@ -86,6 +88,7 @@ CLASSES = [
     (ts.AxisTree(), lambda table: 3 * tree_leaves(table) - 2),
     (ts.RunLength(), lambda table: 2 * table_runs(table)),
     (ts.LinearCuts(), index_size),
+    (ts.MonotoneSurface(), surface_size),
 ]
 
 
@@ -106,7 +109,7 @@ def test_what_is_proven_necessary_is_never_above_the_true_minimum(kind, smallest
             continue
         rule = ts.compress(solution, loss, **asked)
         assert rule.size_needed <= true <= rule.size
-        if loss == 0 and not one:
+        if loss == 0 and not one and not isinstance(kind, ts.MonotoneSurface):
             assert rule.size_needed == rule.size == true
 
 
@@ -157,6 +160,8 @@ KINDS = [
     ts.RunLength(),
     ts.Staircase(),
     ts.WithExceptions(),
+    ts.SmallNetwork(),
+    ts.MonotoneSurface(),
     ts.AxisTree(),
 ]
 
@@ -182,6 +187,19 @@ def test_the_frontier_falls_and_every_class_stands_in_the_outcomes(small):
     assert list(sizes) == sorted(set(sizes))
     assert list(losses) == sorted(losses, reverse=True)
     assert {o.kind for o in found.outcomes} == {k.name for k in KINDS}
+
+
+def test_a_model_told_in_costs_is_spoken_of_in_costs(tmp_path):
+    _, rows, reward = random_model(5)
+    mdp = ts.MDP.from_arrays(rows, -reward, DISCOUNT, grid=AXES, minimise=True)
+    rule = ts.compress(ts.solve(mdp), 0.1, classes=[ts.RunLength()])
+    assert "It costs at most" in rule.explain()
+    assert "of the optimal cost) on average" in rule.explain()
+    assert "Promised was an extra cost of at most 10.0000% of the optimal cost" in rule.explain()
+    rule.export(tmp_path / "rule.py")
+    head = (tmp_path / "rule.py").read_text()
+    assert "certified mean extra cost: at most" in head
+    assert "optimal value" not in rule.explain() + head
 
 
 class Diagonal(ts.RuleClass):

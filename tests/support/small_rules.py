@@ -3,6 +3,7 @@
 value of a table     (I - discount P_pi)^-1 r_pi;   an average: the long-run shares times r_pi
 smallest tree        cut everywhere, the parts by themselves
 fewest runs          along either order of the axes
+smallest surface     the corners of a table that rises or falls along every axis
 """
 
 from __future__ import annotations
@@ -72,10 +73,38 @@ def table_runs(table: np.ndarray) -> int:
     return min(1 + int((np.diff(t.ravel()) != 0).sum()) for t in (table, table.T))
 
 
-SMALLEST: dict[str, tuple[ts.RuleClass, Callable[[np.ndarray], int]]] = {
+def surface_size(table: np.ndarray) -> float:
+    """Numbers of a monotone table told by its corners, from below or from above; inf of others."""
+    signs = itertools.product((1, -1), repeat=table.ndim)
+    turned = [table[tuple(slice(None, None, sign) for sign in way)] for way in signs]
+    rising = [t for one in turned for t in (one, -one) if _rises(t)]
+    return min(map(_corner_numbers, rising), default=np.inf)
+
+
+def _rises(table: np.ndarray) -> bool:
+    return all((np.diff(table, axis=k) >= 0).all() for k in range(table.ndim))
+
+
+def _corner_numbers(table: np.ndarray) -> int:
+    """1, one for each level, and a coordinate along each axis looked at of every corner."""
+    corners = []
+    for at in np.ndindex(table.shape):
+        before = table[tuple(slice(0, k + 1) for k in at)].ravel()[:-1]
+        if (before < table[at]).all() and any(at):
+            corners.append(at)
+    levels = {table[at] for at in corners}
+    axes = sum(any(at[k] for at in corners) for k in range(table.ndim))
+    return 1 + len(levels) + axes * len(corners)
+
+
+SMALLEST: dict[str, tuple[ts.RuleClass, Callable[[np.ndarray], float]]] = {
     "axis tree": (ts.AxisTree(), lambda table: 3 * tree_leaves(table) - 2),
     "run-length table": (ts.RunLength(), lambda table: 2 * table_runs(table)),
+    "monotone surface": (ts.MonotoneSurface(), surface_size),
 }
+
+
+KINDS = (None, [ts.SmallNetwork(), ts.RunLength()], [ts.RunLength(), ts.MonotoneSurface()])
 
 
 def faults(seed: int) -> list[str]:
@@ -87,7 +116,8 @@ def faults(seed: int) -> list[str]:
     losses, best = small.losses(start, worst)
     most = loss * abs(best) + 1e-9
     solution = ts.solve(small.mdp)
-    rule = ts.compress(solution, loss, start=start, worst=worst)
+    kinds = KINDS[int(rng.integers(len(KINDS)))]
+    rule = ts.compress(solution, loss, start=start, worst=worst, classes=kinds)
     lost = losses[tuple(rule.table.ravel().tolist())]
     found = [] if lost <= most else [f"promised {most:.6g}, lost {lost:.6g}"]
     said = rule.facts["worst_loss" if worst else "mean_loss"]
@@ -96,9 +126,11 @@ def faults(seed: int) -> list[str]:
     tables = [np.reshape(t, SHAPE) for t, x in losses.items() if x <= most]
     for kind, (_, size) in SMALLEST.items():
         true = min(size(table) for table in tables)
-        (outcome,) = (o for o in rule.outcomes if o.kind == kind)
-        if outcome.needed > true:
-            found.append(f"{kind}: {outcome.needed} needed, but {true} do")
-        if outcome.size is not None and outcome.size < true:
-            found.append(f"{kind}: {outcome.size} found, but {true} are needed")
+        for outcome in (o for o in rule.outcomes if o.kind == kind):
+            if outcome.needed > true:
+                found.append(f"{kind}: {outcome.needed} needed, but {true} do")
+            if outcome.size is not None and outcome.size < true:
+                found.append(f"{kind}: {outcome.size} found, but {true} are needed")
+            if "no rule of this class" in outcome.said and np.isfinite(true):
+                found.append(f"{kind}: called impossible, but {true} numbers do")
     return found

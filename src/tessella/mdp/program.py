@@ -151,9 +151,16 @@ class Program:
 
     @property
     def slack(self) -> float:
-        """How clear every cut is of the index of every state, in shares of the index's size."""
-        points = self.grid.points
-        return min((self._clear(node, points) for node in self.nodes()), default=math.inf)
+        """How clear every cut is of the states that come to it, in shares of their index's size."""
+        points, nearest = self.grid.points, math.inf
+        waiting: list[tuple[Node, NDArray]] = [(self.root, np.arange(len(points)))]
+        while waiting:
+            node, rows = waiting.pop()
+            nearest = min(nearest, self._clear(node, points[rows]))
+            branch = self._branch(node, points, rows, np.empty(len(points), dtype=np.int32))
+            parts = ((child, rows[branch == j]) for j, child in enumerate(children(node)))
+            waiting += [(child, part) for child, part in parts if part.size]
+        return nearest
 
     def _clear(self, node: Node, points: NDArray) -> float:
         if not isinstance(node, Split) or not node.cuts:

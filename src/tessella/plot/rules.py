@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from tessella.plot.frame import INK, boundary_lines
@@ -16,53 +17,82 @@ if TYPE_CHECKING:
     from tessella.rules.rule import Rule
 
 
+MARKS = "osD^vPX*<>"
+SHOWN = 6  # decades with a number, at most
+TICKS = [m * 10**k for k in range(8) for m in (1, 2, 5)]  # of numbers stored
+
+
 def rule_plot(
-    axes: Sequence[Axes], optimal: Tessellation, drawn: Tessellation, rule: Rule
+    axes: Sequence[Axes],
+    optimal: Tessellation,
+    drawn: Tessellation,
+    rule: Rule,
+    frontier: Frontier | None = None,
 ) -> Sequence[Axes]:
     """Draw a rule on two axes: over the optimal map, and where it stands among those found.
 
-    ``drawn`` is the tessellation of the rule: ``ts.tessellate(mdp, rule)``.
+    ``drawn`` is the tessellation of the rule: ``ts.tessellate(mdp, rule)``. ``frontier`` is that of
+    ``ts.frontier``; without it, only what was met on the way to the rule is drawn.
     """
     left, right = axes
     rule_map(left, optimal, drawn)
-    frontier_plot(right, rule.frontier, chosen=rule)
+    frontier_plot(right, rule.frontier if frontier is None else frontier, chosen=rule)
     return axes
 
 
 def rule_map(axes: Axes, optimal: Tessellation, rule: Tessellation) -> Axes:
     """Draw the boundary of a rule, dashed, over the map of the optimal policy."""
     policy_map(axes, optimal)
-    boundary_lines(axes, rule, linewidths=1.8, colors="white")
-    boundary_lines(axes, rule, linewidths=1.2, colors=INK, linestyles="dashed")
+    boundary_lines(axes, rule, linewidths=2.4, colors="white")
+    boundary_lines(axes, rule, linewidths=1.4, colors=INK, linestyles=(0, (4, 1.6)))
     axes.set_title("the rule (dashed) over the optimal policy")
     return axes
 
 
-TICKS = [m * 10**k for k in range(8) for m in (1, 2, 5)]  # of numbers stored
-
-
 def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) -> Axes:
-    """Draw loss against numbers stored, one line for each class, as steps; a rule of it ringed."""
+    """Draw loss against numbers stored, as steps: one line for each class, and the best of all.
+
+    Rules that lose nothing stand at the foot, at 0. A rule of the frontier may be ringed.
+    """
     kinds = sorted({point.kind for point in frontier.everything})
     losses = [point.loss for point in frontier.everything if point.loss > 0]
-    floor = min(losses, default=1.0) / 3
-    for kind, mark in zip(kinds, "osD^vPX*" * len(kinds), strict=False):
+    foot = 10 ** np.floor(np.log10(min(losses, default=1.0) / 2))
+    best = [(point.size, max(point.loss, foot)) for point in frontier.points]
+    broad = {"where": "post", "linewidth": 5, "color": "0.85", "solid_joinstyle": "miter"}
+    axes.step(*zip(*best, strict=True), label="least of all", zorder=1, **broad)
+    for i, kind in enumerate(kinds):
         points = frontier.of(kind)
         sizes = [point.size for point in points]
-        lost = [max(point.loss, floor) for point in points]
-        axes.step(sizes, lost, where="post", marker=mark, markersize=4, linewidth=1, label=kind)
+        lost = [max(point.loss, foot) for point in points]
+        look = {"marker": MARKS[i % len(MARKS)], "markersize": 4, "linewidth": 1, "alpha": 0.9}
+        axes.step(sizes, lost, where="post", label=kind, clip_on=False, **look)
     if chosen is not None:
-        here = [p for p in frontier.everything if (p.kind, p.size) == (chosen.kind, chosen.size)]
-        at = [(p.size, max(p.loss, floor)) for p in here]
-        ring = {"marker": "o", "markersize": 12, "fillstyle": "none", "linestyle": "none"}
-        axes.plot(*zip(*at, strict=True), color=INK, label="this rule", **ring)
-    axes.set_yscale("log")
-    axes.set_xscale("log")
+        _ring(axes, frontier, chosen, foot)
     largest = max((point.size for point in frontier.everything), default=1)
+    _logarithmic(axes, largest, foot, max(losses, default=1.0))
+    axes.set_title("what rules lose, by the numbers they store")
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
+    axes.legend(frameon=False, fontsize="small", **beside)
+    return axes
+
+
+def _ring(axes: Axes, frontier: Frontier, rule: Rule, foot: float) -> None:
+    """Ring a rule where it stands, or would stand."""
+    here = [p.loss for p in frontier.everything if (p.kind, p.size) == (rule.kind, rule.size)]
+    lost = here or [p.loss for p in rule.frontier.everything if p.kind == rule.kind]
+    ring = {"marker": "o", "markersize": 12, "fillstyle": "none", "linestyle": "none"}
+    at = max(min(lost), foot) if lost else foot
+    axes.plot([rule.size], [at], color=INK, label="this rule", zorder=9, **ring)
+
+
+def _logarithmic(axes: Axes, largest: int, foot: float, most: float) -> None:
+    """Logarithmic axes, the lowest place of which is 0."""
+    axes.set(xscale="log", yscale="log", xlabel="numbers stored", ylabel="loss")
     axes.set_xticks([n for n in TICKS if n <= 1.2 * largest])
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.set_minor_formatter("")
-    axes.set_xlabel("numbers stored")
-    axes.set_ylabel("loss (none: lowest mark)")
-    axes.legend(frameon=False, fontsize="small")
-    return axes
+    decades = np.arange(np.log10(foot), np.floor(np.log10(most)) + 1)
+    decades = decades[:: -(-len(decades) // SHOWN)]
+    axes.set_yticks(10.0**decades, ["0", *(f"$10^{{{k:.0f}}}$" for k in decades[1:])])
+    axes.set_ylim(bottom=foot)
+    axes.minorticks_off()

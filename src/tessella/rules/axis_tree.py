@@ -26,7 +26,7 @@ from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 PASSES = 10  # prices that are tried on the way to a target
 GROWN = 1_000  # leaves of a greedy tree, before it is pruned
-OFFERED = 24  # leaves of a greedy tree that is judged as it grows
+OFFERED = 60  # leaves of a greedy tree that is judged as it grows
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class AxisTree(RuleClass):
         if leaves < 1:
             return []
         places = self._places(costs)
-        boxes = Boxes(_merged(costs.sorted, places))
+        boxes = Boxes(merged(costs.sorted, places))
         if leaves <= self._countable(boxes) and not self.heuristic(costs):
             found = boxes.by_count(leaves)
         else:
@@ -79,7 +79,7 @@ class AxisTree(RuleClass):
         return boxes.pruned([tree for _, tree in found], leaves)
 
     def offers(self, costs: Costs, most: int) -> list[Fitted]:
-        """A greedy tree as it grows."""
+        """A greedy tree as it grows, and as it is cut back."""
         everywhere = [np.arange(n) for n in costs.grid.shape]
         grown = growing_trees(*_flat(costs), min(leaves_within(most), OFFERED))
         return [_fitted(costs, tree, np.inf, everywhere) for tree in grown]
@@ -126,7 +126,7 @@ class AxisTree(RuleClass):
         shape = costs.grid.shape
         if not self.heuristic(costs):
             return [np.arange(n) for n in shape]
-        weight = [_weight(costs.sorted, axis) for axis in range(len(shape))]
+        weight = [slab_weights(costs.sorted, axis) for axis in range(len(shape))]
         parts = [min(n, 2) for n in shape]
         while True:  # one more part for the axis on which most is at stake between its parts
             gain = [
@@ -136,7 +136,7 @@ class AxisTree(RuleClass):
             parts[axis] += max(1, parts[axis] // 8)
             if gain[axis] < 0 or n_boxes(tuple(parts)) > self.boxes // 10:
                 parts[axis] = min(parts[axis], shape[axis])
-                return [_chosen(w, p) for w, p in zip(weight, parts, strict=True)]
+                return [chosen_places(w, p) for w, p in zip(weight, parts, strict=True)]
 
 
 def _moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]]:
@@ -215,7 +215,7 @@ def _least(boxes: Boxes, target: float, deadline: float) -> int:
     return max(1, math.ceil(best - 1e-6))
 
 
-def _weight(costs: NDArray, axis: int) -> NDArray[np.float64]:
+def slab_weights(costs: NDArray, axis: int) -> NDArray[np.float64]:
     """(n - 1,) what is lost if the best action of one slab is taken in the next, by place."""
     moved = np.moveaxis(costs, axis, 0)
     best = moved.argmin(axis=-1)[..., None]
@@ -225,7 +225,7 @@ def _weight(costs: NDArray, axis: int) -> NDArray[np.float64]:
     return there.reshape(len(there), -1).sum(axis=1)
 
 
-def _chosen(weight: NDArray, parts: int) -> NDArray[np.int64]:
+def chosen_places(weight: NDArray, parts: int) -> NDArray[np.int64]:
     """Beginnings of so many parts: evenly by weight, after a floor that spreads them a little."""
     total = np.cumsum(weight / max(weight.sum(), 1e-300) + 0.1 / max(len(weight), 1))
     if parts > len(weight):
@@ -234,7 +234,7 @@ def _chosen(weight: NDArray, parts: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([[0], np.minimum(at, len(weight) - 1) + 1]))
 
 
-def _merged(costs: NDArray, places: list[NDArray]) -> NDArray[np.float64]:
+def merged(costs: NDArray, places: list[NDArray]) -> NDArray[np.float64]:
     for axis, starts in enumerate(places):
         if len(starts) < costs.shape[axis]:
             costs = np.add.reduceat(costs, starts, axis)

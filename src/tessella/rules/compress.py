@@ -19,6 +19,7 @@ from tessella.rules.frontier import Frontier, Point, undercut
 from tessella.rules.judge import Judge
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.linear_tree import LinearTree
+from tessella.rules.monotone_surface import MonotoneSurface
 from tessella.rules.one_action import OneAction
 from tessella.rules.order_up_to import OrderUpTo
 from tessella.rules.promise import Scale, promise
@@ -27,10 +28,14 @@ from tessella.rules.rule import Rule
 from tessella.rules.rule_class import RuleClass
 from tessella.rules.run_length import RunLength
 from tessella.rules.search import Search
+from tessella.rules.small_network import SmallNetwork
 from tessella.rules.staircase import Staircase
 from tessella.rules.with_exceptions import WithExceptions
 from tessella.solvers.solution import Solution
 
+PROOF = 2  # times as long as judging one rule
+SHARE = 1 / 3  # of the time that is left, for one class
+APART = 1e-4  # of a promise: losses that differ by less need not be told apart
 CLASSES: tuple[RuleClass, ...] = (
     OneAction(),
     OrderUpTo(),
@@ -38,6 +43,8 @@ CLASSES: tuple[RuleClass, ...] = (
     RunLength(),
     Staircase(),
     WithExceptions(),
+    SmallNetwork(),
+    MonotoneSurface(),
     LinearTree(),
     AxisTree(),
 )
@@ -72,6 +79,7 @@ def compress(
     search, kinds = _prepared(
         solution, loss, start, worst, relative, relative_to, classes, time_limit, progress
     )
+    _leave_time_to_prove(search, begun)
     _run(search, kinds)
     made = _certified(solution, search)
     return replace(made, seconds=time.perf_counter() - begun)
@@ -152,6 +160,7 @@ def _prepared(
         raise ArgumentError(rule, value=f"got {time_limit!r}")
     judge = Judge(solution, start_distribution(mdp, start, solution.policy), bool(worst))
     asked = promise(solution, judge, loss, worst, relative, relative_to)
+    judge.apart = APART * asked.most
     deadline = float("inf") if time_limit is None else time.perf_counter() + time_limit
     return Search(judge, asked, deadline, progress), kinds
 
@@ -162,12 +171,28 @@ def _run(search: Search, kinds: Sequence[RuleClass]) -> None:
         for kind in kinds:
             if isinstance(kind, RunLength):
                 search.copy(kind)  # always possible, so that there is a rule whatever the limit
-        for kind in kinds:
+        for i, kind in enumerate(kinds):
+            now, share = time.perf_counter(), max(SHARE, 1 / (len(kinds) - i))
+            search.allotted = now + share * max(search.deadline - now, 0.0)
             best = search.best()
             search.examine(kind, search.largest(kind) if best is None else best.size)
     except KeyboardInterrupt:
         if search.best() is None:
             raise
+
+
+def _leave_time_to_prove(search: Search, begun: float) -> None:
+    """End the search so early that what is found can be proven within the limit.
+
+    Only where that takes long: in a large model, some times as long as judging one rule.
+    """
+    limit = search.deadline - begun
+    if search.judge.small or limit == float("inf"):
+        return
+    before = time.perf_counter()
+    _ = search.judge.optimal
+    proof = PROOF * (time.perf_counter() - before)
+    search.deadline -= min(proof, limit / 2)
 
 
 def _certified(solution: Solution, search: Search) -> Rule:

@@ -16,6 +16,7 @@ import numpy as np
 from tessella.errors import shown
 from tessella.mdp.actions import described
 from tessella.mdp.program import Among, Choose, Except, Lookup, Node, Program, Split, children
+from tessella.rules.promise import optimum
 
 if TYPE_CHECKING:
     from tessella.rules.rule import Rule
@@ -52,13 +53,15 @@ def _loss(rule: Rule) -> str:
     if not rule.facts:
         return ""
     mean, worst = rule.facts["mean_loss"], rule.facts["worst_loss"]
-    share = rule.facts.get("relative_loss")
-    relative = "" if share is None else f" ({share:.3%} of the optimal value)"
-    text = f"It loses at most {mean:.6g}{relative} "
+    costs, share = rule.facts.get("told_in") == "costs", rule.facts.get("relative_loss")
+    relative = "" if share is None else f" ({share:.3%} of {optimum(costs)})"
+    more = f" more than the least possible{relative}" if costs else relative
+    text = f"It {'costs' if costs else 'loses'} at most {mean:.6g}{more} "
     if rule.promise.endswith("per period"):
         text += "per period."
     else:
-        text += f"on average from the start and {worst:.6g} from the worst state."
+        beyond = " more" if costs else ""
+        text += f"on average from the start and {worst:.6g}{beyond} from the worst state."
     return f"{text}\nPromised was {rule.promise}."
 
 

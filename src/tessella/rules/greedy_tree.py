@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from tessella.rules.boxes import Cut, Leaf, Tree, folded
 
-FLOOR = 1e-9  # of the largest stake: states at which nothing is at stake still have a say
+FLOOR = 1e-9  # of the usual stake: states at which nothing is at stake still have a say
+PATH, ALPHAS = 5_000, 40  # states, up to which trees are cut back by prices, and such prices
 
 
 def greedy_trees(
@@ -36,12 +37,20 @@ def greedy_trees(
 def growing_trees(
     places: NDArray[np.float32], costs: NDArray[np.float64], leaves: int
 ) -> Iterator[Tree]:
-    """The same tree with 2, 3, ... leaves, as it grows, each leaf with CART's own action."""
+    """The same tree with 1, 2, ... leaves, as it grows, each leaf with CART's own action.
+
+    Then those of its cost-complexity path: grown to the end, and cut back more and more.
+    """
     stake = _stake(costs)
-    if stake.any() and leaves > 1:
-        grown = _grown(places, costs, stake, leaves)
-        for k in range(2, grown.get_n_leaves() + 1):
-            yield _until(grown, 2 * k - 1)
+    if not stake.any() or leaves < 2:
+        return
+    grown = _grown(places, costs, stake, leaves)
+    for k in range(1, grown.get_n_leaves() + 1):
+        yield _until(grown, 2 * k - 1)
+    for alpha in _path(places, costs, stake) if len(places) <= PATH else ():
+        left = _grown(places, costs, stake, None, alpha)
+        if left.get_n_leaves() <= leaves:
+            yield _until(left, left.tree_.node_count)
 
 
 def _stake(costs: NDArray) -> NDArray[np.float64]:
@@ -52,12 +61,28 @@ def _stake(costs: NDArray) -> NDArray[np.float64]:
     return low[:, 1] - low[:, 0]
 
 
-def _grown(places: NDArray, costs: NDArray, weights: NDArray, leaves: int) -> Any:
+def _grown(
+    places: NDArray, costs: NDArray, weights: NDArray, leaves: int | None, alpha: float = 0.0
+) -> Any:
     from sklearn.tree import DecisionTreeClassifier
 
-    made = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
-    weights = np.maximum(weights, FLOOR * weights.max())
-    return made.fit(places, costs.argmin(axis=1), sample_weight=weights / weights.mean())
+    made = DecisionTreeClassifier(max_leaf_nodes=leaves, ccp_alpha=alpha, random_state=0)
+    return made.fit(places, costs.argmin(axis=1), sample_weight=_shares(weights))
+
+
+def _path(places: NDArray, costs: NDArray, weights: NDArray) -> NDArray[np.float64]:
+    """Prices of a leaf at which CART cuts its tree back."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    made = DecisionTreeClassifier(random_state=0)
+    best = costs.argmin(axis=1)
+    path = made.cost_complexity_pruning_path(places, best, sample_weight=_shares(weights))
+    alphas = np.unique(np.maximum(path.ccp_alphas, 0.0))
+    return alphas[:: max(1, len(alphas) // ALPHAS)]
+
+
+def _shares(weights: NDArray) -> NDArray[np.float64]:
+    return np.maximum(weights / weights.mean(), FLOOR)
 
 
 def _until(grown: Any, nodes: int) -> Tree:

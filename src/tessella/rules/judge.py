@@ -11,14 +11,17 @@ D = discount (P_pi - P_*), costs one system of order k (Woodbury):
 For an average, gap(s, a) = max_b Q*(s, b) - Q*(s, a), A_pi = I - P_pi + 1 mu with mu the same for
 all states, and d the long-run shares: d gap_pi = g* - g_pi, the same from every start. A rule must
 have one recurrent class then; with a total reward it must end, and where the process has ended the
-rows of P are 0. A large model goes through the package's own loop. What is promised in the end
-rests on a certificate, or on bounds that residuals prove, never on these figures.
+rows of P are 0. A large model goes through the package's own loops, only as far as losses must be
+told apart: its mean loss is d gap_pi, so that the visits are all that is computed, beginning with
+those of the optimal policy. Before that, d >= mu makes mu gap_pi a bound from below. What is
+promised in the end rests on a certificate, or on bounds that residuals prove, never on these.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +37,16 @@ from tessella.mdp.policy import Policy
 from tessella.solvers.driver import Engine
 from tessella.solvers.ending import ending_states
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.occupancy import occupancy
+from tessella.solvers.occupancy import visits
 from tessella.solvers.solution import Solution
 
 SMALL = 2_000  # states of a model whose rows are written out
 ENTRIES = 60_000_000  # of all rows together
 TIE = 8  # errors of the gain, within which gaps are 0 where the values have no bound
 SWEEPS = 40  # of many rules at once, which bound their losses from below
+FINEST, ROUGHEST = 1e-9, 1e-3  # total errors of the visits of a large model ...
+SHARES = 1e-4  # ... and of an average
+DIGITS = 1e-8  # losses of a large model are told apart by this share of the values, or by more
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,16 +55,17 @@ class Judged:
 
     Attributes:
         table: (S,) its actions.
-        loss: (S,) V* - V_pi; for an average, g* - g_pi and what a start loses beyond it.
+        loss: (S,) V* - V_pi; for an average, g* - g_pi and what a start loses beyond it. None in a
+            large model.
         visits: (S,) expected discounted visits, from the start or from the state that loses most;
-            for an average, shares of time.
+            for an average, shares of time. In single precision in a large model.
         mean: the loss from the start.
-        worst: the loss from the state that loses most.
+        worst: the loss from the state that loses most; NaN in a large model where nobody asked.
     """
 
     table: NDArray[np.int32]
-    loss: NDArray[np.float64]
-    visits: NDArray[np.float64]
+    loss: NDArray[np.float64] | None
+    visits: NDArray
     mean: float
     worst: float
 
@@ -67,10 +74,11 @@ class Judge:
     """What rules lose in the model of a solution, from one start.
 
     With ``worst``, visits of a rule of a small model are those from the state that loses most.
+    ``apart`` is the least difference of losses that matters, which large models make use of.
     """
 
     def __init__(self, solution: Solution, start: NDArray[np.float64], worst: bool = False) -> None:
-        self.worst = worst
+        self.worst, self.apart = worst, 0.0
         self.solution, self.mdp, self.start = solution, solution.mdp, start.ravel()
         self.lasting = isinstance(self.mdp.criterion, Average)
         self.ending = isinstance(self.mdp.criterion, Total)
@@ -155,7 +163,7 @@ class Judge:
 
     def _found(self, table: NDArray) -> Judged | None:
         table = np.ascontiguousarray(table.ravel(), dtype=np.int32)
-        key = table.tobytes()
+        key = blake2b(table.tobytes()).digest()
         if key not in self._known:
             self._known[key] = self._judged(table)
         return self._known[key]
@@ -202,29 +210,63 @@ class Judge:
 
     def own_gaps(self, judged: Judged) -> NDArray[np.float64]:
         """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
+        assert judged.loss is not None, "the loss of every state is known in small models alone"
         after = np.einsum("ast,t->sa", self.rows, judged.loss)
         q = -np.where(self.feasible, self.gap, 0.0) - self.mdp.discount * after  # up to V*(s)
         q[~self.feasible] = -np.inf
         return q.max(axis=1, keepdims=True) - q
 
-    def _by_loop(self, table: NDArray) -> Judged | None:
-        mdp = self.mdp
-        policy = Policy.of(mdp.grid, mdp.actions, table)
+    @cached_property
+    def _scale(self) -> float:
+        """How large values and gaps are."""
         gaps = self.gap[np.isfinite(self.gap)]
-        scale = max(float(np.abs(self.solution.value).max()), float(gaps.max())) or 1.0
-        start = self.start.reshape(mdp.grid.shape)
-        try:
-            worth = evaluate(mdp, policy, tol=1e-8 * scale, guess=self.solution.value, partial=True)
-            share = occupancy(mdp, policy, start, tol=1e-4).share.ravel()
-        except (ModelError, NotConverged):
-            if not self.lasting:
-                raise
-            return None
+        return max(float(np.abs(self.solution.value).max()), float(gaps.max())) or 1.0
+
+    def floor(self, table: NDArray) -> float:
+        """What a table surely loses at least: in the first period, or in the state itself."""
+        gaps = self.gap[np.arange(len(table)), table.ravel()]
         if self.lasting:
-            lost = max((self.solution.gain or 0.0) - (worth.gain or 0.0), 0.0)
-            return self._told(table, np.full(len(table), lost), share)
-        loss = np.maximum(self.solution.value - worth.value, 0.0).ravel()
-        return self._told(table, loss, mdp.criterion.forever(share))
+            return 0.0
+        return float(gaps.max() if self.worst else self.start @ gaps)
+
+    def _by_loop(self, table: NDArray) -> Judged | None:
+        """A rule of a large model, as far as losses must be told apart."""
+        gaps = self.gap[np.arange(len(table)), table]
+        best = np.array_equal(table, self.solution.policy.table.ravel())
+        if not (best or self.lasting or gaps.any()):
+            return Judged(table, None, self.optimal.visits, 0.0, 0.0)
+        policy = Policy.of(self.mdp.grid, self.mdp.actions, table)
+        tol = max(DIGITS * self._scale, self.apart)
+        if self.lasting:
+            return self._by_gain(policy, tol)
+        seen = self._seen(policy, None if best else self.optimal.visits, tol, float(gaps.max()))
+        mean, worst = float(seen @ gaps), np.nan
+        if self.worst:
+            worth = evaluate(self.mdp, policy, tol=tol, guess=self.solution.value, partial=True)
+            worst = float(np.maximum(self.solution.value - worth.value, 0.0).max())
+        return Judged(table, None, seen.astype(np.float32), mean, worst)
+
+    def _seen(
+        self, policy: Policy, guess: NDArray | None, tol: float, largest: float
+    ) -> NDArray[np.float64]:
+        """(S,) visits from the start, so near that a loss of ``largest`` each is off by ``tol``."""
+        criterion = self.mdp.criterion
+        most = criterion.forever(largest)
+        near = min(max(tol / most, FINEST), ROUGHEST) if most and not self.worst else ROUGHEST
+        start = self.start.reshape(self.mdp.grid.shape)
+        begin = None if guess is None else criterion.per_period(guess.astype(float))
+        found = visits(self.mdp, policy, start, tol=near, guess=begin)
+        return np.asarray(criterion.forever(found.share)).ravel()
+
+    def _by_gain(self, policy: Policy, tol: float) -> Judged | None:
+        start = self.start.reshape(self.mdp.grid.shape)
+        try:
+            worth = evaluate(self.mdp, policy, tol=tol, guess=self.solution.value, partial=True)
+            share = visits(self.mdp, policy, start, tol=SHARES).share.ravel()
+        except (ModelError, NotConverged):
+            return None
+        lost = max((self.solution.gain or 0.0) - (worth.gain or 0.0), 0.0)
+        return Judged(policy.table.ravel(), None, share.astype(np.float32), lost, lost)
 
     def _by_factors(self, table: NDArray) -> Judged:
         """A large model that ends, by the factors of I - P_pi."""

@@ -37,6 +37,7 @@ class Promise:
         tolerance: how exact a solution must be for losses of ``most`` to be told from 0.
         start: (S,) distribution of the first state.
         lasting: whether it is about an average, which is the same from every state.
+        minimise: whether the model was told in costs; then it speaks of them.
     """
 
     loss: float
@@ -48,6 +49,7 @@ class Promise:
     tolerance: float
     start: NDArray[np.float64]
     lasting: bool = False
+    minimise: bool = False
 
     def of(self, judged: Judged) -> float:
         """The loss that the promise is about."""
@@ -77,10 +79,18 @@ class Promise:
     def __str__(self) -> str:
         where = "from the worst state" if self.worst else "on average from the start"
         where = "per period" if self.lasting else where
+        lost = "an extra cost" if self.minimise else "a loss"
         if not self.relative_to:
-            return f"a loss of at most {self.loss:.6g} {where}"
-        over = "" if self.relative_to == "optimal" else " over random actions"
-        return f"a loss of at most {self.loss:.4%} of the optimal value{over} {where}"
+            return f"{lost} of at most {self.loss:.6g} {where}"
+        share = f"{self.loss:.4%} of {optimum(self.minimise, self.relative_to)}"
+        return f"{lost} of at most {share} {where}"
+
+
+def optimum(minimise: bool, relative_to: str = "optimal") -> str:
+    """What a relative loss is a share of, in words."""
+    if relative_to == "random":
+        return f"what the optimum {'saves' if minimise else 'gains'} over random actions"
+    return "the optimal cost" if minimise else "the optimal value"
 
 
 def promise(
@@ -112,6 +122,7 @@ def promise(
         tolerance=error * most / resolution / 2 if resolution else 0.0,
         start=judge.start,
         lasting=judge.lasting,
+        minimise=solution.mdp.minimise,
     )
     if loss and error > most:
         rule = f"a promise must be larger than the error of the solution; {made.hint}"

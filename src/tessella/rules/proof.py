@@ -49,6 +49,7 @@ class Proof:
             "relative_loss": self.relative,
             "worst_loss": self.worst,
             "certified": self.certificate is not None,
+            "told_in": "costs" if solution.mdp.minimise else "rewards",
         }
 
 

@@ -146,6 +146,10 @@ class RuleClass(ABC):
         """The most numbers that a rule of the class can store."""
         return math.inf
 
+    def impossible(self, costs: Costs, target: float) -> bool:
+        """Whether no rule of the class costs ``target`` or less, whatever its size, for certain."""
+        return False
+
     @abstractmethod
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         """Rules of at most ``most`` numbers, each cheaper than all smaller ones.

@@ -48,6 +48,7 @@ class Search:
         deadline: when to stop, on the clock of ``time.perf_counter``.
         report: told in a line how far the search is.
         whole: whether rules that break the promise are wanted too, for a frontier.
+        allotted: when to stop with the class that is being looked at; what it found is judged yet.
         points: the best rule of each class and size.
     """
 
@@ -56,12 +57,14 @@ class Search:
     deadline: float = float("inf")
     report: Callable[[str], None] | None = None
     whole: bool = False
+    allotted: float = float("inf")
     points: dict[tuple[str, int], Point] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
 
     def costs(self, by_state: NDArray) -> Costs:
         mdp = self.judge.mdp
-        return Costs(mdp.grid, mdp.actions, by_state, self.deadline, mdp.action_name)
+        until = min(self.deadline, self.allotted)
+        return Costs(mdp.grid, mdp.actions, by_state, until, mdp.action_name)
 
     @cached_property
     def conditions(self) -> list[Necessary]:
@@ -72,8 +75,21 @@ class Search:
         costs = self.costs(condition.costs)
         return costs.without_idle_axes() if condition.sets and kind.slices else costs
 
+    @cached_property
+    def _points(self) -> NDArray[np.float64]:
+        return self.judge.mdp.grid.points
+
+    @property
+    def _limit(self) -> float:
+        """What a rule may lose, and what cannot be told from it."""
+        return max(self.promise.most, self.promise.resolution) * (1 + 1e-9)
+
     @property
     def late(self) -> bool:
+        return time.perf_counter() > min(self.deadline, self.allotted)
+
+    @property
+    def over(self) -> bool:
         return time.perf_counter() > self.deadline
 
     def best(self, kind: str | None = None) -> Point | None:
@@ -115,7 +131,10 @@ class Search:
             needed = 0
             said.append(CONTRADICTED)
         elif needed > most and not self.whole:
-            every = kind.largest(first) <= most
+            condition = self.conditions[0]
+            every = kind.largest(first) <= most or kind.impossible(
+                self._asked(kind, condition), condition.target
+            )
             which = "no rule of this class" if every else f"none with {most} numbers or fewer"
             said.append(f"{which} keeps the promise")
         if self.late:
@@ -126,8 +145,9 @@ class Search:
 
     def _offered(self, kind: RuleClass, most: int) -> None:
         """Judge what a class offers where states count by visits, by what is lost, or alike."""
-        visits, wrong = self.judge.optimal.visits, (self.judge.gap > 0).astype(float)
-        for costs in (self._weighted(visits), self._weighted(visits, wrong), wrong):
+        visits, table = self.judge.optimal.visits, self.judge.solution.policy.table.ravel()
+        other = 1.0 - np.eye(self.judge.mdp.n_actions)[table]  # than the policy: ties count too
+        for costs in (self._weighted(visits), self._weighted(visits, other), other):
             self._judge(kind, kind.offers(self.costs(costs), most))
 
     def _tell(self, kind: RuleClass, best: Point | None) -> None:
@@ -143,7 +163,11 @@ class Search:
         found = 0
         for condition in self.conditions:
             costs = self._asked(kind, condition)
-            if kind.refusal(costs) or kind.heuristic(costs):
+            if kind.refusal(costs):
+                continue
+            if kind.impossible(costs, condition.target):
+                return most + 1
+            if kind.heuristic(costs):
                 continue
             fits = kind.fit(costs, most, condition.target)
             least = kind.needed(costs, condition.target, most, fits)
@@ -261,7 +285,7 @@ class Search:
             return self._bisect(kind, fits)
         found = []
         for fitted in fits:
-            if self.late and self.best() is not None:
+            if self.over and self.best() is not None:
                 break
             judged = self._enter(kind, fitted)
             if judged is not None:
@@ -271,7 +295,7 @@ class Search:
     def _bisect(self, kind: RuleClass, fits: list[Fitted]) -> list[Judged]:
         """Judge about log2 of the rules, for the smallest that keeps the promise."""
         low, high, found = 0, len(fits), []
-        while low < high and not (self.late and self.best() is not None):
+        while low < high and not (self.over and self.best() is not None):
             middle = (low + high) // 2
             judged = self._enter(kind, fits[middle])
             if judged is not None:
@@ -281,10 +305,14 @@ class Search:
         return found
 
     def _enter(self, kind: RuleClass, fitted: Fitted) -> Judged | None:
-        """What a rule loses, kept where it is the best of its size; None if it is infeasible."""
-        grid = self.judge.mdp.grid
-        table = fitted.program(grid)(grid.points)
+        """What a rule loses, kept where it is the best of its size; None if it is infeasible.
+
+        In a large model also if it surely breaks the promise, and nobody wants such rules.
+        """
+        table = fitted.program(self.judge.mdp.grid)(self._points)
         if not self.judge.fits(table):
+            return None
+        if not (self.judge.small or self.whole or self.judge.floor(table) <= self._limit):
             return None
         judged = self.judge(table)
         loss, key = self.promise.of(judged) / self.promise.unit, (kind.name, fitted.size)

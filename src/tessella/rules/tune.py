@@ -99,7 +99,7 @@ def tune(
         rule = f"tune compares 1 to {MOST:,} combinations of parameters"
         raise ArgumentError(rule, value=f"got {count:,}")
     settings = [dict(zip(values, c, strict=True)) for c in itertools.product(*values.values())]
-    judge = Judge(solution, start_distribution(mdp, start, solution.policy))
+    judge = Judge(solution, start_distribution(mdp, start, solution.policy), bool(worst))
     tables = [_table(solution, form, setting) for setting in settings]
     kept = [i for i, table in enumerate(tables) if judge.fits(table)]
     if not kept:

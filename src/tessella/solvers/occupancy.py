@@ -83,19 +83,30 @@ def occupancy(
 
 
 def visits(
-    mdp: MDP, policy: Any, start: Start, *, tol: float | None, max_rounds: int = 200
+    mdp: MDP,
+    policy: Any,
+    start: Start,
+    *,
+    tol: float | None,
+    max_rounds: int = 200,
+    guess: NDArray | None = None,
 ) -> Occupancy:
-    """The same as shares of all periods of a horizon, also of those before the start."""
+    """The same as shares of all periods of a horizon, also of those before the start.
+
+    ``guess`` is where to begin, such as the shares of a policy that is much the same.
+    """
     serve("occupancy", mdp.criterion, Discounted, Average, FiniteHorizon)
     checked = mdp.policy(policy)
     tol = checked_tol(tol) or 1e-11
     mu = start_distribution(mdp, start, checked).reshape(mdp.grid.shape)
-    share, bound = _share(mdp, checked.table, mu, tol, max_rounds)
+    share, bound = _share(mdp, checked.table, mu, tol, max_rounds, guess)
     return Occupancy(mdp, checked, mu, share, bound)
 
 
 @in_float64
-def _share(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, float]:
+def _share(
+    mdp: MDP, table, mu, tol: float, max_rounds: int, guess: NDArray | None
+) -> tuple[NDArray, float]:
     """(grid) the occupancy, and a bound on the sum of its errors."""
     engine, single = Engine(mdp, None), pays_off(mdp)
     factor = _factor(engine, table)
@@ -103,7 +114,8 @@ def _share(mdp: MDP, table, mu, tol: float, max_rounds: int) -> tuple[NDArray, f
     wanted = max(tol, 2 * floor)
     policy, source = placed(engine.program, (table, mdp.criterion.source(mu)))
     system = engine.program, engine.data_for(policy), policy, source
-    d, left, bound = source, np.inf, np.inf
+    d = source if guess is None else on_device(guess.reshape(mu.shape).astype(float))
+    left = bound = np.inf
     for _ in range(max_rounds):
         before = left
         d, left = _improved(single, system, d, before)

@@ -16,6 +16,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.program import Node
 from tessella.rules.export.lowered import is_text, lowered, program_of, span
+from tessella.rules.promise import optimum
 
 OffGrid = Literal["clamp", "refuse"]
 Rows = Mapping[str, Sequence]  # axis name to (n,) values, as a user would give them
@@ -102,12 +103,13 @@ class Draft:
             lines += [f"model: {facts.get('model') or 'not named'}"]
             lines += [f"fingerprint: {facts.get('fingerprint')}"]
         if "mean_loss" in facts:
-            share = facts.get("relative_loss")
-            relative = "" if share is None else f" ({share:.6g} of the optimal value)"
+            costs, share = facts.get("told_in") == "costs", facts.get("relative_loss")
+            relative = "" if share is None else f" ({share:.6g} of {optimum(costs)})"
             lines += [f"promise: {getattr(policy, 'promise', '')}"]
             how = "certified" if facts.get("certified", True) else "proven"
-            lines += [f"{how} mean loss: at most {facts.get('mean_loss')!r}{relative}"]
-            lines += [f"{how} loss from the worst state: at most {facts.get('worst_loss')!r}"]
+            lost = "extra cost" if costs else "loss"
+            lines += [f"{how} mean {lost}: at most {facts.get('mean_loss')!r}{relative}"]
+            lines += [f"{how} {lost} from the worst state: at most {facts.get('worst_loss')!r}"]
         return lines
 
     def _axes(self) -> list[str]:

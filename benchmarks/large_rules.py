@@ -1,0 +1,43 @@
+"""A small rule for half a million states: seconds, processor seconds and peak memory.
+
+    python benchmarks/large_rules.py [loss ...]           0.01 unless told otherwise
+
+Inventory with 1,001 levels of stock and 501 regimes, five actions. What takes the time is judging
+single rules; the certificate of the one that is returned is part of the figures, the solution is
+not. The limit is two minutes.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+
+import tessella as ts
+
+LIMIT = 120.0
+
+
+def peak() -> float:
+    """The most memory so far, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def main() -> None:
+    losses = [float(word) for word in sys.argv[1:]] or [0.01]
+    solution = ts.solve(ts.problem("inventory").build(max_stock=1000, max_regime=500))
+    print(f"{solution.mdp.n_states:,} states; solved with a peak of {peak():.2f} GB", flush=True)
+    print("| promise | rule | numbers | certified | s | cpu s | peak GB |")
+    print("| ---: | --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    for loss in losses:
+        begun, spent = time.perf_counter(), time.process_time()
+        rule = ts.compress(solution, loss, time_limit=LIMIT)
+        seconds, spent = time.perf_counter() - begun, time.process_time() - spent
+        row = [f"{loss:.2%}", rule.kind, f"{rule.size:,}", f"{rule.facts['relative_loss']:.3%}"]
+        row += [f"{seconds:.0f}", f"{spent:.0f}", f"{peak():.2f}"]
+        print(f"| {' | '.join(row)} |", flush=True)
+        print(*(f"    {outcome}" for outcome in rule.outcomes), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
