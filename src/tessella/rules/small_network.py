@@ -189,7 +189,7 @@ def _round(weights: NDArray, unit: NDArray, digits: int) -> NDArray[np.float64]:
     """Weights rounded to so many digits behind the point, in the units of their axes."""
     places = np.maximum(digits + np.ceil(np.log10(unit)).astype(int), 0)
     columns = [np.round(weights[..., k], int(p)) for k, p in enumerate(places)]
-    return np.stack(columns, axis=-1) + 0.0
+    return np.asarray(np.stack(columns, axis=-1) + 0.0, dtype=np.float64)
 
 
 def _between_states(seen: Projection, kink: NDArray, at: float) -> float:

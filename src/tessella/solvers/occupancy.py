@@ -114,7 +114,9 @@ def _share(
     wanted = max(tol, 2 * floor)
     policy, source = placed(engine.program, (table, mdp.criterion.source(mu)))
     system = engine.program, engine.data_for(policy), policy, source
-    d = source if guess is None else on_device(guess.reshape(mu.shape).astype(float))
+    d = source
+    if guess is not None:
+        d = placed(engine.program, guess.reshape(mu.shape).astype(float))
     left = bound = np.inf
     for _ in range(max_rounds):
         before = left
