@@ -127,10 +127,13 @@ class Contraction(NamedTuple):
         return reward / (1 - self.discount)
 
     def shared(self, residual):
-        return (residual.max() + residual.min()) / 2
+        """The middle; nothing where rows sum to less, so that it would not be paid for ever."""
+        return self.centred * (residual.max() + residual.min()) / 2
 
     def spread(self, residual):
-        return residual.max() - residual.min()
+        high, low = residual.max(), residual.min()
+        whole = 2 * numerics(high).maximum(abs(high), abs(low))
+        return self.centred * (high - low) + (1 - self.centred) * whole
 
     def step(self, value, backup):
         return backup

@@ -116,8 +116,17 @@ class Tabular(Dynamics):
         outcomes: Outcomes | None = None,
         built: Built = EXACT,
     ) -> Tabular:
-        """Store each distinct row once; ``row_of`` is -1 where the action is infeasible."""
+        """Store each distinct row once; ``row_of`` is -1 where the action is infeasible.
+
+        Rows stand in the order in which pairs first use them, whatever order they came in.
+        """
         distinct, index = unique_rows(rows)
+        used, everyone = index[row_of[row_of >= 0]], np.arange(len(distinct.indptr) - 1)
+        if not np.array_equal(used, everyone):
+            order = used[np.sort(np.unique(used, return_index=True)[1])]
+            place = np.zeros(len(distinct.indptr) - 1, dtype=np.int64)
+            place[order] = np.arange(len(order))
+            distinct, index = distinct[order], place[index]
         shared = np.where(row_of < 0, 0, index[row_of]).astype(index_type(len(distinct.indptr) - 1))
         return Tabular(scope, distinct, shared, reward, outcomes, built)
 
