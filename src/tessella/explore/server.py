@@ -33,6 +33,7 @@ PAGE = Path(__file__).parent / "page"
 JOBS = ("map", "structure", "rule", "learned", "change", "path", "file")
 LARGEST = 64 << 10  # bytes of a request
 HOST, PORT = "127.0.0.1", 8765
+BACKLOG = 256  # connections that wait to be accepted
 LEFT = 499  # the page has gone
 
 
@@ -118,6 +119,7 @@ def listen(port: int | None) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((HOST, one))
+            found.listen(BACKLOG)  # at once, or another could take it too
         except OSError:
             found.close()
         else:

@@ -471,6 +471,10 @@ async function save(kind) {
 }
 
 function listen() {
+  byId("skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address is the view's
+    canvas.focus();
+  });
   byId("model").addEventListener("change", (event) => open(event.target.value));
   byId("reset").addEventListener("click", () => {
     build(byId("sliders"), offer, {}, changeSetting);
