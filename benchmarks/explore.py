@@ -2,9 +2,9 @@
 
     python benchmarks/explore.py [moves]
 
-INV-Mix at the paper's size (33 x 25 states). A move sets the slider and tells the page, as a hand would; the
-time runs until the next frame after the new map was drawn: building, solving, both ways of the wire and
-drawing. Each move is to a value that was not solved before. The aim is 150 ms.
+INV-Mix at the paper's size (33 x 25 states). A move sets the slider and tells the page, as a hand
+would; the time runs until the frame after the new map was drawn: building, solving, the wire both
+ways, drawing. Each move is to a value that was not solved before. The aim is 150 ms.
 """
 
 from __future__ import annotations

@@ -15,10 +15,15 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 HOW = "the page was NOT tested: there is no Chromium here; get it with: apt-get install chromium"
-QUIET = (
-    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+QUIET = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 LONG = 120_000  # milliseconds: a crowded machine compiles for a while
 LAKE = "#model=frozen_lake"
 
@@ -36,7 +41,7 @@ def chromium():
 
 @pytest.fixture
 def visit(chromium, explorer):
-    """Opens a view of the explorer; afterwards, nothing was said in the console or asked outside."""
+    """Opens a view; afterwards, nothing was said in the console and nothing asked outside."""
     opened, said, asked, allowed = [], [], [], []
 
     def opens(view: str = LAKE, refused: str = "no refusal", **settings) -> Page:

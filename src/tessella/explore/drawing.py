@@ -9,17 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
 from tessella.explore.asked import Asked
-from tessella.explore.session import Session, Solved
+from tessella.explore.session import Session
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.scope import TIME
-from tessella.plot.colours import action_colours
-from tessella.tessellation import tessellate
 
 FIELDS = ("visits", "loss")  # what is worked out only when it is shown
 MOST_CELLS = 500_000
@@ -49,7 +46,7 @@ def map_drawn(session: Session, asked: Asked) -> dict[str, Any]:
         "decided": part.of(solution.decided.astype(int)),
         "fields": {name: part.of(values) for name, values in fields.items()},
         "ranges": {name: _range(values) for name, values in fields.items()},
-        "colours": _colours(known),
+        "colours": session.colours(known),
         "used": np.unique(solution.policy.table).tolist(),
         "bound": solution.error_bound,
         "says": repr(solution),
@@ -116,12 +113,6 @@ def _model(mdp: MDP) -> dict[str, Any]:
         "told_in": "costs" if mdp.minimise else "rewards",
         "noise": mdp.observation_noise,
     }
-
-
-def _colours(known: Solved) -> list[str]:
-    tessellation = tessellate(known.solution)
-    colours = action_colours(tessellation)
-    return [to_hex(colours(action)) for action in range(len(tessellation.actions))]
 
 
 def _range(values: NDArray) -> list[float]:

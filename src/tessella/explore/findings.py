@@ -68,6 +68,7 @@ def rule_found(session: Session, asked: Asked) -> dict[str, Any]:
             {"size": p.size, "loss": p.loss, "class": p.kind} for p in rule.frontier.points
         ],
         "classes": [str(outcome) for outcome in rule.outcomes],
+        "stopped": any("time limit" in outcome.said for outcome in rule.outcomes),
         "errors": int((rule.table != known.solution.policy.table).sum()),
     }
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
@@ -29,12 +30,14 @@ from tessella.learn import (
 )
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import start_distribution
+from tessella.plot.colours import action_colours
 from tessella.rules.compress import compress
 from tessella.rules.proof import Proof, prove
 from tessella.rules.rule import Rule
 from tessella.solvers.occupancy import occupancy
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
+from tessella.tessellation import tessellate
 
 MOST_NUMBERS = 30_000_000  # of all solutions that are kept
 MOST_POLICIES = 32
@@ -98,6 +101,7 @@ class Session:
         self.catalogue = catalogue
         self._solved: OrderedDict[str, Solved] = OrderedDict()
         self._made: OrderedDict[str, Made] = OrderedDict()
+        self._colours: OrderedDict[str, list[str]] = OrderedDict()
 
     def solved(self, asked: Asked) -> Solved:
         """The solution of the model that a request names."""
@@ -123,6 +127,15 @@ class Session:
             self._make_room(self._made, lambda made: 1, MOST_POLICIES)
         self._made.move_to_end(key)
         return self._made[key]
+
+    def colours(self, known: Solved) -> list[str]:
+        """A colour for each action; models of the same actions share theirs."""
+        actions = str(known.solution.mdp.actions)
+        if actions not in self._colours:
+            palette = action_colours(tessellate(known.solution))
+            self._colours[actions] = [to_hex(palette(k)) for k in range(palette.N)]
+            self._make_room(self._colours, lambda made: 1, MOST_POLICIES)
+        return self._colours[actions]
 
     def rule(self, known: Solved, asked: Asked | None) -> Rule:
         policy = self.made(known, asked).policy

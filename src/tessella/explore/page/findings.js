@@ -54,6 +54,7 @@ export function rule(found, take) {
       ["states decided otherwise", String(found.errors)],
     ]),
     el("pre", { class: "words" }, found.says),
+    found.stopped ? el("p", { class: "soft" }, "The search was stopped by its time limit; a longer one may find a smaller rule.") : null,
     frontier(found),
     el("h3", {}, "Take it away"),
     el("div", { class: "buttons", id: "downloads" },

@@ -55,7 +55,7 @@ function control(parameter, value, changed) {
 
 function slider(parameter, value, tell, label, about, id) {
   const whole = parameter.kind === "integer";
-  const box = el("input", { type: "number", class: "value", value, step: whole ? 1 : "any", "aria-label": `${parameter.name}, exactly`, title: parameter.range });
+  const box = el("input", { type: "number", class: "value", value: +Number(value).toPrecision(6), step: whole ? 1 : "any", "aria-label": `${parameter.name}, exactly`, title: parameter.range });
   const range = el("input", { id, type: "range", min: parameter.low, max: parameter.high, step: parameter.step, "aria-describedby": `${id}-about` });
   range.value = value;
   const moved = () => {
