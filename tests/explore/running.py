@@ -69,7 +69,7 @@ def fragile(settings):
     if what == "die":
         os._exit(3)
     if what == "sleep":
-        time.sleep(60)
+        time.sleep(30)
     if what == "fail":
         raise RuntimeError("a secret of the machine")
     if what == "fill":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from tessella.explore.catalogue import slider
 from tessella.explore.drawing import Slice
 from tessella.explore.findings import refuse_other_states
 from tessella.explore.session import LEARNERS
-from tessella.explore.worker import Limits
+from tessella.explore.worker import Limits, Refused, Worker
 
 RULE = {"kind": "rule", "loss": 0.99, "seconds": 5}
 
@@ -255,9 +256,20 @@ def test_two_hundred_requests_at_once_are_served_or_refused(explorer):
     assert explorer.ask("map")["model"]["states"] == 16
 
 
+def test_no_more_than_so_many_wait():
+    worker = Worker(None, Limits(waiting=0))
+
+    async def wanted() -> bool:
+        return False
+
+    with pytest.raises(Refused, match="others are waiting") as refused:
+        asyncio.run(worker.ask("map", {}, wanted))
+    assert refused.value.status == 503
+
+
 @pytest.fixture(scope="module")
 def delicate():
-    with started(fragile, Limits(seconds=60.0, patience=0.2, waiting=4)) as made:
+    with started(fragile, Limits(seconds=300.0, patience=0.2)) as made:
         yield made
 
 
