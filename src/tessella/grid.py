@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -24,6 +26,18 @@ HISTORY = ("history_bound", "history_changed", "history_seconds")
 TAKEN = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY)
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1  # the integers that an axis can hold
+
+_most_states: ContextVar[float] = ContextVar("most_states", default=math.inf)
+
+
+@contextmanager
+def at_most(states: float) -> Iterator[None]:
+    """Inside this, a grid of more states is refused, with its size, before anything is built."""
+    before = _most_states.set(states)
+    try:
+        yield
+    finally:
+        _most_states.reset(before)
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -51,6 +65,7 @@ class StateGrid:
                 raise ModelError("an axis name must be an identifier", value=f"got {name!r}")
             refuse_taken(name, "an axis")
         values = tuple(_axis_values(name, values) for name, values in given.items())
+        _refuse_too_many(tuple(given), values)
         object.__setattr__(self, "axes", tuple(given))
         object.__setattr__(self, "values", values)
 
@@ -216,6 +231,14 @@ class StateGrid:
 def index_type(count: int) -> type[np.int32] | type[np.int64]:
     """The narrower of two types that holds the indices ``0..count - 1``."""
     return np.int32 if count <= 2**31 else np.int64
+
+
+def _refuse_too_many(axes: tuple[str, ...], values: tuple[NDArray, ...]) -> None:
+    size, most = math.prod(map(len, values)), _most_states.get()
+    if size > most:
+        shape = " x ".join(f"{n} {len(v):,}" for n, v in zip(axes, values, strict=True))
+        rule = f"a model has at most {most:,} states here"
+        raise ModelError(rule, value=f"this one would have {size:,} ({shape})")
 
 
 def refuse_taken(name: str, what: str) -> None:

@@ -48,7 +48,8 @@ def prepare(folder) -> None:
 
 
 def test_every_command_is_tried_here():
-    assert {*WORDS, "paper"} == set(NAMES)  # tests/runner runs the study in pipes and terminals
+    # tests/runner runs the study in pipes and terminals, tests/explore the explorer
+    assert {*WORDS, "paper", "explore"} == set(NAMES)
 
 
 def test_the_study_of_the_paper_tells_a_program_where_it_is(tmp_path, monkeypatch):

@@ -26,11 +26,13 @@ class Answer:
         text: for a person.
         data: the same for a program: numbers, text, lists and objects.
         status: 1 where what was asked about does not hold.
+        then: what goes on after that was printed, until it is interrupted.
     """
 
     text: str
     data: Mapping[str, Any] = field(default_factory=dict)
     status: int = 0
+    then: Callable[[], None] | None = None
 
 
 class Command(click.Command):
@@ -55,6 +57,10 @@ class Command(click.Command):
         keep_compiled()
         try:
             answer = super().invoke(ctx)
+            if answer is not None and answer.then is not None:
+                _print(answer, str(ctx.command.name), as_json)
+                answer.then()
+                answer = None
         except (click.exceptions.Exit, click.ClickException, click.Abort, SystemExit):
             raise
         except KeyboardInterrupt:

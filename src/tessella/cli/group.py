@@ -22,6 +22,7 @@ SECTIONS = {
         "map": "Show which action each state gets.",
         "measure": "Measure the policy's geometry, and test it for structure.",
         "simulate": "Play a policy forward on independent paths, and say what it earned.",
+        "explore": "Open a page on which a model is changed, solved, looked at and compressed.",
     },
     "Policies and rules": {
         "fit": "Learn a policy from labelled states, and say what it loses.",

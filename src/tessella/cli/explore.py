@@ -1,0 +1,106 @@
+"""``tessella explore [MODEL]``: the explorer, a page on this machine."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Mapping
+from functools import partial
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import click
+
+from tessella.cli.command import Answer, as_command
+from tessella.cli.model import ModelWord, opened
+
+if TYPE_CHECKING:
+    from tessella.mdp.model import MDP
+    from tessella.solvers.solution import Solution
+
+FIRST = "INV-Mix"  # what is shown where no model is named
+SOON = 0.5  # seconds until the server answers
+
+
+@as_command(
+    "explore", example="tessella explore\ntessella explore perishable\ntessella explore shop.toml"
+)
+@click.argument("model", type=ModelWord(), required=False)
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Another setting.")
+@click.option("--port", type=click.IntRange(1, 65535), help="By default 8765, or any that is free.")
+@click.option("--browser/--no-browser", default=True, help="Whether to open the page.")
+@click.option(
+    "--most-states",
+    type=click.IntRange(1),
+    default=500_000,
+    show_default=True,
+    help="A larger model is refused.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1),
+    default=120.0,
+    show_default=True,
+    help="Work that takes longer is stopped.",
+)
+def command(
+    model: str | None,
+    given: tuple[str, ...],
+    port: int | None,
+    browser: bool,
+    most_states: int,
+    seconds: float,
+) -> Answer:
+    """Open a page on which a model is changed, solved, looked at and compressed.
+
+    The page is served to this machine alone, until the command is interrupted.
+    """
+    from tessella.explore.worker import Limits
+
+    serve, listen = _server()
+    own, view = _first_view(model, given)
+    listening = listen(port)
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}/{view}"
+    limits = Limits(states=most_states, seconds=seconds)
+
+    def go_on() -> None:
+        if browser:
+            later = Timer(SOON, webbrowser.open, [address])
+            later.daemon = True
+            later.start()
+        serve(own, limits, listening)
+
+    data = {"address": address, "model": model, "most_states": most_states, "seconds": seconds}
+    return Answer(f"the explorer is at {address}; Ctrl-C ends it", data, then=go_on)
+
+
+def _server() -> Any:
+    from tessella.errors import ArgumentError
+
+    try:
+        from tessella.explore.server import listen, serve
+    except ImportError as error:
+        rule = "the explorer needs the extra 'explore': pip install 'tessella[explore]'"
+        raise ArgumentError(rule, value=f"{error.name} is missing") from error
+    return serve, listen
+
+
+def _first_view(model: str | None, given: tuple[str, ...]) -> tuple[Any, str]:
+    """What opens a model of one's own, and where the page begins."""
+    from tessella.problems.registry import all_problems
+
+    names = {name for known in all_problems() for name in (known.name, *known.aliases)}
+    if model is not None and model not in names:
+        return partial(open_own, model, given), "#model=own"
+    chosen = "&".join(f"set.{quote(k)}={quote(v)}" for k, _, v in (w.partition("=") for w in given))
+    return None, f"#model={quote(model or FIRST)}" + (f"&{chosen}" if chosen else "")
+
+
+def open_own(word: str, given: tuple[str, ...], settings: Mapping[str, Any]) -> MDP | Solution:
+    """The model that ``word`` names; settings from the page come after those that were typed."""
+    said = tuple(f"{name}={_typed(value)}" for name, value in settings.items())
+    return opened(word, given + said)
+
+
+def _typed(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,153 @@
+// What stands beside the map, in words and small pictures.
+
+import { el, svg } from "./elements.js";
+import { number } from "./scene.js";
+
+const percent = (share) => (share === null || share === undefined ? "–" : `${number(100 * share, 3)} %`);
+
+function figures(pairs) {
+  return el("dl", { class: "figures" }, pairs.map(([name, value, title]) => el("div", { title }, el("dt", {}, name), el("dd", {}, value))));
+}
+
+export function facts(view, structure, offer) {
+  const { model } = view;
+  const axes = model.axes.map((axis) => `${axis.name} ${axis.values.length}`).join(" × ");
+  const parts = [
+    figures([
+      ["states", model.states.toLocaleString("en"), axes],
+      ["actions", String(model.actions.length), model.actions.slice(0, 12).join(", ")],
+      ["criterion", model.criterion],
+      ["no value is off by more than", number(view.bound, 2)],
+    ]),
+  ];
+  if (view.gain !== null) parts.push(el("p", {}, `On average ${number(view.gain)} per period, in ${model.told_in}.`));
+  if (!structure) return [...parts, el("p", { class: "soft" }, "Looking at the structure …")];
+  const g = structure.geometry;
+  parts.push(
+    el("h3", {}, "Geometry"),
+    figures([
+      ["cells", String(g.region_components), "connected sets of states with one action"],
+      ["boundary length", number(g.boundary_length, 3), "share of neighbouring pairs with different actions"],
+      ["boundary states", percent(g.boundary_fraction), "share of states that touch a boundary"],
+      ["corner index", number(g.corner_index, 3), "how often the boundary turns"],
+    ]),
+    el("h3", {}, "Structure"),
+  );
+  const ordered = [...structure.structures].sort((a, b) => b.holds - a.holds);
+  if (structure.remark) parts.push(el("p", { class: "soft" }, structure.remark));
+  parts.push(
+    el("ul", { class: "tests" }, ordered.map((test) =>
+      el("li", { class: test.holds ? "holds" : "fails", title: test.says }, el("span", { class: "unseen" }, test.holds ? "holds: " : "fails: "), test.name))),
+  );
+  if (offer.theory.length)
+    parts.push(el("h3", {}, "Theory, at the defaults"), ...offer.theory.map((known) => el("p", {}, el("strong", {}, known.structure), `: ${known.says}`)));
+  return parts;
+}
+
+export function rule(found, take) {
+  const loses = found.relative_loss === null ? number(found.mean_loss, 4) : percent(found.relative_loss);
+  return [
+    figures([
+      ["numbers stored", String(found.size), `the table has ${found.table_size} entries`],
+      ["in place of a table of", found.table_size.toLocaleString("en")],
+      ["loses at most", loses],
+      ["states decided otherwise", String(found.errors)],
+    ]),
+    el("pre", { class: "words" }, found.says),
+    found.stopped ? el("p", { class: "soft" }, "The search was stopped by its time limit; a longer one may find a smaller rule.") : null,
+    frontier(found),
+    el("h3", {}, "Take it away"),
+    el("div", { class: "buttons", id: "downloads" },
+      [["C", "rule.c"], ["SQL", "rule.sql"], ["Python", "rule.py"], ["Excel", "rule.xlsx"], ["JSON", "rule.json"], ["CSV", "rule.csv"]].map(([said, file]) =>
+        el("button", { onclick: () => take(file), "data-file": file }, said)),
+      found.certified ? el("button", { onclick: () => take("certificate.json"), "data-file": "certificate.json" }, "Certificate") : null),
+    el("details", {}, el("summary", {}, "What became of each class of rules"), el("ul", {}, found.classes.map((said) => el("li", {}, said)))),
+    found.summary ? el("details", {}, el("summary", {}, "The certificate"), el("pre", {}, found.summary)) : null,
+  ];
+}
+
+const WIDE = 320, HIGH = 150, LEFT = 46, LOW = 28;
+
+function frontier(found) {
+  const points = found.frontier.filter((point) => point.size > 0);
+  if (points.length < 2) return null;
+  const sizes = points.map((point) => Math.log(point.size));
+  const most = Math.max(...points.map((point) => point.loss), found.promised || 0) || 1;
+  const top = Math.min(most, Math.max(4 * (found.promised || 0), points[points.length - 1].loss * 2) || most);
+  const x = (size) => LEFT + ((Math.log(size) - sizes[0]) / (sizes[sizes.length - 1] - sizes[0] || 1)) * (WIDE - LEFT - 12);
+  const y = (loss) => 10 + (1 - Math.min(loss / top, 1)) * (HIGH - LOW - 10);
+  const inside = [];
+  const line = (a, b, c, d, kind) => inside.push(svg("line", { x1: a, y1: b, x2: c, y2: d, class: kind }));
+  const text = (a, b, said, anchor) => {
+    const made = svg("text", { x: a, y: b, "text-anchor": anchor });
+    made.textContent = said;
+    inside.push(made);
+  };
+  line(LEFT, HIGH - LOW, WIDE - 8, HIGH - LOW, "axis");
+  line(LEFT, 8, LEFT, HIGH - LOW, "axis");
+  if (found.promised) {
+    line(LEFT, y(found.promised), WIDE - 8, y(found.promised), "promise");
+    text(WIDE - 10, y(found.promised) - 4, "promise", "end");
+  }
+  for (const point of points) {
+    const made = svg("circle", { cx: x(point.size), cy: y(point.loss), r: point.size === found.size ? 5 : 3, class: point.size === found.size ? "chosen" : "point" });
+    const said = svg("title");
+    said.textContent = `${point.class}: ${point.size} numbers, loss ${number(point.loss, 4)}`;
+    made.append(said);
+    inside.push(made);
+  }
+  text(LEFT - 5, y(top) + 4, number(top, 2), "end");
+  text(LEFT - 5, y(0) + 4, "0", "end");
+  text(x(points[0].size), HIGH - 12, String(points[0].size), "middle");
+  text(x(points[points.length - 1].size), HIGH - 12, String(points[points.length - 1].size), "end");
+  text((LEFT + WIDE) / 2, HIGH - 2, "numbers stored", "middle");
+  return el("figure", { class: "frontier" }, el("figcaption", {}, "Loss against size, of the rules that no smaller one undercuts"),
+    svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": "Loss against numbers stored" }, ...inside));
+}
+
+export function learned(found) {
+  const share = found.errors / found.states;
+  return [
+    figures([
+      ["errors", `${found.errors.toLocaleString("en")} of ${found.states.toLocaleString("en")}`],
+      ["policy error", percent(share)],
+      ["numbers stored", found.size.toLocaleString("en")],
+      ["loses at most", found.relative_loss === null ? number(found.mean_loss, 4) : percent(found.relative_loss)],
+    ]),
+    el("p", { class: "soft" }, "Red lines are its boundaries, red dots its errors. Colour by Loss shows what they give away."),
+    found.summary ? el("details", {}, el("summary", {}, "The certificate"), el("pre", {}, found.summary)) : null,
+  ];
+}
+
+export function change(found) {
+  if (!found.changed) return [el("p", {}, `Both do the same in all ${found.states.toLocaleString("en")} states.`)];
+  const costs = found.told_in === "costs";
+  const better = costs ? found.gain <= 0 : found.gain >= 0;
+  const verb = costs ? (better ? "saves" : "costs") : better ? "earns" : "loses";
+  return [
+    figures([
+      ["states that change", `${found.changed.toLocaleString("en")} of ${found.states.toLocaleString("en")}`],
+      ["time spent there, before", percent(found.time_before)],
+      ["and after", percent(found.time_after)],
+      [`the change ${verb}`, number(Math.abs(found.gain), 4)],
+    ]),
+    el("p", { class: "soft" }, "Valued under the settings of now: what it is worth to follow the policy of now in place of the one that was kept."),
+    el("table", {}, el("thead", {}, el("tr", {}, ["from", "to", "states", costs ? "cost" : "worth"].map((head) => el("th", {}, head)))),
+      el("tbody", {}, found.changes.slice(0, 8).map((row) =>
+        el("tr", {}, [row.from, row.to, String(row.states), number(row.gain, 3)].map((cell) => el("td", {}, cell)))))),
+  ];
+}
+
+export function path(found, view) {
+  const steps = found.actions.length;
+  const sum = found.earned.reduce((a, b) => a + b, 0);
+  const what = view.model.told_in === "costs" ? "cost" : "reward";
+  return [
+    figures([
+      ["periods", String(steps) + (found.ended ? ", then it ended" : "")],
+      [`${what} per period`, number(sum / Math.max(steps, 1), 4)],
+      [`${what}, discounted`, number(found.total, 5)],
+    ]),
+    el("p", { class: "soft" }, view.model.axes.length > 2 ? "The path is drawn on the two axes that are shown, wherever the others stand." : "An open ring is where it starts, a full one where it ends."),
+  ];
+}

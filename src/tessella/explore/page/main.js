@@ -1,0 +1,598 @@
+// The page: what is shown (`view`), what the server said last (`drawn`), and how one follows the other.
+
+import * as server from "./server.js";
+import { KINDS } from "./colours.js";
+import { byId, el, pause } from "./elements.js";
+import * as findings from "./findings.js";
+import { CanvasPen, SvgPen } from "./pens.js";
+import { draw, frameOf, inks, label, legend, number, picture, placeAt, sizeOf } from "./scene.js";
+import { build, settingsOf } from "./sliders.js";
+import { fresh, read, written } from "./state.js";
+
+const PROMISES = [0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
+const SAMPLES = [25, 50, 100, 200, 400, 800, 1600, 3200, 6400];
+const TABS = ["facts", "rule", "learn", "compare", "path"];
+
+let view = read(location.hash);
+let offers = [];
+let offer = null;
+let drawn = null; // the map of now
+let kept = null; // the map that was pinned
+let structure = null;
+let walked = null;
+let ready = ""; // the overlay that the server has made
+let redraws = 0;
+
+const canvas = byId("map");
+const keptCanvas = byId("pinned").querySelector("canvas");
+
+// --- asking -------------------------------------------------------------------------------------
+
+function base() {
+  const asked = { model: view.model, settings: settingsOf(offer, view.set) };
+  const shown = [view.x, view.y].filter(Boolean);
+  if (shown.length) asked.shown = shown;
+  if (Object.keys(view.at).length) asked.at = view.at;
+  return asked;
+}
+
+function overlayOf() {
+  if (view.overlay === "rule") return { kind: "rule", ...view.rule };
+  if (view.overlay !== "learned") return undefined;
+  const { noise, ...others } = view.learn;
+  return { kind: "learned", ...others, ...(noise === null ? {} : { noise }) };
+}
+
+const overlayKey = () => JSON.stringify([view.model, settingsOf(offer, view.set), overlayOf()]);
+const overlaid = () => view.overlay !== "none" && ready === overlayKey();
+
+function askMap() {
+  const asked = base();
+  if (view.colour === "visits" || view.colour === "loss") asked.fields = [view.colour];
+  if (overlaid()) asked.overlay = overlayOf();
+  mapLine.ask(asked);
+  if (view.pin) keptLine.ask({ ...asked, settings: view.pin.settings, overlay: view.pin.overlay ?? undefined, fields: view.colour === "loss" ? [] : asked.fields });
+}
+
+const askLater = pause(350, () => {
+  structureLine.ask({ model: view.model, settings: settingsOf(offer, view.set) });
+  if (view.path.on) askPath();
+  if (view.pin) askChange();
+});
+
+function askChange() {
+  const before = { model: view.model, settings: view.pin.settings };
+  if (view.pin.overlay) before.overlay = view.pin.overlay;
+  changeLine.ask({ ...base(), ...(overlaid() ? { overlay: overlayOf() } : {}), before });
+}
+
+function askPath() {
+  const { periods, seed, start } = view.path;
+  pathLine.ask({ ...base(), periods, seed, ...(start === null ? {} : { start }), ...(overlaid() ? { overlay: overlayOf() } : {}) });
+}
+
+const busyLater = pause(250, () => (byId("busy").hidden = !mapLine.running));
+
+const mapLine = new server.Line("map", {
+  done(found, asked) {
+    drawn = found;
+    tell("");
+    settled(asked);
+    render();
+    canvas.dataset.settings = JSON.stringify(asked.settings);
+    canvas.dataset.drawn = String(++redraws);
+  },
+  failed: tell,
+  busy(on) {
+    canvas.setAttribute("aria-busy", on);
+    if (on) busyLater();
+    else byId("busy").hidden = true;
+  },
+});
+
+const keptLine = new server.Line("map", {
+  done(found) {
+    kept = found;
+    render();
+  },
+  failed(why) {
+    kept = null;
+    tell(why);
+  },
+});
+
+const structureLine = new server.Line("structure", {
+  done(found) {
+    structure = found;
+    showFacts();
+  },
+  failed: tell,
+});
+
+const changeLine = panelLine("change", "change", (found) => findings.change(found));
+const pathLine = panelLine("path", "path", (found) => {
+  walked = found;
+  render();
+  return findings.path(found, drawn);
+});
+const ruleLine = panelLine("rule", "rule", (found) => {
+  overlayMade();
+  return findings.rule(found, take);
+}, () => `Searching, for ${view.rule.seconds} s at most …`);
+const learnLine = panelLine("learned", "learned", (found) => {
+  overlayMade();
+  return findings.learned(found);
+}, () => "Learning …");
+
+function panelLine(job, room, show, waiting = () => "One moment …") {
+  const place = byId(room);
+  return new server.Line(job, {
+    done: (found) => place.replaceChildren(...show(found).filter(Boolean)),
+    failed: (why) => place.replaceChildren(el("p", { class: "error" }, why)),
+    busy: (on) => {
+      place.setAttribute("aria-busy", on);
+      if (on) place.replaceChildren(el("p", { class: "waiting" }, waiting()));
+    },
+    long: 0,
+  });
+}
+
+function overlayMade() {
+  ready = overlayKey();
+  askMap();
+  if (view.pin) askChange();
+  if (view.path.on) askPath();
+}
+
+// --- showing ------------------------------------------------------------------------------------
+
+function tell(why) {
+  byId("error").hidden = !why;
+  byId("error").textContent = why;
+}
+
+// The server may have chosen axes and places for us.
+function settled(asked) {
+  if (!asked.shown || asked.shown.join() !== drawn.shown.join()) [view.x, view.y] = ["", ""];
+  showAxes();
+  showSlices();
+  showColours();
+  if (structure) showFacts();
+}
+
+const dark = () => view.theme === "dark" || (view.theme === "" && matchMedia("(prefers-color-scheme: dark)").matches);
+
+function render() {
+  if (!drawn) return;
+  const pair = Boolean(view.pin && kept);
+  byId("maps").classList.toggle("pair", pair);
+  byId("pinned").hidden = !pair;
+  const path = walked && view.path.on ? pathPlaces() : null;
+  const options = { kind: kindNow(), overlay: overlaid(), cursor: view.cursor, path, ink: inks(dark()) };
+  const alike = pair && sizeOf(kept).join() === sizeOf(drawn).join();
+  paint(canvas, drawn, { ...options, other: alike ? shownTable(kept, view.pin.overlay) : null });
+  captions(pair);
+  if (pair) paint(keptCanvas, kept, { ...options, kind: kept.fields[options.kind] || options.kind === "action" ? options.kind : "action", overlay: Boolean(view.pin.overlay), path: null });
+  showLegend();
+  showReadout();
+}
+
+const shownTable = (map, overlay) => (overlay && map.overlay ? map.overlay : map.table);
+const kindNow = () => (view.colour === "action" || drawn.fields[view.colour] ? view.colour : "action");
+
+function paint(where, map, options) {
+  const wide = where.parentElement.clientWidth;
+  const [, ny] = sizeOf(map);
+  const high = ny === 1 ? 150 : Math.round(Math.min(Math.max(wide * (byId("maps").classList.contains("pair") ? 0.95 : 0.76), 300), Math.max(innerHeight - 380, 360)));
+  const scale = window.devicePixelRatio || 1;
+  where.style.height = `${high}px`;
+  where.width = Math.round(wide * scale);
+  where.height = Math.round(high * scale);
+  const context = where.getContext("2d");
+  context.scale(scale, scale);
+  where.box = frameOf(wide, high);
+  draw(new CanvasPen(context), where.box, map, options);
+}
+
+function captions(pair) {
+  const said = (settings) => Object.entries(settings).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ") || "defaults";
+  byId("current").querySelector("figcaption").textContent = pair ? `Now: ${said(settingsOf(offer, view.set))}` : "";
+  byId("pinned").querySelector("figcaption").textContent = pair ? `Kept: ${said(view.pin.settings)}` : "";
+}
+
+function pathPlaces() {
+  const [x, y] = drawn.shown.map((name) => walked.places[name]);
+  return x ? x.map((i, k) => [i, y ? y[k] : 0]) : null;
+}
+
+function showLegend() {
+  const used = view.pin && kept ? { ...drawn, used: [...new Set([...drawn.used, ...kept.used])].sort((a, b) => a - b) } : drawn;
+  const said = legend(used, kindNow());
+  const parts = [el("span", { class: "name" }, said.name)];
+  if (said.ramp) {
+    const bar = el("span", { class: "ramp" });
+    bar.style.background = `linear-gradient(to right, ${said.ramp.join(",")})`;
+    parts.push(el("span", { class: "scale" }, el("span", {}, said.low), bar, el("span", {}, said.high), said.log ? el("span", { class: "soft" }, "(logarithmic)") : null));
+  } else
+    for (const entry of said.entries) {
+      const swatch = el("i");
+      swatch.style.background = entry.colour;
+      parts.push(el("span", { class: "entry" }, swatch, entry.said));
+    }
+  if (overlaid()) parts.push(el("span", { class: "entry" }, el("i", { class: "line" }), view.overlay === "rule" ? "the rule" : "the learned policy"), el("span", { class: "entry" }, el("i", { class: "dot" }), "decides otherwise"));
+  else if (view.pin && kept) parts.push(el("span", { class: "entry" }, el("i", { class: "dot" }), "changed"));
+  byId("legend").replaceChildren(...parts);
+}
+
+function showReadout() {
+  const room = byId("readout");
+  const [nx, ny] = sizeOf(drawn);
+  if (!view.cursor || view.cursor[0] >= nx || view.cursor[1] >= ny) {
+    room.replaceChildren(el("p", { class: "soft" }, "Point at a state, or press Tab to reach the map and use the arrow keys."));
+    return;
+  }
+  const [i, j] = view.cursor;
+  const { model } = drawn;
+  const place = model.axes.map((axis) => {
+    const at = drawn.shown.indexOf(axis.name);
+    return `${axis.name} ${label(axis.values[at === 0 ? i : at === 1 ? j : drawn.at[axis.name]])}`;
+  });
+  const second = drawn.second[i][j];
+  const pairs = [
+    ["state", place.join(", ")],
+    [`best ${model.action_name}`, model.actions[drawn.table[i][j]], "strong"],
+    ["runner-up", second < 0 ? "none" : model.actions[second]],
+    ["margin", drawn.fields.margin[i][j] === null ? "one action" : number(drawn.fields.margin[i][j], 4) + (drawn.decided[i][j] ? "" : ", a tie")],
+    [model.told_in === "costs" ? "cost" : "value", number(drawn.fields.value[i][j])],
+  ];
+  if (drawn.overlay && overlaid()) pairs.splice(2, 0, [view.overlay === "rule" ? "the rule" : "learned", model.actions[drawn.overlay[i][j]]]);
+  if (view.pin && kept?.table[i]?.[j] !== undefined) pairs.splice(2, 0, ["kept", kept.model.actions[shownTable(kept, view.pin.overlay)[i][j]]]);
+  for (const name of ["visits", "loss"]) if (drawn.fields[name]) pairs.push([name, name === "visits" ? `${number(100 * drawn.fields.visits[i][j], 3)} %` : number(drawn.fields.loss[i][j], 4)]);
+  room.replaceChildren(el("dl", {}, pairs.map(([name, value, kind]) => el("div", { class: kind }, el("dt", {}, name), el("dd", {}, value)))));
+}
+
+function showFacts() {
+  if (drawn) byId("panel-facts").replaceChildren(...findings.facts(drawn, structure, offer));
+}
+
+function showColours() {
+  const room = byId("colour");
+  if (!room.children.length)
+    for (const [kind, { label: said }] of Object.entries(KINDS)) {
+      const button = el("input", { type: "radio", name: "colour", value: kind, onchange: () => change({ colour: kind }) });
+      room.append(el("label", {}, button, el("span", {}, said)));
+    }
+  for (const button of room.querySelectorAll("input")) {
+    button.disabled = button.value === "loss" && !overlaid();
+    button.checked = button.value === view.colour;
+  }
+  if (view.colour === "loss" && view.overlay === "none") change({ colour: "action" });
+}
+
+function showAxes() {
+  const room = byId("shown");
+  const names = drawn.model.axes.map((axis) => axis.name);
+  const key = [...names, ...drawn.shown].join();
+  if (room.dataset.key === key) return;
+  room.dataset.key = key;
+  if (names.length < 2) return room.replaceChildren();
+  const pick = (at) => {
+    const picked = el("select", { "aria-label": at ? "Axis upwards" : "Axis to the right", onchange: (event) => pickAxis(at, event.target.value) });
+    for (const name of names) picked.append(el("option", { value: name }, name));
+    picked.value = drawn.shown[at];
+    return picked;
+  };
+  room.replaceChildren(pick(0), el("span", { class: "soft" }, "×"), pick(1));
+}
+
+function pickAxis(at, name) {
+  const shown = [...drawn.shown];
+  if (shown[1 - at] === name) shown[1 - at] = shown[at];
+  shown[at] = name;
+  change({ x: shown[0], y: shown[1], cursor: null });
+}
+
+function showSlices() {
+  const room = byId("slices");
+  const others = drawn.model.axes.filter((axis) => !drawn.shown.includes(axis.name));
+  const key = others.map((axis) => axis.name + axis.values.length).join();
+  if (room.dataset.key !== key) {
+    room.dataset.key = key;
+    room.replaceChildren(...others.map((axis) => {
+      const id = `at-${axis.name}`;
+      const slide = el("input", { id, type: "range", min: 0, max: axis.values.length - 1, step: 1, "data-axis": axis.name });
+      slide.addEventListener("input", () => change({ at: { ...view.at, [axis.name]: Number(slide.value) } }));
+      return el("div", { class: "slice" }, el("label", { htmlFor: id }, axis.name), slide, el("output", { htmlFor: id }));
+    }));
+  }
+  for (const slide of room.querySelectorAll("input")) {
+    const axis = others.find((one) => one.name === slide.dataset.axis);
+    slide.value = drawn.at[axis.name];
+    slide.nextElementSibling.textContent = label(axis.values[drawn.at[axis.name]]);
+  }
+  fillAll();
+}
+
+function showTab() {
+  for (const name of TABS) {
+    const tab = byId(`tab-${name}`);
+    const on = name === view.tab;
+    tab.setAttribute("aria-selected", on);
+    tab.tabIndex = on ? 0 : -1;
+    byId(`panel-${name}`).hidden = !on;
+  }
+}
+
+function showTheme() {
+  document.documentElement.dataset.theme = view.theme;
+  byId("theme").textContent = dark() ? "Light" : "Dark";
+  render();
+}
+
+function showControls() {
+  const near = (list, value) => list.reduce((best, one, k) => (Math.abs(one - value) < Math.abs(list[best] - value) ? k : best), 0);
+  byId("promise").max = PROMISES.length - 1;
+  byId("promise").value = near(PROMISES, view.rule.loss);
+  byId("promise-said").textContent = `${number(100 * view.rule.loss, 3)} %`;
+  byId("worst").checked = view.rule.worst;
+  byId("patience").value = String(view.rule.seconds);
+  byId("learner").value = view.learn.learner;
+  byId("samples").value = near(SAMPLES, view.learn.samples);
+  byId("samples-said").textContent = view.learn.samples.toLocaleString("en");
+  const noise = view.learn.noise ?? offer?.parameters.find((one) => one.name === "observation_noise")?.default ?? 0;
+  byId("noise").value = noise;
+  byId("noise-said").textContent = number(Number(noise), 3);
+  byId("seed").value = view.learn.seed;
+  byId("periods").value = view.path.periods;
+  byId("periods-said").textContent = view.path.periods;
+  byId("path-seed").value = view.path.seed;
+  byId("from-here").checked = view.path.start !== null;
+  byId("unpin").hidden = !view.pin;
+  byId("unwalk").hidden = !view.path.on;
+  fillAll();
+}
+
+// A slider is filled up to where it stands.
+function fillAll() {
+  for (const range of document.querySelectorAll("input[type=range]"))
+    range.style.setProperty("--share", `${(100 * (range.value - range.min)) / (range.max - range.min || 1)}%`);
+}
+
+// --- changing -----------------------------------------------------------------------------------
+
+const remember = pause(200, () => history.replaceState(null, "", written(view)));
+
+// Part of the view is new: ask for what that needs.
+function change(part, { solve = false } = {}) {
+  Object.assign(view, part);
+  remember();
+  if (solve) forget();
+  if (solve || ["colour", "x", "y", "at"].some((key) => key in part)) askMap();
+  if (solve) askLater();
+  if ("tab" in part) showTab();
+  if ("theme" in part) showTheme();
+  if ("cursor" in part && drawn) render();
+  showControls();
+}
+
+// What was made for other settings is no longer shown.
+function forget() {
+  structure = null;
+  if (view.overlay !== "none") {
+    const room = byId(view.overlay === "rule" ? "rule" : "learned");
+    room.replaceChildren(el("p", { class: "soft" }, `The settings have changed: press ${view.overlay === "rule" ? "Compress" : "Learn"} for a new one.`));
+    view.overlay = "none";
+    ready = "";
+    if (view.colour === "loss") view.colour = "action";
+  }
+}
+
+function changeSetting(name, value) {
+  change({ set: { ...view.set, [name]: value } }, { solve: true });
+}
+
+function open(name) {
+  view = { ...fresh(), model: name, theme: view.theme, tab: view.tab };
+  begin();
+}
+
+function begin() {
+  offer = offers.find((one) => one.name === view.model) ?? offers.find((one) => one.name === "INV-Mix") ?? offers[0];
+  view.model = offer.name;
+  byId("model").value = offer.name;
+  byId("title").textContent = offer.title;
+  document.title = `${offer.label} · tessella explorer`;
+  view.set = settingsOf(offer, view.set);
+  [structure, walked, kept, ready] = [null, null, null, ""];
+  for (const room of ["rule", "learned", "change", "path"]) byId(room).replaceChildren();
+  build(byId("sliders"), offer, view.set, changeSetting);
+  showControls();
+  showTab();
+  showTheme();
+  remember();
+  askMap();
+  if (view.overlay === "rule") ruleLine.ask({ ...base(), overlay: overlayOf() });
+  if (view.overlay === "learned") learnLine.ask({ ...base(), overlay: overlayOf() });
+  askLater();
+}
+
+// --- controls -----------------------------------------------------------------------------------
+
+function compress() {
+  view.overlay = "rule";
+  ready = "";
+  ruleLine.ask({ ...base(), overlay: overlayOf() });
+  remember();
+}
+
+function learn() {
+  view.overlay = "learned";
+  ready = "";
+  learnLine.ask({ ...base(), overlay: overlayOf() });
+  remember();
+}
+
+async function take(name) {
+  try {
+    hand(name, await server.file({ ...base(), overlay: overlayOf(), file: name }));
+  } catch (error) {
+    tell(server.spoken(error));
+  }
+}
+
+function hand(name, blob) {
+  const link = el("a", { href: URL.createObjectURL(blob), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+const title = () => [offer.label, ...Object.entries(settingsOf(offer, view.set)).map(([name, value]) => `${name} = ${value}`)].join(", ");
+
+async function save(kind) {
+  const options = { kind: kindNow(), overlay: overlaid(), path: walked && view.path.on ? pathPlaces() : null, ink: inks(false) };
+  const [w, h] = [900, sizeOf(drawn)[1] === 1 ? 260 : 640];
+  if (kind === "toml") return take("model.toml");
+  if (kind === "link") {
+    history.replaceState(null, "", written(view));
+    return navigator.clipboard.writeText(location.href).catch(() => prompt("The address of this view:", location.href));
+  }
+  if (kind === "svg") {
+    const pen = new SvgPen(w, h);
+    picture(pen, w, h, drawn, options, title());
+    return hand(`${offer.label}.svg`, new Blob([pen.toString()], { type: "image/svg+xml" }));
+  }
+  const sheet = el("canvas", { width: 2 * w, height: 2 * h });
+  const context = sheet.getContext("2d");
+  context.scale(2, 2);
+  picture(new CanvasPen(context), w, h, drawn, options, title());
+  sheet.toBlob((blob) => hand(`${offer.label}.png`, blob));
+}
+
+function listen() {
+  byId("skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address is the view's
+    canvas.focus();
+  });
+  byId("model").addEventListener("change", (event) => open(event.target.value));
+  byId("reset").addEventListener("click", () => {
+    build(byId("sliders"), offer, {}, changeSetting);
+    change({ set: {} }, { solve: true });
+  });
+  byId("theme").addEventListener("click", () => change({ theme: dark() ? "light" : "dark" }));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
+
+  canvas.addEventListener("pointermove", (event) => {
+    if (!drawn) return;
+    const { left, top } = canvas.getBoundingClientRect();
+    const place = placeAt(drawn, canvas.box, event.clientX - left, event.clientY - top);
+    if (place && place.join() !== view.cursor?.join()) change({ cursor: place });
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+    if (!step || !drawn) return;
+    event.preventDefault();
+    const size = sizeOf(drawn);
+    const from = view.cursor ?? [-step[0], -step[1]];
+    change({ cursor: from.map((at, k) => Math.min(Math.max(at + step[k], 0), size[k] - 1)) });
+  });
+
+  byId("tabs").addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    const next = TABS[(TABS.indexOf(view.tab) + by + TABS.length) % TABS.length];
+    change({ tab: next });
+    byId(`tab-${next}`).focus();
+  });
+  for (const name of TABS) byId(`tab-${name}`).addEventListener("click", () => change({ tab: name }));
+
+  byId("promise").addEventListener("input", (event) => change({ rule: { ...view.rule, loss: PROMISES[event.target.value] } }));
+  byId("promise").addEventListener("change", () => view.overlay === "rule" && compress());
+  byId("worst").addEventListener("change", (event) => change({ rule: { ...view.rule, worst: event.target.checked } }));
+  byId("patience").addEventListener("change", (event) => change({ rule: { ...view.rule, seconds: Number(event.target.value) } }));
+  byId("compress").addEventListener("click", compress);
+
+  byId("learner").addEventListener("change", (event) => change({ learn: { ...view.learn, learner: event.target.value } }));
+  byId("samples").addEventListener("input", (event) => change({ learn: { ...view.learn, samples: SAMPLES[event.target.value] } }));
+  byId("noise").addEventListener("input", (event) => change({ learn: { ...view.learn, noise: Number(event.target.value) } }));
+  byId("seed").addEventListener("change", (event) => change({ learn: { ...view.learn, seed: Number(event.target.value) } }));
+  byId("learn").addEventListener("click", learn);
+
+  byId("pin").addEventListener("click", () => {
+    change({ pin: { settings: settingsOf(offer, view.set), overlay: overlaid() ? overlayOf() : null } });
+    askMap();
+    askChange();
+  });
+  byId("unpin").addEventListener("click", () => {
+    kept = null;
+    change({ pin: null });
+    byId("change").replaceChildren();
+    render();
+  });
+
+  byId("periods").addEventListener("input", (event) => change({ path: { ...view.path, periods: Number(event.target.value) } }));
+  byId("path-seed").addEventListener("change", (event) => change({ path: { ...view.path, seed: Number(event.target.value) } }));
+  byId("from-here").addEventListener("change", (event) => change({ path: { ...view.path, start: event.target.checked ? stateHere() : null } }));
+  byId("walk").addEventListener("click", () => {
+    change({ path: { ...view.path, on: true, start: view.path.start === null ? null : stateHere() } });
+    askPath();
+  });
+  byId("unwalk").addEventListener("click", () => {
+    walked = null;
+    change({ path: { ...view.path, on: false } });
+    byId("path").replaceChildren();
+    render();
+  });
+
+  const menu = (on) => {
+    byId("saves").hidden = !on;
+    byId("save").setAttribute("aria-expanded", on);
+  };
+  byId("save").addEventListener("click", () => menu(byId("saves").hidden));
+  document.addEventListener("click", (event) => event.target.closest(".menu") || menu(false));
+  document.addEventListener("keydown", (event) => event.key === "Escape" && menu(false));
+  for (const button of byId("saves").children)
+    button.addEventListener("click", () => {
+      menu(false);
+      byId("save").focus();
+      if (drawn) save(button.dataset.save);
+    });
+
+  new ResizeObserver(() => render()).observe(byId("maps"));
+  addEventListener("hashchange", () => {
+    if (location.hash === written(view)) return;
+    view = read(location.hash);
+    begin();
+  });
+}
+
+// The number of the state under the cursor, in the order of the grid.
+function stateHere() {
+  const [i, j] = view.cursor ?? [0, 0];
+  return drawn.model.axes.reduce((state, axis) => {
+    const at = drawn.shown.indexOf(axis.name);
+    return state * axis.values.length + (at === 0 ? i : at === 1 ? j : drawn.at[axis.name]);
+  }, 0);
+}
+
+async function start() {
+  listen();
+  showTheme();
+  byId("busy").hidden = false;
+  try {
+    offers = (await server.problems()).problems;
+  } catch (error) {
+    tell(server.spoken(error));
+    return;
+  }
+  const groups = new Map();
+  for (const one of offers) {
+    if (!groups.has(one.group)) groups.set(one.group, el("optgroup", { label: one.group }));
+    groups.get(one.group).append(el("option", { value: one.name }, one.label));
+  }
+  byId("model").append(...groups.values());
+  begin();
+}
+
+start();

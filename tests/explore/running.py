@@ -1,0 +1,77 @@
+"""An explorer on a port of its own, as the command starts it; and a model that fails."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+
+import tessella as ts
+from tessella.explore.server import application, listen
+from tessella.explore.worker import Limits, Worker
+
+LIMITS = Limits(states=20_000, waiting=24)
+
+
+@dataclass
+class Explorer:
+    """A server that listens, as the command starts it."""
+
+    address: str
+    app: Starlette
+    http: httpx.Client
+
+    @property
+    def worker(self) -> Worker:
+        return self.app.state.worker
+
+    def post(self, job: str, **fields) -> httpx.Response:
+        """A job about the lake of 16 states, unless it is told otherwise."""
+        return self.http.post(f"/api/{job}", json={"model": "frozen_lake", **fields})
+
+    def ask(self, job: str, **fields):
+        found = self.post(job, **fields)
+        assert found.status_code == 200, found.text
+        return found.json()
+
+
+@contextmanager
+def started(own=None, limits: Limits = LIMITS) -> Iterator[Explorer]:
+    """An explorer, ended with the block."""
+    listening = listen(0)
+    port = listening.getsockname()[1]
+    app = application(own, limits, port)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    running = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    running.start()
+    while not server.started:
+        time.sleep(0.01)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        with httpx.Client(base_url=address, timeout=300, trust_env=False) as client:
+            yield Explorer(address, app, client)
+    finally:
+        server.should_exit = True
+        running.join(timeout=60)
+        listening.close()
+
+
+def fragile(settings):
+    """A model whose building takes long, fails, or ends its process, when told so."""
+    what = settings.get("what")
+    if what == "die":
+        os._exit(3)
+    if what == "sleep":
+        time.sleep(30)
+    if what == "fail":
+        raise RuntimeError("a secret of the machine")
+    if what == "fill":
+        bytearray(1 << 40)
+    return ts.problem("frozen_lake").build()

@@ -1,0 +1,55 @@
+"""`tessella explore`: it says where the page is, serves it, and ends when it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from support.schemas import faults
+
+import tessella as ts
+from tessella.cli.group import main
+from tessella.explore.server import listen
+
+
+def test_it_prints_its_address_serves_the_page_and_ends_when_interrupted(tmp_path):
+    words = ["explore", "perishable", "--set", "life=3", "--no-browser", "--json"]
+    command = [sys.executable, "-m", "tessella", *words]
+    environment = os.environ | {"TESSELLA_CACHE": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = ""
+        while not told.endswith("}\n") and (line := process.stdout.readline()):
+            told += line
+        document = json.loads(told)
+        assert faults(document, "commands.schema.json", "commands/explore") == []
+        page, _, view = document["address"].partition("#")
+        assert view == "model=perishable&set.life=3"
+        found = httpx.get(page, trust_env=False, timeout=60)
+        assert "tessella explorer" in found.text
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+
+
+def test_without_its_extra_it_says_what_to_install(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("tessella.explore.server")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    done = CliRunner().invoke(main, ["explore", "--no-browser"])
+    assert done.exit_code == 1
+    assert "needs the extra 'explore': pip install 'tessella[explore]'" in done.output
+
+
+def test_a_port_that_is_taken_is_said_or_another_found():
+    with listen(0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ts.ArgumentError, match=f"needs a free port; got {port}"):
+            listen(port)
+    with listen(None) as first, listen(None) as second:
+        assert first.getsockname() != second.getsockname()

@@ -1,0 +1,276 @@
+"""The page in a real Chromium: what a person sees and does.
+
+Chromium is Debian's package; where it is missing, the tests say so and how to get it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+HOW = "the page was NOT tested: there is no Chromium here; get it with: apt-get install chromium"
+QUIET = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+LONG = 120_000  # milliseconds: a crowded machine compiles for a while
+LAKE = "#model=frozen_lake"
+
+expect.set_options(timeout=LONG)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=HOW)
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_playwright() as drives:
+        browser = drives.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium, explorer):
+    """Opens a view; afterwards, nothing was said in the console and nothing asked outside."""
+    opened, said, asked, allowed = [], [], [], []
+
+    def opens(view: str = LAKE, refused: str = "no refusal", **settings) -> Page:
+        allowed.append(refused)  # the console tells of refusals by itself
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        opened.append(context)
+        page = context.new_page()
+        page.set_default_timeout(LONG)
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{explorer.address}/{view}")
+        page.wait_for_selector("#map[data-drawn]")
+        return page
+
+    yield opens
+    for context in opened:
+        context.close()
+    assert [one for one in said if not any(text in one for text in allowed)] == []
+    assert [url for url in asked if not url.startswith((explorer.address, "blob:"))] == []
+
+
+def pixels(page: Page) -> str:
+    return page.evaluate("document.getElementById('map').toDataURL()")
+
+
+def redrawn(page: Page, act) -> None:
+    """Act, and wait until the map is drawn again."""
+    before = page.get_attribute("#map", "data-drawn")
+    act()
+    expect(page.locator("#map")).not_to_have_attribute("data-drawn", str(before))
+
+
+def readout(page: Page) -> dict[str, str]:
+    """What is said of the state under the cursor, by name."""
+    names, values = (page.locator(f"#readout {tag}").all_inner_texts() for tag in ("dt", "dd"))
+    return dict(zip(names, values, strict=True))
+
+
+def point_at(page: Page, i: int, j: int, of: tuple[int, int] = (4, 4)) -> None:
+    box = page.evaluate("document.getElementById('map').box")
+    x = box["x"] + (i + 0.5) * box["w"] / of[0]
+    y = box["y"] + box["h"] - (j + 0.5) * box["h"] / of[1]
+    page.hover("#map", position={"x": x, "y": y})
+
+
+def test_a_slider_changes_the_map_and_the_address_holds_the_view(visit):
+    page = visit()
+    before = pixels(page)
+    redrawn(page, lambda: page.fill("#set-slip", "0"))
+    assert pixels(page) != before
+    assert page.evaluate("JSON.parse(document.getElementById('map').dataset.settings)") == {
+        "slip": 0
+    }
+    page.wait_for_url("**/*set.slip=0*")
+    again = visit(page.evaluate("location.hash"))
+    assert pixels(again) == pixels(page)
+    redrawn(page, lambda: page.click("#reset"))
+    assert pixels(page) == before
+
+
+def test_pointing_and_arrow_keys_tell_of_a_state(visit, explorer):
+    page = visit()
+    told = explorer.ask("map")
+    point_at(page, 2, 1)
+    assert readout(page)["state"] == "row 2, column 1"
+    assert readout(page)["best move"] == told["model"]["actions"][told["table"][2][1]]
+    assert readout(page)["runner-up"] == told["model"]["actions"][told["second"][2][1]]
+    assert float(readout(page)["value"]) == pytest.approx(told["fields"]["value"][2][1], rel=1e-5)
+    page.focus("#map")
+    for key in ("ArrowRight", "ArrowUp", "ArrowUp", "ArrowLeft", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    assert readout(page)["state"] == "row 3, column 3"
+
+
+def test_colours_show_action_value_margin_and_visits(visit):
+    page = visit()
+    seen = {"action": pixels(page)}
+    for kind in ("value", "margin", "visits"):
+        redrawn(page, lambda kind=kind: page.check(f"#colour input[value={kind}]", force=True))
+        seen[kind] = pixels(page)
+        expect(page.locator("#legend .ramp")).to_be_visible()
+    assert len(set(seen.values())) == 4
+    expect(page.locator("#colour input[value=loss]")).to_be_disabled()
+
+
+def test_of_four_axes_two_are_shown_and_the_others_have_sliders(visit):
+    page = visit("#model=traffic_intersection")
+    before = pixels(page)
+    expect(page.locator("#slices .slice")).to_have_count(2)
+    redrawn(page, lambda: page.fill("#at-wait", "4"))
+    assert pixels(page) != before
+    redrawn(page, lambda: page.select_option("#shown select >> nth=0", "wait"))
+    expect(page.locator("#slices label")).to_have_text(["green", "left"])
+    page.hover("#map")
+    assert readout(page)["state"].startswith("green left, left 0, right")
+
+
+def test_a_rule_is_drawn_explained_and_taken_away_as_c_that_compiles(visit, tmp_path):
+    page = visit(f"{LAKE}&tab=rule&rule.seconds=5")
+    before = pixels(page)
+    page.fill("#promise", "12")  # half of all may be lost
+    redrawn(page, lambda: page.click("#compress"))
+    page.wait_for_selector("#downloads")
+    assert pixels(page) != before
+    expect(page.locator("#rule pre.words")).to_contain_text("It loses at most")
+    expect(page.locator("#legend")).to_contain_text("the rule")
+    with page.expect_download() as handed:
+        page.click("#downloads [data-file='rule.c']")
+    handed.value.save_as(tmp_path / "rule.c")
+    built = ["gcc", "-std=c99", "-Wall", "-Werror", "-c", "rule.c", "-o", "rule.o"]
+    assert subprocess.run(built, cwd=tmp_path).returncode == 0
+    redrawn(page, lambda: page.check("#colour input[value=loss]", force=True))
+    redrawn(page, lambda: page.fill("#set-slip", "0.5"))  # the rule was of other settings
+    expect(page.locator("#rule")).to_contain_text("The settings have changed")
+    expect(page.locator("#legend")).not_to_contain_text("the rule")
+
+
+def test_a_learned_policy_lies_over_the_map(visit):
+    page = visit(f"{LAKE}&tab=learn&learn.samples=25")
+    before = pixels(page)
+    redrawn(page, lambda: page.click("#learn"))
+    expect(page.locator("#learned")).to_contain_text("of 16")
+    expect(page.locator("#legend")).to_contain_text("the learned policy")
+    assert pixels(page) != before
+
+
+def test_two_settings_stand_side_by_side_with_what_changes(visit):
+    page = visit(f"{LAKE}&tab=compare")
+    page.click("#pin")
+    expect(page.locator("#pinned canvas")).to_be_visible()
+    expect(page.locator("#change")).to_contain_text("the same in all 16 states")
+    redrawn(page, lambda: page.fill("#set-discount", "0.5"))
+    expect(page.locator("#change")).to_contain_text("of 16")
+    expect(page.locator("#pinned figcaption")).to_have_text("Kept: defaults")
+    expect(page.locator("#current figcaption")).to_have_text("Now: discount 0.5")
+
+
+def test_a_path_is_drawn_and_cleared(visit):
+    page = visit(f"{LAKE}&tab=path")
+    before = pixels(page)
+    page.click("#walk")
+    page.wait_for_selector("#path .figures")
+    assert pixels(page) != before
+    page.click("#unwalk")
+    assert pixels(page) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending", "begins"),
+    [("png", ".png", b"\x89PNG"), ("svg", ".svg", b"<svg "), ("toml", ".toml", b"# ")],
+)
+def test_what_is_shown_can_be_saved(visit, kind, ending, begins):
+    page = visit()
+    page.click("#save")
+    with page.expect_download() as handed:
+        page.click(f"[data-save={kind}]")
+    assert handed.value.suggested_filename.endswith(ending)
+    assert handed.value.path().read_bytes().startswith(begins)
+
+
+def test_everything_can_be_reached_and_used_by_keyboard(visit):
+    page = visit()
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        here = page.evaluate(
+            "(({id, name, ariaLabel}) => id || name || ariaLabel)(document.activeElement)"
+        )
+        if here in reached:
+            break
+        reached.append(here)
+    wanted = {"model", "save", "theme", "colour", "map", "reset", "set-slip", "tab-facts"}
+    assert wanted <= set(reached)
+    page.focus("#set-slip")
+    redrawn(page, lambda: page.keyboard.press("ArrowLeft"))
+    page.focus("#tab-facts")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#panel-rule")).to_be_visible()
+    page.focus("#save")
+    page.keyboard.press("Enter")
+    expect(page.locator("#saves")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#saves")).to_be_hidden()
+    page.focus("#colour input[value=action]")
+    redrawn(page, lambda: page.keyboard.press("ArrowRight"))
+    expect(page.locator("#colour input[value=value]")).to_be_checked()
+
+
+@pytest.mark.parametrize("tab", ["facts", "rule", "learn", "compare", "path"])
+def test_on_a_phone_nothing_is_wider_than_the_screen(visit, tab):
+    page = visit(f"{LAKE}&tab={tab}", viewport={"width": 420, "height": 860})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    assert page.locator("#map").bounding_box()["width"] > 300
+    assert (
+        page.locator("#stage").bounding_box()["y"] < page.locator("#settings").bounding_box()["y"]
+    )
+
+
+def contrast(page: Page, selector: str) -> float:
+    """Of text with the card behind it, as WCAG reckons it."""
+    colours = page.evaluate(
+        """(selector) => [getComputedStyle(document.querySelector(selector)).color,
+        getComputedStyle(document.querySelector('.card')).backgroundColor]""",
+        selector,
+    )
+    light = []
+    for colour in colours:
+        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        light.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    low, high = sorted(light)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_both_themes(visit, scheme):
+    page = visit(color_scheme=scheme)
+    assert contrast(page, "h2") > 7
+    assert contrast(page, ".about") > 4.5
+    assert contrast(page, ".quiet") > 4.5
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.click("#theme")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+def test_what_is_refused_is_said_on_the_page(explorer, visit):
+    page = visit("#model=traffic_intersection", refused="status of 400")
+    page.click(".sizes summary")
+    page.locator(".setting", has_text="Max cars").locator(".value").fill("90")
+    page.keyboard.press("Enter")
+    expect(page.locator("#error")).to_contain_text("at most 20,000 states here")

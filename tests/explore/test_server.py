@@ -1,0 +1,361 @@
+"""The explorer's server: what it answers, whom it answers, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import pytest
+from explore.running import LIMITS, fragile, started
+
+import tessella as ts
+from tessella.cli.explore import open_own
+from tessella.explore.asked import Asked
+from tessella.explore.catalogue import slider
+from tessella.explore.drawing import Slice
+from tessella.explore.findings import refuse_other_states
+from tessella.explore.session import LEARNERS
+from tessella.explore.worker import Limits, Refused, Worker
+
+RULE = {"kind": "rule", "loss": 0.99, "seconds": 5}
+
+
+@pytest.fixture(scope="module")
+def lake():
+    return ts.solve(ts.problem("frozen_lake").build())
+
+
+def test_every_problem_is_on_offer_with_its_parameters(explorer):
+    offers = {one["name"]: one for one in explorer.http.get("/api/problems").json()["problems"]}
+    assert list(offers) == [known.name for known in ts.all_problems()]
+    for known in ts.all_problems():
+        told = {one["name"]: one for one in offers[known.name]["parameters"]}
+        assert list(told) == [parameter.name for parameter in known.settable]
+        assert all(told[p.name]["about"] == p.about for p in known.settable)
+
+
+@pytest.mark.parametrize("known", ts.all_problems(), ids=lambda known: known.name)
+def test_a_slider_lies_in_the_range_of_its_parameter_and_holds_the_default(known):
+    for parameter in known.settable:
+        told = slider(parameter)
+        if "low" in told:
+            assert told["low"] <= parameter.default <= told["high"]
+            parameter.check(told["low"], known.name)
+            parameter.check(told["high"], known.name)
+            assert 1 <= (told["high"] - told["low"]) / told["step"] <= 10_001
+
+
+def test_the_map_is_the_solution(explorer, lake):
+    told = explorer.ask("map", fields=["visits"])
+    assert told["model"]["actions"] == ["left", "down", "right", "up"]
+    assert told["table"] == lake.policy.table.tolist()
+    np.testing.assert_allclose(told["fields"]["value"], lake.value, atol=2 * lake.error_bound)
+    visits = ts.occupancy(lake.mdp, lake.policy).share
+    np.testing.assert_allclose(told["fields"]["visits"], visits, atol=1e-9)
+    assert told["bound"] == pytest.approx(lake.error_bound, rel=0.5)
+    finite = np.isfinite(lake.margin)
+    shown = np.array(told["fields"]["margin"], dtype=float)
+    np.testing.assert_allclose(shown[finite], lake.margin[finite], atol=1e-9)
+
+
+def test_the_runner_up_is_the_best_of_the_other_actions(explorer, lake):
+    second = np.array(explorer.ask("map")["second"])
+    behind = np.take_along_axis(lake.q, second[..., None], axis=-1)[..., 0]
+    assert (second != lake.policy.table).all()
+    np.testing.assert_allclose(lake.q.max(axis=-1) - behind, lake.margin, atol=1e-9)
+
+
+def test_settings_change_the_map_and_axes_can_be_turned(explorer):
+    slippery, safe = (
+        explorer.ask("map", settings={"slip": slip}, shown=shown)
+        for slip, shown in ((0.9, []), (0.0, ["column", "row"]))
+    )
+    assert slippery["table"] != np.transpose(safe["table"]).tolist()
+    assert safe["shown"] == ["column", "row"]
+
+
+def test_of_more_than_two_axes_a_slice_is_shown():
+    grid = ts.StateGrid(time=range(2), x=range(3), y=range(2), z=["a", "b", "c", "d"])
+    values = np.arange(grid.size).reshape(grid.shape)
+    asked = Asked({"shown": ["z", "x"], "at": {"y": 1}})
+    assert Slice.asked(grid, asked).of(values) == values[0, :, 1, :].T.tolist()
+    usual = Slice.asked(grid, Asked({"shown": ["none"], "at": {"time": 9}}))
+    assert usual.shown == ["x", "z"]  # time and axes of two values stand
+    assert usual.at == {"time": 1, "y": 0}
+    line = ts.StateGrid(wear=range(3))
+    assert Slice.asked(line, Asked({})).of(np.array([4.0, np.inf, 6.0])) == [[4.0], [None], [6.0]]
+
+
+def test_geometry_and_structure_are_those_of_the_package(explorer, lake):
+    told = explorer.ask("structure")
+    tessellation = ts.tessellate(lake)
+    assert told["geometry"]["corner_index"] == ts.measure(tessellation).corner_index
+    holds = {one["name"] for one in told["structures"] if one["holds"]}
+    assert holds == set(ts.examine(tessellation).holds)
+
+
+def test_a_rule_is_found_drawn_and_taken_away_as_a_program_that_compiles(explorer, tmp_path):
+    told = explorer.ask("rule", overlay=RULE)
+    assert told["relative_loss"] <= 0.99
+    assert told["says"].splitlines()[0]
+    drawn = explorer.ask("map", overlay=RULE, fields=["loss"])
+    assert np.not_equal(drawn["overlay"], drawn["table"]).sum() == told["errors"]
+    assert (np.array(drawn["fields"]["loss"]) > 0).sum() <= told["errors"]
+    for name in ("rule.c", "rule.sql", "rule.py", "rule.xlsx", "rule.json", "certificate.json"):
+        got = explorer.post("file", overlay=RULE, file=name)
+        assert got.status_code == 200, got.text
+        assert f'filename="{name}"' in got.headers["content-disposition"]
+        (tmp_path / name).write_bytes(got.content)
+    built = ["gcc", "-std=c99", "-Wall", "-Werror", "-c", "rule.c", "-o", "rule.o"]
+    assert subprocess.run(built, cwd=tmp_path).returncode == 0
+    assert ts.Rule.load(tmp_path / "rule.json").size == told["size"]
+
+
+def test_the_model_file_that_is_taken_away_is_the_model(explorer, tmp_path):
+    got = explorer.post("file", settings={"slip": 0.5}, file="model.toml")
+    (tmp_path / "model.toml").write_bytes(got.content)
+    again, meant = ts.read_model(tmp_path / "model.toml"), ts.problem("frozen_lake")
+    assert again.fingerprint == meant.build(slip=0.5).fingerprint
+
+
+def test_a_learned_policy_comes_with_its_errors_and_loss(explorer, lake):
+    overlay = {"kind": "learned", "learner": "local", "samples": 40, "noise": 0.0, "seed": 3}
+    told = explorer.ask("learned", overlay=overlay)
+    sample = ts.draw(lake, 40, noise=0.0, rng=3)
+    policy = ts.fit(ts.LocalBoundary(), sample)
+    assert told["errors"] == int((policy.table != lake.policy.table).sum())
+    exact = ts.certify(lake, policy).mean_loss
+    assert exact.lower <= told["mean_loss"] <= exact.upper + 1e-12
+
+
+def test_the_methods_are_those_of_the_command_line():
+    from tessella.cli import fit
+
+    assert {name: kind.__name__ for name, kind in LEARNERS.items()} == fit.LEARNERS
+
+
+def test_a_comparison_says_what_the_package_says(explorer, lake):
+    before = {"model": "frozen_lake", "settings": {"discount": 0.5}}
+    told = explorer.ask("change", before=before)
+    old = ts.solve(ts.problem("frozen_lake").build(discount=0.5)).policy
+    found = ts.diff(lake.mdp, old, lake.policy)
+    assert told["changed"] == found.where.sum() > 0
+    assert told["gain"] == pytest.approx(found.gain)
+
+
+def test_settings_of_other_states_are_not_compared():
+    small, large = (ts.problem("frozen_lake").build(map=name) for name in ("4x4", "8x8"))
+    refuse_other_states(small, small)
+    with pytest.raises(ts.ArgumentError, match="same states and actions"):
+        refuse_other_states(small, large)
+
+
+def test_a_path_is_that_of_its_seed(explorer, lake):
+    told = explorer.ask("path", seed=5, periods=12)
+    walked = ts.simulate(lake.mdp, lake, 12, 5)
+    live = len(told["actions"])
+    assert told["actions"] == walked.actions[0, :live].tolist()
+    rows, columns = np.unravel_index(walked.states[0, : live + 1], (4, 4))
+    assert told["places"] == {"row": rows.tolist(), "column": columns.tolist()}
+
+
+def test_a_model_that_would_not_fit_is_refused_with_its_size(explorer):
+    huge = {"max_stock": 1_000_000, "max_regime": 1_000_000}
+    refused = explorer.post("map", model="inventory", settings=huge)
+    assert refused.status_code == 400
+    assert "at most 20,000 states here; this one would have 1,000,002,000,001" in refused.text
+
+
+@pytest.mark.parametrize("name", ["os:system", "tessella.problems.inventory:inventory", "own", ""])
+def test_a_name_from_the_page_imports_nothing(explorer, name):
+    refused = explorer.post("map", model=name)
+    assert refused.status_code == 400
+    assert "no problem on offer" in refused.json()["error"]
+
+
+@pytest.mark.parametrize("host", ["example.org", "127.0.0.1", "localhost:1", "evil.org:{port}", ""])
+def test_another_host_is_refused(explorer, host):
+    port = explorer.address.rpartition(":")[2]
+    headers = {"host": host.format(port=port)}
+    for found in (
+        explorer.http.get("/", headers=headers),
+        explorer.http.post("/api/map", json={"model": "frozen_lake"}, headers=headers),
+    ):
+        assert found.status_code in (400, 403)
+        assert "frozen_lake" not in found.text
+
+
+def test_another_origin_is_refused_and_our_own_is_not(explorer):
+    def status(**headers):
+        return explorer.http.post(
+            "/api/map", json={"model": "frozen_lake"}, headers=headers
+        ).status_code
+
+    port = explorer.address.rpartition(":")[2]
+    assert status(origin="https://example.org") == status(origin="null") == 403
+    assert status(origin=f"http://127.0.0.1:{int(port) - 1}") == 403
+    assert status(**{"sec-fetch-site": "same-site"}) == 403
+    assert status(origin=explorer.address) == status(origin=f"http://localhost:{port}") == 200
+
+
+def test_a_form_of_another_site_is_no_request(explorer):
+    told = '{"model": "frozen_lake"}'
+    found = explorer.http.post("/api/map", content=told, headers={"content-type": "text/plain"})
+    assert found.status_code == 415
+
+
+def test_the_server_listens_on_this_machine_alone(explorer):
+    port = int(explorer.address.rpartition(":")[2])
+    others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), port, socket.AF_INET)}
+    for address in others - {"127.0.0.1"}:
+        if address.startswith("127."):
+            continue
+        with socket.socket() as knocking:
+            knocking.settimeout(1)
+            assert knocking.connect_ex((address, port)) != 0
+
+
+def test_nothing_may_be_loaded_from_outside(explorer):
+    page = explorer.http.get("/")
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    names = ["page.css", "main.js", "scene.js", "icon.svg"]
+    texts = [page.text, *(explorer.http.get(f"/page/{name}").text for name in names)]
+    assert all("http" not in text.replace("http://www.w3.org/", "") for text in texts)
+
+
+@pytest.mark.parametrize("path", ["/page/../server.py", "/page/%2e%2e/server.py", "/etc/passwd"])
+def test_only_files_of_the_page_are_served(explorer, path):
+    with socket.create_connection(("127.0.0.1", int(explorer.address.rpartition(":")[2]))) as bare:
+        host = explorer.address.removeprefix("http://")
+        bare.sendall(f"GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
+        answer = b""
+        while part := bare.recv(65536):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 404")
+
+
+def test_two_hundred_requests_at_once_are_served_or_refused(explorer):
+    explorer.ask("map")
+    with (
+        httpx.Client(base_url=explorer.address, timeout=300, trust_env=False) as client,
+        ThreadPoolExecutor(200) as crowd,
+    ):
+        sent = [
+            crowd.submit(client.post, "/api/map", json={"model": "frozen_lake"}) for _ in range(200)
+        ]
+        answers = [one.result() for one in sent]
+    statuses = [one.status_code for one in answers]
+    assert set(statuses) <= {200, 503}
+    assert statuses.count(200) >= LIMITS.waiting
+    assert all("error" in one.json() for one in answers if one.status_code == 503)
+    assert explorer.worker.waiting == 0
+    assert explorer.ask("map")["model"]["states"] == 16
+
+
+def test_no_more_than_so_many_wait():
+    worker = Worker(None, Limits(waiting=0))
+
+    async def wanted() -> bool:
+        return False
+
+    with pytest.raises(Refused, match="others are waiting") as refused:
+        asyncio.run(worker.ask("map", {}, wanted))
+    assert refused.value.status == 503
+
+
+@pytest.fixture(scope="module")
+def delicate():
+    with started(fragile, Limits(seconds=300.0, patience=0.2)) as made:
+        yield made
+
+
+def own(what: str) -> dict:
+    return {"model": "own", "settings": {"what": what}}
+
+
+def test_what_fails_inside_is_told_without_a_trace(delicate):
+    assert delicate.ask("map", model="own")["model"]["states"] == 16
+    failed = delicate.post("map", **own("fail"))
+    assert failed.status_code == 500
+    assert failed.json() == {"error": "this is a fault of the program; the terminal shows where"}
+    filled = delicate.post("map", **own("fill"))
+    assert filled.status_code == 413
+    assert "memory" in filled.json()["error"]
+
+
+def test_a_worker_that_dies_is_told_and_replaced(delicate):
+    died = delicate.post("map", **own("die"))
+    assert died.status_code == 507
+    assert delicate.http.get("/api/problems").status_code == 200
+
+
+def test_work_that_nobody_waits_for_makes_room_for_others(delicate):
+    before = delicate.worker.ended
+    with pytest.raises(httpx.ReadTimeout):
+        delicate.http.post("/api/map", json=own("sleep"), timeout=1.0)
+    assert delicate.http.get("/api/problems").status_code == 200
+    assert delicate.worker.ended == before + 1
+
+
+def test_work_that_takes_too_long_is_stopped():
+    with started(fragile, Limits(seconds=3.0)) as explorer:
+        late = explorer.post("map", **own("sleep"))
+        assert late.status_code == 504
+        assert "longer than 3 seconds" in late.json()["error"]
+
+
+SHOP = """
+name = "shop"
+[parameters]
+price = 4.0
+lots = [0, 5]
+[axes]
+stock = { from = 0, to = 5 }
+[actions]
+name = "order"
+values = [0, 5]
+[criterion]
+kind = "discounted"
+discount = 0.9
+[distributions.demand]
+kind = "poisson"
+mean = 2.0
+largest = 5
+[[stages]]
+kind = "decide"
+axis = "stock"
+to = "min(stock + order, 5)"
+pays = "-2 * order"
+[[stages]]
+kind = "shift"
+axis = "stock"
+noise = "demand"
+by = "-demand"
+pays = "price * min(stock, demand)"
+"""
+
+
+def test_a_model_file_of_ones_own_has_sliders_of_its_parameters(tmp_path):
+    from functools import partial
+
+    from tessella.explore.catalogue import Catalogue
+
+    path = tmp_path / "shop.toml"
+    path.write_text(SHOP)
+    catalogue = Catalogue(partial(open_own, str(path), ()), 1000)
+    offer = catalogue.offers[0]
+    assert (offer["name"], offer["label"]) == ("own", "shop")
+    price, lots = offer["parameters"]
+    assert (price["name"], price["default"], price["high"]) == ("price", 4.0, 16.0)
+    assert lots["default"] == [0, 5]
+    opened = catalogue.open("own", {"price": 9.5, "lots": [1, 2]})
+    assert dict(opened.parameters) == {"price": 9.5, "lots": [1, 2]}
+    path.write_text(SHOP.replace("to = 5 }", "to = 5000 }"))
+    with pytest.raises(
+        ts.TessellaError, match="at most 1,000 states here; this one would have 5,001"
+    ):
+        catalogue.open("own", {})
