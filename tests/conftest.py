@@ -11,6 +11,10 @@ import os
 import tempfile
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("whenever", deadline=None)  # the machine may be busy with other things
+settings.load_profile("whenever")
 
 FOLDER = "JAX_COMPILATION_CACHE_DIR"
 KEEP_ALL = {

@@ -1,4 +1,4 @@
-"""Which files decide what the outputs look like: every module and every template of the package."""
+"""Which files decide what the outputs look like: every file of the package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-KINDS = (".py", ".j2")  # modules and templates; the package has no other files
+# Modules, templates, and the page of the explorer; the package has no other files.
+KINDS = (".py", ".j2", ".html", ".css", ".js", ".svg")
 
 
 def sources(package: Path = PACKAGE) -> list[Path]:
