@@ -131,3 +131,15 @@ def test_states_of_one_margin_are_reached_together_in_whatever_order_they_stand(
         mdp.save(tmp_path / "m.nc")
         assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0
     assert constants[0] == constants[1]
+
+
+def test_a_rate_that_only_the_checkers_rounding_would_reach_may_be_left_out(tmp_path):
+    """Found by a sweep: half of the time ends just where a margin above 0 begins."""
+    seed = 823271000635
+    made = numbered(seed)
+    policy = judging.some_policy(made, np.random.default_rng(seed))
+    proof = certify(ts.solve(made.mdp), policy)
+    assert proof.bounds.rate is None
+    proof.save(tmp_path / "c.json")
+    made.mdp.save(tmp_path / "m.nc")
+    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0

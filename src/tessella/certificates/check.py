@@ -802,7 +802,8 @@ def check_rate(c: dict, m: dict, d: Decisions, factor: float, close: float) -> N
     half = np.searchsorted(reached, reached[-1] / 2 * (1 + np.array([-1, 1]) * m["round"]))
     top = at[np.isfinite(at)].max(initial=0.0)
     ends = np.maximum(eps, np.minimum(at[np.minimum(half, m["n"] - 1)], top))
-    inside = (at > 0) & (at <= (ends[1] if C is None else largest))
+    # Where none is stated, none must be missed that would surely be there.
+    inside = (at > 0) & (at <= (ends[0] if C is None else largest))
     x, rounding = np.log(at[inside]), (m["n"] + 2) * EPS
     # What the occupancy surely is not above, and what is stated to be on the safe side.
     least = np.log(reached[inside] * (1 + rounding) + c["occupancy_error"])
