@@ -141,15 +141,7 @@ def lake(side: int) -> Pairs:
     return Pairs(state, action, reward, rows)
 
 
-def stored(path: str) -> Pairs:
-    """Pairs from a file that ``stored_as`` wrote."""
-    with np.load(path) as f:
-        shape = len(f["state"]), int(f["states"])
-        rows = sp.csr_matrix((f["data"], f["indices"], f["indptr"]), shape=shape)
-        return Pairs(f["state"], f["action"], f["reward"], rows)
-
-
-MAKERS = {"inventory": inventory, "random": random_rows, "lake": lake, "stored": stored}
+MAKERS = {"inventory": inventory, "random": random_rows, "lake": lake}
 
 INVENTORY = ((32, 24), (100, 50), (200, 100), (500, 250), (1000, 500))
 

@@ -47,13 +47,7 @@ def command(
     data = {
         "model": about(solution.mdp),
         "policy": "optimal" if chosen is None else chosen.name,
-        "geometry": {
-            "boundary_length": geometry.boundary_length,
-            "boundary_fraction": geometry.boundary_fraction,
-            "boundary_components": geometry.boundary_components,
-            "region_components": geometry.region_components,
-            "corner_index": geometry.corner_index,
-        },
+        "geometry": geometry.figures,
         "structures": [
             {"name": name, "holds": bool(test), "says": test.describe()} for name, test in found
         ],

@@ -24,13 +24,7 @@ def structure_found(session: Session, asked: Asked) -> dict[str, Any]:
     tessellation = tessellate(session.solved(asked).solution)
     geometry = measure(tessellation)
     found: dict[str, Any] = {
-        "geometry": {
-            "boundary_length": geometry.boundary_length,
-            "boundary_fraction": geometry.boundary_fraction,
-            "boundary_components": geometry.boundary_components,
-            "region_components": geometry.region_components,
-            "corner_index": geometry.corner_index,
-        },
+        "geometry": geometry.figures,
         "structures": [],
         "remark": "",
     }

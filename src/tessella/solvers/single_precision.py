@@ -40,6 +40,8 @@ class SinglePrecision(InexactPolicyIteration):
     forcing: float = 1e-4
     max_products: int = 100
 
+    traced = True
+
     def refine(self, operators, state):
         residual = state.backup - state.value
         # What all states share is known without solving: it is paid for ever.

@@ -87,6 +87,12 @@ class Geometry:
             "kappa": self.corner_index,
         }
 
+    @property
+    def figures(self) -> dict[str, float | int]:
+        """The same five by their names, for whoever writes them down."""
+        names = ("boundary_length", "boundary_fraction", "boundary_components")
+        return {n: getattr(self, n) for n in (*names, "region_components", "corner_index")}
+
     def __str__(self) -> str:
         t = self.tessellation
         used = np.count_nonzero(self.volumes)

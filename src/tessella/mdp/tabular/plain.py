@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from tessella.mdp.dynamics import Plain
+from tessella.mdp.tabular.rows import DENSE
 
-DENSE = 0.25  # rows with at least this share of non-zeros are multiplied as a dense matrix ...
-SMALL = 1 << 18  # ... and those of a small model: a sparse product takes long to get going
+SMALL = 1 << 18  # entries of rows that are multiplied as dense: a sparse product starts slowly
 
 
 @dataclass(eq=False)
