@@ -21,6 +21,7 @@ from support.draws import Draws
 from support.exact import World, read_stages
 from support.exports import GRID, drawn, meant, states, strays
 from support.forgeries import LIES, forge, shifted
+from support.routes import ROUTES, by
 from support.small_rules import faults as rules
 from support.stories import NUMBERS, story
 from support.truth import case, contradictions
@@ -228,7 +229,8 @@ def shapes(seed: int) -> list[str]:
     mdp = ts.MDP.staged(
         world.axes, world.actions, draws.discount, stages, action_name=world.action_name
     )
-    return judging.against_dense(Case("shapes", seed, mdp, read_stages(world, stages)))
+    with by("stages"):  # each shape compiled anew
+        return judging.against_dense(Case("shapes", seed, mdp, read_stages(world, stages)))
 
 
 def exports(seed: int) -> list[str]:
@@ -253,12 +255,22 @@ def exports(seed: int) -> list[str]:
     return found
 
 
+def on_both_routes(faults: Callable[[int], list[str]]) -> Callable[[int], list[str]]:
+    """Small staged models as tables and through compiled stages, a hundred seeds each in turn."""
+
+    def judged(seed: int) -> list[str]:
+        with by(ROUTES[seed // 100 % len(ROUTES)]):
+            return faults(seed)
+
+    return judged
+
+
 OFF_GRID = ("clamp", "refuse")
 KINDS = {
-    "staged": Kind(staged, 160),
-    "building": Kind(building, 1000),
-    "certificates": Kind(certificates, 1000),
-    "checker": Kind(checker, 1000),
+    "staged": Kind(on_both_routes(staged), 160),
+    "building": Kind(on_both_routes(building), 1000),
+    "certificates": Kind(on_both_routes(certificates), 1000),
+    "checker": Kind(on_both_routes(checker), 1000),
     "lies": Kind(lies, 1000),
     "criteria": Kind(criteria, 1000),
     "gains": Kind(gains, 1000),

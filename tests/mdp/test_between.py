@@ -51,7 +51,7 @@ def model(stages, actions=(0, 1, 2), grid=GRID, discount=0.9, **options):
 def expectations(mdp, w):
     """(A, *grid) E[w] by the compiled pass and by the sparse rows, which must agree."""
     sparse = np.stack([(P @ w.ravel()).reshape(w.shape) for P in mdp.to_sparse().transition])
-    lowered = mdp.dynamics.lowered
+    lowered = mdp.dynamics.compiled
 
     @in_float64
     def compiled(action):
@@ -194,11 +194,11 @@ def test_stored_probabilities_are_off_by_no_more_than_is_said(axes):
         stored = [Fraction(float(p[i, 0, j])) for p in outcomes]
         assert len(stored) == len(exact)
         for found, meant in zip(stored, exact, strict=True):
-            assert abs(found - meant) <= Fraction(mdp.dynamics.built.rows) * meant
+            assert abs(found - meant) <= Fraction(mdp.dynamics.stages_built.rows) * meant
             worst = max(worst, abs(found - meant))
-    assert 0 < mdp.dynamics.built.rows < 1e-14
+    assert 0 < mdp.dynamics.stages_built.rows < 1e-14
     assert worst > 0
-    assert mdp.dynamics.written.rows > mdp.dynamics.built.rows
+    assert mdp.dynamics.written.rows > mdp.dynamics.stages_built.rows
 
 
 def test_landing_on_cut_points_is_the_plain_stage():

@@ -110,7 +110,7 @@ def stories(draw):
 
 @in_float64
 def backups(mdp, w):
-    lowered = mdp.dynamics.lowered
+    lowered = mdp.dynamics.compiled
     with jax.disable_jit():
         tail = lowered.program.tail(lowered.arrays, jnp.asarray(w), True)
         return [
@@ -136,7 +136,7 @@ def test_any_story_agrees_with_its_slow_reading(make_world, story):
 
 @in_float64
 def backup_under(mdp, w, policy):
-    lowered = mdp.dynamics.lowered
+    lowered = mdp.dynamics.compiled
     with jax.disable_jit():
         return np.asarray(
             under_policy(lowered.program, lowered.arrays, jnp.asarray(policy), jnp.asarray(w), True)

@@ -147,6 +147,7 @@ def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds(monkeypatch):
         "demand_slope": 0.02,
         "max_demand": 9,
     }
+    monkeypatch.setattr(staged, "SMALL", 0)
     plain = ts.solve(ts.inventory(**settings), ts.ValueIteration(1e-8))
     monkeypatch.setattr(staged, "tiling", lambda shape: TILES)
     tiles = ts.solve(ts.inventory(**settings), ts.ValueIteration(1e-8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.routes import by
 
 import tessella as ts
 
@@ -17,7 +18,15 @@ METHODS = [
 
 @pytest.mark.parametrize("label", list(ts.BENCHMARKS))
 def test_five_methods_agree_within_their_bounds_and_on_every_decided_action(label):
-    mdp = ts.benchmark(label)
+    agree(ts.benchmark(label))
+
+
+def test_so_do_they_through_compiled_stages():
+    with by("stages"):
+        agree(ts.benchmark("INV-Mix"))
+
+
+def agree(mdp: ts.MDP) -> None:
     by_program = ts.solve(mdp, ts.LinearProgramming(1e-9))
     assert by_program.sweeps == 1  # the program's own answer: looked at, not improved
     assert by_program.error_bound <= 1e-9
@@ -66,8 +75,9 @@ def test_a_constant_added_to_the_reward_shifts_the_value_and_keeps_the_policy():
 def test_a_new_model_of_a_known_shape_compiles_nothing(caplog):
     import jax
 
-    ts.solve(ts.inventory(unit_cost=0.25))
-    with jax.log_compiles():
+    with by("stages"), jax.log_compiles():
+        ts.solve(ts.inventory(unit_cost=0.25))
+        caplog.clear()
         ts.solve(ts.inventory(unit_cost=0.3, demand_base=2.5, discount=0.9), tol=1e-5)
         assert "XLA compilation" not in caplog.text
         ts.solve(ts.inventory(max_stock=33))

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.routes import by
 
 import tessella as ts
 from tessella.mdp import engine
@@ -38,6 +39,13 @@ def table(monkeypatch):
         return pieces
 
     return made
+
+
+@pytest.fixture
+def through_stages():
+    """Small models compile as large ones do."""
+    with by("stages"):
+        yield
 
 
 @pytest.fixture
@@ -103,7 +111,7 @@ def test_where_maps_run_short_fewer_pieces_are_kept_but_enough_to_work_with(tabl
 
 
 @linux
-def test_new_shapes_solved_and_certified_take_the_place_of_old_ones(table):
+def test_new_shapes_solved_and_certified_take_the_place_of_old_ones(table, through_stages):
     pieces = table(most=5)  # what one shape needs
     before = maps()
     certified(small(11))
@@ -115,7 +123,7 @@ def test_new_shapes_solved_and_certified_take_the_place_of_old_ones(table):
 
 
 def test_a_shape_met_before_compiles_nothing_and_a_new_one_only_its_seven_pieces(
-    table, compilations
+    table, compilations, through_stages
 ):
     table()
     seven = sorted(["advance", "decide", "prove", "contrast", "_correct", "advance", "prove"])

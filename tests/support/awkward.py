@@ -297,6 +297,7 @@ BUILDINGS: dict[str, Callable[[Draws], tuple[ts.MDP, Period]]] = {
     "walk": walk,
     "leap": leap,
 }
+STAGED = "shop", "walk", "leap"
 
 
 def case(kind: str, seed: int) -> Case:

@@ -202,7 +202,7 @@ class Dynamics(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # Engine arrays would be read back in the process's own precision, which may be 32 bits.
-        left = {"lowered", "compiled"}
+        left = {"lowered", "compiled", "table"}
         return {key: value for key, value in self.__dict__.items() if key not in left}
 
 

@@ -5,6 +5,9 @@ With stages 1..m in the order of events, E_i the expectation of stage i and r_i 
     backup(w) = r_1 + E_1[ r_2 + E_2[ ... r_m + E_m[ w ] ] ]
 
 where r_i is the stage's expected reward given the state at its moment. Memory is linear in states.
+
+A small model is solved as the table of its periods: multiplying a few rows takes no longer than
+going through stages, and nothing has to be compiled. Its bounds then count the rounding of rows.
 """
 
 from __future__ import annotations
@@ -12,14 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.grid import refuse_unordered
-from tessella.mdp.dynamics import Dynamics, Lowered, Steps
+from tessella.mdp.dynamics import Dynamics, Factorised, Lowered, Steps
 from tessella.mdp.scope import TIME, Scope, call
 from tessella.mdp.stages.operation import CompiledOperation, Operation, at, paid
 from tessella.mdp.stages.pay import Pay
@@ -27,7 +30,10 @@ from tessella.mdp.stages.reward import largest_reward
 from tessella.mdp.stages.scratch import Resting, fold, widened
 from tessella.mdp.stages.stage import Stage, StageNumbers
 from tessella.mdp.stages.tiling import Tiles, tiling
+from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, Built, Mass
+
+SMALL = 1 << 20  # probabilities of a model that is solved as a table, counted from above
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +76,33 @@ class Staged(Dynamics):
         return reduce(Mass.then, (stage.operation.mass for stage in self.stages))
 
     @property
+    def small(self) -> bool:
+        """Whether it is solved as a table."""
+        return self.scope.grid.size * self.n_actions * self.longest_row <= SMALL
+
+    @cached_property
+    def table(self) -> Tabular:
+        """The same dynamics by rows, each entry a rounded sum of products over the stages."""
+        import scipy.sparse as sp
+
+        n, n_actions = self.scope.grid.size, self.n_actions
+        rows = sp.csr_array(sp.vstack(self.to_sparse(), format="csr"))
+        row_of = np.arange(n * n_actions).reshape(n_actions, n).T
+        return Tabular.build(self.scope, rows, row_of, self.expected_reward(), built=self.written)
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """For NumPy where the model is small, and compiled otherwise."""
+        return self.table.lowered if self.small else self.lower()
+
+    @property
     def built(self) -> Built:
-        rows = sum(stage.operation.rounded for stage in self.stages) * (1 + EPS * self.terms)
+        return self.written if self.small else self.stages_built
+
+    @property
+    def stages_built(self) -> Built:
+        """What it cost to make the numbers of the stages."""
+        rows = sum(stage.operation.rounded for stage in self.stages) * (1 + EPS * self._stage_terms)
         # What a later stage pays is weighed by the rows of those before it.
         reward = sum(stage.reward_error for stage in self.stages)
         return Built(rows, (reward + rows * self.reward_scale) * (1 + rows))
@@ -83,8 +114,8 @@ class Staged(Dynamics):
     @property
     def written(self) -> Built:
         # Each entry of a row, and each reward, is a sum over stages of so many terms.
-        rounding = EPS / 2 * (self.terms + 2)
-        built = self.built
+        rounding = EPS / 2 * (self._stage_terms + 2)
+        built = self.stages_built
         return Built(built.rows + rounding, built.reward + rounding * self.reward_scale)
 
     @property
@@ -94,12 +125,17 @@ class Staged(Dynamics):
 
     @property
     def terms(self) -> int:
+        return max(self._stage_terms, self.table.terms if self.small else 0)
+
+    @property
+    def _stage_terms(self) -> int:
         # Two more for each stage: the products, and the reward that is added.
         return sum(stage.operation.terms + 2 for stage in self.stages)
 
     @property
     def adjoint_terms(self) -> int:
-        return sum(stage.operation.adjoint_terms + 2 for stage in self.stages)
+        by_stage = sum(stage.operation.adjoint_terms + 2 for stage in self.stages)
+        return max(by_stage, self.table.adjoint_terms if self.small else 0)
 
     @property
     def reward_scale(self) -> float:
@@ -120,13 +156,23 @@ class Staged(Dynamics):
 
         return tuple(in_tiles(operation, acts, tiles) for operation, acts in told)
 
-    def to_sparse(self) -> list:
-        def period(action: int):
-            # From the last stage on, so that no entry adds up more terms than a stage has.
-            matrices = [_matrix(stage.operation, action) for stage in reversed(self.stages)]
-            return reduce(lambda later, stage: stage @ later, matrices)
+    def factorised(self, policy: NDArray, discount: float) -> Factorised | None:
+        return self.table.factorised(policy, discount) if self.small else None
 
-        return [period(action) for action in range(self.n_actions)]
+    def to_sparse(self) -> list:
+        # From the last stage on, so that no entry adds up more terms than a stage has.
+        operations = [stage.operation for stage in reversed(self.stages)]
+        shared = next((i for i, one in enumerate(operations) if one.acts), len(operations))
+
+        def after(later, operation: Operation, action: int):
+            matrix = _matrix(operation, action)
+            return matrix if later is None else matrix @ later
+
+        end = reduce(lambda later, one: after(later, one, 0), operations[:shared], None)
+        return [
+            reduce(lambda later, one, a=a: after(later, one, a), operations[shared:], end)
+            for a in range(self.n_actions)
+        ]
 
     def reward_under(self, action: int) -> NDArray[np.float64]:
         w: NDArray | None = None  # nothing is paid after the last stage

@@ -1,0 +1,25 @@
+"""The two ways of a small staged model: as a table by NumPy, or through compiled stages.
+
+By itself it goes as a table; large models go through stages, and what is said of these is tested on
+small ones that are made to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tessella.mdp.stages import staged
+
+ROUTES = "table", "stages"
+
+
+@contextmanager
+def by(route: str) -> Iterator[None]:
+    """Within, staged models go this way; build and solve them here."""
+    before = staged.SMALL
+    staged.SMALL = before if route == "table" else 0
+    try:
+        yield
+    finally:
+        staged.SMALL = before
