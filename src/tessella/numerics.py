@@ -2,9 +2,9 @@
 
 A loop of the solvers is written once. It asks ``numerics(x)`` for the functions that go with the
 arrays it was given: those of an array library (``where``, ``maximum``, ...), and what the two ways
-have in common beyond them: loops, branches, a linear solver. Tables on a processor go through NumPy
-and SciPy, whose sparse products are quicker than anything compiled for them, and need no compiling;
-everything else is compiled.
+have in common beyond them: loops, branches, a linear solver. Tables on a processor, and the small
+staged models that are made into tables, go through NumPy and SciPy, whose sparse products are
+quicker than anything compiled for them, and need no compiling; everything else is compiled.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _solve(mdp: MDP, tol: float | None) -> Solution:
 
     method = automatic(mdp, tol)
     with telling(sys.stderr) as tell:
-        tell("solving; the first solve of a shape compiles for some seconds")
+        tell("solving; the first solve of a large shape compiles for some seconds")
         if mdp.n_states < LARGE:
             return solve(mdp, method)
 

@@ -30,6 +30,7 @@ from tessella.mdp.stages.reward import largest_reward
 from tessella.mdp.stages.scratch import Resting, fold, widened
 from tessella.mdp.stages.stage import Stage, StageNumbers
 from tessella.mdp.stages.tiling import Tiles, tiling
+from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, Built, Mass
 
@@ -85,10 +86,18 @@ class Staged(Dynamics):
         """The same dynamics by rows, each entry a rounded sum of products over the stages."""
         import scipy.sparse as sp
 
-        n, n_actions = self.scope.grid.size, self.n_actions
-        rows = sp.csr_array(sp.vstack(self.to_sparse(), format="csr"))
-        row_of = np.arange(n * n_actions).reshape(n_actions, n).T
-        return Tabular.build(self.scope, rows, row_of, self.expected_reward(), built=self.written)
+        n, n_actions, operations = self.scope.grid.size, self.n_actions, self._operations
+        shared = self._first_shared
+        if shared > 1:
+            rows, row_of = sp.vstack(self.to_sparse(), format="csr"), np.arange(n * n_actions)
+        else:  # few distinct moves, each followed by the same rest of the period
+            moves = [_after(operations[:1], a) for a in range(n_actions if shared else 1)]
+            rows, row_of = unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
+            rows = rows if len(operations) == 1 else rows @ _after(operations[1:], 0)
+        row_of = np.resize(row_of, n * n_actions).reshape(n_actions, n).T
+        return Tabular.build(
+            self.scope, sp.csr_array(rows), row_of, self.expected_reward(), built=self.written
+        )
 
     @cached_property
     def lowered(self) -> Lowered:
@@ -160,19 +169,18 @@ class Staged(Dynamics):
         return self.table.factorised(policy, discount) if self.small else None
 
     def to_sparse(self) -> list:
-        # From the last stage on, so that no entry adds up more terms than a stage has.
-        operations = [stage.operation for stage in reversed(self.stages)]
-        shared = next((i for i, one in enumerate(operations) if one.acts), len(operations))
+        shared = self._first_shared
+        end = _after(self._operations[shared:], 0) if shared < len(self.stages) else None
+        return [_after(self._operations[:shared], a, end) for a in range(self.n_actions)]
 
-        def after(later, operation: Operation, action: int):
-            matrix = _matrix(operation, action)
-            return matrix if later is None else matrix @ later
+    @property
+    def _operations(self) -> list[Operation]:
+        return [stage.operation for stage in self.stages]
 
-        end = reduce(lambda later, one: after(later, one, 0), operations[:shared], None)
-        return [
-            reduce(lambda later, one, a=a: after(later, one, a), operations[shared:], end)
-            for a in range(self.n_actions)
-        ]
+    @property
+    def _first_shared(self) -> int:
+        """From this stage on, where the state goes depends on no action."""
+        return max((i + 1 for i, one in enumerate(self._operations) if one.acts), default=0)
 
     def reward_under(self, action: int) -> NDArray[np.float64]:
         w: NDArray | None = None  # nothing is paid after the last stage
@@ -287,6 +295,16 @@ def _expected(operation: Operation, w: NDArray, action: int) -> NDArray[np.float
     for to, p in operation.outcomes(action):
         total += p * flat[to]
     return total
+
+
+def _after(operations: Sequence[Operation], action: int, later=None):
+    """Sparse matrix of some stages under an action, and of what comes later."""
+    # From the last stage on, so that no entry adds up more terms than a stage has.
+    for operation in reversed(operations):
+        matrix = _matrix(operation, action)
+        later = matrix if later is None else matrix @ later
+    assert later is not None
+    return later.copy() if not operations else later
 
 
 def _matrix(operation: Operation, action: int):
