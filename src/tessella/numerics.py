@@ -48,6 +48,10 @@ class Numerics(ABC):
         """``carry = step(k, carry)`` for k = 0, 1, ..., count - 1."""
 
     @abstractmethod
+    def back(self, step: Callable, carry: Any, items: Any) -> Any:
+        """From the last item on, ``carry, out = step(carry, (place, item))``: all out, stacked."""
+
+    @abstractmethod
     def put(self, array: Any, place: Any, number: Any) -> Any:
         """``array`` with ``number`` at ``place``."""
 
@@ -83,6 +87,13 @@ class AtOnce(Numerics):
         for k in range(count):
             carry = step(k, carry)
         return carry
+
+    def back(self, step, carry, items):
+        found = []
+        for place in reversed(range(len(items))):
+            carry, out = step(carry, (place, items[place]))
+            found.append(out)
+        return np.stack(found[::-1])
 
     def put(self, array, place, number):
         array = array.copy()
@@ -143,6 +154,11 @@ class Compiled(Numerics):
         # A scan, not a fori_loop: only a scan can be transposed.
         places = self.arange(count)
         return lax.scan(lambda carry, k: (step(k, carry), None), carry, places)[0]
+
+    def back(self, step, carry, items):
+        from jax import lax
+
+        return lax.scan(step, carry, (self.arange(len(items)), items), reverse=True)[1]
 
     def put(self, array, place, number):
         return array.at[place].set(number)

@@ -9,8 +9,11 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import norm
 from support import criteria
+from support.routes import by
 
 import tessella as ts
+from tessella.conformance import check_dynamics
+from tessella.mdp.dynamics import Plain
 
 
 def stock(horizon: ts.FiniteHorizon, **more) -> ts.MDP:
@@ -30,9 +33,12 @@ def stock(horizon: ts.FiniteHorizon, **more) -> ts.MDP:
     )
 
 
+HORIZON = ts.FiniteHorizon(6, 0.5, final=lambda stock: 0.25 * stock)
+
+
 @pytest.fixture(scope="module")
 def solved() -> ts.Solution:
-    return ts.solve(stock(ts.FiniteHorizon(6, 0.5, final=lambda stock: 0.25 * stock), name="stock"))
+    return ts.solve(stock(HORIZON, name="stock"))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -65,6 +71,23 @@ def test_the_value_is_that_of_a_plain_loop(solved):
     assert solved.mdp.grid.axes == ("time", "stock")
     assert solved.method == "BackwardInduction"
     assert solved.sweeps == 6
+
+
+def test_through_compiled_stages_it_is_the_same_within_both_bounds(solved):
+    assert isinstance(solved.mdp.dynamics.lowered.program, Plain)
+    with by("stages"):
+        found = ts.solve(stock(HORIZON))
+        assert not isinstance(found.mdp.dynamics.lowered.program, Plain)
+        worth = ts.evaluate(found.mdp, np.zeros(found.mdp.grid.shape, dtype=int))
+        visits = ts.occupancy(found.mdp, found.policy)
+    assert np.abs(found.value - solved.value).max() <= found.error_bound + solved.error_bound
+    np.testing.assert_array_equal(found.policy.table, solved.policy.table)
+    by_table = ts.evaluate(solved.mdp, np.zeros(found.mdp.grid.shape, dtype=int))
+    apart = np.abs(by_table.value - worth.value).max()
+    assert apart <= by_table.error_bound + worth.error_bound
+    shares = ts.occupancy(solved.mdp, solved.policy)
+    apart = np.abs(shares.share - visits.share).sum()
+    assert apart <= shares.error_bound + visits.error_bound
 
 
 @pytest.mark.parametrize("method", [ts.ValueIteration(), ts.PolicyIteration()])
@@ -320,3 +343,14 @@ def test_a_table_of_data_may_be_indexed_by_time():
     pay = ts.Pay(lambda time, x: price[time] + 0 * x)
     mdp = ts.MDP.staged({"x": [0]}, ["wait"], ts.FiniteHorizon(3), [pay])
     assert ts.solve(mdp).value.ravel().tolist() == [6, 3, 2]
+
+
+def test_both_ways_of_a_horizon_agree_with_its_matrices(solved):
+    check_dynamics(solved.mdp.dynamics)
+    program, arrays = solved.mdp.dynamics.lowered.program, solved.mdp.dynamics.lowered.arrays
+    assert isinstance(program, Plain)
+    rng, policy = np.random.default_rng(0), solved.policy.table
+    rhs = rng.normal(size=policy.shape)
+    x = program.solved(arrays, rhs, policy, 0.5)
+    left = x - 0.5 * program.under(arrays, x, policy, False)
+    np.testing.assert_allclose(left, rhs, atol=1e-13)

@@ -6,7 +6,7 @@ With P_t and r_t the law and the rewards of period t, over states x without time
 
 and in the last period what is final stands in for w. Periods are dynamics of their own, one object
 where time does not matter, so that what is the same at all times is stored once. Solvers may work
-on the whole, or one period at a time from the last (``TimedProgram.at``).
+on the whole, or one period at a time from the last (``at``).
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp import checks
-from tessella.mdp.dynamics import Dynamics, Lowered, Parts, Program, Steps
+from tessella.mdp.dynamics import Dynamics, Lowered, Parts, Plain, Program, Steps
 from tessella.mdp.scope import TIME, Feasible, Period, Scope, call, feasible_mask, make_scope
 from tessella.mdp.stages.stage import Stage, StageNumbers
-from tessella.mdp.stages.staged import Staged, StagedProgram
+from tessella.mdp.stages.staged import SMALL, Staged, StagedProgram
+from tessella.mdp.tabular.plain import OneTable, Table
 from tessella.rounding import EPS, Built, Mass
 
 Said = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
@@ -105,6 +106,24 @@ class Timed(Dynamics):
     def reward_scale(self) -> float:
         return max(period.reward_scale for period in self.distinct) + self._final_scale
 
+    @property
+    def small(self) -> bool:
+        """Whether its periods are tables, or few enough numbers to be made into tables."""
+        told = [period for period in self.distinct if isinstance(period, Staged)]
+        return sum(period.entries for period in told) <= SMALL and all(
+            isinstance(period.lowered.program, Plain) for period in self.distinct
+        )
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """For NumPy where every period is a table, and compiled otherwise."""
+        if not self.small:
+            return self.lower()
+        tables = [cast(Table, period.lowered.arrays) for period in self.periods]
+        period = cast(Plain, self.periods[0].lowered.program)
+        program = TimedTableProgram(self.n_actions, period)
+        return Lowered(program, TimedTable(tables, self.final))
+
     def lower(self) -> Lowered:
         import jax
 
@@ -171,6 +190,10 @@ class TimedProgram:
     def n_actions(self) -> int:
         return self.period.n_actions
 
+    def final(self, arrays):
+        """What the end pays."""
+        return arrays["final"]
+
     def at(self, arrays, time):
         """The arrays of one period."""
         return self._with(arrays, [a[time] for a in self._timed(arrays)])
@@ -220,6 +243,68 @@ class TimedProgram:
         own = iter(timed)
         kept = [next(own) if t else leaf for leaf, t in zip(leaves, self.timed, strict=True)]
         return jax.tree.unflatten(tree, kept)
+
+
+@dataclass(eq=False)
+class TimedTable:
+    """The tables of all periods, one object where they are the same, and what the end pays."""
+
+    periods: list[Table]
+    final: NDArray[np.float64]
+    _last: tuple[object, list[OneTable]] | None = None
+
+    def under(self, policy: NDArray) -> list[OneTable]:
+        """The rows of one policy, period by period; the last policy is remembered."""
+        last = self._last
+        if last is None or last[0] is not policy:
+            taken = zip(self.periods, policy, strict=True)
+            last = self._last = policy, [table.taken(own.ravel()) for table, own in taken]
+        return last[1]
+
+
+@dataclass(frozen=True)
+class TimedTableProgram(Plain):
+    """The backward pass of a horizon whose periods are tables."""
+
+    n_actions: int
+    period: Plain
+
+    def final(self, arrays: TimedTable):
+        """What the end pays."""
+        return arrays.final
+
+    def at(self, arrays: TimedTable, time):
+        """The arrays of one period."""
+        return arrays.periods[time]
+
+    def tail(self, arrays: TimedTable, w_S, pay):
+        after = zip(arrays.periods, self._after(arrays, w_S, pay), strict=True)
+        return [self.period.tail(own, w, pay) for own, w in after]
+
+    def head(self, arrays: TimedTable, w, action, pay):
+        each = zip(arrays.periods, w, strict=True)
+        return np.stack([self.period.head(own, v, action, pay) for own, v in each])
+
+    def under(self, arrays: TimedTable, w_S, policy, pay):
+        after = zip(arrays.under(policy), self._after(arrays, w_S, pay), strict=True)
+        found = [one.expect(w.ravel()) + (one.reward if pay else 0.0) for one, w in after]
+        return np.stack(found).reshape(w_S.shape)
+
+    def solved(self, arrays: TimedTable, rhs, policy, discount):
+        x = rhs.copy()
+        for t in reversed(range(len(x) - 1)):
+            x[t] += discount * arrays.under(policy)[t].expect(x[t + 1].ravel()).reshape(x[t].shape)
+        return x
+
+    def forward(self, arrays: TimedTable, x, policy):
+        moved = np.zeros_like(x)
+        for t, one in enumerate(arrays.under(policy)[:-1]):
+            moved[t + 1] = one.forward(x[t].ravel()).reshape(x[t].shape)
+        return moved
+
+    def _after(self, arrays: TimedTable, w_S, pay) -> list[NDArray]:
+        """What each period leads to: the next, or the end."""
+        return [*w_S[1:], arrays.final if pay else np.zeros_like(w_S[0])]
 
 
 def _as_staged(period: Dynamics) -> Staged:

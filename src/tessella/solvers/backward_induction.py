@@ -14,18 +14,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.dynamics import under_policy
-from tessella.mdp.engine import compiled, in_callers_setting, in_float64, on_device
+from tessella.mdp.engine import compiled, in_callers_setting, in_float64, placed
 from tessella.mdp.model import MDP
-from tessella.mdp.timed import Timed, TimedProgram
+from tessella.mdp.timed import Timed, TimedProgram, TimedTableProgram
+from tessella.numerics import numerics
 from tessella.rounding import EPS
 from tessella.solvers.driver import Callback, Engine, Progress
 from tessella.solvers.kernels import TIED, best_two, lowest_near
@@ -33,6 +32,7 @@ from tessella.solvers.method import Method
 from tessella.solvers.operators import Data, Operators
 from tessella.solvers.result import History, Result
 
+Timely = TimedProgram | TimedTableProgram
 KEPT = 1 << 27  # action values of a period that are kept while it is worked on: 1 GiB
 OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
 
@@ -72,10 +72,11 @@ def induce(
         rule = "backward induction serves models with a finite horizon, told by period"
         raise ArgumentError(rule, value=f"got {mdp.criterion}")
     began, found, seconds = time.perf_counter(), [], []
-    w, error = engine.data.arrays["final"], np.float64(0)
+    program = cast(Timely, engine.program)
+    w, error = program.final(engine.data.arrays), np.float64(0)
     for t in reversed(range(mdp.grid.shape[0])):
         feasible = None if engine.data.feasible is None else engine.data.feasible[:, t]
-        w, now = _period(engine.program, engine.data, feasible, np.int32(t), w, error)
+        w, now = _period(program, engine.data, feasible, np.int32(t), w, error)
         error = now.error
         found.append(Induced(*(np.asarray(part) for part in now)))
         seconds.append(time.perf_counter() - began)
@@ -102,7 +103,7 @@ def induce(
 
 
 @compiled("program")
-def _period(program: TimedProgram, data: Data, feasible, t, w, error) -> tuple[Any, Induced]:
+def _period(program: Timely, data: Data, feasible, t, w, error) -> tuple[Any, Induced]:
     """One period: ``w`` is discount * value of the next, known within ``error``.
 
     (discount * value, what is found of this one).
@@ -114,35 +115,36 @@ def _period(program: TimedProgram, data: Data, feasible, t, w, error) -> tuple[A
     best, second = best_two(program, q_of, w)
     error = (eta + data.criterion.largest * error) * OUTWARD
     tie = 2 * error
-    near = jnp.minimum(tie, TIED * data.criterion.forever(data.numbers.reward_scale))
-    policy = lowest_near(program, q_of, best, jnp.maximum(near, 2 * eta))
+    xp = numerics(w)
+    near = xp.minimum(tie, TIED * data.criterion.forever(data.numbers.reward_scale))
+    policy = lowest_near(program, q_of, best, xp.maximum(near, 2 * eta))
     return data.criterion.discount * best, Induced(best, policy, best - second, error, tie)
 
 
 def _action_values(operators: Operators, w):
     """action -> (states) its values, where ``w`` is the next period's, discounted."""
-    program, data = operators.program, operators.data
+    program, data, xp = operators.program, operators.data, numerics(w)
     tail = program.tail(data.arrays, w, True)
 
     def q_of(action):
         q_S = program.head(data.arrays, tail, action, True)
-        return q_S if data.feasible is None else jnp.where(data.feasible[action], q_S, -jnp.inf)
+        return q_S if data.feasible is None else xp.where(data.feasible[action], q_S, -xp.inf)
 
     if program.n_actions * w.size > KEPT:
         return q_of
-    q_A = lax.map(q_of, jnp.arange(program.n_actions))
+    q_A = xp.each(q_of, xp.arange(program.n_actions))
     return lambda action: q_A[action]
 
 
 @in_float64
 def induced_value(engine: Engine, policy: NDArray) -> NDArray[np.float64]:
     """(grid) the value of a policy, period by period."""
-    table = on_device(np.asarray(policy, np.int32))
+    table = placed(engine.program, np.asarray(policy, np.int32))
     return np.asarray(_under(engine.program, engine.data, table))
 
 
 @compiled("program")
-def _under(program: TimedProgram, data: Data, policy):
+def _under(program: Timely, data: Data, policy):
     arrays, discount = data.arrays, data.criterion.discount
 
     def period(w, now):
@@ -150,4 +152,4 @@ def _under(program: TimedProgram, data: Data, policy):
         value = under_policy(program.period, program.at(arrays, t), taken, w, True)
         return discount * value, value
 
-    return lax.scan(period, arrays["final"], (jnp.arange(program.periods), policy), reverse=True)[1]
+    return numerics(policy).back(period, program.final(arrays), policy)

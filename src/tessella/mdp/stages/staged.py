@@ -79,7 +79,12 @@ class Staged(Dynamics):
     @property
     def small(self) -> bool:
         """Whether it is solved as a table."""
-        return self.scope.grid.size * self.n_actions * self.longest_row <= SMALL
+        return self.entries <= SMALL
+
+    @property
+    def entries(self) -> int:
+        """Probabilities of its table, counted from above."""
+        return self.scope.grid.size * self.n_actions * self.longest_row
 
     @cached_property
     def table(self) -> Tabular:

@@ -48,10 +48,11 @@ class Table:
         """The rows of one policy; the last is remembered."""
         last = self._last
         if last is None or last[0] is not policy:
-            last = self._last = policy, self._taken(policy.ravel())
+            last = self._last = policy, self.taken(policy.ravel())
         return last[1]
 
-    def _taken(self, actions: NDArray) -> OneTable:
+    def taken(self, actions: NDArray) -> OneTable:
+        """The rows of (S,) actions."""
         states = np.arange(len(actions))
         own = self.row_of[actions, states]
         paid = self.reward[actions, states]
