@@ -176,19 +176,19 @@ class Engine:
 
     @cached_property
     def data(self) -> Data:
-        mdp, dynamics = self.mdp, self.mdp.dynamics
-        unit = EPS * (dynamics.terms + 8)
-        feasible = None
+        mdp, feasible = self.mdp, None
         if mdp.feasible is not None:
             allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
             feasible = self.placed(allowed, 1)
+        return self.data_with(self.lowered.arrays, feasible)
+
+    def data_with(self, arrays: Any, feasible: Any) -> Data:
+        """The same with other arrays of the dynamics, such as those of a window."""
+        dynamics = self.mdp.dynamics
+        unit = EPS * (dynamics.terms + 8)
         numbers = unit, dynamics.built.rows, dynamics.built.reward, dynamics.reward_scale
-        return Data(
-            self.lowered.arrays,
-            feasible,
-            self.enclosure(unit),
-            Numbers(*map(np.float64, (*numbers, self.tol or 0))),
-        )
+        rounding = Numbers(*map(np.float64, (*numbers, self.tol or 0)))
+        return Data(arrays, feasible, self.enclosure(unit), rounding)
 
 
 @in_float64
