@@ -1,4 +1,4 @@
-"""What comes after a solve, at 10^8 states: seconds, and the most memory of the host and the device.
+"""What comes after a solve, at 10^8 states: seconds, and the most memory of host and device.
 
     python benchmarks/after_solve.py [100000000]
 
@@ -8,6 +8,7 @@ geometry and structure of the policy, and samples for learners.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import time
@@ -15,9 +16,9 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from billion import SIZES, build
 
 import tessella as ts
-from billion import SIZES, build
 
 
 def host_peak() -> float:
@@ -28,10 +29,8 @@ def host_peak() -> float:
 
 def forget() -> None:
     gc.collect()
-    try:
+    with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass
 
 
 def device_peak() -> float:

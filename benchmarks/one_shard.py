@@ -7,8 +7,8 @@ import time
 
 import jax
 import jax.numpy as jnp
-
 from billion import build
+
 from tessella.mdp.engine import in_float64
 from tessella.mdp.stages.sharded import lower_sharded
 from tessella.mdp.stages.windows import Cut

@@ -65,6 +65,7 @@ _HOME = {
     "tessella.solvers.backward_induction": ("BackwardInduction",),
     "tessella.solvers.checkpoint": ("Checkpoint",),
     "tessella.solvers.evaluate": ("Evaluation", "evaluate"),
+    "tessella.solvers.in_place": ("InPlace",),
     "tessella.solvers.linear_programming": ("LinearProgramming",),
     "tessella.solvers.method": ("Method",),
     "tessella.solvers.mixed_precision": ("MixedPrecision",),
@@ -221,6 +222,7 @@ if TYPE_CHECKING:
     from tessella.solvers.backward_induction import BackwardInduction
     from tessella.solvers.checkpoint import Checkpoint
     from tessella.solvers.evaluate import Evaluation, evaluate
+    from tessella.solvers.in_place import InPlace
     from tessella.solvers.linear_programming import LinearProgramming
     from tessella.solvers.method import Method
     from tessella.solvers.mixed_precision import MixedPrecision

@@ -6,8 +6,8 @@ say the same but for their numbers, each number is fitted as a function of the s
     y(s) = a,    b / s,    b s,    a + b / s,    a + b / sqrt(s),    a + b sqrt(s)    or    a + b s,
 
 whichever, fitted without the last of these sizes, foretells its number best; a later one must do
-twice as well. The rule with the numbers foretold for the largest size is then judged there by a certificate.
-What it promises is proven there or not at all: a fit is a guess, its certificate is none.
+twice as well. The rule with the numbers foretold for the largest size is then judged there by a
+certificate: what it promises is proven there or refused, however good the fit.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from tessella.solvers.checkpoint import Checkpoint, Keeper, as_checkpoint
 from tessella.solvers.devices import devices_for
 from tessella.solvers.driver import WIDE, Callback, Engine, decide, iterate
 from tessella.solvers.ending import until_the_end
+from tessella.solvers.in_place import InPlace, iterate_in_place
 from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import MixedPrecision, pays_off
 from tessella.solvers.policy_iteration import InexactPolicyIteration
@@ -67,6 +68,8 @@ def solve(
     keeper = _keeper(engine, method, checkpoint)
     if isinstance(method, BackwardInduction):
         return _induced(engine, method, callback, partial)
+    if isinstance(method, InPlace):
+        return _in_place(engine, method, callback, partial)
     if isinstance(mdp.criterion, Total):
         engine, found = until_the_end(engine, method, callback=callback, partial=partial)
     elif method.linear and engine.widely_averaged:
@@ -82,7 +85,7 @@ def _keeper(engine: Engine, method: Method, given: str | Path | Checkpoint | Non
     if checkpoint is None:
         return None
     several = isinstance(engine.mdp.criterion, Total) or (method.linear and engine.widely_averaged)
-    if several or isinstance(method, BackwardInduction):
+    if several or isinstance(method, BackwardInduction | InPlace):
         raise ArgumentError(
             "a checkpoint serves methods that go from point to point, of discounted rewards and of "
             f"averages of at most {WIDE:,} states",
@@ -117,6 +120,20 @@ def _induced(
         margin=known.margin,
         method=method.name,
         precision=Precision(found.error_bound, float(known.tie.max())),
+    )
+
+
+def _in_place(
+    engine: Engine, method: InPlace, callback: Callback | None, partial: bool
+) -> Solution:
+    swept = iterate_in_place(engine, method, callback, partial)
+    return Solution(
+        **vars(swept.result),
+        mdp=engine.mdp,
+        policy=optimal(engine.mdp, swept.policy),
+        margin=swept.margin,  # type: ignore[arg-type]
+        method=method.name,
+        precision=Precision(swept.result.error_bound, swept.tie),
     )
 
 
