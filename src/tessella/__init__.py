@@ -11,8 +11,10 @@ The way of the data::
     draw(solution, n, ...)           -> Sample          fit(learner, sample)  -> Policy
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate, of an average GainCertificate
+    certify_in_slabs(solution, policy)                  -> CertificateSummary
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
     tune(solution, form, S=...)      -> Tuned           diff(mdp, a, b)       -> Difference
+    scaling(build, scales, loss)     -> Scaling
     export(rule, "reorder.c")        -> Exported
     run_study(Study(problems, methods))                 -> StudyResults
 
@@ -63,6 +65,7 @@ _HOME = {
     "tessella.solvers.backward_induction": ("BackwardInduction",),
     "tessella.solvers.checkpoint": ("Checkpoint",),
     "tessella.solvers.evaluate": ("Evaluation", "evaluate"),
+    "tessella.solvers.in_place": ("InPlace",),
     "tessella.solvers.linear_programming": ("LinearProgramming",),
     "tessella.solvers.method": ("Method",),
     "tessella.solvers.mixed_precision": ("MixedPrecision",),
@@ -91,6 +94,7 @@ _HOME = {
     "tessella.certificates.certify": ("certify",),
     "tessella.certificates.estimate": ("Estimate", "estimate"),
     "tessella.certificates.gain_certificate": ("GainCertificate",),
+    "tessella.certificates.in_slabs": ("CertificateSummary", "certify_in_slabs"),
     "tessella.certificates.loss": ("Loss", "loss"),
     "tessella.criteria": ("Average", "Discounted", "FiniteHorizon", "Total"),
     "tessella.mdp.as_policy": ("as_policy",),
@@ -107,6 +111,7 @@ _HOME = {
     "tessella.rules.rule": ("Rule",),
     "tessella.rules.rule_class": ("Costs", "Fitted", "RuleClass"),
     "tessella.rules.run_length": ("RunLength",),
+    "tessella.rules.scaling": ("Scaling", "scaling"),
     "tessella.rules.monotone_surface": ("MonotoneSurface",),
     "tessella.rules.small_network": ("SmallNetwork",),
     "tessella.rules.staircase": ("Staircase",),
@@ -140,6 +145,7 @@ if TYPE_CHECKING:
     from tessella.certificates.certify import certify
     from tessella.certificates.estimate import Estimate, estimate
     from tessella.certificates.gain_certificate import GainCertificate
+    from tessella.certificates.in_slabs import CertificateSummary, certify_in_slabs
     from tessella.certificates.loss import Loss, loss
     from tessella.criteria import Average, Discounted, FiniteHorizon, Total
     from tessella.errors import (
@@ -203,6 +209,7 @@ if TYPE_CHECKING:
     from tessella.rules.rule import Rule
     from tessella.rules.rule_class import Costs, Fitted, RuleClass
     from tessella.rules.run_length import RunLength
+    from tessella.rules.scaling import Scaling, scaling
     from tessella.rules.small_network import SmallNetwork
     from tessella.rules.staircase import Staircase
     from tessella.rules.tune import Tuned, tune
@@ -215,6 +222,7 @@ if TYPE_CHECKING:
     from tessella.solvers.backward_induction import BackwardInduction
     from tessella.solvers.checkpoint import Checkpoint
     from tessella.solvers.evaluate import Evaluation, evaluate
+    from tessella.solvers.in_place import InPlace
     from tessella.solvers.linear_programming import LinearProgramming
     from tessella.solvers.method import Method
     from tessella.solvers.mixed_precision import MixedPrecision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,8 @@ from tessella.errors import ArgumentError, ModelError, NotConverged
 from tessella.mdp.dynamics import Lowered, Plain
 from tessella.mdp.engine import held, in_callers_setting, in_float64, placed
 from tessella.mdp.model import MDP
+from tessella.mdp.shards import Layout, Shards
+from tessella.mdp.stages.sharded import ShardedProgram, among
 from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
 from tessella.solvers.chains import refuse_chain
@@ -57,13 +59,20 @@ class Engine:
     """A model made ready for the kernels.
 
     ``time`` bounds the periods to the end, where a criterion rests on that; with 1, bounds are
-    those of residuals. What is ``traced`` works on a program that can be compiled.
+    those of residuals. What is ``traced`` works on a program that can be compiled. It is cut
+    among ``devices``, where there are several.
     """
 
     def __init__(
-        self, mdp: MDP, tol: float | None, time: float | None = None, traced: bool = False
+        self,
+        mdp: MDP,
+        tol: float | None,
+        time: float | None = None,
+        traced: bool = False,
+        devices: Sequence[Any] = (),
     ) -> None:
         self.mdp, self.tol, self.time, self.traced = mdp, checked_tol(tol), time, traced
+        self.devices = devices
         if not self.rest > 0:
             raise ModelError(mdp.criterion.refusal(self.mass))
         scale = mdp.dynamics.reward_scale
@@ -107,10 +116,37 @@ class Engine:
         """What a residual is divided by to bound an error: 1 - c when rewards are discounted."""
         return self.mdp.criterion.rest(self.mass)
 
-    @property
+    @cached_property
     def lowered(self) -> Lowered:
         dynamics = self.mdp.dynamics
+        if self.devices:
+            return among(dynamics, self.devices)
         return dynamics.compiled if self.traced else dynamics.lowered
+
+    @cached_property
+    def layout(self) -> Layout | None:
+        """How arrays over the grid lie on several devices; None on one."""
+        program = self.program
+        return Layout(program, self.mdp.grid.shape) if isinstance(program, ShardedProgram) else None
+
+    def placed(self, array: NDArray, dim: int = 0) -> Any:
+        """An array whose axes from ``dim`` on are the grid's, as the kernels take it."""
+        if self.layout is not None:
+            return self.layout.placed(array, dim)
+        return placed(self.program, array)
+
+    def read(self, array: Any) -> NDArray:
+        """An array over the grid as NumPy's."""
+        return np.asarray(array if self.layout is None else self.layout.given_out(array))
+
+    def given_out(self, array: Any) -> Any:
+        """An array over the grid for a result: NumPy's, or one that stays until it is read.
+
+        On an accelerator and on several devices it stays.
+        """
+        if self.layout is not None:
+            return self.layout.given_out(array)
+        return array if held() else np.asarray(array)
 
     @property
     def program(self):
@@ -140,19 +176,19 @@ class Engine:
 
     @cached_property
     def data(self) -> Data:
-        mdp, dynamics = self.mdp, self.mdp.dynamics
-        unit = EPS * (dynamics.terms + 8)
-        feasible = None
+        mdp, feasible = self.mdp, None
         if mdp.feasible is not None:
             allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
-            feasible = placed(self.program, allowed)
+            feasible = self.placed(allowed, 1)
+        return self.data_with(self.lowered.arrays, feasible)
+
+    def data_with(self, arrays: Any, feasible: Any) -> Data:
+        """The same with other arrays of the dynamics, such as those of a window."""
+        dynamics = self.mdp.dynamics
+        unit = EPS * (dynamics.terms + 8)
         numbers = unit, dynamics.built.rows, dynamics.built.reward, dynamics.reward_scale
-        return Data(
-            self.lowered.arrays,
-            feasible,
-            self.enclosure(unit),
-            Numbers(*map(np.float64, (*numbers, self.tol or 0))),
-        )
+        rounding = Numbers(*map(np.float64, (*numbers, self.tol or 0)))
+        return Data(arrays, feasible, self.enclosure(unit), rounding)
 
 
 @in_float64
@@ -193,9 +229,9 @@ def iterate(
         log.add(*told, stretch.target)
         ended = bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps
         if keeper is not None and (keeper.due or ended):
-            keeper.write(_value(data.criterion, state), log.history())
+            keeper.write(_value(engine, data.criterion, state), log.history())
         if ended:
-            return _report(method, data.criterion, stretch, log, partial)
+            return _report(engine, method, data.criterion, stretch, log, partial)
         if helped and not log.changes[-1]:
             helped = False  # the policy stays: what is left is for the method's own rounds
         elif method.linear and log.stalled and engine.widely_averaged:
@@ -204,7 +240,7 @@ def iterate(
             direct = _directly(engine, state)
             state, helped = direct or state, direct is not None
         if log.stuck:
-            refuse_chain(engine.mdp, np.asarray(state.policy), fixed)
+            refuse_chain(engine.mdp, engine.read(state.policy), fixed)
 
 
 def _directly(engine: Engine, state: kernels.State) -> kernels.State | None:
@@ -212,7 +248,7 @@ def _directly(engine: Engine, state: kernels.State) -> kernels.State | None:
     mdp = engine.mdp
     if not isinstance(mdp.criterion, Discounted):
         return None
-    actions = np.asarray(state.policy)
+    actions = engine.read(state.policy)
     system = mdp.dynamics.factorised(actions, mdp.discount)
     if system is None:
         return None
@@ -222,6 +258,8 @@ def _directly(engine: Engine, state: kernels.State) -> kernels.State | None:
 
 def _start(engine: Engine, value: NDArray | None, policy: NDArray | None) -> kernels.State:
     shape = engine.mdp.grid.shape
+    if value is None and policy is None and engine.layout is not None:
+        return _begun(*map(engine.layout.zeros, (jnp.float64, jnp.int32)))
     if value is None and policy is None and held() and not engine.plain:
         return _begun(jnp.zeros(shape), jnp.zeros(shape, jnp.int32))  # nothing of it on the host
     point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
@@ -230,7 +268,7 @@ def _start(engine: Engine, value: NDArray | None, policy: NDArray | None) -> ker
             f"a guess must hold finite values of shape {shape}", value=f"got {point.shape}"
         )
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
-    return _begun(*placed(engine.program, (point.reshape(shape), actions.reshape(shape))))
+    return _begun(*(engine.placed(array.reshape(shape)) for array in (point, actions)))
 
 
 def _begun(v, pi) -> kernels.State:
@@ -238,9 +276,10 @@ def _begun(v, pi) -> kernels.State:
     return kernels.State(v, v, pi, zero, zero, infinite, zero, np.int64(0))
 
 
-def _value(criterion: Enclosure, state: kernels.State) -> NDArray[np.float64]:
+def _value(engine: Engine, criterion: Enclosure, state: kernels.State) -> NDArray[np.float64]:
     """The values that a run would report now."""
-    return criterion.values(np.asarray(state.backup), float(state.middle), float(state.shift))[0]
+    found = engine.read(state.backup), float(state.middle), float(state.shift)
+    return criterion.values(*found)[0]
 
 
 class _Log:
@@ -297,7 +336,12 @@ class _Log:
 
 
 def _report(
-    method: Method, criterion: Enclosure, stretch: kernels.Stretch, log: _Log, partial: bool
+    engine: Engine,
+    method: Method,
+    criterion: Enclosure,
+    stretch: kernels.Stretch,
+    log: _Log,
+    partial: bool,
 ) -> Result:
     state, wanted = stretch.state, float(stretch.target)
     bound, floor = float(state.bound), float(state.floor)
@@ -317,17 +361,20 @@ def _report(
         reason = f"stopped by the callback after {len(log)} sweeps at bound {bound:.3g}"
     else:
         reason = f"{method.limit} at bound {bound:.3g}, short of {wanted:.3g}"
-    found = _given_out(state.backup), float(state.middle), float(state.shift)
-    value, gain = criterion.values(*found)
+    value, gain = _values(engine, criterion, state)
     done = Result(value, bound, converged, reason, log.history(), gain=gain)
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)
     return done
 
 
-def _given_out(array: Any) -> Any:
-    """An array of the engine as NumPy's; on an accelerator it stays until somebody reads it."""
-    return array if held() else np.asarray(array)
+def _values(engine: Engine, criterion: Enclosure, state: kernels.State) -> tuple[Any, float | None]:
+    """(values to report, gain or None), as they are given out."""
+    numbers = float(state.middle), float(state.shift)
+    if engine.layout is None:
+        return criterion.values(engine.given_out(state.backup), *numbers)
+    value, gain = criterion.values(state.backup, *numbers)
+    return engine.layout.given_out(value), gain
 
 
 @in_float64
@@ -376,9 +423,12 @@ def enclose_gain(
 @in_float64
 def decide(engine: Engine, value: Any, bound: float) -> kernels.Decision:
     """Margins, policy and tie tolerance at ``value``, as they are given out."""
+    if isinstance(value, Shards):
+        value = value.array
     value = value if isinstance(value, jax.Array) else np.asarray(value)
     found = kernels.decide(engine.program, engine.data, value, np.float64(bound))
-    return kernels.Decision(*map(_given_out, found))
+    margin, policy = engine.given_out(found.margin), engine.given_out(found.policy)
+    return kernels.Decision(margin, policy, float(found.tie))
 
 
 @in_float64

@@ -15,8 +15,10 @@ from tessella.mdp.model import MDP
 from tessella.solvers.averaging import average
 from tessella.solvers.backward_induction import BackwardInduction, induce, serves
 from tessella.solvers.checkpoint import Checkpoint, Keeper, as_checkpoint
+from tessella.solvers.devices import devices_for
 from tessella.solvers.driver import WIDE, Callback, Engine, decide, iterate
 from tessella.solvers.ending import until_the_end
+from tessella.solvers.in_place import InPlace, iterate_in_place
 from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import MixedPrecision, pays_off
 from tessella.solvers.policy_iteration import InexactPolicyIteration
@@ -38,6 +40,7 @@ def solve(
     callback: Callback | None = None,
     partial: bool = False,
     checkpoint: str | Path | Checkpoint | None = None,
+    devices: int | None = None,
 ) -> Solution:
     """The optimal value, action values and policy of ``mdp``, with a bound on their error.
 
@@ -49,6 +52,8 @@ def solve(
         partial: return what there is when a limit is reached, instead of raising NotConverged.
         checkpoint: a file, ``run.npz``, that keeps the best point of a long run every minute; a run
             that was broken off goes on from it. ``Checkpoint(path, every=600)`` writes less often.
+        devices: how many a model of stages is cut among; by default all accelerators where there
+            are several and the model is large, and one device otherwise.
     """
     expect("solve", mdp, MDP)
     if method is None:
@@ -58,10 +63,13 @@ def solve(
     if not isinstance(method, Method):
         rule = "method must be a method object such as ValueIteration()"
         raise ArgumentError(rule, value=f"got {method!r}")
-    engine = Engine(mdp, method.tolerance(mdp), traced=method.traced)
+    shared = devices_for(mdp, method, devices)
+    engine = Engine(mdp, method.tolerance(mdp), traced=method.traced, devices=shared)
     keeper = _keeper(engine, method, checkpoint)
     if isinstance(method, BackwardInduction):
         return _induced(engine, method, callback, partial)
+    if isinstance(method, InPlace):
+        return _in_place(engine, method, callback, partial)
     if isinstance(mdp.criterion, Total):
         engine, found = until_the_end(engine, method, callback=callback, partial=partial)
     elif method.linear and engine.widely_averaged:
@@ -77,12 +85,15 @@ def _keeper(engine: Engine, method: Method, given: str | Path | Checkpoint | Non
     if checkpoint is None:
         return None
     several = isinstance(engine.mdp.criterion, Total) or (method.linear and engine.widely_averaged)
-    if several or isinstance(method, BackwardInduction):
+    if several or isinstance(method, BackwardInduction | InPlace):
         raise ArgumentError(
             "a checkpoint serves methods that go from point to point, of discounted rewards and of "
             f"averages of at most {WIDE:,} states",
             value=f"this is {method.name}, {engine.mdp.criterion}, {engine.mdp.n_states:,} states",
         )
+    if len({device.process_index for device in engine.devices}) > 1:
+        rule = "a checkpoint is kept by one process, whose devices have the whole model"
+        raise ArgumentError(rule, value=f"got {checkpoint.path}")
     return Keeper(checkpoint, engine.mdp)
 
 
@@ -109,6 +120,20 @@ def _induced(
         margin=known.margin,
         method=method.name,
         precision=Precision(found.error_bound, float(known.tie.max())),
+    )
+
+
+def _in_place(
+    engine: Engine, method: InPlace, callback: Callback | None, partial: bool
+) -> Solution:
+    swept = iterate_in_place(engine, method, callback, partial)
+    return Solution(
+        **vars(swept.result),
+        mdp=engine.mdp,
+        policy=optimal(engine.mdp, swept.policy),
+        margin=swept.margin,  # type: ignore[arg-type]
+        method=method.name,
+        precision=Precision(swept.result.error_bound, swept.tie),
     )
 
 

@@ -26,7 +26,17 @@ from tessella.grid import index_type, unmasked
 from tessella.mdp import checks
 from tessella.mdp.chance import entries_at
 from tessella.mdp.scope import NamedValues, Scope
-from tessella.mdp.stages.operation import RandomOperation, at, gathered, of_action, shared
+from tessella.mdp.stages.operation import (
+    RandomOperation,
+    Reach,
+    at,
+    gathered,
+    of_action,
+    places,
+    shared,
+    with_length,
+    within,
+)
 from tessella.rounding import EPS
 
 Between = Literal["error", "interpolate"]
@@ -184,6 +194,18 @@ class Blend(RandomOperation):
     target: NDArray[np.int32]
     probs: NDArray[np.float64]  # (A | 1, J, *broadcast)
     sides: int
+
+    def reach(self, axis: int) -> Reach:
+        if axis != self.axis:
+            return Reach()
+        own = with_length((1,) * self.target.ndim, axis + 2, -1)
+        return Reach.of(self.target - np.arange(self.shape[axis]).reshape(own))
+
+    def window(self, axis: int, first: int, count: int) -> Blend:
+        target, probs = (places(a, axis + 2, first, count) for a in (self.target, self.probs))
+        if axis == self.axis:
+            target = within(target, first, count)
+        return Blend(with_length(self.shape, axis, count), self.axis, target, probs, self.sides)
 
     @property
     def acts(self) -> bool:

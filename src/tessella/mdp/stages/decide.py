@@ -12,7 +12,17 @@ from tessella.mdp import checks
 from tessella.mdp.chance import entries_at
 from tessella.mdp.scope import Scope, call
 from tessella.mdp.stages.between import Between, End, along, clipped, land, refuse_unknown
-from tessella.mdp.stages.operation import Operation, at, gathered, of_action, trimmed
+from tessella.mdp.stages.operation import (
+    Operation,
+    Reach,
+    at,
+    gathered,
+    of_action,
+    places,
+    trimmed,
+    with_length,
+    within,
+)
 from tessella.mdp.stages.stage import Function, Stage, StageNumbers, reward_of
 
 
@@ -62,6 +72,22 @@ class Gather(Operation):
         if target is None or self.axis >= axes:
             return None
         return Gather(self.shape[:axes], self.axis, target)
+
+    def reach(self, axis: int) -> Reach:
+        if axis != self.axis:
+            return Reach()
+        return Reach.of(self.target - np.arange(self.shape[axis]).reshape(self._along))
+
+    @property
+    def _along(self) -> tuple[int, ...]:
+        """The shape of what depends on its own axis alone."""
+        return with_length((1,) * self.target.ndim, self.axis + 1, -1)
+
+    def window(self, axis: int, first: int, count: int) -> Gather:
+        target = places(self.target, axis + 1, first, count)
+        if axis == self.axis:
+            target = within(target, first, count)
+        return Gather(with_length(self.shape, axis, count), self.axis, target)
 
     @property
     def acts(self) -> bool:

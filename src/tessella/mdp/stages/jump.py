@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,17 @@ from tessella.mdp.stages.between import (
     scattered,
 )
 from tessella.mdp.stages.noise import Law, Noise, make_law, refuse_other, reward_on
-from tessella.mdp.stages.operation import RandomOperation, at, of_action, own, trimmed
+from tessella.mdp.stages.operation import (
+    RandomOperation,
+    Reach,
+    at,
+    of_action,
+    own,
+    places,
+    trimmed,
+    with_length,
+    within,
+)
 from tessella.mdp.stages.stage import Function, Stage, StageNumbers
 
 
@@ -138,6 +148,19 @@ class Scatter(RandomOperation):
             return None
         target = (to[..., 0] // others).astype(index_type(math.prod(short)))
         return Scatter(short, target, probs)
+
+    def reach(self, axis: int) -> Reach:
+        along = self.target // math.prod(self.shape[axis + 1 :]) % self.shape[axis]
+        own = with_length((1,) * self.target.ndim, axis + 2, -1)
+        return Reach.of(along.astype(np.int64) - np.arange(self.shape[axis]).reshape(own))
+
+    def window(self, axis: int, first: int, count: int) -> Scatter:
+        shape = with_length(self.shape, axis, count)
+        where = list(np.unravel_index(places(self.target, axis + 2, first, count), self.shape))
+        where[axis] = within(where[axis], first, count)
+        target = np.ravel_multi_index(tuple(where), shape).astype(self.target.dtype)
+        probs = places(self.probs, axis + 2, first, count)
+        return replace(self, shape=shape, target=target, probs=probs)
 
     @property
     def acts(self) -> bool:

@@ -17,7 +17,15 @@ from tessella.errors import ModelError
 from tessella.mdp import checks
 from tessella.mdp.chance import draw
 from tessella.mdp.scope import Scope, call
-from tessella.mdp.stages.operation import Operation, at, of_action, shared
+from tessella.mdp.stages.operation import (
+    Operation,
+    Reach,
+    at,
+    of_action,
+    places,
+    shared,
+    with_length,
+)
 from tessella.mdp.stages.slices import Slices
 from tessella.mdp.stages.stage import Function, Stage, StageNumbers, reward_of
 from tessella.rounding import Mass, mass_of
@@ -103,6 +111,15 @@ class Matrix(Operation):
         if np.prod(self.matrix.shape[axes:-2]) > 1:
             return None
         return Matrix(self.shape[:axes], self.axis, self.matrix.reshape(*lead, *own))
+
+    def reach(self, axis: int) -> Reach | None:
+        return None if axis == self.axis else Reach()
+
+    def window(self, axis: int, first: int, count: int) -> Matrix:
+        matrix, given = self.matrix, 1 + axis - (axis > self.axis)  # its own axis is not given
+        if matrix.ndim > 3:
+            matrix = places(matrix, given, first, count)
+        return Matrix(with_length(self.shape, axis, count), self.axis, matrix)
 
     @property
     def acts(self) -> bool:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,22 @@ class CompiledOperation(Protocol):
         ...
 
 
+class Reach(NamedTuple):
+    """How far a state may move along an axis, in places."""
+
+    below: int = 0
+    above: int = 0
+
+    def __add__(self, other: tuple) -> Reach:
+        """That of one move after another."""
+        return Reach(self.below + other[0], self.above + other[1])
+
+    @staticmethod
+    def of(steps: NDArray) -> Reach:
+        """The least that holds all ``steps``."""
+        return Reach(max(-int(steps.min()), 0), max(int(steps.max()), 0))
+
+
 @dataclass(frozen=True, eq=False)
 class Operation(ABC):
     """Arrays carry a leading action axis, of length 1 where all actions share them."""
@@ -55,6 +71,17 @@ class Operation(ABC):
     def without(self, axes: int) -> Operation | None:
         """The same on the first ``axes`` alone; None where others matter to it, or may do so."""
         return None
+
+    def reach(self, axis: int) -> Reach | None:
+        """How far it moves a state along ``axis``; None where there is no ``window`` of it."""
+        return None
+
+    def window(self, axis: int, first: int, count: int) -> Operation:
+        """The same on ``count`` places of ``axis`` from ``first`` on, some perhaps off its ends.
+
+        Off the ends stands what the nearest place has. What would leave the window stops there.
+        """
+        raise NotImplementedError(f"no window of {type(self).__name__}")
 
     @property
     @abstractmethod
@@ -166,6 +193,26 @@ def own(array, policy, *index):
     ]
     action = policy if array.shape[0] > 1 else 0
     return jnp.broadcast_to(array[(action, *index, *where)], shape)
+
+
+def with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
+    """``shape`` with another length of one axis."""
+    return (*shape[:axis], length, *shape[axis + 1 :])
+
+
+def places(array: NDArray, dim: int, first: int, count: int) -> NDArray:
+    """``count`` places of one dimension from ``first`` on; off its ends the nearest one."""
+    length = array.shape[dim]
+    if length == 1:
+        return array  # all places share it
+    if first >= 0 and first + count <= length:
+        return array[(slice(None),) * dim + (slice(first, first + count),)]
+    return np.take(array, np.clip(np.arange(first, first + count), 0, length - 1), axis=dim)
+
+
+def within(places: NDArray, first: int, count: int) -> NDArray:
+    """Places of an axis as those of a window of it, stopped at its ends."""
+    return np.clip(places - first, 0, count - 1).astype(places.dtype)
 
 
 def trimmed(array: NDArray, rank: int) -> NDArray | None:

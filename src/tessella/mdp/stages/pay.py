@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp.scope import Scope
-from tessella.mdp.stages.operation import Operation
+from tessella.mdp.stages.operation import Operation, Reach, with_length
 from tessella.mdp.stages.stage import Function, Stage, StageNumbers, reward_of
 
 
@@ -36,6 +36,12 @@ class Stay(Operation):
 
     def without(self, axes: int) -> Stay:
         return Stay(self.shape[:axes])
+
+    def reach(self, axis: int) -> Reach:
+        return Reach()
+
+    def window(self, axis: int, first: int, count: int) -> Stay:
+        return Stay(with_length(self.shape, axis, count))
 
     @property
     def acts(self) -> bool:

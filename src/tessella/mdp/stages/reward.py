@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.checks import SUM_TOLERANCE
+from tessella.mdp.stages.operation import places
 from tessella.rounding import EPS
 
 AS_FACTORS = 1 << 26  # expected rewards of more states are kept as their factors
@@ -49,6 +50,12 @@ class ExpectedReward:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
         return expectation(self.probs, self.reward).astype(dtype or float, copy=False)
+
+    def window(self, axis: int, first: int, count: int) -> ExpectedReward:
+        """On ``count`` places of one axis, from ``first`` on; off its ends the nearest place."""
+        return ExpectedReward(
+            *(places(a, axis + 1, first, count) for a in (self.probs, self.reward))
+        )
 
     def on_device(self) -> Any:
         """The array of the sums, made on the device."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.scope import Scope, make_scope
-from tessella.mdp.stages.operation import Operation, trimmed
+from tessella.mdp.stages.operation import Operation, Reach, trimmed, with_length
 from tessella.mdp.stages.stage import StageNumbers
 
 
@@ -73,6 +73,14 @@ class Resting(Operation):
     @property
     def reached(self) -> tuple[int, ...]:
         return self.grid.shape
+
+    def reach(self, axis: int) -> Reach:
+        return Reach()
+
+    def window(self, axis: int, first: int, count: int) -> Resting:
+        lengths = with_length(self.grid.shape, axis, count)
+        grid = StateGrid({n: range(k) for n, k in zip(self.grid.axes, lengths, strict=True)})
+        return replace(self, shape=with_length(self.shape, axis, count), grid=grid)
 
     @property
     def acts(self) -> bool:

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.stages.operation import RandomOperation, at, of_action, own, shared, trimmed
+from tessella.mdp.stages.operation import (
+    RandomOperation,
+    Reach,
+    at,
+    of_action,
+    own,
+    places,
+    shared,
+    trimmed,
+    with_length,
+    within,
+)
 
 FEW_ACTIONS = 8
 
@@ -27,6 +38,21 @@ class Slices(RandomOperation):
         if probs is None or self.axis >= axes:
             return None
         return Slices(self.shape[:axes], self.axis, self.pad, self.offsets, probs)
+
+    def reach(self, axis: int) -> Reach:
+        if axis != self.axis:
+            return Reach()
+        x = np.arange(self.shape[axis])
+        moved = [self.pad[x + offset] - x for offset in np.unique(self.offsets)]
+        return Reach.of(np.array([[steps.min(), steps.max()] for steps in moved]))
+
+    def window(self, axis: int, first: int, count: int) -> Slices:
+        shape, pad = with_length(self.shape, axis, count), self.pad
+        if axis == self.axis:
+            beyond = np.arange(first, first + count + int(self.offsets.max()))
+            pad = within(pad[np.clip(beyond, 0, len(pad) - 1)], first, count)
+        probs = places(self.probs, axis + 2, first, count)
+        return Slices(shape, self.axis, pad, self.offsets, probs)
 
     @property
     def acts(self) -> bool:

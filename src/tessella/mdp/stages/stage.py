@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.mdp import checks
 from tessella.mdp.scope import NamedValues, Scope, call
-from tessella.mdp.stages.operation import Operation
-from tessella.mdp.stages.reward import Reward
+from tessella.mdp.stages.operation import Operation, places
+from tessella.mdp.stages.reward import ExpectedReward, Reward
 
 Function = Callable[..., ArrayLike]
 
@@ -53,6 +53,15 @@ class StageNumbers:
     @property
     def acts(self) -> bool:
         return self.operation.acts or (self.reward is not None and len(self.reward) > 1)
+
+    def window(self, axis: int, first: int, count: int) -> StageNumbers:
+        """The same on ``count`` places of one axis, from ``first`` on."""
+        reward, where = self.reward, (axis, first, count)
+        if isinstance(reward, ExpectedReward):
+            reward = reward.window(*where)
+        elif reward is not None:
+            reward = places(reward, axis + 1, first, count)
+        return replace(self, operation=self.operation.window(*where), reward=reward)
 
     def arrays(self) -> dict[str, Any]:
         reward = {} if self.reward is None else {"reward": self.reward}

@@ -24,7 +24,7 @@ from tessella.errors import ModelError
 from tessella.grid import refuse_unordered
 from tessella.mdp.dynamics import Dynamics, Factorised, Lowered, Steps
 from tessella.mdp.scope import TIME, Scope, call
-from tessella.mdp.stages.operation import CompiledOperation, Operation, at, paid
+from tessella.mdp.stages.operation import CompiledOperation, Operation, Reach, at, paid
 from tessella.mdp.stages.pay import Pay
 from tessella.mdp.stages.reward import largest_reward
 from tessella.mdp.stages.scratch import Resting, fold, widened
@@ -159,16 +159,14 @@ class Staged(Dynamics):
     def lower(self) -> Lowered:
         from tessella.mdp.engine import on_device
 
-        program = StagedProgram(self._compiled(tiling(self.shape)), self.n_actions)
+        program = program_of(self.stages, tiling(self.shape), self.n_actions)
         return Lowered(program, on_device([stage.arrays() for stage in self.stages]))
 
-    def _compiled(self, tiles: Tiles | None) -> tuple[CompiledOperation, ...]:
-        told = [(stage.operation, stage.acts) for stage in self.stages]
-        if tiles is None:
-            return tuple(operation.compiled(acts) for operation, acts in told)
-        from tessella.mdp.stages.tiled import in_tiles
-
-        return tuple(in_tiles(operation, acts, tiles) for operation, acts in told)
+    def reach(self, axis: int) -> Reach | None:
+        """How far a period may move a state along ``axis``; None where that is not known."""
+        found = [stage.operation.reach(axis) for stage in self.stages]
+        known = [reach for reach in found if reach is not None]
+        return sum(known, Reach()) if len(known) == len(found) else None
 
     def factorised(self, policy: NDArray, discount: float) -> Factorised | None:
         return self.table.factorised(policy, discount) if self.small else None
@@ -268,6 +266,18 @@ class StagedProgram:
 
     def head_under(self, arrays, w, policy, pay):
         return self.head(arrays, w, policy, pay)
+
+
+def program_of(
+    stages: Sequence[StageNumbers], tiles: Tiles | None, n_actions: int, anywhere: bool = False
+) -> StagedProgram:
+    """The program of a list of stages; with ``anywhere`` the same for any window of them."""
+    told = [(stage.operation, stage.acts) for stage in stages]
+    if tiles is None:
+        return StagedProgram(tuple(operation.compiled(acts) for operation, acts in told), n_actions)
+    from tessella.mdp.stages.tiled import in_tiles
+
+    return StagedProgram(tuple(in_tiles(*one, tiles, anywhere) for one in told), n_actions)
 
 
 def as_stages(told: object) -> tuple[Stage, ...]:

@@ -22,14 +22,19 @@ from tessella.mdp.stages.tiles import Steps, expected
 from tessella.mdp.stages.tiling import NARROW, Tiles
 
 
-def in_tiles(operation: Operation, acts: bool, tiles: Tiles) -> CompiledOperation:
-    """The compiled form of an operation, in tiles where it has one."""
+def in_tiles(
+    operation: Operation, acts: bool, tiles: Tiles, anywhere: bool = False
+) -> CompiledOperation:
+    """The compiled form of an operation, in tiles where it has one.
+
+    Windows of one model stop at different ends; ``anywhere`` makes a form that serves them all.
+    """
     if type(operation) is Gather:
         return GatherInTurn(operation.axis, acts)
     if type(operation) is not Slices:
         return operation.compiled(acts)
     along = _following(operation.offsets)
-    low = _clipping(operation.pad, operation.shape[operation.axis])
+    low = None if anywhere else _clipping(operation.pad, operation.shape[operation.axis])
     return TiledSlices(operation.axis, acts, along, low, tiles)
 
 

@@ -1,0 +1,48 @@
+"""What being cut costs: a sweep of the program for several devices, on one, beside the usual."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+from billion import build
+
+from tessella.mdp.engine import in_float64
+from tessella.mdp.stages.sharded import lower_sharded
+from tessella.mdp.stages.windows import Cut
+from tessella.solvers.driver import Engine
+from tessella.solvers.operators import Operators
+
+SWEEPS = 20
+
+
+@in_float64
+def main() -> None:
+    mdp = build(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000_000)
+    engine, shape = Engine(mdp, None), mdp.grid.shape
+    reach = mdp.dynamics.reach(0)  # type: ignore[attr-defined]
+    cut = Cut(0, shape[0], 1, *reach)
+    shard = lower_sharded(mdp.dynamics, cut, jax.devices()[:1])  # type: ignore[arg-type]
+    usual = engine.lowered
+    found = []
+    for lowered in (usual, shard):
+        data = engine.data_with(lowered.arrays, None)
+        work = jax.jit(
+            lambda data, v, program=lowered.program: Operators(program, data).swept(v, SWEEPS)
+        )
+        v = jnp.ones(shape)
+        out = jax.block_until_ready(work(data, v))
+        began = time.perf_counter()
+        jax.block_until_ready(work(data, v))
+        found.append(((time.perf_counter() - began) / SWEEPS, out))
+    apart = float(jnp.abs(found[0][1] - found[1][1]).max())
+    print(
+        f"{mdp.n_states:,} states: {1e3 * found[0][0]:.2f} ms a sweep, {1e3 * found[1][0]:.2f} ms "
+        f"as one shard; values differ by {apart:.1e}"
+    )
+
+
+if __name__ == "__main__":
+    main()

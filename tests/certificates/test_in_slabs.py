@@ -1,0 +1,96 @@
+"""Certificates in slabs: the figures of the full one, and no array as large as the grid."""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.certificates.in_slabs import summarised
+from tessella.solvers.slabs import Slabs, cut_into_slabs
+
+FIGURES = (
+    "mean_loss",
+    "relative_loss",
+    "worst_loss",
+    "policy_error",
+    "costly_error",
+    "value_gap",
+    "optimal_mean",
+    "policy_mean",
+)
+
+
+@pytest.fixture(scope="module")
+def shop():
+    """An inventory with a long first axis, solved roughly."""
+    mdp = ts.inventory(max_stock=299, max_regime=9, max_demand=9, orders=(0, 4))
+    return ts.solve(mdp, tol=1e-7)
+
+
+def rule(stock, regime):
+    return np.where(stock <= 6 + regime % 3, 4, 0)
+
+
+@pytest.fixture(scope="module")
+def both(shop):
+    start = {"regime": 3}
+    return ts.certify(shop, rule, start), ts.certify_in_slabs(shop, rule, start, states=500)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_that_of_the_full_certificate(both, name):
+    full, slabs = (getattr(one, name) for one in both)
+    assert slabs.lower <= full.upper
+    assert full.lower <= slabs.upper
+    assert slabs.width <= 1.5 * full.width + 1e-12 * abs(full)
+    assert float(slabs) == pytest.approx(float(full), rel=1e-9, abs=1e-9)
+
+
+def test_errors_worst_state_and_tolerance_are_those_of_the_full_certificate(both):
+    full, slabs = both
+    assert slabs.slabs >= 6
+    assert slabs.worst_state == full.worst_state
+    for name in ("optimal_value_error", "policy_value_error", "tolerance"):
+        assert getattr(slabs, name) == pytest.approx(getattr(full, name), rel=1e-9)
+
+
+def test_the_optimal_policy_surely_loses_nothing(shop):
+    fine = ts.solve(shop.mdp)
+    found = ts.certify_in_slabs(fine, fine.policy, states=500)
+    assert (found.worst_loss.upper, found.mean_loss.upper) == (0, 0)
+    assert found.policy_error == 0
+
+
+def test_beside_values_and_policy_nothing_is_larger_than_a_slab(shop):
+    worth = ts.evaluate(shop.mdp, rule)
+    policy = ts.as_policy(shop.mdp, rule)
+    tables = policy.table, shop.policy.table, shop.mdp.fingerprint  # made before it is watched
+    assert tables[0].shape == shop.mdp.grid.shape
+    peaks = []
+    for states in (150, 3000):
+        slabs = Slabs(shop, worth, policy, shop.mdp, cut_into_slabs(shop.mdp, states))
+        summarised(slabs, shop, None, None)  # compiles
+        tracemalloc.start()
+        summarised(slabs, shop, None, None)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[0] < peaks[1] / 2, "twenty slabs hold much less than one"
+
+
+def test_what_it_says_and_what_it_saves(both, tmp_path):
+    _, slabs = both
+    assert "All rounding is included." in str(slabs).replace("\n", " ")
+    slabs.save(tmp_path / "summary.json")
+    told = json.loads((tmp_path / "summary.json").read_text())
+    assert told["mean_loss"]["upper"] == slabs.mean_loss.upper
+    assert told["states"] == 3000
+
+
+def test_a_model_that_reaches_everywhere_and_a_table_are_refused(shop):
+    table = ts.MDP.from_arrays(np.eye(3)[None], np.zeros((3, 1)), 0.9)
+    with pytest.raises(ts.ModelError, match="this is a table"):
+        ts.certify_in_slabs(ts.solve(table), np.zeros(3, int))
+    with pytest.raises(ts.ModelError, match="moves across most of it"):
+        cut_into_slabs(ts.inventory(max_stock=20, max_regime=1), 5)

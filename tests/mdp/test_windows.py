@@ -1,0 +1,109 @@
+"""Windows of a model: a backup of some places, worked out from those around them alone."""
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.mdp.engine import in_float64, on_device
+from tessella.mdp.stages import reward as rewards
+from tessella.mdp.stages.staged import Staged
+from tessella.mdp.stages.windows import Cut, cut, stages_of, window_program
+
+PLACES, MOODS = 30, 4
+GRID = {"place": range(PLACES), "mood": range(MOODS)}
+SLIP = ts.Noise("slip", [-1, 0, 2], lambda mood: np.array([0, 0.5, 0.5]) + mood / 8 * [1, 0, -1])
+
+
+def staged(*stages, **more) -> ts.MDP:
+    return ts.MDP.staged(GRID, (0, 1, 2), 0.9, stages, action_name="step", **more)
+
+
+def decided(between="error", by=1.0):
+    return ts.Decide(
+        "place",
+        to=lambda place, step: np.clip(place + by * step, 0, PLACES - 1),
+        pays=lambda place, step: place * step * 0.1,
+        between=between,
+    )
+
+
+def by_place(place):
+    stay = 0.5 + 0.4 * place / PLACES
+    return np.where(np.eye(MOODS, dtype=bool), stay, (1 - stay) / (MOODS - 1))
+
+
+MODELS = {
+    "shifts": lambda: staged(decided(), ts.Shift("place", SLIP, edge="reflect")),
+    "between": lambda: staged(decided("interpolate", 0.5), ts.Shift("place", SLIP, edge="clip")),
+    "chains": lambda: staged(decided(), ts.Move("mood", by_place), ts.Pay(lambda place: place)),
+    "jumps": lambda: staged(
+        decided(),
+        ts.Jump(
+            ts.Noise("way", [0, 1], [0.3, 0.7]),
+            to=lambda place, mood, way: {
+                "place": np.clip(place - way, 0, PLACES - 1),
+                "mood": (mood + way) % MOODS,
+            },
+        ),
+    ),
+    "scratch": lambda: staged(
+        ts.Decide("sent", to=lambda step: step),
+        ts.Shift("place", SLIP, edge="clip"),
+        ts.Decide("place", to=lambda place, sent: np.clip(place + sent, 0, PLACES - 1)),
+        scratch={"sent": range(3)},
+    ),
+}
+
+
+def backups(program, arrays, w):
+    """(A, *grid) backups of every action."""
+    tail = program.tail(arrays, w, True)
+    return np.stack([program.head(arrays, tail, a, True) for a in range(program.n_actions)])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("axis", [0, 1])
+@in_float64
+def test_the_middle_of_a_window_is_what_the_whole_model_gives(name, axis):
+    dynamics = MODELS[name]().dynamics
+    assert isinstance(dynamics, Staged)
+    reach, length = dynamics.reach(axis), dynamics.shape[axis]
+    if reach is None:
+        assert (name, axis) == ("chains", 1), "a full matrix reaches everywhere"
+        return
+    made = Cut(axis, length, 3, *reach)
+    w = np.random.default_rng(1).normal(size=dynamics.shape)
+    program, whole = window_program(dynamics, made), dynamics.lowered
+    exact = backups(whole.program, whole.arrays, on_device(w))
+    for k in range(made.count):
+        here = np.clip(np.arange(made.window) + made.first(k), 0, length - 1)
+        arrays = on_device([stage.arrays() for stage in stages_of(dynamics, made, k)])
+        found = backups(program, arrays, on_device(np.take(w, here, axis)))
+        rows = np.arange(k * made.rows, min((k + 1) * made.rows, length))
+        middle = np.take(found, rows - made.first(k), axis + 1)
+        np.testing.assert_allclose(middle, np.take(exact, rows, axis + 1), rtol=1e-13)
+
+
+def test_a_reach_is_no_wider_than_what_the_stages_do():
+    by_name = {name: make().dynamics for name, make in MODELS.items()}
+    found = {name: dynamics.reach(0) for name, dynamics in by_name.items()}
+    assert found == {
+        "shifts": (2, 4),
+        "between": (1, 3),
+        "chains": (0, 2),
+        "jumps": (1, 2),
+        "scratch": (1, 4),
+    }
+
+
+def test_rewards_kept_as_factors_are_cut_as_factors(monkeypatch):
+    monkeypatch.setattr(rewards, "AS_FACTORS", 10)
+    dynamics = ts.inventory(max_stock=600, max_regime=90, max_demand=9).dynamics
+    assert isinstance(dynamics, Staged)
+    made = cut(dynamics, 4)
+    assert made is not None
+    lean = stages_of(dynamics, made, 1)[1].reward
+    assert isinstance(lean, rewards.ExpectedReward)
+    first = made.first(1)
+    whole = np.asarray(dynamics.stages[1].reward)[:, first : first + made.window]
+    np.testing.assert_allclose(np.asarray(lean), whole, rtol=1e-13)

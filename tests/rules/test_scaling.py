@@ -1,0 +1,104 @@
+"""Scaling reports: a rule learned small is deployed large where its promise is proven there."""
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.rules.scaling import _fitted
+
+SCALES = 1, 2, 3, 12
+
+
+def shop(scale: int, extra: float = 0.0) -> ts.MDP:
+    """Stock that sells ``scale`` times as fast, and is filled up at a cost that does not matter.
+
+    ``extra`` is charged for each unit that is kept, from scale 4 on.
+    """
+    most, mean = 20 * scale, 4.0 * scale
+    held = 0.1 + extra * (scale > 3)
+    return ts.MDP.staged(
+        {"stock": range(most + 1)},
+        actions=("wait", "fill"),
+        action_name="order",
+        discount=0.9,
+        stages=[
+            ts.Decide(
+                "stock",
+                to=lambda stock, order: np.where(order == "fill", most, stock),
+                costs=lambda stock, order: (order == "fill") * (6.0 + 2.0 * (most - stock) / scale),
+            ),
+            ts.Shift(
+                "stock",
+                ts.Noise(
+                    "demand", range(6 * scale + 12), ts.truncated_poisson(mean, 6 * scale + 11)
+                ),
+                by=lambda demand: -demand,
+                costs=lambda stock, demand: (
+                    (held * np.maximum(stock - demand, 0) + 9.0 * np.maximum(demand - stock, 0))
+                    / scale
+                ),
+            ),
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def carried():
+    return ts.scaling(shop, SCALES, 0.02, worst=True, classes=[ts.LinearCuts()])
+
+
+def test_a_rule_of_small_sizes_is_proven_at_a_large_one(carried):
+    assert carried.carries_over
+    assert carried.certificate.worst_loss.upper <= carried.promise
+    assert carried.rule.size == 2
+    cut = carried.trends[-1]
+    assert cut.power == 1.0, "the reorder point grows with the demand"
+    assert "may be deployed: it loses at most" in str(carried)
+    large = carried.solutions[-1]
+    lost = ts.loss(large, carried.rule)
+    assert lost.worst <= carried.certificate.worst_loss.upper + lost.error_bound
+
+
+def test_the_promise_is_about_the_large_size(carried):
+    large = carried.solutions[-1]
+    assert carried.promise == pytest.approx(0.02 * abs(large.value.mean()), rel=1e-6)
+
+
+def test_a_rule_that_loses_too_much_at_the_large_size_is_refused():
+    found = ts.scaling(
+        lambda scale: shop(scale, extra=3.0), SCALES, 0.02, worst=True, classes=[ts.LinearCuts()]
+    )
+    assert not found.carries_over
+    assert "is promised" in found.refusal
+    assert "no rule may be deployed" in str(found)
+    with pytest.raises(ts.PolicyError, match="no rule carries over to scale 12"):
+        _ = found.rule
+
+
+def test_tables_and_rules_of_different_forms_are_refused(carried):
+    tables = ts.scaling(shop, SCALES, 0.02, classes=[ts.RunLength()])
+    assert "table of places" in tables.refusal
+    assert tables.certificate is None
+
+
+def test_few_or_disordered_scales_are_refused():
+    for scales in ((1, 2, 3), (1, 3, 2, 4), (0, 1, 2, 3)):
+        with pytest.raises(ts.ArgumentError, match="4 to 8 scales"):
+            ts.scaling(shop, scales)
+
+
+@pytest.mark.parametrize(
+    ("law", "text"),
+    [
+        (lambda s: 5 + 0 * s, "5"),
+        (lambda s: 0.4 / s, "0.4 x 1 / s"),
+        (lambda s: 3 * s, "3 x s"),
+        (lambda s: 2 + 3 / s, "2 + 3 x 1 / s"),
+        (lambda s: 2 - 3 * np.sqrt(s), "2 - 3 x sqrt(s)"),
+    ],
+)
+def test_a_number_that_follows_a_form_is_foretold_by_it(law, text):
+    scales = np.array([1.0, 2.0, 3.0, 5.0])
+    trend = _fitted(scales, tuple(law(scales).tolist()))
+    assert str(trend) == text
+    assert trend.at(50.0) == pytest.approx(float(law(np.float64(50.0))))

@@ -1,0 +1,51 @@
+"""Value iteration in place, slab by slab: the optimum with its bound, out of one array."""
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.mdp.stages import reward as rewards
+from tessella.mdp.stages.reward import ExpectedReward
+from tessella.mdp.stages.staged import Staged
+
+SETTINGS = {"max_stock": 149, "max_regime": 8, "max_demand": 6, "orders": (0, 4)}
+
+
+@pytest.fixture(scope="module")
+def lean():
+    """A model whose expected rewards are kept as factors, solved in slabs and as usual."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rewards, "AS_FACTORS", 10)
+        mdp = ts.inventory(**SETTINGS | {"max_regime": 59})
+    dynamics = mdp.dynamics
+    assert isinstance(dynamics, Staged)
+    assert isinstance(dynamics.stages[1].reward, ExpectedReward)
+    return ts.solve(mdp, ts.InPlace(1e-7, states=2000)), ts.solve(mdp, tol=1e-9)
+
+
+def test_it_finds_the_optimum_within_its_bound(lean):
+    found, sure = lean
+    assert found.converged
+    assert found.error_bound <= 1e-7
+    apart = np.abs(found.value - sure.value).max()
+    assert apart <= found.error_bound + sure.error_bound
+    assert apart > 0, "it went another way"
+
+
+def test_policy_and_margins_are_made_slab_by_slab_when_they_are_read(lean):
+    found, sure = lean
+    np.testing.assert_array_equal(found.part("margin", np.s_[70:75, 3]), found.margin[70:75, 3])
+    np.testing.assert_allclose(found.margin, sure.margin, atol=4e-7)
+    differs = found.policy.table != sure.policy.table
+    assert not (differs & found.decided).any()
+    np.testing.assert_array_equal(found.part("value", np.s_[-2:]), found.value[-2:])
+
+
+def test_a_limit_is_told_and_what_it_does_not_serve_is_refused():
+    mdp = ts.inventory(**SETTINGS)
+    with pytest.raises(ts.NotConverged, match="the limit of 16 sweeps was reached"):
+        ts.solve(mdp, ts.InPlace(1e-9, max_sweeps=16, states=500))
+    with pytest.raises(ts.ArgumentError, match="discounted rewards"):
+        ts.solve(mdp.with_criterion(ts.Average()), ts.InPlace(1e-6))
+    with pytest.raises(ts.ArgumentError, match="needs a tolerance"):
+        ts.InPlace()
