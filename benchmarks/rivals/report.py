@@ -28,12 +28,13 @@ HEAD = """\
 # Rivals, side by side
 
 Made by `python benchmarks/rivals`, and by nothing else: each contender in an environment and a
-process of its own, the same models, `max|V - V*| <= 1e-6` asked of all (of averages, the same of the
-gain), in turn, the best of the rounds. Times are processor milliseconds of all threads, unless they
-are said to be of the clock. A contender without an answer within its processor seconds (20 for
-models of less than 1,000 states, 30 below 50,000, 45 below 200,000, 150 beyond) or within its memory
-(10 GB) is not asked for larger models of that group. Storm is given the discount as a chance to end;
-mdpax takes functions, not rows; QuantEcon knows no averages; pymdptoolbox no feasible sets.
+process of its own, the same models, `max|V - V*| <= 1e-6` asked of all (of averages, the same of
+the gain), in turn, the best of the rounds. Times are processor milliseconds of all threads, unless
+they are said to be of the clock. A contender without an answer within its processor seconds (20 for
+models of less than 1,000 states, 30 below 50,000, 45 below 200,000, 150 beyond) or within its
+memory (10 GB) is not asked for larger models of that group. Storm is given the discount as a chance
+to end; mdpax takes functions, not rows; QuantEcon knows no averages; pymdptoolbox no feasible sets.
+How our own cost grows with states, actions, noise and axes is in [growth](generated/growth.md).
 """
 GROUPS = {
     "structured": "Structured models: inventory at five sizes, discount 0.95",
@@ -46,8 +47,8 @@ GROUPS = {
 }
 COLUMNS = """\
 *build* is from the model's settings to what the contender solves, the making of its arrays included
-(models of the zoo are read from a file of arrays; tessella builds them from their settings); *first*
-is the first solve, which may compile, *solve* a later one, both by the clock; *cpu* is the
+(models of the zoo are read from a file of arrays; tessella builds them from their settings);
+*first* is the first solve, which may compile, *solve* a later one, both by the clock; *cpu* is the
 processor time of that. *MB* is the peak above what the process held after its imports, the
 compiler's own included; *again* that of building and solving once more. *error* is against the
 optimum to twelve digits, *wrong* counts states with another action than the one that is proven
@@ -126,8 +127,8 @@ def _short(contenders: list[Rival], results: dict) -> list[str]:
             if ratio > AHEAD:
                 off = "" if theirs["error"] <= 1.01e-6 else f", off by {theirs['error']:.1e}"
                 found.append(
-                    f"- {model}: {titles[name]} in {1e3 * theirs['solve_cpu']:.3g} ms{off}, tessella "
-                    f"in {1e3 * ours['solve_cpu']:.3g} ms ({ratio:.2f} times)."
+                    f"- {model}: {titles[name]} in {1e3 * theirs['solve_cpu']:.3g} ms{off}, "
+                    f"tessella in {1e3 * ours['solve_cpu']:.3g} ms ({ratio:.2f} times)."
                 )
     head = "A rival that solves more than a tenth quicker than `ts.solve`, by processor time:"
     none = "No rival solves a model of the set more than a tenth quicker than `ts.solve`."
@@ -140,7 +141,9 @@ def _largest(contenders: list[Rival], results: dict) -> list[str]:
     for row in reversed(rows):
         figures = row["figures"]
         rivals = [
-            r for r in contenders if r.name != OURS and answered(figures.get(r.name, {"failed": ""}))
+            r
+            for r in contenders
+            if r.name != OURS and answered(figures.get(r.name, {"failed": ""}))
         ]
         if not rivals or not answered(figures[OURS]):
             continue
@@ -179,8 +182,10 @@ def _group(contenders: list[Rival], rows: dict) -> list[str]:
             if not answered(f):
                 cells.append(f["failed"].replace("|", "/").replace("not tried: it had", "-:"))
                 continue
-            text = f"{1e3 * f['solve_cpu']:,.3g}" if f["solve_cpu"] < 1 else (
-                f"{1e3 * f['solve_cpu']:,.0f}"
+            text = (
+                f"{1e3 * f['solve_cpu']:,.3g}"
+                if f["solve_cpu"] < 1
+                else (f"{1e3 * f['solve_cpu']:,.0f}")
             )
             text = f"**{text}**" if f["solve_cpu"] == min(known) else text
             cells.append(text if f["error"] <= 1.01e-6 else f"{text} (off by {f['error']:.0e})")
@@ -234,10 +239,10 @@ def _trees(beside: list[Beside]) -> list[str]:
     """Nodes of exact trees by either, and what a rule of any class takes."""
     lines = [
         "The optimal policies as trees, exact in every state. dtControl splits by single axes, or",
-        "also by linear functions (its presets); ours are the axis tree with the fewest leaves that",
-        "was found, and the smallest rule of any class, in numbers stored: exact, and within 1 % of",
-        "the optimum, which dtControl, knowing no rewards, cannot promise. A star: the time limit of",
-        "the search came first. An axis tree of n leaves has 2n - 1 nodes and stores 3n - 2 numbers.",
+        "also by linear functions (its presets); ours are the axis tree with the fewest leaves",
+        "that was found, and the smallest rule of any class, in numbers stored: exact, and within",
+        "1 % of the optimum, which dtControl, knowing no rewards, cannot promise. A star: the time",
+        "limit of the search came first. An axis tree of n leaves has 2n - 1 nodes.",
         "",
         "| | states | dtControl, axes: nodes | with lines: nodes | ours, axes: nodes | "
         "ours, any rule: numbers | within 1 % | s: dtControl, ours |",

@@ -1,11 +1,11 @@
 """Which models the contenders meet, in groups that grow; who fails at one is not asked for larger.
 
-    structured   the inventory model at five sizes, told by its settings
-    discounts    the smallest of them, with discounts from 0.9 to 0.9999
-    random       rows of random successors: nothing to make use of
-    maps         slippery maps with holes, as FrozenLake, up to 300 x 300
-    published    problems of the zoo, as it comes
-    averages     the average per period, for those that know it
+structured   the inventory model at five sizes, told by its settings
+discounts    the smallest of them, with discounts from 0.9 to 0.9999
+random       rows of random successors: nothing to make use of
+maps         slippery maps with holes, as FrozenLake, up to 300 x 300
+published    problems of the zoo, as it comes
+averages     the average per period, for those that know it
 """
 
 from __future__ import annotations

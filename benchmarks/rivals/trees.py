@@ -19,7 +19,14 @@ from environments import Environment
 import tessella as ts
 
 HERE = Path(__file__).resolve().parent
-PROBLEMS = ("INV-Mix", "QUE-Mix", "maintenance", "perishable", "two_class_server", "battery_arbitrage")
+PROBLEMS = (
+    "INV-Mix",
+    "QUE-Mix",
+    "maintenance",
+    "perishable",
+    "two_class_server",
+    "battery_arbitrage",
+)
 LIMIT = 60  # seconds for dtControl on one table
 SEARCH = 6.0  # seconds for one search of ours
 
@@ -79,9 +86,7 @@ def grown(home: Environment | None, path: Path) -> dict:
         return {"failed": "not installed"}
     asked = [home.python, str(HERE / "contenders" / "with_dtcontrol.py"), str(path)]
     try:
-        done = subprocess.run(
-            asked, capture_output=True, text=True, timeout=LIMIT, cwd=path.parent
-        )
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=LIMIT, cwd=path.parent)
     except subprocess.TimeoutExpired:
         return {"failed": f"no answer in {LIMIT} s"}
     if done.returncode:
