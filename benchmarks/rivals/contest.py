@@ -25,7 +25,8 @@ HERE = Path(__file__).resolve().parent
 TOL = 1e-6
 SHARE = 0.85  # of the machine's memory, for all contenders together
 MOST = 10 << 30  # bytes for one of them
-QUICK = 8.0  # seconds of a first answer, beyond which a contender is not asked again
+LIMITS = ((1_000, 10), (50_000, 20), (200_000, 30), (np.inf, 120))  # states below, seconds
+QUICK = 5.0  # processor seconds, beyond which a contender is not asked again
 LONGEST = 140  # characters of what a process said
 CROWDED = 4  # times its processor seconds: what a process may take by the clock
 
@@ -98,9 +99,7 @@ def memory() -> int:
 
 def seconds(model: Model) -> int:
     """Processor seconds until a first answer."""
-    if model.kind == "faulty" or model.states < 1_000:
-        return 20
-    return 30 if model.states < 50_000 else 45 if model.states < 200_000 else 150
+    return next(limit for states, limit in LIMITS if model.states < states)
 
 
 def enter(
@@ -139,7 +138,7 @@ def contest(
     for rival in able:
         one, figures = enter(rival, homes[rival.name], model, folder, min(room, MOST))
         row[rival.name] = figures
-        if "failed" in figures or figures["build_s"] + figures["first_s"] > QUICK:
+        if "failed" in figures or figures["build_cpu"] + figures["solve_cpu"] > QUICK:
             one.leave()
         else:
             staying.append(one)

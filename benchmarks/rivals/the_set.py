@@ -44,9 +44,9 @@ def the_set(folder: Path, quick: bool = False) -> list[Model]:
     sizes = INVENTORY[:2] if quick else INVENTORY
     return [
         *(_inventory(*size, 0.95, "structured") for size in sizes),
-        *(_inventory(*INVENTORY[0], g, "discounts") for g in _some(DISCOUNTS, quick)),
         *(_random(n, a, k, g) for n, a, k, g in _some(RANDOM, quick)),
         *(Model(f"map {n} x {n}", "lake", (n,), 0.99, n * n, "maps") for n in _some(MAPS, quick)),
+        *(_inventory(*INVENTORY[0], g, "discounts") for g in _some(DISCOUNTS, quick)),
         *(_published(name, folder, "published") for name in _some(PUBLISHED, quick)),
         *(_inventory(*size, 1, "averages") for size in sizes[:2]),
         *(_published(name, folder, "published averages") for name in _some(AVERAGES, quick)),

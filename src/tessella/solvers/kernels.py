@@ -79,15 +79,18 @@ def least(data: Data, floor):
 
 def target(data: Data, floor):
     """The bound at which a run may stop."""
+    return _target(data, least(data, floor))
+
+
+def _target(data: Data, least_floor):
     scale, tol = data.criterion.forever(data.numbers.reward_scale), data.numbers.tol
-    floor = least(data, floor)
-    xp = numerics(floor)
-    return xp.where(tol > 0, tol, xp.maximum(RELATIVE * scale, ABOVE_FLOOR * floor))
+    xp = numerics(least_floor)
+    return xp.where(tol > 0, tol, xp.maximum(RELATIVE * scale, ABOVE_FLOOR * least_floor))
 
 
 def finished(data: Data, state: State):
     floor = least(data, state.floor)
-    done = (state.bound <= target(data, floor)) | (state.bound <= AT_FLOOR * floor)
+    done = (state.bound <= _target(data, floor)) | (state.bound <= AT_FLOOR * floor)
     return done | numerics(state.bound).isnan(state.bound)
 
 
