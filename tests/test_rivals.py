@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -79,13 +80,22 @@ def test_a_rival_that_cannot_be_installed_is_left_out_and_the_page_says_why(
 
 def test_a_process_without_an_answer_is_told_from_one_that_refuses(rivals):
     reason = rivals("contest").reason
-    assert reason(-11, "", 80) == "died of signal 11"
-    assert reason(-24, "", 80) == "no answer in 20 s"
-    assert reason(1, "Traceback\nnumpy.MemoryError: 8 GB", 80) == "out of memory"
-    assert reason(1, "Traceback\nsome.package.ModelError: rows must sum to 1", 80) == (
+    assert reason(-11, "") == "died of signal 11"
+    assert reason(1, "Traceback\nnumpy.MemoryError: 8 GB") == "out of memory"
+    assert reason(1, "Traceback\nsome.package.ModelError: rows must sum to 1") == (
         "ModelError: rows must sum to 1"
     )
-    assert reason(0, "", 80) == "ended without a word"
+    assert reason(0, "") == "ended without a word"
+
+
+def test_a_process_that_takes_too_long_is_stopped_and_the_reason_is_its_limit(rivals, tmp_path):
+    contest, environments = rivals("contest"), rivals("environments")
+    asked = [sys.executable, "-c", "import time; time.sleep(60)"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (tmp_path / "said.txt").open("w+") as said, subprocess.Popen(asked, **pipes) as process:
+        slow = contest.Contender(environments.Rival("slow", "Slow", ()), process, said)
+        assert slow.listen(0.05) == {"failed": "no answer in 0 s by the clock"}
+        assert process.returncode == -9
 
 
 def test_arrays_and_stages_of_the_structured_model_are_one_model(rivals):

@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import threading
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -25,8 +26,9 @@ HERE = Path(__file__).resolve().parent
 TOL = 1e-6
 SHARE = 0.85  # of the machine's memory, for all contenders together
 MOST = 10 << 30  # bytes for one of them
-LIMITS = ((1_000, 10), (50_000, 20), (200_000, 30), (np.inf, 120))  # states below, seconds
+LIMITS = ((1_000, 15), (50_000, 25), (200_000, 35), (np.inf, 120))  # states below, seconds
 QUICK = 5.0  # processor seconds, beyond which a contender is not asked again
+LOOK = 0.1  # seconds between two looks at what a process has used
 LONGEST = 140  # characters of what a process said
 CROWDED = 4  # times its processor seconds: what a process may take by the clock
 
@@ -38,35 +40,44 @@ class Contender:
     rival: Rival
     process: subprocess.Popen
     said: IO[str]
-    patience: float
     figures: dict[str, Any] = field(default_factory=dict)
-    stopped: bool = False  # for taking too long
+    stopped: str = ""  # for what
 
-    def listen(self) -> dict:
+    def listen(self, seconds: float) -> dict:
         """Its next line of figures, or why there is none."""
-        late = threading.Timer(self.patience, self._stop)
-        late.start()
+        answered = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(answered, seconds))
+        watch.start()
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        late.cancel()
+        answered.set()
+        watch.join()
         if line:
             return json.loads(line)
         self.process.wait()
-        if self.stopped:
-            return {"failed": f"no answer in {self.patience:.0f} s by the clock"}
         self.said.seek(0)
-        return {"failed": reason(self.process.returncode, self.said.read(), self.patience)}
+        return {"failed": self.stopped or reason(self.process.returncode, self.said.read())}
 
-    def _stop(self) -> None:
-        self.stopped = True
-        self.process.kill()
+    def _watch(self, answered: threading.Event, seconds: float) -> None:
+        """Stop the process when it has used its time.
+
+        By looking from time to time: a limit of the system's own would make its clock coarse.
+        """
+        began = time.monotonic()
+        while not answered.wait(LOOK):
+            used, passed = processor(self.process.pid), time.monotonic() - began
+            if used > seconds or passed > CROWDED * seconds:
+                clock = "" if used > seconds else " by the clock"
+                self.stopped = f"no answer in {passed if clock else seconds:.0f} s{clock}"
+                self.process.kill()
+                return
 
     def again(self) -> None:
         """One more turn; the best of all counts."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        told = self.listen()
+        told = self.listen(np.inf)
         for key in ("solve_s", "solve_cpu"):
             self.figures[key] = min(self.figures[key], told.get(key, np.inf))
 
@@ -76,10 +87,17 @@ class Contender:
         self.said.close()
 
 
-def reason(status: int, said: str, patience: float) -> str:
+def processor(pid: int) -> float:
+    """Seconds of the processor that a process has used."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it is gone
+        return 0.0
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def reason(status: int, said: str) -> str:
     """Why a process has no answer, in a line."""
-    if status == -24:
-        return f"no answer in {patience / CROWDED:.0f} s"
     lines = said.strip().splitlines()
     if any(word in said for word in ("MemoryError", "bad_alloc", "RESOURCE_EXHAUSTED")):
         return "out of memory"
@@ -98,7 +116,7 @@ def memory() -> int:
 
 
 def seconds(model: Model) -> int:
-    """Processor seconds until a first answer."""
+    """Processor seconds until a first answer, imports included."""
     return next(limit for states, limit in LIMITS if model.states < states)
 
 
@@ -107,7 +125,7 @@ def enter(
 ) -> tuple[Contender, dict]:
     """A contender with its first figures, answer included, or with what went wrong."""
     told, answer = folder / f"{rival.name}.json", folder / f"{rival.name}.npz"
-    limits = {"tol": TOL, "bytes": room, "seconds": seconds(model)}
+    limits = {"tol": TOL, "bytes": room}
     told.write_text(json.dumps(asdict(model) | limits))
     answer.unlink(missing_ok=True)
     said = (folder / f"{rival.name}.txt").open("w+")
@@ -119,8 +137,8 @@ def enter(
         text=True,
         cwd=HERE,
     )
-    contender = Contender(rival, process, said, CROWDED * seconds(model))
-    figures = contender.listen()
+    contender = Contender(rival, process, said)
+    figures = contender.listen(seconds(model))
     if "failed" not in figures:
         with np.load(answer) as found:
             figures |= {"value": found["value"], "policy": found["policy"]}

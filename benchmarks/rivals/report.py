@@ -30,8 +30,8 @@ HEAD = """\
 Made by `python benchmarks/rivals`, and by nothing else: each contender in an environment and a
 process of its own, the same models, `max|V - V*| <= 1e-6` asked of all (of averages, the same of
 the gain), in turn, the best of the rounds. Times are processor milliseconds of all threads, unless
-they are said to be of the clock. A contender without an answer within its processor seconds (10 for
-models of less than 1,000 states, 20 below 50,000, 30 below 200,000, 120 beyond) or within its
+they are said to be of the clock. A contender without an answer within its processor seconds (15 for
+models of less than 1,000 states, 25 below 50,000, 35 below 200,000, 120 beyond) or within its
 memory (10 GB) is not asked for larger models of that group. Storm is given the discount as a chance
 to end; mdpax takes functions, not rows; QuantEcon knows no averages; pymdptoolbox no feasible sets.
 How our own cost grows with states, actions, noise and axes is in [growth](generated/growth.md).
