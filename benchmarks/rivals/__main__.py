@@ -1,19 +1,21 @@
-"""Rivals side by side, in one run:  python benchmarks/rivals [--largest] [--rounds 3]
+"""Rivals side by side, in one run:  python benchmarks/rivals [--quick] [--minutes 25]
 
 Every contender gets the same models and is asked for the same accuracy, max|V - V*| <= 1e-6, each
 in a process and an environment of its own, in turn, several rounds. The best of the rounds counts.
-What comes out is ``docs/rivals.md`` with its plots, written by this script alone. ``--largest``
-adds 501,501 structured states, which take whoever holds matrices 6 GB and more.
+Then come nine inputs, most of them faulty, and dtControl's trees beside our rules. What comes out
+is ``docs/rivals.md`` with its plots, written by this script alone. ``--quick`` takes the small
+models of each group, to try it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
+import resource
 import sys
 import tempfile
-from dataclasses import asdict
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,115 +24,144 @@ sys.path.insert(0, str(HERE))
 import faults  # noqa: E402
 import numpy as np  # noqa: E402
 import report  # noqa: E402
+import trees  # noqa: E402
 from contenders import with_tessella  # noqa: E402
-from environments import RIVALS, Environment, Rival, environment  # noqa: E402
-from models import Model, the_set  # noqa: E402
+from contest import TOL, answer_of, contest  # noqa: E402
+from environments import DTCONTROL, RIVALS, Environment, Rival, environment  # noqa: E402
+from models import Model  # noqa: E402
+from the_set import prepare, the_set  # noqa: E402
 
 import tessella as ts  # noqa: E402
 
-TOL = 1e-6
-LIMIT = 240  # seconds for one contender on one model; then it has no answer
-FAULT_LIMIT = 40
 OURS = Rival("tessella", "tessella", ())
+GROWING = "structured", "discounts", "random", "maps", "averages"
+UNTRIED = {"failed": "not tried: it had no answer to a smaller one"}
+LATE = {"failed": "not tried: the time was up"}
+FOR_THE_REST = 240  # seconds kept for faults, trees and the page
+BOUNDED = 1_000  # states of an average whose actions are told to be right or wrong
 
 
-def run(rival: Rival, python: str, model: Model, folder: Path, limit: int) -> dict:
-    """What one contender makes of one model: figures and answer, or what went wrong."""
-    told, answer = folder / "model.json", folder / "answer.npz"
-    told.write_text(json.dumps(asdict(model) | {"tol": TOL}))
-    answer.unlink(missing_ok=True)
-    asked = [python, str(HERE / "contend.py"), rival.name, str(told), str(answer)]
-    try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=limit, cwd=HERE)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"no answer in {limit} s"}
-    if done.returncode or not answer.exists():
-        return {"failed": reason(done)}
-    figures = json.loads(done.stdout.strip().splitlines()[-1])
-    with np.load(answer) as found:
-        figures |= {"value": found["value"], "policy": found["policy"]}
-    return figures
-
-
-def reason(done: subprocess.CompletedProcess) -> str:
-    """Why a process has no answer, in a line."""
-    if done.returncode < 0:
-        return f"died of signal {-done.returncode}"
-    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    last = said[-1] if said else "ended without a word"
-    if last.startswith("NotImplementedError"):
-        return "cannot state it"
-    return "out of memory" if "MemoryError" in last or "bad_alloc" in last else last[:120]
+def say(*words: object) -> None:
+    print(*words, file=sys.stderr, flush=True)
 
 
 def judged(figures: dict, truth: ts.Solution) -> dict:
-    """The figures with the error of the value, and how many decided actions are wrong."""
+    """The figures with the error of the value, and how many decided actions are wrong.
+
+    Actions of an average are decided by its relative values, whose bound takes long where models
+    are large; there they are not judged.
+    """
     if "failed" in figures:
         return figures
-    value, policy = figures.pop("value"), figures.pop("policy")
-    best = truth.policy.table.ravel()
-    wrong = truth.decided.ravel() & (policy.ravel() != best)
-    error = float(np.abs(value.ravel() - truth.value.ravel()).max())
-    return figures | {"error": error, "wrong": int(wrong.sum())}
+    value, policy = figures.pop("value").ravel(), figures.pop("policy").ravel()
+    if truth.gain is not None:
+        figures["error"] = float(np.abs(value - truth.gain).max())
+    else:
+        figures["error"] = float(np.abs(value - truth.value.ravel()).max())
+    if truth.gain is None or len(policy) <= BOUNDED:
+        other = policy != truth.policy.table.ravel()
+        figures |= {"other": int(other.sum()), "wrong": int((other & truth.decided.ravel()).sum())}
+    return figures
 
 
-def better(old: dict | None, new: dict) -> dict:
-    """The best of two rounds, figure by figure."""
-    if old is None or "failed" in old or "failed" in new:
-        return new if old is None else old
-    times = {key: min(old[key], new[key]) for key in new if key not in ("error", "wrong", "memory")}
-    return new | times
+def _hopeless(figures: dict) -> bool:
+    """Whether a larger model need not be tried."""
+    why = "no answer", "out of memory", "cannot state", "not tried: it"
+    return figures.get("failed", "").startswith(why)
 
 
-def said_to(model: Model, figures: dict) -> str:
-    """What a contender says to one of the nine inputs."""
+def contests(
+    models: Iterable[Model],
+    able: list[Rival],
+    homes: dict[str, Environment],
+    folder: Path,
+    rounds: int,
+    until: float,
+) -> dict[str, dict]:
+    """For each model, the figures of each contender; who failed in a group is out of the rest."""
+    results: dict[str, dict] = {}
+    out: set[tuple[str, str]] = set()
+    for model in models:
+        if time.monotonic() > until:
+            row = {r.name: dict(LATE) for r in able}
+        else:
+            trying = [r for r in able if (model.group, r.name) not in out]
+            prepare(model)
+            truth = ts.solve(with_tessella.build(model))
+            found = contest(model, trying, homes, folder, rounds)
+            row = {r.name: dict(UNTRIED) for r in able}
+            row |= {name: judged(figures, truth) for name, figures in found.items()}
+        if model.group in GROWING:
+            out |= {(model.group, name) for name, f in row.items() if _hopeless(f)}
+        results[model.name] = {"group": model.group, "states": model.states, "figures": row}
+        told = {k: f.get("failed") or f"{1e3 * f['solve_cpu']:.3g} ms" for k, f in row.items()}
+        say(model.name, told)
+    return results
+
+
+def said_to(model: Model, figures: dict) -> tuple[str, bool]:
+    """What a contender says to one of the nine inputs, and whether that is as it should be."""
+    wanted = faults.FAULTS[model.name]
     if "failed" in figures:
-        return figures["failed"]
+        said = figures["failed"]
+        silent = "died", "ended without", "no answer", "out of memory"
+        return said, wanted == "refuses" and not said.startswith(silent)
     value = np.asarray(figures["value"], dtype=float).ravel()[:2]
     if not np.isfinite(value).all():
-        return "answers NaN"
+        return "answers NaN", False
     off = float(np.abs(value - faults.optimum(model)).max())
-    if faults.FAULTS[model.name] == "answers":
-        return "right" if off <= TOL * 1.01 else f"off by {off:.2g}, without a word"
-    return f"answers {value[0]:.6g}, without a word"
+    if wanted == "answers":
+        right = off <= TOL * 1.01
+        return ("right" if right else f"off by {off:.2g}, without a word"), right
+    return f"answers {value[0]:.6g}, without a word", False
+
+
+def nine_inputs(
+    able: list[Rival], homes: dict[str, Environment], folder: Path
+) -> dict[str, dict[str, tuple[str, bool]]]:
+    """What each contender says to each of the nine; two at a time, as nothing is timed."""
+
+    def asked(rival: Rival) -> dict[str, tuple[str, bool]]:
+        home = homes[rival.name]
+        return {
+            model.name: said_to(model, answer_of(model, rival, home, folder))
+            for model in faults.models()
+        }
+
+    with ThreadPoolExecutor(2) as pool:
+        by_rival = dict(zip((r.name for r in able), pool.map(asked, able), strict=True))
+    return {what: {name: said[what] for name, said in by_rival.items()} for what in faults.FAULTS}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--largest", action="store_true", help="501,501 structured states too")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="the small models of each group")
+    parser.add_argument("--minutes", type=float, default=25, help="installing not counted")
+    parser.add_argument("--rounds", type=int, default=2, help="turns after the first answers")
     parser.add_argument("--environments", type=Path, default=Path("build/rivals"))
     parser.add_argument("--out", type=Path, default=Path("docs"))
     parser.add_argument("--only", default="", help="names of rivals, with commas")
+    parser.add_argument("--groups", default="", help="groups of models, with commas")
     asked = parser.parse_args()
-    rivals = [r for r in RIVALS if not asked.only or r.name in asked.only.split(",")]
-    homes = {r.name: environment(r, asked.environments.resolve()) for r in rivals}
+    chosen = [r for r in (*RIVALS, DTCONTROL) if not asked.only or r.name in asked.only.split(",")]
+    homes = {r.name: environment(r, asked.environments.resolve()) for r in chosen}
     homes[OURS.name] = Environment(sys.executable)
-    able = [OURS, *(r for r in rivals if not homes[r.name].failed)]
-    results: dict[str, dict[str, dict]] = {}
+    able = [OURS, *(r for r in chosen if not homes[r.name].failed and r != DTCONTROL)]
+    began = time.monotonic()
+    until = began + 60 * asked.minutes - FOR_THE_REST
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        for model in the_set(asked.largest):
-            truth = ts.solve(with_tessella.build(model))
-            row = results[model.name] = {}
-            for _ in range(asked.rounds):
-                for rival in able:
-                    if "failed" in row.get(rival.name, {}):
-                        continue
-                    python = homes[rival.name].python
-                    got = judged(run(rival, python, model, folder, LIMIT), truth)
-                    row[rival.name] = better(row.get(rival.name), got)
-            told = {k: v.get("failed") or f"{1e3 * v['solve_s']:.3g} ms" for k, v in row.items()}
-            print(model.name, told, file=sys.stderr, flush=True)
-        said = {
-            model.name: {
-                r.name: said_to(model, run(r, homes[r.name].python, model, folder, FAULT_LIMIT))
-                for r in able
-            }
-            for model in faults.models()
-        }
-    missing = {r.title: homes[r.name].failed for r in rivals if homes[r.name].failed}
-    report.write(asked.out, able, results, said, missing)
+        groups = asked.groups.split(",") if asked.groups else []
+        models = [m for m in the_set(folder, asked.quick) if not groups or m.group in groups]
+        results = contests(models, able, homes, folder, asked.rounds, until)
+        say("nine inputs")
+        said = nine_inputs(able, homes, folder)
+        say("trees")
+        beside = trees.beside(homes.get(DTCONTROL.name), folder, asked.quick)
+    missing = {r.title: homes[r.name].failed for r in chosen if homes[r.name].failed}
+    report.write(asked.out, able, results, said, beside, missing)
+    used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    say(f"{(time.monotonic() - began) / 60:.1f} minutes, {used / 60:.1f} of contenders' processor")
 
 
 if __name__ == "__main__":

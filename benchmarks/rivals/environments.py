@@ -32,6 +32,11 @@ RIVALS = (
     Rival("mdpax", "mdpax", ("mdpax==0.2.2",)),
     Rival("pymdptoolbox", "pymdptoolbox", ("pymdptoolbox==4.0b3",)),
 )
+DTCONTROL = Rival(
+    "dtcontrol",
+    "dtControl",
+    ("setuptools<80", "psutil", "pandas<3", "numpy<2", "scikit-learn<1.4", "dtcontrol==2.1.15"),
+)
 
 
 @dataclass(frozen=True)

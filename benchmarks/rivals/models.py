@@ -3,8 +3,9 @@
     state[i], action[i], reward[i], rows[i, :]    for each of L feasible pairs, with a discount
 
 Structured models are told by their settings alone: whoever needs arrays makes them, and the time
-that takes is part of building; whoever can state the structure does so. NumPy and SciPy only, so
-that this file runs in every rival's environment.
+that takes is part of building; whoever can state the structure does so. Published models of the zoo
+are handed over as arrays in a file. A discount of 1 stands for the average per period. NumPy and
+SciPy only, so that this file runs in every rival's environment.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import scipy.sparse as sp
 
 ORDERS = (0, 4, 8, 12, 16)
 MOST = 55  # the largest demand
+BLOCK = 20_000  # pairs whose rows are made at once, so that making them takes no memory of note
 HOLD, LACK, UNIT, FIXED = 0.08, 1.55, 0.25, 0.2
 
 
@@ -26,7 +28,13 @@ class Model:
     name: str
     kind: str  # which of the makers below
     settings: tuple
-    discount: float
+    discount: float  # 1 for the average
+    states: int = 0
+    group: str = ""  # models of one group grow; who fails at one is not asked for the next
+
+    @property
+    def average(self) -> bool:
+        return self.discount == 1
 
     def pairs(self) -> Pairs:
         """Its arrays."""
@@ -52,7 +60,20 @@ class Pairs:
 
     def by_action(self) -> list[sp.csr_matrix]:
         """One (S, S) matrix for each action, where every pair is feasible."""
+        if len(self.state) < self.n_states * self.n_actions:
+            raise NotImplementedError("some actions are not feasible everywhere")
         return [self.rows[self.action == a] for a in range(self.n_actions)]
+
+    def taken(self, choice: np.ndarray) -> np.ndarray:
+        """(S,) actions, from the place of each state's choice among its own feasible ones."""
+        first = np.searchsorted(self.state, np.arange(self.n_states))
+        return self.action[first + choice]
+
+    def gain(self, value: np.ndarray, policy: np.ndarray) -> np.ndarray:
+        """(1,) the average of a policy, from values that tell it: what one more period adds."""
+        own = self.action == policy[self.state]
+        added = self.reward[own] + self.rows[own] @ value - value
+        return np.array([(added.max() + added.min()) / 2])
 
     def reward_table(self) -> np.ndarray:
         """(S, A), -inf where infeasible."""
@@ -84,24 +105,38 @@ def walk_law(regimes: int) -> np.ndarray:
 
 def inventory(stock: int, regime: int) -> Pairs:
     """Orders up to a full store, Poisson demand by regime, which walks."""
-    X, Z, K, A = stock + 1, regime + 1, MOST + 1, len(ORDERS)
-    demand, walk = demand_law(Z), walk_law(Z)
+    X, Z, A = stock + 1, regime + 1, len(ORDERS)
     x, z, a = (m.ravel() for m in np.meshgrid(range(X), range(Z), range(A), indexing="ij"))
-    level = np.minimum(x + np.asarray(ORDERS)[a], stock)
-    k = np.arange(K)
-    left = np.maximum(level[:, None] - k, 0)
-    short = np.maximum(k - level[:, None], 0)
-    paid = (demand[z] * (HOLD * left + LACK * short)).sum(axis=1)
+    n, most = len(x), 3 * (MOST + 1)
+    data, to = np.empty(n * most), np.empty(n * most, dtype=np.int32)
+    reward, start = np.empty(n), np.zeros(n + 1, dtype=np.int64)
+    laws = demand_law(Z), walk_law(Z)
+    for begin in range(0, n, BLOCK):
+        some = slice(begin, min(begin + BLOCK, n))
+        reward[some], rows = _inventory_rows(stock, regime, x[some], z[some], a[some], laws)
+        first = start[begin]
+        start[begin + 1 : some.stop + 1] = first + rows.indptr[1:]
+        data[first : first + rows.nnz], to[first : first + rows.nnz] = rows.data, rows.indices
+    if start[-1] < np.iinfo(np.int32).max:
+        start = start.astype(np.int32)
+    full = sp.csr_matrix((data[: start[-1]], to[: start[-1]], start), shape=(n, X * Z))
+    return Pairs(x * Z + z, a, reward, full)
+
+
+def _inventory_rows(stock, regime, x, z, a, laws) -> tuple[np.ndarray, sp.csr_matrix]:
+    """Rewards and rows of some pairs."""
+    (demand, walk), Z, k = laws, regime + 1, np.arange(MOST + 1)
     order = np.asarray(ORDERS)[a]
-    reward = -(paid + UNIT * order + FIXED * (order > 0))
+    level = np.minimum(x + order, stock)[:, None]
+    left, short = np.maximum(level - k, 0), np.maximum(k - level, 0)
+    paid = (demand[z] * (HOLD * left + LACK * short)).sum(axis=1)
     to = left[:, :, None] * Z + np.clip(z[:, None, None] + np.array([-1, 0, 1]), 0, Z - 1)
     p = demand[z][:, :, None] * walk[z][:, None, :]
-    rows = sp.csr_matrix(
-        (p.ravel(), to.ravel(), np.arange(0, p.size + 1, 3 * K)), shape=(len(x), X * Z)
-    )
+    places = np.arange(0, p.size + 1, 3 * len(k))
+    rows = sp.csr_matrix((p.ravel(), to.ravel(), places), shape=(len(x), (stock + 1) * Z))
     rows.sum_duplicates()
     rows.eliminate_zeros()
-    return Pairs(x * Z + z, a, reward, rows)
+    return -(paid + UNIT * order + FIXED * (order > 0)), rows
 
 
 def random_rows(states: int, actions: int, successors: int) -> Pairs:
@@ -141,29 +176,13 @@ def lake(side: int) -> Pairs:
     return Pairs(state, action, reward, rows)
 
 
-MAKERS = {"inventory": inventory, "random": random_rows, "lake": lake}
+def published(name: str, path: str) -> Pairs:
+    """A model of the zoo, from the arrays that were written for it."""
+    with np.load(path) as saved:
+        state, action, reward = saved["state"], saved["action"], saved["reward"]
+        shape = len(state), int(state.max()) + 1
+        rows = sp.csr_matrix((saved["data"], saved["to"], saved["start"]), shape=shape)
+    return Pairs(state, action, reward, rows)
 
-INVENTORY = ((32, 24), (100, 50), (200, 100), (500, 250), (1000, 500))
 
-
-def the_set(largest: bool) -> list[Model]:
-    """The models of the comparison; the largest one needs 6 GB from whoever holds matrices."""
-    sizes = INVENTORY if largest else INVENTORY[:-1]
-    structured = [
-        Model(f"inventory {(x + 1) * (z + 1):,}", "inventory", (x, z), 0.95) for x, z in sizes
-    ]
-    discounts = [
-        Model(f"inventory 825, {g}", "inventory", (32, 24), g) for g in (0.9, 0.99, 0.999, 0.9999)
-    ]
-    sparse = [
-        Model(f"random {n:,} x {a} x {k}, {g}", "random", (n, a, k), g)
-        for n, a, k, g in (
-            (200, 4, 10, 0.95),
-            (5_000, 5, 20, 0.95),
-            (20_000, 5, 20, 0.95),
-            (20_000, 5, 20, 0.999),
-            (100_000, 4, 8, 0.99),
-        )
-    ]
-    lakes = [Model(f"lake {n} x {n}", "lake", (n,), 0.99) for n in (10, 30, 100, 300)]
-    return structured + discounts + sparse + lakes
+MAKERS = {"inventory": inventory, "random": random_rows, "lake": lake, "zoo": published}

@@ -170,11 +170,12 @@ class Compiled(Numerics):
 
 
 NUMPY, JAX = AtOnce(), Compiled()
+HOST = np.ndarray, np.generic, float  # surely not JAX's
 
 
 def numerics(*arrays: Any) -> Numerics:
     """The functions that go with ``arrays``: JAX's where one of them is JAX's."""
-    if len(arrays) == 1 and isinstance(arrays[0], np.ndarray):
+    if len(arrays) == 1 and isinstance(arrays[0], HOST):
         return NUMPY
     jax = sys.modules.get("jax")
     if jax is not None and any(isinstance(array, jax.Array) for array in arrays):

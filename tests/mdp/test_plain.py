@@ -82,6 +82,19 @@ def test_a_sweep_of_one_policy_holds_no_more_rows_than_states(form, listed, shar
     assert (one.own is not None) is shared
 
 
+def test_the_rows_of_a_policy_that_stays_are_taken_out_once_and_no_rows_are_needed_at_zero():
+    s, a, given = by_state(rows(False))
+    mdp = ts.MDP.from_pairs(s, a, given, np.zeros(len(s)), 0.9)
+    program, table = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
+    policy = np.arange(STATES) % ACTIONS
+    first = table.under(policy)
+    assert table.under(policy.copy()) is first
+    assert table.under(policy[::-1].copy()) is not first
+    assert not program.tail(table, np.zeros(STATES), True).any()
+    table.rows = np.full(table.rows.shape, np.nan)  # so that a product would show
+    assert not program.tail(table, np.zeros(STATES), True).any()
+
+
 @pytest.mark.parametrize("criterion", [0.9, 0.9999, ts.Average()], ids=str)
 def test_numpy_and_compiled_code_enclose_one_optimum(form, criterion):
     P = rows(False)

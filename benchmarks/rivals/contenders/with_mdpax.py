@@ -1,13 +1,18 @@
-"""mdpax: states, actions and random events as functions in JAX, so structured models only."""
+"""mdpax: states, actions and random events as functions in JAX, so structured models only.
+
+The nine small inputs are told with the next state as the random event.
+"""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from mdpax.core.problem import Problem
+from mdpax.solvers.relative_value_iteration import RelativeValueIteration
 from mdpax.solvers.value_iteration import ValueIteration
 from models import FIXED, HOLD, LACK, MOST, ORDERS, UNIT, demand_law, walk_law
 
 jax.config.update("jax_enable_x64", True)
+CAP = 100_000  # rounds; None for its own limit
 
 
 class Inventory(Problem):
@@ -50,15 +55,52 @@ class Inventory(Problem):
         raise NotImplementedError
 
 
+class Table(Problem):
+    def __init__(self, pairs):
+        self.law = jnp.asarray(np.stack([rows.toarray() for rows in pairs.by_action()]))
+        self.paid = jnp.asarray(pairs.reward_table())
+        super().__init__()
+
+    @property
+    def name(self):
+        return "table"
+
+    def _construct_state_space(self):
+        return jnp.arange(self.law.shape[1])[:, None]
+
+    def state_to_index(self, state):
+        return state[0]
+
+    def _construct_action_space(self):
+        return jnp.arange(self.law.shape[0])[:, None]
+
+    def _construct_random_event_space(self):
+        return jnp.arange(self.law.shape[1])[:, None]
+
+    def random_event_probability(self, state, action, random_event):
+        return self.law[action[0], state[0], random_event[0]]
+
+    def transition(self, state, action, random_event):
+        return random_event, self.paid[state[0], action[0]]
+
+    def get_problem_config(self):
+        raise NotImplementedError
+
+
 def build(model):
-    if model.kind != "inventory":
+    if model.kind == "inventory":
+        return Inventory(*model.settings), model.discount
+    if model.kind != "faulty":
         raise NotImplementedError("mdpax takes functions, not rows")
-    return Inventory(*model.settings), model.discount
+    return Table(model.pairs()), model.discount
 
 
 def solve(built, tol):
     problem, discount = built
-    solver = ValueIteration(problem, gamma=discount, epsilon=tol, verbose=0)
-    found = solver.solve(max_iterations=100_000)
-    orders = np.asarray(found.policy).ravel()
-    return np.asarray(found.values), np.searchsorted(ORDERS, orders)
+    if discount == 1:
+        solver = RelativeValueIteration(problem, epsilon=tol, verbose=0)
+    else:
+        solver = ValueIteration(problem, gamma=discount, epsilon=tol, verbose=0)
+    found = solver.solve(**({"max_iterations": CAP} if CAP else {}))
+    policy = np.searchsorted(ORDERS, np.asarray(found.policy).ravel())
+    return np.atleast_1d(np.asarray(found.info.gain if discount == 1 else found.values)), policy

@@ -6,6 +6,8 @@ CAP = 100_000  # rounds; None for its own limit
 
 
 def build(model):
+    if model.average:
+        raise NotImplementedError("QuantEcon knows discounted rewards alone")
     p = model.pairs()
     return DiscreteDP(p.reward, p.rows, model.discount, p.state, p.action)
 

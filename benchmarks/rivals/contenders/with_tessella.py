@@ -1,14 +1,19 @@
 """tessella: structured models as stages, all else as pairs; the automatic method."""
 
+import jax.numpy  # noqa: F401 - what the package imports when first used is no part of building
 import numpy as np
+import scipy.sparse.linalg  # noqa: F401
 from models import FIXED, HOLD, LACK, MOST, ORDERS, UNIT, demand_law, walk_law
 
 import tessella as ts
+import tessella.solvers.solve
 
 
 def build(model):
     if model.kind == "inventory":
-        return staged(*model.settings, model.discount)
+        return staged(*model.settings, ts.Average() if model.average else model.discount)
+    if model.kind == "zoo":
+        return ts.problem(model.settings[0]).build()
     pairs = model.pairs()
     return ts.MDP.from_pairs(pairs.state, pairs.action, pairs.rows, pairs.reward, model.discount)
 
@@ -43,4 +48,5 @@ def staged(stock, regime, discount):
 
 def solve(mdp, tol):
     found = ts.solve(mdp, tol=tol)
-    return found.value.ravel(), found.policy.table.ravel()
+    value = found.value.ravel() if found.gain is None else np.array([found.gain])
+    return value, found.policy.table.ravel()

@@ -79,16 +79,19 @@ def least(data: Data, floor):
 
 def target(data: Data, floor):
     """The bound at which a run may stop."""
+    return _target(data, least(data, floor))
+
+
+def _target(data: Data, least_floor):
     scale, tol = data.criterion.forever(data.numbers.reward_scale), data.numbers.tol
-    floor = least(data, floor)
-    xp = numerics(floor)
+    xp = numerics(least_floor)
     relative = 0.0 if xp is NUMPY else RELATIVE  # one more round of a small model costs nothing
-    return xp.where(tol > 0, tol, xp.maximum(relative * scale, ABOVE_FLOOR * floor))
+    return xp.where(tol > 0, tol, xp.maximum(relative * scale, ABOVE_FLOOR * least_floor))
 
 
 def finished(data: Data, state: State):
     floor = least(data, state.floor)
-    done = (state.bound <= target(data, floor)) | (state.bound <= AT_FLOOR * floor)
+    done = (state.bound <= _target(data, floor)) | (state.bound <= AT_FLOOR * floor)
     return done | numerics(state.bound).isnan(state.bound)
 
 

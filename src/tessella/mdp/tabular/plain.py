@@ -2,8 +2,8 @@
 
 With U the distinct rows, one sweep over all actions is one product U w, from which every action
 picks its own. A sweep of one policy touches that policy's rows only: they are taken out once, and
-kept while the policy stays the same object. Where states share rows, so that there are fewer of
-them than states, multiplying all of them is less work still.
+kept while the policy stays the same. Where states share rows, so that there are fewer of them than
+states, multiplying all of them is less work still. A run begins at w = 0, where U w needs no work.
 """
 
 from __future__ import annotations
@@ -47,9 +47,12 @@ class Table:
     def under(self, policy: NDArray) -> OneTable:
         """The rows of one policy; the last is remembered."""
         last = self._last
-        if last is None or last[0] is not policy:
-            last = self._last = policy, self.taken(policy.ravel())
-        return last[1]
+        if last is not None and last[0] is policy:
+            return last[1]
+        same = last is not None and np.array_equal(last[0], policy)
+        one = last[1] if last is not None and same else self.taken(policy.ravel())
+        self._last = policy, one
+        return one
 
     def taken(self, actions: NDArray) -> OneTable:
         """The rows of (S,) actions."""
@@ -108,6 +111,8 @@ class TableProgram(Plain):
     shape: tuple[int, ...]
 
     def tail(self, arrays: Table, w_S, pay):
+        if not w_S.any():
+            return np.zeros(arrays.rows.shape[0])
         return arrays.rows @ w_S.ravel()
 
     def head(self, arrays: Table, w, action, pay):

@@ -141,8 +141,8 @@ class Tabular(Dynamics):
     def written(self) -> Built:
         return self.rounding
 
-    @property
-    def longest_row(self) -> int:
+    @cached_property
+    def longest_row(self) -> int:  # type: ignore[override]
         return int(np.diff(self.rows.indptr).max())
 
     @property
@@ -155,8 +155,8 @@ class Tabular(Dynamics):
         reached = int(np.bincount(self.rows.indices, minlength=1).max())
         return shared + reached + 2
 
-    @property
-    def reward_scale(self) -> float:
+    @cached_property
+    def reward_scale(self) -> float:  # type: ignore[override]
         return float(np.abs(self.reward).max())
 
     @cached_property
