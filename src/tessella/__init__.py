@@ -30,6 +30,7 @@ _HOME = {
     "tessella.errors": (
         "ArgumentError",
         "FileError",
+        "MissingExtra",
         "ModelError",
         "NotConverged",
         "PolicyError",
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
     from tessella.errors import (
         ArgumentError,
         FileError,
+        MissingExtra,
         ModelError,
         NotConverged,
         PolicyError,
