@@ -1,4 +1,4 @@
-"""What others cite and what they upgrade by: CITATION.cff and the changelog agree with the package."""
+"""What others cite, and what they upgrade by: CITATION.cff and the changelog name this version."""
 
 from __future__ import annotations
 

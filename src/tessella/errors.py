@@ -63,7 +63,7 @@ class StudyError(TessellaError):
     """A study cannot be what it is asked to be, or cannot go on: its spec, store or runs."""
 
 
-class MissingExtra(TessellaError, ImportError):
+class MissingExtra(TessellaError, ImportError):  # noqa: N818
     """A feature needs packages that come with an extra of tessella, and they are not there."""
 
 
