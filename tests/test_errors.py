@@ -21,6 +21,7 @@ FAMILY = (
     ts.PolicyError,
     ts.ArgumentError,
     ts.FileError,
+    ts.MissingExtra,
     ts.StudyError,
 )
 PARTS = {"place": "stock=3", "value": "is -1", "count": 2, "total": 4125, "noun": "states"}

@@ -32,6 +32,7 @@ _HOME = {
     "tessella.errors": (
         "ArgumentError",
         "FileError",
+        "MissingExtra",
         "ModelError",
         "NotConverged",
         "PolicyError",
@@ -151,6 +152,7 @@ if TYPE_CHECKING:
     from tessella.errors import (
         ArgumentError,
         FileError,
+        MissingExtra,
         ModelError,
         NotConverged,
         PolicyError,

@@ -63,6 +63,10 @@ class StudyError(TessellaError):
     """A study cannot be what it is asked to be, or cannot go on: its spec, store or runs."""
 
 
+class MissingExtra(TessellaError, ImportError):  # noqa: N818
+    """A feature needs packages that come with an extra of tessella, and they are not there."""
+
+
 class NotConverged(RuntimeError):  # noqa: N818 (it says what happened)
     """A limit was reached before the tolerance; ``partial`` holds what there is."""
 
@@ -96,6 +100,16 @@ def is_number(value: object) -> bool:
 def is_positive(value: object) -> bool:
     """Whether ``value`` is a number above 0."""
     return isinstance(value, Real) and not isinstance(value, bool) and float(value) > 0
+
+
+@contextmanager
+def needs(feature: str, extra: str) -> Iterator[None]:
+    """Say which extra brings a missing package: ``feature`` imports what it needs inside this."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        rule = f"{feature} needs the extra '{extra}': pip install 'tessella[{extra}]'"
+        raise MissingExtra(rule, value=f"{error.name} is missing") from error
 
 
 @contextmanager

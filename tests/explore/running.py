@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import uvicorn
@@ -63,9 +64,9 @@ def started(own=None, limits: Limits = LIMITS) -> Iterator[Explorer]:
         listening.close()
 
 
-def fragile(settings):
-    """A model whose building takes long, fails, or ends its process, when told so."""
-    what = settings.get("what")
+def fragile(order: Path, settings):
+    """A model whose building takes long, fails, or ends its process, as a file orders it."""
+    what = order.read_text()
     if what == "die":
         os._exit(3)
     if what == "sleep":

@@ -9,9 +9,10 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, Request, expect, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 HOW = "the page was NOT tested: there is no Chromium here; get it with: apt-get install chromium"
@@ -26,9 +27,25 @@ QUIET = [
 ]
 LONG = 120_000  # milliseconds: a crowded machine compiles for a while
 LAKE = "#model=frozen_lake"
+DESK = {"width": 1280, "height": 900}
 
 expect.set_options(timeout=LONG)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=HOW)
+
+
+@dataclass
+class Heard:
+    """What a page said in its console, and what it asked for."""
+
+    said: list[str] = field(default_factory=list)
+    asked: list[Request] = field(default_factory=list)
+
+    def of(self, page: Page) -> Page:
+        page.set_default_timeout(LONG)
+        page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("request", lambda request: self.asked.append(request))
+        return page
 
 
 @pytest.fixture(scope="module")
@@ -39,29 +56,39 @@ def chromium():
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def first(chromium):
+    """One page for most tests: a new one costs more than loading it again."""
+    heard = Heard()
+    context = chromium.new_context(viewport=DESK)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    return heard.of(context.new_page()), heard
+
+
 @pytest.fixture
-def visit(chromium, explorer):
+def visit(chromium, explorer, first):
     """Opens a view; afterwards, nothing was said in the console and nothing asked outside."""
-    opened, said, asked, allowed = [], [], [], []
+    (page, heard), opened, allowed = first, [], []
+    page.goto("about:blank")
+    heard.said.clear()
+    heard.asked.clear()
 
     def opens(view: str = LAKE, refused: str = "no refusal", **settings) -> Page:
         allowed.append(refused)  # the console tells of refusals by itself
-        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
-        opened.append(context)
-        page = context.new_page()
-        page.set_default_timeout(LONG)
-        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"{explorer.address}/{view}")
-        page.wait_for_selector("#map[data-drawn]")
-        return page
+        shown = page
+        if settings or page.url != "about:blank":
+            opened.append(chromium.new_context(**{"viewport": DESK, **settings}))
+            shown = heard.of(opened[-1].new_page())
+        shown.goto(f"{explorer.address}/{view}")
+        shown.wait_for_selector("#map[data-drawn]")
+        return shown
 
     yield opens
     for context in opened:
         context.close()
-    assert [one for one in said if not any(text in one for text in allowed)] == []
-    assert [url for url in asked if not url.startswith((explorer.address, "blob:"))] == []
+    assert [one for one in heard.said if not any(text in one for text in allowed)] == []
+    urls = [one.url for one in heard.asked]
+    assert [url for url in urls if not url.startswith((explorer.address, "blob:", "about:"))] == []
 
 
 def pixels(page: Page) -> str:
@@ -140,6 +167,16 @@ def test_of_four_axes_two_are_shown_and_the_others_have_sliders(visit):
     assert readout(page)["state"].startswith("green left, left 0, right")
 
 
+def test_geometry_and_structure_stand_beside_the_map(visit, explorer):
+    page = visit()
+    told = explorer.ask("structure")
+    holds = [one["name"] for one in told["structures"] if one["holds"]]
+    expect(page.locator("#panel-facts .tests .holds")).to_have_count(len(holds))
+    expect(page.locator("#panel-facts")).to_contain_text("no value is off by more than")
+    cells = page.locator("#panel-facts .figures div", has=page.get_by_text("cells", exact=True))
+    expect(cells.locator("dd")).to_have_text(str(told["geometry"]["region_components"]))
+
+
 def test_a_rule_is_drawn_explained_and_taken_away_as_c_that_compiles(visit, tmp_path):
     page = visit(f"{LAKE}&tab=rule&rule.seconds=5")
     before = pixels(page)
@@ -149,35 +186,123 @@ def test_a_rule_is_drawn_explained_and_taken_away_as_c_that_compiles(visit, tmp_
     assert pixels(page) != before
     expect(page.locator("#rule pre.words")).to_contain_text("It loses at most")
     expect(page.locator("#legend")).to_contain_text("the rule")
+    expect(page.locator(".frontier .chosen")).to_have_count(1)
+    page.click("#rule summary >> text=The certificate")
+    expect(page.locator("#rule details pre")).to_contain_text("loss")
     with page.expect_download() as handed:
         page.click("#downloads [data-file='rule.c']")
     handed.value.save_as(tmp_path / "rule.c")
     built = ["gcc", "-std=c99", "-Wall", "-Werror", "-c", "rule.c", "-o", "rule.o"]
     assert subprocess.run(built, cwd=tmp_path).returncode == 0
-    redrawn(page, lambda: page.check("#colour input[value=loss]", force=True))
+    redrawn(page, lambda: page.click("#unrule"))
+    assert pixels(page) == before
+    redrawn(page, lambda: page.click("#compress"))
     redrawn(page, lambda: page.fill("#set-slip", "0.5"))  # the rule was of other settings
     expect(page.locator("#rule")).to_contain_text("The settings have changed")
-    expect(page.locator("#legend")).not_to_contain_text("the rule")
 
 
-def test_a_learned_policy_lies_over_the_map(visit):
-    page = visit(f"{LAKE}&tab=learn&learn.samples=25")
+def test_a_learned_policy_lies_over_the_map_with_its_errors_and_its_loss(visit, explorer):
+    page = visit(f"{LAKE}&tab=learn&learn.samples=20&cursor=0,0")
     before = pixels(page)
+    page.select_option("#learner", "local")
+    page.fill("#noise", "0.5")
+    page.fill("#seed", "3")
+    redrawn(page, lambda: page.click("#learn"))
+    overlay = {"kind": "learned", "learner": "local", "samples": 20, "noise": 0.5, "seed": 3}
+    told = explorer.ask("learned", overlay=overlay)
+    assert told["errors"] > 0
+    expect(page.locator("#learned")).to_contain_text(f"{told['errors']} of 16")
+    expect(page.locator("#legend")).to_contain_text("the learned policy")
+    seen = {before, pixels(page)}
+    exact = explorer.ask("map", overlay=overlay, fields=["loss", "local"])["fields"]
+    for kind, name in (("loss", "loss"), ("local", "local loss")):
+        redrawn(page, lambda kind=kind: page.check(f"#colour input[value={kind}]", force=True))
+        assert float(readout(page)[name]) == pytest.approx(exact[kind][0][0], rel=1e-3)
+        seen.add(pixels(page))
+    assert len(seen) == 4
+
+
+def test_a_method_that_is_told_transitions_has_no_noise(visit):
+    page = visit(f"{LAKE}&tab=learn&learn.samples=25")
+    page.select_option("#learner", "tabular")
+    expect(page.locator("#noise")).to_be_disabled()
     redrawn(page, lambda: page.click("#learn"))
     expect(page.locator("#learned")).to_contain_text("of 16")
-    expect(page.locator("#legend")).to_contain_text("the learned policy")
-    assert pixels(page) != before
 
 
-def test_two_settings_stand_side_by_side_with_what_changes(visit):
+def sides(page: Page) -> dict[str, list[str]]:
+    """The table that sets what was kept beside what is shown now."""
+    page.wait_for_selector(".sides")
+    rows = [row.locator("th, td").all_inner_texts() for row in page.locator(".sides tr").all()]
+    return {name: cells for name, *cells in rows}
+
+
+def test_two_settings_stand_side_by_side_with_the_money_at_stake(visit, first, explorer):
     page = visit(f"{LAKE}&tab=compare")
     page.click("#pin")
     expect(page.locator("#pinned canvas")).to_be_visible()
     expect(page.locator("#change")).to_contain_text("the same in all 16 states")
+    first[1].asked.clear()
     redrawn(page, lambda: page.fill("#set-discount", "0.5"))
     expect(page.locator("#change")).to_contain_text("of 16")
-    expect(page.locator("#pinned figcaption")).to_have_text("Kept: defaults")
-    expect(page.locator("#current figcaption")).to_have_text("Now: discount 0.5")
+    maps = [one for one in first[1].asked if one.url.endswith("/api/map")]
+    assert len(maps) == 1  # what was kept is not asked for again
+    expect(page.locator("#pinned figcaption")).to_have_text("Kept: defaults; optimal policy")
+    expect(page.locator("#current figcaption")).to_have_text("Now: discount 0.5; optimal policy")
+    told = explorer.ask("change", settings={"discount": 0.5}, before={"model": "frozen_lake"})
+    table = sides(page)
+    worth = [float(cell) for cell in table["worth at least from the start"]]
+    assert worth == pytest.approx([told[side]["worth"] for side in ("before", "after")], rel=1e-4)
+    assert worth[1] - worth[0] == pytest.approx(told["gain"], abs=1e-5)
+    assert table["loses at most"][1] == "nothing"
+    page.click("#unpin")
+    expect(page.locator("#pinned")).to_be_hidden()
+
+
+def test_two_rules_stand_side_by_side_with_what_each_surely_loses(visit, explorer):
+    rule = {"kind": "rule", "loss": 0.5, "worst": False, "seconds": 5}
+    page = visit(f"{LAKE}&tab=rule&overlay=rule&rule.loss=0.5&rule.seconds=5")
+    page.wait_for_selector("#downloads")
+    page.click("#tab-compare")
+    page.click("#pin")
+    expect(page.locator("#pinned figcaption")).to_contain_text("rule within 50 %")
+    page.click("#tab-rule")
+    page.fill("#promise", "0")
+    redrawn(page, lambda: page.click("#compress"))
+    page.click("#tab-compare")
+    expect(page.locator("#current figcaption")).to_contain_text("rule within 0 %")
+    strict = {**rule, "loss": 0}
+    told = explorer.ask("change", overlay=strict, before={"model": "frozen_lake", "overlay": rule})
+    expect(page.locator("#change")).to_contain_text(f"{told['changed']} of 16")
+    table = sides(page)
+    assert table["policy"] == [told[side]["policy"] for side in ("before", "after")]
+    assert float(table["loses at most"][0]) == pytest.approx(told["before"]["loss"], rel=1e-3)
+    page.wait_for_url("**/*tab=compare*")
+    again = visit(page.evaluate("location.hash"))
+    expect(again.locator(".sides")).to_have_text(str(page.text_content(".sides")))
+
+
+def test_settings_of_other_states_are_each_told_on_their_own(visit):
+    page = visit(f"{LAKE}&tab=compare")
+    page.click("#pin")
+    expect(page.locator("#change")).to_contain_text("the same in all")
+    redrawn(page, lambda: page.select_option("#set-map", "8x8"))
+    expect(page.locator("#change")).to_contain_text("neither policy can take the other's place")
+    assert sides(page)["stores"] == ["16", "64"]
+
+
+def test_a_request_that_takes_long_is_dropped_for_a_newer_one(visit, explorer):
+    page = visit(refused="no refusal")
+    held = []
+    page.route("**/api/map", lambda route: held.append(route))
+    page.fill("#set-slip", "0.2")
+    page.wait_for_timeout(1600)  # the page waits for 1.5 s before it gives a request up
+    with page.expect_event("requestfailed"):
+        page.fill("#set-slip", "0.1")
+    redrawn(page, lambda: held[-1].continue_())
+    page.unroute("**/api/map")
+    shown = page.evaluate("JSON.parse(document.getElementById('map').dataset.settings)")
+    assert shown == {"slip": 0.1}
 
 
 def test_a_path_is_drawn_and_cleared(visit):
@@ -190,17 +315,18 @@ def test_a_path_is_drawn_and_cleared(visit):
     assert pixels(page) == before
 
 
-@pytest.mark.parametrize(
-    ("kind", "ending", "begins"),
-    [("png", ".png", b"\x89PNG"), ("svg", ".svg", b"<svg "), ("toml", ".toml", b"# ")],
-)
-def test_what_is_shown_can_be_saved(visit, kind, ending, begins):
-    page = visit()
+def test_what_is_shown_can_be_saved_and_sent(visit):
+    page = visit(f"{LAKE}&set.slip=0.5")
+    for kind, begins in (("png", b"\x89PNG"), ("svg", b"<svg "), ("toml", b"# ")):
+        page.click("#save")
+        with page.expect_download() as handed:
+            page.click(f"[data-save={kind}]")
+        assert handed.value.suggested_filename.endswith(f".{kind}")
+        assert handed.value.path().read_bytes().startswith(begins)
     page.click("#save")
-    with page.expect_download() as handed:
-        page.click(f"[data-save={kind}]")
-    assert handed.value.suggested_filename.endswith(ending)
-    assert handed.value.path().read_bytes().startswith(begins)
+    page.click("[data-save=link]")
+    page.wait_for_function("navigator.clipboard.readText().then((text) => text === location.href)")
+    assert "set.slip=0.5" in page.url
 
 
 def test_everything_can_be_reached_and_used_by_keyboard(visit):
@@ -231,14 +357,17 @@ def test_everything_can_be_reached_and_used_by_keyboard(visit):
     expect(page.locator("#colour input[value=value]")).to_be_checked()
 
 
-@pytest.mark.parametrize("tab", ["facts", "rule", "learn", "compare", "path"])
-def test_on_a_phone_nothing_is_wider_than_the_screen(visit, tab):
-    page = visit(f"{LAKE}&tab={tab}", viewport={"width": 420, "height": 860})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 420
-    assert page.locator("#map").bounding_box()["width"] > 300
-    assert (
-        page.locator("#stage").bounding_box()["y"] < page.locator("#settings").bounding_box()["y"]
-    )
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_the_map_stays_in_sight(visit):
+    page = visit(LAKE, viewport={"width": 420, "height": 860})
+    for tab in ("facts", "rule", "learn", "compare", "path"):
+        page.click(f"#tab-{tab}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420, tab
+    page.click("#jump [data-to=settings]")
+    for place in ("#map", "#set-slip"):
+        expect(page.locator(place)).to_be_in_viewport(ratio=0.9)
+    shown, moved = (page.locator(place).bounding_box() for place in ("#map", "#set-slip"))
+    assert shown["width"] > 300
+    assert shown["y"] + shown["height"] < moved["y"]
 
 
 def contrast(page: Page, selector: str) -> float:
@@ -273,4 +402,6 @@ def test_what_is_refused_is_said_on_the_page(explorer, visit):
     page.click(".sizes summary")
     page.locator(".setting", has_text="Max cars").locator(".value").fill("90")
     page.keyboard.press("Enter")
-    expect(page.locator("#error")).to_contain_text("at most 20,000 states here")
+    expect(page.locator("#error")).to_contain_text(
+        "at most 20,000 states here; this one would have"
+    )

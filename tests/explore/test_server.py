@@ -6,6 +6,7 @@ import asyncio
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import numpy as np
@@ -15,13 +16,15 @@ from explore.running import LIMITS, fragile, started
 import tessella as ts
 from tessella.cli.explore import open_own
 from tessella.explore.asked import Asked
-from tessella.explore.catalogue import slider
+from tessella.explore.catalogue import Catalogue, slider
 from tessella.explore.drawing import Slice
-from tessella.explore.findings import refuse_other_states
-from tessella.explore.session import LEARNERS
+from tessella.explore.findings import change_found
+from tessella.explore.learning import BASELINES, LEARNERS
+from tessella.explore.session import Session
 from tessella.explore.worker import Limits, Refused, Worker
 
 RULE = {"kind": "rule", "loss": 0.99, "seconds": 5}
+LEARNED = {"kind": "learned", "learner": "local", "samples": 20, "noise": 0.0, "seed": 0}
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +105,9 @@ def test_a_rule_is_found_drawn_and_taken_away_as_a_program_that_compiles(explore
     told = explorer.ask("rule", overlay=RULE)
     assert told["relative_loss"] <= 0.99
     assert told["says"].splitlines()[0]
-    drawn = explorer.ask("map", overlay=RULE, fields=["loss"])
+    drawn = explorer.ask("map", overlay=RULE, fields=["local"])
     assert np.not_equal(drawn["overlay"], drawn["table"]).sum() == told["errors"]
-    assert (np.array(drawn["fields"]["loss"]) > 0).sum() <= told["errors"]
+    assert (np.array(drawn["fields"]["local"]) > 0).sum() <= told["errors"]
     for name in ("rule.c", "rule.sql", "rule.py", "rule.xlsx", "rule.json", "certificate.json"):
         got = explorer.post("file", overlay=RULE, file=name)
         assert got.status_code == 200, got.text
@@ -123,13 +126,31 @@ def test_the_model_file_that_is_taken_away_is_the_model(explorer, tmp_path):
 
 
 def test_a_learned_policy_comes_with_its_errors_and_loss(explorer, lake):
-    overlay = {"kind": "learned", "learner": "local", "samples": 40, "noise": 0.0, "seed": 3}
-    told = explorer.ask("learned", overlay=overlay)
-    sample = ts.draw(lake, 40, noise=0.0, rng=3)
+    told = explorer.ask("learned", overlay=LEARNED)
+    sample = ts.draw(lake, 20, noise=0.0, rng=0)
     policy = ts.fit(ts.LocalBoundary(), sample)
     assert told["errors"] == int((policy.table != lake.policy.table).sum())
     exact = ts.certify(lake, policy).mean_loss
     assert exact.lower <= told["mean_loss"] <= exact.upper + 1e-12
+
+
+@pytest.mark.parametrize(("learner", "baseline"), BASELINES.items())
+def test_a_baseline_is_told_transitions(explorer, lake, learner, baseline):
+    overlay = {"kind": "learned", "learner": learner, "samples": 60, "seed": 3}
+    told = explorer.ask("learned", overlay=overlay)
+    policy = ts.train(baseline(), lake.mdp, 60, rng=3)
+    assert (told["name"], told["size"]) == (policy.name, policy.size)
+    assert told["errors"] == int((policy.table != lake.policy.table).sum())
+
+
+def test_loss_is_by_evaluation_and_local_loss_by_the_action_here(explorer, lake):
+    fields = explorer.ask("map", overlay=LEARNED, fields=["loss", "local"])["fields"]
+    policy = ts.fit(ts.LocalBoundary(), ts.draw(lake, 20, noise=0.0, rng=0))
+    exact = lake.value - ts.evaluate(lake.mdp, policy).value
+    np.testing.assert_allclose(fields["loss"], exact, atol=1e-8)
+    taken = np.take_along_axis(lake.q, policy.table[..., None], axis=-1)[..., 0]
+    np.testing.assert_allclose(fields["local"], lake.value - taken, atol=1e-8)
+    assert np.sum(fields["loss"]) > np.sum(fields["local"]) > 0
 
 
 def test_the_methods_are_those_of_the_command_line():
@@ -141,17 +162,53 @@ def test_the_methods_are_those_of_the_command_line():
 def test_a_comparison_says_what_the_package_says(explorer, lake):
     before = {"model": "frozen_lake", "settings": {"discount": 0.5}}
     told = explorer.ask("change", before=before)
-    old = ts.solve(ts.problem("frozen_lake").build(discount=0.5)).policy
-    found = ts.diff(lake.mdp, old, lake.policy)
+    hasty = ts.solve(ts.problem("frozen_lake").build(discount=0.5))
+    found = ts.diff(lake.mdp, hasty.policy, lake.policy)
     assert told["changed"] == found.where.sum() > 0
     assert told["gain"] == pytest.approx(found.gain)
+    lost = ts.certify(lake, lake.mdp.policy(hasty.policy.table)).mean_loss
+    assert told["before"]["loss"] == pytest.approx(lost.upper)
+    assert told["after"]["loss"] == 0
+    stake = told["after"]["worth"] - told["before"]["worth"]
+    assert stake == pytest.approx(told["gain"], abs=lost.upper - lost.lower + 1e-9)
+    assert told["before"]["optimum"] < told["after"]["optimum"]
 
 
-def test_settings_of_other_states_are_not_compared():
-    small, large = (ts.problem("frozen_lake").build(map=name) for name in ("4x4", "8x8"))
-    refuse_other_states(small, small)
-    with pytest.raises(ts.ArgumentError, match="same states and actions"):
-        refuse_other_states(small, large)
+def test_two_rules_are_compared_by_what_each_surely_loses(explorer, lake):
+    before = {"model": "frozen_lake", "overlay": RULE}
+    told = explorer.ask("change", before=before, overlay=LEARNED)
+    rule = explorer.ask("rule", overlay=RULE)
+    assert (told["before"]["policy"], told["before"]["size"]) == (rule["class"], rule["size"])
+    assert told["before"]["loss"] == pytest.approx(rule["mean_loss"])
+    policy = ts.fit(ts.LocalBoundary(), ts.draw(lake, 20, noise=0.0, rng=0))
+    after = ts.certify(lake, policy).mean_loss
+    assert told["after"]["loss"] == pytest.approx(after.upper)
+    gain = rule["mean_loss"] - after.upper
+    assert told["gain"] == pytest.approx(gain, abs=1e-6)
+
+
+def test_of_other_states_each_is_told_under_its_own_settings(explorer):
+    before = {"model": "frozen_lake", "settings": {"map": "8x8"}}
+    told = explorer.ask("change", before=before)
+    assert not told["comparable"]
+    assert "gain" not in told
+    assert told["before"]["size"] == 64
+    assert told["before"]["optimum"] < told["after"]["optimum"]
+
+
+def ending(settings):
+    """One decision, and the end: the second way costs 1, the first as the settings say."""
+    ways = np.array([[[0.0, 1.0], [0.0, 1.0]]] * 2)
+    reward = np.array([[-settings.get("first", 3.0), -1.0], [0.0, 0.0]])
+    return ts.MDP.from_arrays(ways, reward, ts.Total())
+
+
+def test_a_total_has_no_certificate_and_its_losses_tell_the_difference():
+    session = Session(Catalogue(ending, 10))
+    before = {"model": "own", "settings": {"first": 0.5}}
+    told = change_found(session, Asked({"model": "own", "settings": {}, "before": before}))
+    assert told["changed"] == 1
+    assert told["gain"] == pytest.approx(1.0)  # 3 - 1, from one of two states
 
 
 def test_a_path_is_that_of_its_seed(explorer, lake):
@@ -268,44 +325,55 @@ def test_no_more_than_so_many_wait():
 
 
 @pytest.fixture(scope="module")
-def delicate():
-    with started(fragile, Limits(seconds=300.0, patience=0.2)) as made:
-        yield made
+def delicate(tmp_path_factory):
+    order = tmp_path_factory.mktemp("order") / "what.txt"
+    with started(partial(fragile, order), Limits(seconds=300.0, patience=0.2)) as made:
+        yield made, order
 
 
-def own(what: str) -> dict:
-    return {"model": "own", "settings": {"what": what}}
+@pytest.fixture
+def ordered(delicate):
+    """Says what the model of a new worker does; the list of problems begins by building it."""
+    explorer, order = delicate
+    explorer.worker.end()
+
+    def orders(what: str):
+        order.write_text(what)
+        return explorer
+
+    return orders
 
 
-def test_what_fails_inside_is_told_without_a_trace(delicate):
-    assert delicate.ask("map", model="own")["model"]["states"] == 16
-    failed = delicate.post("map", **own("fail"))
+def test_what_fails_inside_is_told_without_a_trace(ordered):
+    assert ordered("").ask("map", model="own")["model"]["states"] == 16
+    failed = ordered("fail").post("map", model="own", settings={"again": 1})
     assert failed.status_code == 500
     assert failed.json() == {"error": "this is a fault of the program; the terminal shows where"}
-    filled = delicate.post("map", **own("fill"))
+    filled = ordered("fill").post("map", model="own", settings={"again": 2})
     assert filled.status_code == 413
     assert "memory" in filled.json()["error"]
 
 
-def test_a_worker_that_dies_is_told_and_replaced(delicate):
-    died = delicate.post("map", **own("die"))
-    assert died.status_code == 507
-    assert delicate.http.get("/api/problems").status_code == 200
+def test_a_worker_that_dies_is_told_and_replaced(ordered):
+    assert ordered("die").http.get("/api/problems").status_code == 507
+    assert ordered("").http.get("/api/problems").status_code == 200
 
 
-def test_work_that_nobody_waits_for_makes_room_for_others(delicate):
-    before = delicate.worker.ended
+def test_work_that_nobody_waits_for_makes_room_for_others(ordered):
+    explorer = ordered("sleep")
+    before = explorer.worker.ended
     with pytest.raises(httpx.ReadTimeout):
-        delicate.http.post("/api/map", json=own("sleep"), timeout=1.0)
-    assert delicate.http.get("/api/problems").status_code == 200
-    assert delicate.worker.ended == before + 1
+        explorer.http.get("/api/problems", timeout=1.0)
+    assert ordered("").http.get("/api/problems").status_code == 200
+    assert explorer.worker.ended == before + 1
 
 
-def test_work_that_takes_too_long_is_stopped():
-    with started(fragile, Limits(seconds=3.0)) as explorer:
-        late = explorer.post("map", **own("sleep"))
-        assert late.status_code == 504
-        assert "longer than 3 seconds" in late.json()["error"]
+def test_work_that_takes_too_long_is_stopped(ordered, monkeypatch):
+    explorer = ordered("sleep")
+    monkeypatch.setattr(explorer.worker, "limits", Limits(seconds=1.0))
+    late = explorer.http.get("/api/problems")
+    assert late.status_code == 504
+    assert "longer than 1 seconds" in late.json()["error"]
 
 
 SHOP = """
@@ -340,10 +408,6 @@ pays = "price * min(stock, demand)"
 
 
 def test_a_model_file_of_ones_own_has_sliders_of_its_parameters(tmp_path):
-    from functools import partial
-
-    from tessella.explore.catalogue import Catalogue
-
     path = tmp_path / "shop.toml"
     path.write_text(SHOP)
     catalogue = Catalogue(partial(open_own, str(path), ()), 1000)

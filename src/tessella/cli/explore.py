@@ -75,13 +75,10 @@ def command(
 
 
 def _server() -> Any:
-    from tessella.errors import ArgumentError
+    from tessella.errors import needs
 
-    try:
+    with needs("the explorer", "explore"):
         from tessella.explore.server import listen, serve
-    except ImportError as error:
-        rule = "the explorer needs the extra 'explore': pip install 'tessella[explore]'"
-        raise ArgumentError(rule, value=f"{error.name} is missing") from error
     return serve, listen
 
 

@@ -18,7 +18,7 @@ from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.scope import TIME
 
-FIELDS = ("visits", "loss")  # what is worked out only when it is shown
+FIELDS = ("visits", "loss", "local")  # what is worked out only when it is shown
 MOST_CELLS = 500_000
 
 
@@ -36,7 +36,9 @@ def map_drawn(session: Session, asked: Asked) -> dict[str, Any]:
     if "visits" in wanted:
         fields["visits"] = known.visits
     if "loss" in wanted:
-        fields["loss"] = known.local_loss(made.policy)
+        fields["loss"] = known.loss(made.policy)
+    if "local" in wanted:
+        fields["local"] = known.local_loss(made.policy)
     drawn = {
         "model": _model(mdp),
         "shown": part.shown,

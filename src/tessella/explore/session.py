@@ -17,17 +17,10 @@ import numpy as np
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
+from tessella.certificates.loss import loss
 from tessella.errors import ArgumentError
 from tessella.explore.asked import Asked
 from tessella.explore.catalogue import Catalogue
-from tessella.learn import (
-    LinearBoundary,
-    LocalBoundary,
-    MarginBoundary,
-    NeuralBoundary,
-    draw,
-    fit,
-)
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import start_distribution
 from tessella.plot.colours import action_colours
@@ -41,13 +34,6 @@ from tessella.tessellation import tessellate
 
 MOST_NUMBERS = 30_000_000  # of all solutions that are kept
 MOST_POLICIES = 32
-MOST_SAMPLES = 20_000
-LEARNERS = {
-    "linear": LinearBoundary,
-    "neural": NeuralBoundary,
-    "margin": MarginBoundary,
-    "local": LocalBoundary,
-}
 KINDS = ("optimal", "rule", "learned")
 
 
@@ -73,6 +59,10 @@ class Solved:
     def visits(self) -> NDArray[np.float64]:
         """(grid) share of time in each state under the optimal policy."""
         return occupancy(self.solution.mdp, self.solution.policy).share
+
+    def loss(self, policy: Policy) -> NDArray[np.float64]:
+        """(grid) V* - V_policy, by evaluation."""
+        return loss(self.solution, policy).by_state
 
     def local_loss(self, policy: Policy) -> NDArray[np.float64]:
         """(grid) V* - Q*(s, policy(s)), at least 0."""
@@ -161,11 +151,12 @@ def _rule(solution: Solution, asked: Asked) -> Made:
 
 
 def _learned(solution: Solution, asked: Asked) -> Made:
-    seed = asked.whole("seed", 0, 0, 2**31)
-    kind = LEARNERS[asked.choice("learner", tuple(LEARNERS), "margin")]
-    noise = asked.number("noise", 0.0, 0.0, 100.0) if asked.has("noise") else None
-    sample = draw(solution, asked.whole("samples", 400, 1, MOST_SAMPLES), noise=noise, rng=seed)
-    seeded = "random_state" in kind().get_params()
-    policy = fit(kind(random_state=seed) if seeded else kind(), sample)
-    start = start_distribution(solution.mdp, None, solution.policy)
-    return Made(policy, prove(solution, policy, start))
+    from tessella.explore.learning import learned  # scikit-learn takes a second to load
+
+    policy = learned(solution, asked)
+    return Made(policy, proven(solution, policy))
+
+
+def proven(solution: Solution, policy: Policy) -> Proof:
+    """What a policy surely loses at most, from the model's own start."""
+    return prove(solution, policy, start_distribution(solution.mdp, None, solution.policy))

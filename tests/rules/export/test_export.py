@@ -140,7 +140,7 @@ def test_without_a_compiler_the_file_is_written_and_that_is_said(tmp_path, monke
 )
 def test_a_missing_extra_is_named(tmp_path, monkeypatch, package, extra, name):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ts.FileError, match=rf"needs the extra '{extra}'"):
+    with pytest.raises(ts.MissingExtra, match=rf"needs the extra '{extra}'"):
         RULE.export(tmp_path / name)
 
 

@@ -9,7 +9,8 @@ export const KINDS = {
   value: { label: "Value", ramp: CIVIDIS, scale: "linear" },
   margin: { label: "Margin", ramp: INFERNO, scale: "log" },
   visits: { label: "Visits", ramp: CIVIDIS, scale: "log" },
-  loss: { label: "Loss", ramp: CIVIDIS, scale: "linear" },
+  loss: { label: "Loss", ramp: CIVIDIS, scale: "linear", over: true },
+  local: { label: "Local loss", ramp: CIVIDIS, scale: "linear", over: true }, // over: of a policy that lies over the map
 };
 const DECADES = 3; // of a logarithmic scale; what is smaller is as good as nothing to the eye
 
@@ -25,11 +26,11 @@ function mixed(ramp, share) {
   return a.map((part, k) => Math.round(part + (b[k] - part) * (place - low)));
 }
 
-// From a place (i, j) of a view to red, green and blue.
-export function painter(view, kind) {
+// From a place (i, j) of a view to red, green and blue; actions are those of `table`.
+export function painter(view, kind, table) {
   if (kind === "action" || !view.fields[kind]) {
     const palette = view.colours.map(rgb);
-    return (i, j) => palette[view.table[i][j]];
+    return (i, j) => palette[table[i][j]];
   }
   const share = scaled(view.ranges[kind], KINDS[kind].scale);
   const field = view.fields[kind];

@@ -114,27 +114,59 @@ export function learned(found) {
       ["numbers stored", found.size.toLocaleString("en")],
       ["loses at most", found.relative_loss === null ? number(found.mean_loss, 4) : percent(found.relative_loss)],
     ]),
-    el("p", { class: "soft" }, "Red lines are its boundaries, red dots its errors. Colour by Loss shows what they give away."),
+    el("p", { class: "soft" }, "Red lines are its boundaries, red dots its errors. Loss colours each state by what is lost from there on, Local loss by what the action there gives away."),
     found.summary ? el("details", {}, el("summary", {}, "The certificate"), el("pre", {}, found.summary)) : null,
   ];
 }
 
 export function change(found) {
-  if (!found.changed) return [el("p", {}, `Both do the same in all ${found.states.toLocaleString("en")} states.`)];
   const costs = found.told_in === "costs";
+  const { before, after } = found;
+  const per = found.average ? " per period" : " from the start";
+  const rows = [
+    ["policy", before.policy, after.policy],
+    ["stores", before.size, after.size].map((cell) => (typeof cell === "number" ? cell.toLocaleString("en") : cell)),
+  ];
+  if (found.comparable)
+    rows.push(
+      [costs ? `costs at most${per}` : `worth at least${per}`, number(before.worth), number(after.worth)],
+      ["loses at most", lost(before), lost(after)],
+      ["that is, of the optimum", percent(before.relative_loss), percent(after.relative_loss)],
+    );
+  if (before.optimum !== after.optimum || !found.comparable) rows.push(["optimum of its own settings", number(before.optimum), number(after.optimum)]);
+  const sides = el("table", { class: "sides" }, el("thead", {}, el("tr", {}, ["", "kept", "now"].map((head) => el("th", {}, head)))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, k) => el(k ? "td" : "th", {}, cell))))));
+  if (!found.comparable)
+    return [sides, el("p", { class: "soft" }, "The two have other states or actions, so that neither policy can take the other's place; each is told under its own settings.")];
+  return [...stake(found, costs, per), sides, ...parts(found, costs)];
+}
+
+const lost = (side) => (side.loss === 0 ? "nothing" : number(side.loss, 4));
+
+function stake(found, costs, per) {
+  const all = found.states.toLocaleString("en");
+  if (!found.changed) return [el("p", {}, `Both do the same in all ${all} states.`)];
   const better = costs ? found.gain <= 0 : found.gain >= 0;
   const verb = costs ? (better ? "saves" : "costs") : better ? "earns" : "loses";
+  const share = Math.abs(found.gain / found.before.worth);
   return [
     figures([
-      ["states that change", `${found.changed.toLocaleString("en")} of ${found.states.toLocaleString("en")}`],
-      ["time spent there, before", percent(found.time_before)],
-      ["and after", percent(found.time_after)],
-      [`the change ${verb}`, number(Math.abs(found.gain), 4)],
+      [`the change ${verb}${per}`, `${number(Math.abs(found.gain), 4)}${Number.isFinite(share) ? ` (${percent(share)})` : ""}`],
+      ["states that change", `${found.changed.toLocaleString("en")} of ${all}`],
     ]),
-    el("p", { class: "soft" }, "Valued under the settings of now: what it is worth to follow the policy of now in place of the one that was kept."),
+  ];
+}
+
+function parts(found, costs) {
+  const said = el("p", { class: "soft" }, "Both are valued under the settings of now: it is what following the policy of now is worth, in place of the one that was kept.");
+  if (!found.changes.length) return [said];
+  return [
+    said,
+    el("h3", {}, "Where it comes from"),
     el("table", {}, el("thead", {}, el("tr", {}, ["from", "to", "states", costs ? "cost" : "worth"].map((head) => el("th", {}, head)))),
       el("tbody", {}, found.changes.slice(0, 8).map((row) =>
-        el("tr", {}, [row.from, row.to, String(row.states), number(row.gain, 3)].map((cell) => el("td", {}, cell)))))),
+        el("tr", {}, [row.from, row.to, row.states.toLocaleString("en"), number(row.gain, 3)].map((cell) => el("td", {}, cell)))))),
+    el("p", { class: "soft" }, `In these states ${percent(found.time_before)} of the time is spent under the kept policy, ${percent(found.time_after)} under that of now.`),
   ];
 }
 

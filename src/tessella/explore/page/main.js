@@ -5,12 +5,13 @@ import { KINDS } from "./colours.js";
 import { byId, el, pause } from "./elements.js";
 import * as findings from "./findings.js";
 import { CanvasPen, SvgPen } from "./pens.js";
-import { draw, frameOf, inks, label, legend, number, picture, placeAt, sizeOf } from "./scene.js";
+import { draw, frameOf, inks, label, legend, number, picture, placeAt, point, sizeOf } from "./scene.js";
 import { build, settingsOf } from "./sliders.js";
 import { fresh, read, written } from "./state.js";
 
 const PROMISES = [0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const SAMPLES = [25, 50, 100, 200, 400, 800, 1600, 3200, 6400];
+const VALUES = ["tabular", "double", "fitted"]; // methods that are told transitions, not labels: there is no noise
 const TABS = ["facts", "rule", "learn", "compare", "path"];
 
 let view = read(location.hash);
@@ -18,6 +19,7 @@ let offers = [];
 let offer = null;
 let drawn = null; // the map of now
 let kept = null; // the map that was pinned
+let keptAsked = ""; // what it was asked for with
 let structure = null;
 let walked = null;
 let ready = ""; // the overlay that the server has made
@@ -48,14 +50,25 @@ const overlaid = () => view.overlay !== "none" && ready === overlayKey();
 
 function askMap() {
   const asked = base();
-  if (view.colour === "visits" || view.colour === "loss") asked.fields = [view.colour];
+  if (view.colour === "visits" || (KINDS[view.colour].over && overlaid())) asked.fields = [view.colour];
   if (overlaid()) asked.overlay = overlayOf();
   mapLine.ask(asked);
-  if (view.pin) keptLine.ask({ ...asked, settings: view.pin.settings, overlay: view.pin.overlay ?? undefined, fields: view.colour === "loss" ? [] : asked.fields });
+  if (view.pin) askKept(asked);
+}
+
+// The map that was kept: again only where it would be another one.
+function askKept({ model, shown, at }) {
+  const { settings, overlay } = view.pin;
+  const wanted = view.colour === "visits" || (KINDS[view.colour].over && overlay);
+  const asked = { model, shown, at, settings, overlay: overlay ?? undefined, fields: wanted ? [view.colour] : undefined };
+  if (JSON.stringify(asked) === keptAsked) return;
+  keptAsked = JSON.stringify(asked);
+  keptLine.ask(asked);
 }
 
 const askLater = pause(350, () => {
   structureLine.ask({ model: view.model, settings: settingsOf(offer, view.set) });
+  if (view.overlay !== "none" && !overlaid()) return; // what is being made will ask
   if (view.path.on) askPath();
   if (view.pin) askChange();
 });
@@ -96,7 +109,7 @@ const keptLine = new server.Line("map", {
     render();
   },
   failed(why) {
-    kept = null;
+    [kept, keptAsked] = [null, ""];
     tell(why);
   },
 });
@@ -109,7 +122,7 @@ const structureLine = new server.Line("structure", {
   failed: tell,
 });
 
-const changeLine = panelLine("change", "change", (found) => findings.change(found));
+const changeLine = panelLine("change", "change", findings.change);
 const pathLine = panelLine("path", "path", (found) => {
   walked = found;
   render();
@@ -168,13 +181,30 @@ function render() {
   byId("maps").classList.toggle("pair", pair);
   byId("pinned").hidden = !pair;
   const path = walked && view.path.on ? pathPlaces() : null;
-  const options = { kind: kindNow(), overlay: overlaid(), cursor: view.cursor, path, ink: inks(dark()) };
+  const options = { kind: kindNow(), overlay: overlaid(), path, ink: inks(dark()) };
   const alike = pair && sizeOf(kept).join() === sizeOf(drawn).join();
-  paint(canvas, drawn, { ...options, other: alike ? shownTable(kept, view.pin.overlay) : null });
   captions(pair);
-  if (pair) paint(keptCanvas, kept, { ...options, kind: kept.fields[options.kind] || options.kind === "action" ? options.kind : "action", overlay: Boolean(view.pin.overlay), path: null });
+  const [now, then] = pair ? [shownTable(drawn, overlaid()), shownTable(kept, view.pin.overlay)] : [];
+  paint(canvas, drawn, { ...options, alone: pair, other: alike ? then : null });
+  if (pair) paint(keptCanvas, kept, { ...options, kind: kept.fields[options.kind] ? options.kind : "action", overlay: Boolean(view.pin.overlay), alone: true, other: alike ? now : null, path: null });
   showLegend();
+  showCursor();
+}
+
+// The cursor has moved: the maps stay, the frame goes elsewhere.
+function showCursor() {
+  stamp(canvas, drawn);
+  if (!byId("pinned").hidden) stamp(keptCanvas, kept);
   showReadout();
+}
+
+function stamp(where, map) {
+  if (!where.layer.width) return; // there is no room yet
+  const context = where.getContext("2d");
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.drawImage(where.layer, 0, 0);
+  context.scale(where.scale, where.scale);
+  point(new CanvasPen(context), where.box, map, view.cursor);
 }
 
 const shownTable = (map, overlay) => (overlay && map.overlay ? map.overlay : map.table);
@@ -183,21 +213,34 @@ const kindNow = () => (view.colour === "action" || drawn.fields[view.colour] ? v
 function paint(where, map, options) {
   const wide = where.parentElement.clientWidth;
   const [, ny] = sizeOf(map);
-  const high = ny === 1 ? 150 : Math.round(Math.min(Math.max(wide * (byId("maps").classList.contains("pair") ? 0.95 : 0.76), 300), Math.max(innerHeight - 380, 360)));
+  const high = ny === 1 ? 150 : Math.round(Math.min(Math.max(wide * (byId("maps").classList.contains("pair") ? 0.95 : 0.76), 280), Math.max(innerHeight - 380, 300)));
   const scale = window.devicePixelRatio || 1;
+  const size = { width: Math.round(wide * scale), height: Math.round(high * scale) };
   where.style.height = `${high}px`;
-  where.width = Math.round(wide * scale);
-  where.height = Math.round(high * scale);
-  const context = where.getContext("2d");
-  context.scale(scale, scale);
+  if (where.width !== size.width || where.height !== size.height) Object.assign(where, size);
+  where.layer = Object.assign(document.createElement("canvas"), size);
+  where.scale = scale;
   where.box = frameOf(wide, high);
+  const context = where.layer.getContext("2d");
+  context.fillStyle = options.ink.paper;
+  context.fillRect(0, 0, size.width, size.height);
+  context.scale(scale, scale);
   draw(new CanvasPen(context), where.box, map, options);
 }
 
 function captions(pair) {
-  const said = (settings) => Object.entries(settings).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ") || "defaults";
-  byId("current").querySelector("figcaption").textContent = pair ? `Now: ${said(settingsOf(offer, view.set))}` : "";
-  byId("pinned").querySelector("figcaption").textContent = pair ? `Kept: ${said(view.pin.settings)}` : "";
+  const set = (settings) => Object.entries(settings).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ") || "defaults";
+  const said = (when, settings, over) => [el("strong", {}, when), ` ${set(settings)}; ${policyName(over)}`];
+  byId("current").querySelector("figcaption").replaceChildren(...(pair ? said("Now:", settingsOf(offer, view.set), overlaid() ? overlayOf() : null) : []));
+  byId("pinned").querySelector("figcaption").replaceChildren(...(pair ? said("Kept:", view.pin.settings, view.pin.overlay) : []));
+}
+
+// A policy, as it is asked for, in a few words.
+function policyName(over) {
+  if (!over) return "optimal policy";
+  if (over.kind === "rule") return `rule within ${number(100 * over.loss, 3)} %${over.worst ? " from any state" : ""}`;
+  const method = byId("learner").querySelector(`option[value="${CSS.escape(over.learner)}"]`)?.textContent ?? over.learner;
+  return `${method.toLowerCase()}, told ${Number(over.samples).toLocaleString("en")}`;
 }
 
 function pathPlaces() {
@@ -219,8 +262,12 @@ function showLegend() {
       swatch.style.background = entry.colour;
       parts.push(el("span", { class: "entry" }, swatch, entry.said));
     }
-  if (overlaid()) parts.push(el("span", { class: "entry" }, el("i", { class: "line" }), view.overlay === "rule" ? "the rule" : "the learned policy"), el("span", { class: "entry" }, el("i", { class: "dot" }), "decides otherwise"));
-  else if (view.pin && kept) parts.push(el("span", { class: "entry" }, el("i", { class: "dot" }), "changed"));
+  const mark = (kind, said) => parts.push(el("span", { class: "entry" }, el("i", { class: kind }), said));
+  if (view.pin && kept) mark("dot", "changed");
+  else if (overlaid()) {
+    mark("line", view.overlay === "rule" ? "the rule" : "the learned policy");
+    if (!said.ramp) mark("dot", "decides otherwise");
+  }
   byId("legend").replaceChildren(...parts);
 }
 
@@ -247,7 +294,8 @@ function showReadout() {
   ];
   if (drawn.overlay && overlaid()) pairs.splice(2, 0, [view.overlay === "rule" ? "the rule" : "learned", model.actions[drawn.overlay[i][j]]]);
   if (view.pin && kept?.table[i]?.[j] !== undefined) pairs.splice(2, 0, ["kept", kept.model.actions[shownTable(kept, view.pin.overlay)[i][j]]]);
-  for (const name of ["visits", "loss"]) if (drawn.fields[name]) pairs.push([name, name === "visits" ? `${number(100 * drawn.fields.visits[i][j], 3)} %` : number(drawn.fields.loss[i][j], 4)]);
+  if (drawn.fields.visits) pairs.push(["visits", `${number(100 * drawn.fields.visits[i][j], 3)} %`]);
+  for (const kind of ["loss", "local"]) if (drawn.fields[kind]) pairs.push([KINDS[kind].label.toLowerCase(), number(drawn.fields[kind][i][j], 4)]);
   room.replaceChildren(el("dl", {}, pairs.map(([name, value, kind]) => el("div", { class: kind }, el("dt", {}, name), el("dd", {}, value)))));
 }
 
@@ -263,10 +311,12 @@ function showColours() {
       room.append(el("label", {}, button, el("span", {}, said)));
     }
   for (const button of room.querySelectorAll("input")) {
-    button.disabled = button.value === "loss" && !overlaid();
+    button.disabled = Boolean(KINDS[button.value].over) && !overlaid();
+    button.parentElement.hidden = button.value === "local" && button.disabled;
+    button.parentElement.title = button.disabled ? "Compress or learn first: this is the loss of a policy that lies over the map" : "";
     button.checked = button.value === view.colour;
   }
-  if (view.colour === "loss" && view.overlay === "none") change({ colour: "action" });
+  if (KINDS[view.colour].over && view.overlay === "none") change({ colour: "action" });
 }
 
 function showAxes() {
@@ -348,6 +398,9 @@ function showControls() {
   byId("path-seed").value = view.path.seed;
   byId("from-here").checked = view.path.start !== null;
   byId("unpin").hidden = !view.pin;
+  byId("unrule").hidden = view.overlay !== "rule";
+  byId("unlearn").hidden = view.overlay !== "learned";
+  byId("noise").disabled = VALUES.includes(view.learn.learner);
   byId("unwalk").hidden = !view.path.on;
   fillAll();
 }
@@ -366,12 +419,12 @@ const remember = pause(200, () => history.replaceState(null, "", written(view)))
 function change(part, { solve = false } = {}) {
   Object.assign(view, part);
   remember();
+  if (Object.keys(part).join() === "cursor") return drawn && showCursor();
   if (solve) forget();
   if (solve || ["colour", "x", "y", "at"].some((key) => key in part)) askMap();
   if (solve) askLater();
   if ("tab" in part) showTab();
   if ("theme" in part) showTheme();
-  if ("cursor" in part && drawn) render();
   showControls();
 }
 
@@ -383,8 +436,17 @@ function forget() {
     room.replaceChildren(el("p", { class: "soft" }, `The settings have changed: press ${view.overlay === "rule" ? "Compress" : "Learn"} for a new one.`));
     view.overlay = "none";
     ready = "";
-    if (view.colour === "loss") view.colour = "action";
+    if (KINDS[view.colour].over) view.colour = "action";
   }
+}
+
+// Nothing lies over the map any more.
+function bare() {
+  for (const room of ["rule", "learned"]) byId(room).replaceChildren();
+  ready = "";
+  change({ overlay: "none", colour: KINDS[view.colour].over ? "action" : view.colour });
+  if (view.pin) askChange();
+  if (view.path.on) askPath();
 }
 
 function changeSetting(name, value) {
@@ -403,7 +465,7 @@ function begin() {
   byId("title").textContent = offer.title;
   document.title = `${offer.label} · tessella explorer`;
   view.set = settingsOf(offer, view.set);
-  [structure, walked, kept, ready] = [null, null, null, ""];
+  [structure, walked, kept, keptAsked, ready] = [null, null, null, "", ""];
   for (const room of ["rule", "learned", "change", "path"]) byId(room).replaceChildren();
   build(byId("sliders"), offer, view.set, changeSetting);
   showControls();
@@ -419,17 +481,17 @@ function begin() {
 // --- controls -----------------------------------------------------------------------------------
 
 function compress() {
-  view.overlay = "rule";
+  byId("learned").replaceChildren();
   ready = "";
+  change({ overlay: "rule" });
   ruleLine.ask({ ...base(), overlay: overlayOf() });
-  remember();
 }
 
 function learn() {
-  view.overlay = "learned";
+  byId("rule").replaceChildren();
   ready = "";
+  change({ overlay: "learned" });
   learnLine.ask({ ...base(), overlay: overlayOf() });
-  remember();
 }
 
 async function take(name) {
@@ -475,6 +537,7 @@ function listen() {
     event.preventDefault(); // the address is the view's
     canvas.focus();
   });
+  for (const button of byId("jump").children) button.addEventListener("click", () => byId(button.dataset.to).scrollIntoView({ block: "start" }));
   byId("model").addEventListener("change", (event) => open(event.target.value));
   byId("reset").addEventListener("click", () => {
     build(byId("sliders"), offer, {}, changeSetting);
@@ -512,6 +575,8 @@ function listen() {
   byId("worst").addEventListener("change", (event) => change({ rule: { ...view.rule, worst: event.target.checked } }));
   byId("patience").addEventListener("change", (event) => change({ rule: { ...view.rule, seconds: Number(event.target.value) } }));
   byId("compress").addEventListener("click", compress);
+  byId("unrule").addEventListener("click", bare);
+  byId("unlearn").addEventListener("click", bare);
 
   byId("learner").addEventListener("change", (event) => change({ learn: { ...view.learn, learner: event.target.value } }));
   byId("samples").addEventListener("input", (event) => change({ learn: { ...view.learn, samples: SAMPLES[event.target.value] } }));
@@ -525,7 +590,7 @@ function listen() {
     askChange();
   });
   byId("unpin").addEventListener("click", () => {
-    kept = null;
+    [kept, keptAsked] = [null, ""];
     change({ pin: null });
     byId("change").replaceChildren();
     render();

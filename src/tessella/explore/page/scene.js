@@ -3,6 +3,7 @@
 
 import { KINDS, ends, painter } from "./colours.js";
 
+const MOST_FACES = 60000; // states up to which boundaries and differences are drawn
 export const EDGE = { left: 56, right: 12, top: 10, bottom: 46 };
 
 export function inks(dark) {
@@ -26,32 +27,44 @@ export function placeAt(view, box, x, y) {
   return i >= 0 && j >= 0 && i < nx && j < ny ? [i, j] : null;
 }
 
-// options: kind (what colours show), overlay (whether another policy lies over the map), other (the
-// table to mark differences from), cursor, path, ink
-export function draw(pen, box, view, { kind, overlay, other, cursor, path, ink }) {
+// options: kind (what colours show), overlay (whether another policy lies over the map), alone (that
+// policy is shown in the map's place), other (the table to mark differences from), path, ink
+export function draw(pen, box, view, { kind, overlay, alone, other, path, ink }) {
   const [nx, ny] = sizeOf(view);
   const [dx, dy] = [box.w / nx, box.h / ny];
   const corner = (i, j) => [box.x + i * dx, box.y + box.h - j * dy];
   const centre = (i, j) => [box.x + (i + 0.5) * dx, box.y + box.h - (j + 0.5) * dy];
-  pen.cells(box, nx, ny, painter(view, kind));
+  const laid = overlay && view.overlay ? view.overlay : null;
+  const table = alone && laid ? laid : view.table;
   const plain = kind === "action";
-  const few = nx * ny <= 60000;
-  if (few) pen.lines(faces(view.table, corner), plain ? "#1c2226" : "#ffffff", plain ? 1 : 1.2);
-  if (overlay && view.overlay && few) {
-    const edges = faces(view.overlay, corner);
-    pen.lines(edges, "#ffffff", 5);
-    pen.lines(edges, "#b3261e", 2.4);
-    marks(pen, view.table, view.overlay, centre, Math.min(dx, dy));
+  pen.cells(box, nx, ny, painter(view, kind, table));
+  if (nx * ny <= MOST_FACES) {
+    pen.lines(faces(table, corner), plain ? "#1c2226" : "#ffffff", plain ? 1 : 1.2);
+    if (laid && !alone) outline(pen, faces(laid, corner), nx * ny, plain);
+    const against = other ?? (alone ? null : view.table);
+    if (against && plain) marks(pen, laid ?? view.table, against, centre, Math.min(dx, dy));
   }
-  if (other && few) marks(pen, view.table, other, centre, Math.min(dx, dy));
   if (path) way(pen, path, centre);
   pen.rect(box.x, box.y, box.w, box.h, { line: ink.frame });
-  if (cursor && cursor[0] < nx && cursor[1] < ny) {
-    const [x, y] = corner(cursor[0], cursor[1] + 1);
-    pen.rect(x, y, dx, dy, { line: "#ffffff", width: 4 });
-    pen.rect(x, y, dx, dy, { line: "#111111", width: 2 });
-  }
   axes(pen, box, view, ink);
+}
+
+// The boundaries of a policy that lies over the map; where they are everywhere they are thin, and do
+// not hide what other colours show.
+function outline(pen, edges, cells, plain) {
+  const busy = edges.length > cells / 5;
+  if (!busy) pen.lines(edges, "#ffffff", 5);
+  if (!busy || plain) pen.lines(edges, "#b3261e", busy ? 1.2 : 2.4);
+}
+
+// The frame around a state.
+export function point(pen, box, view, cursor) {
+  const [nx, ny] = sizeOf(view);
+  if (!cursor || cursor[0] >= nx || cursor[1] >= ny) return;
+  const [dx, dy] = [box.w / nx, box.h / ny];
+  const [x, y] = [box.x + cursor[0] * dx, box.y + box.h - (cursor[1] + 1) * dy];
+  pen.rect(x, y, dx, dy, { line: "#ffffff", width: 4 });
+  pen.rect(x, y, dx, dy, { line: "#111111", width: 2 });
 }
 
 // Lines between neighbours that differ, joined where they continue each other.
@@ -78,11 +91,11 @@ function stretch(count, there, found) {
 }
 
 function marks(pen, table, other, centre, size) {
-  const r = Math.max(1, Math.min(size * 0.2, 5));
+  const r = Math.max(1, Math.min(size * 0.22, 5));
   table.forEach((column, i) => {
     if (!other[i]) return;
     column.forEach((action, j) => {
-      if (other[i][j] !== undefined && action !== other[i][j]) pen.dot(...centre(i, j), r, "#b3261e", size > 6 ? "#ffffff" : null);
+      if (other[i][j] !== undefined && action !== other[i][j]) pen.dot(...centre(i, j), r, "#b3261e", size > 11 ? "#ffffff" : null);
     });
   });
 }
@@ -149,7 +162,8 @@ export function legend(view, kind) {
     value: costs ? "expected cost from here on" : "expected reward from here on",
     margin: "margin: best minus second-best action",
     visits: "share of time under the optimal policy",
-    loss: "given away by the shown policy's action",
+    loss: "what the shown policy loses from here on",
+    local: "given away by its action here alone",
   };
   return { name: names[kind], ramp, low: number(low, 4), high: number(high, 4), log: scale === "log" };
 }
@@ -161,7 +175,7 @@ export function picture(pen, width, height, view, options, title) {
   pen.text(EDGE.left, 22, title, { colour: ink.strong, size: 16, bold: true, align: "left" });
   const said = legend(view, options.kind);
   const box = { x: EDGE.left, y: 44, w: width - EDGE.left - EDGE.right, h: height - 44 - EDGE.bottom - 44 };
-  draw(pen, box, view, { ...options, cursor: null });
+  draw(pen, box, view, options);
   let x = EDGE.left;
   const y = height - 22;
   pen.text(x, y, said.name, { colour: ink.text, align: "left" });

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, ModelError, shown
+from tessella.errors import ArgumentError, ModelError, needs, shown
 from tessella.mdp.checks import as_numbers
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import Scope, make_scope
@@ -141,10 +141,8 @@ def _outcomes(mdp: MDP) -> Outcomes:
 
 def to_gymnasium(mdp: MDP, start: Start) -> Any:
     """See ``MDP.to_gymnasium``."""
-    try:
+    with needs("to_gymnasium", "gym"):
         import gymnasium
-    except ImportError as error:
-        raise ImportError("to_gymnasium needs the extra gym: pip install tessella[gym]") from error
     weights = start_distribution(mdp, start)
     mask = mdp.feasible_mask
 

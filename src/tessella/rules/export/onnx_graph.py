@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError
+from tessella.errors import needs
 from tessella.mdp.program import Among, Choose, Except, Node, Split
 from tessella.rules.export.draft import OTHER, Draft, Rows
 from tessella.rules.export.lowered import Condition, Labels, Range, cell, is_text, span, steps
@@ -36,11 +36,8 @@ class OnnxGraph(Target):
     suffix: ClassVar[str] = ".onnx"
 
     def write(self, draft: Draft) -> bytes:
-        try:
+        with needs("exporting to ONNX", "onnx"):
             import onnx
-        except ImportError as error:
-            rule = "exporting to ONNX needs the extra 'onnx': pip install 'tessella[onnx]'"
-            raise FileError(rule) from error
         model = Graph(draft, onnx).model()
         onnx.checker.check_model(model, full_check=True)
         return model.SerializeToString()

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError
+from tessella.errors import FileError, needs
 from tessella.rules.export.draft import Draft, Rows
 from tessella.rules.export.formula import calculated, column, formula
 from tessella.rules.export.names import plain
@@ -30,11 +30,8 @@ class Workbook(Target):
     suffix: ClassVar[str] = ".xlsx"
 
     def write(self, draft: Draft) -> bytes:
-        try:
+        with needs("exporting a workbook", "xlsx"):
             import openpyxl
-        except ImportError as error:
-            rule = "exporting a workbook needs the extra 'xlsx': pip install 'tessella[xlsx]'"
-            raise FileError(rule) from error
         book = openpyxl.Workbook()
         _fill_rule(book.active, draft)
         _fill_check(book.create_sheet("check"), draft)

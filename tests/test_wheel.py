@@ -1,0 +1,179 @@
+"""The wheel, built and installed where there is nothing but what it says it needs.
+
+The clean environment is a new one whose packages are links to those of this one: the closure of the
+run-time requirements, as the metadata of the distributions tell it. Nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+import venv
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = {name: needs for name, needs in PROJECT["optional-dependencies"].items() if name != "dev"}
+PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+
+USE = """
+import importlib.util, json, sys
+import tessella as ts
+
+told = {"version": ts.__version__, "file": ts.__file__}
+names = json.loads(sys.argv[1])
+told["found"] = [name for name in names if importlib.util.find_spec(name) is not None]
+solution = ts.solve(ts.problem("frozen_lake").build())
+rule = ts.compress(solution, loss=0.99, time_limit=2)
+told["says"] = rule.explain()
+told["exports"] = [str(rule.export(f"rule.{ending}")) for ending in ("c", "py", "sql", "json")]
+told["loaded"] = ts.Rule.load("rule.json").size == rule.size
+solution.mdp.save("model.nc")
+rule.certificate.save("certificate.json")
+
+def missing(act):
+    try:
+        act()
+    except ts.MissingExtra as error:
+        return str(error)
+
+from click.testing import CliRunner
+from tessella.cli import main
+
+told["missing"] = {
+    "gym": missing(solution.mdp.to_gymnasium),
+    "onnx": missing(lambda: rule.export("rule.onnx")),
+    "xlsx": missing(lambda: rule.export("rule.xlsx")),
+    "explore": CliRunner().invoke(main, ["explore", "--no-browser"]).output,
+}
+print(json.dumps(told))
+"""
+
+
+def closure(requirements: list[str]) -> dict[str, Distribution]:
+    """The distributions of this environment that requirements lead to, by name."""
+    found: dict[str, Distribution] = {}
+    waiting = [(Requirement(one), "") for one in requirements]
+    while waiting:
+        needed, extra = waiting.pop()
+        name = canonicalize_name(needed.name)
+        if needed.marker is not None and not needed.marker.evaluate({"extra": extra}):
+            continue
+        found[name] = found.get(name) or distribution(name)
+        for inner in found[name].requires or []:
+            one = Requirement(inner)
+            if canonicalize_name(one.name) not in found:
+                waiting += [(one, extra) for extra in ("", *needed.extras)]
+    return found
+
+
+def tops(dist: Distribution) -> set[str]:
+    """What a distribution puts into the folder of packages."""
+    return {file.parts[0] for file in dist.files or []} - {"..", "__pycache__"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = ["wheel", "--no-index", "--no-build-isolation", "--no-deps", "--wheel-dir", str(folder)]
+    subprocess.run([*PIP, *build, str(ROOT)], check=True)
+    (found,) = folder.iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def clean(wheel, tmp_path_factory) -> Path:
+    """The folder of programs of an environment with the wheel and what it needs."""
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder)
+    programs = folder / ("Scripts" if sys.platform == "win32" else "bin")
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    asked = [programs / "python", "-c", where]
+    packages = Path(
+        subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    )
+    for dist in closure(PROJECT["dependencies"]).values():
+        for top in tops(dist):
+            (packages / top).symlink_to(Path(str(dist.locate_file(top))))
+    install = ["--python", str(programs / "python"), "install", "--no-index", "--no-deps"]
+    subprocess.run([*PIP, *install, str(wheel)], check=True)
+    return programs
+
+
+@pytest.fixture(scope="module")
+def others() -> list[str]:
+    """Modules of this environment that the wheel does not ask for."""
+    needed = closure(PROJECT["dependencies"])
+    optional = [one for needs in PROJECT["optional-dependencies"].values() for one in needs]
+    more = {name: dist for name, dist in closure(optional).items() if name not in needed}
+    names = {top.removesuffix(".py") for dist in more.values() for top in tops(dist)}
+    return sorted(name for name in names if name.isidentifier())
+
+
+@pytest.fixture(scope="module")
+def used(clean, others, tmp_path_factory) -> dict:
+    """What became of using the package there, and the folder with its files."""
+    folder = tmp_path_factory.mktemp("used")
+    command = [clean / "python", "-I", "-W", "error::DeprecationWarning:tessella", "-c", USE]
+    done = subprocess.run(
+        [*command, json.dumps(others)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return {**json.loads(done.stdout), "folder": folder}
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_no_other(wheel):
+    source = ROOT / "src"
+    files = {
+        str(path.relative_to(source))
+        for path in (source / "tessella").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with ZipFile(wheel) as held:
+        names = {name for name in held.namelist() if ".dist-info/" not in name}
+    assert names == files
+    assert {"tessella/explore/page/page.html", "tessella/paper/templates/report.html.j2"} <= names
+
+
+def test_it_is_used_without_anything_that_it_does_not_ask_for(used, others):
+    assert {"pytest", "hypothesis", "starlette", "uvicorn", "onnx", "openpyxl"} <= set(others)
+    assert used["found"] == []
+    assert used["version"] == PROJECT["version"]
+    assert not Path(used["file"]).is_relative_to(ROOT)
+
+
+def test_a_model_is_solved_compressed_and_exported(used):
+    assert used["says"].splitlines()[0]
+    assert used["loaded"]
+    assert len(used["exports"]) == 4
+    assert all("16 states" in said for said in used["exports"]), used["exports"]
+
+
+def test_a_certificate_is_checked(clean, used):
+    command = [clean / "python", "-I", "-m", "tessella.certificates.check"]
+    files = ["certificate.json", "model.nc"]
+    done = subprocess.run(
+        [*command, *files], cwd=used["folder"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_command_is_there_and_lists_the_problems(clean):
+    command = [clean / "tessella", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "INV-Mix" in done.stdout
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_what_needs_an_extra_says_which(used, extra):
+    sentence = f"needs the extra '{extra}': pip install 'tessella[{extra}]'; "
+    assert sentence in used["missing"][extra]
+    assert "Traceback" not in used["missing"][extra]
