@@ -6,7 +6,7 @@ OUT ?= results
 PAPER_ARGS ?=
 MINUTES ?= 30
 
-.PHONY: paper test soak format lock clean
+.PHONY: paper test docs soak format lock clean
 
 paper: .venv/ready  ## reproduce the paper: tables, figures, report
 	$(BIN)/tessella paper --seeds $(SEEDS) --out $(OUT) $(PAPER_ARGS)
@@ -16,6 +16,10 @@ test: .venv/ready  ## everything that must hold: style, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest -n 2 --dist loadfile
+
+docs: .venv/ready  ## the site, in build/site; a warning is an error
+	$(BIN)/sphinx-build -q -W --keep-going -E docs build/site
+	@echo build/site/index.html
 
 soak: .venv/ready  ## random sweeps against exact oracles, for MINUTES
 	$(BIN)/python -m soak --minutes $(MINUTES)

@@ -17,6 +17,11 @@ from pathlib import Path
 import tessella as ts
 
 TABLE = Path(__file__).parents[1] / "docs" / "generated" / "averages.md"
+HEAD = """# Averages beside discounts
+
+Written by `benchmarks/average.py`. [Benchmarks](../benchmarks.md) says what is measured.
+
+"""
 SIZES = {"inventory": ("max_stock", "max_regime"), "queue_admission": ("max_queue", "max_regime")}
 COLUMNS = (
     "model",
@@ -57,7 +62,8 @@ def line(name: str, size: str, values: bool) -> list[str]:
 
 def kept() -> dict[tuple[str, str], list[str]]:
     """Lines that stand in the table, by model and size."""
-    rows = TABLE.read_text(encoding="utf-8").splitlines()[2:] if TABLE.exists() else []
+    lines = TABLE.read_text(encoding="utf-8").splitlines() if TABLE.exists() else []
+    rows = [line for line in lines if line.startswith("|")][2:]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     return {(row[0], row[1]): row for row in cells}
 
@@ -66,7 +72,7 @@ def write(rows: dict[tuple[str, str], list[str]]) -> None:
     order = sorted(rows.values(), key=lambda row: (int(row[1].replace(",", "")), row[0]))
     rule = ["---", *["---:"] * (len(COLUMNS) - 1)]
     lines = [f"| {' | '.join(row)} |" for row in (COLUMNS, rule, *order)]
-    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    TABLE.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> None:

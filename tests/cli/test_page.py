@@ -9,13 +9,17 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from support.pages import check_page
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
-FILES = re.findall(r"^```(?:csv|toml) (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-COMMANDS = re.findall(r"^```console\n\$ tessella (.*?)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "command-line.md").read_text()
+TUTORIAL = (DOCS / "tutorials" / "toml.md").read_text()
+FILES = re.findall(r"^```(?:csv|toml) (\S+)\n(.*?)^```", TUTORIAL, re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```console\n\$ tessella (.*?)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMANDS = BLOCK.findall(TUTORIAL)
 
 
-def test_a_column_of_demand_becomes_a_rule_in_sql_by_six_commands(run, tmp_path):
+def test_a_column_of_demand_becomes_a_rule_in_sql_by_six_commands(run, tmp_path, monkeypatch):
     assert len(COMMANDS) == 6
     for name, content in FILES:
         (tmp_path / name).write_text(content)
@@ -29,6 +33,8 @@ def test_a_column_of_demand_becomes_a_rule_in_sql_by_six_commands(run, tmp_path)
     base.execute("create table shelf as select 4 as stock, 5 as coming union select 30, 15")
     answers = base.execute(f"select {query.rstrip().rstrip(';')} from shelf order by stock")
     assert answers.fetchall() == [(15,), (0,)]
+    monkeypatch.chdir(tmp_path)
+    check_page("tutorials/toml.md", at_least=4)
 
 
 def test_the_page_names_every_command():
@@ -41,11 +47,10 @@ def test_the_page_names_every_command():
 @pytest.mark.parametrize("name", ["commands.schema.json", "model-files.md", "deploying.md"])
 def test_what_the_page_leads_to_is_there(name):
     assert f"({name})" in PAGE
-    assert (Path(__file__).parents[2] / "docs" / name).is_file()
+    assert (DOCS / name).is_file()
 
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+PAGES = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
 TYPED = {
     (page.name, line.strip())
     for page in PAGES

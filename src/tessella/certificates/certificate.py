@@ -42,7 +42,7 @@ class Certificate(Statement):
         value_gap: the paper's: mean local loss over all states / (1 - discount).
         optimal_mean, policy_mean: J, the value of the optimum and of the policy from the start.
         mean_loss: J(pi*) - J(pi).
-        relative_loss: mean_loss / |J(pi*)|; None where that may be 0.
+        relative_loss: ``mean_loss / |J(pi*)|``; None where that may be 0.
         worst_loss: the largest of ``losses``.
         decomposition: where the mean loss comes from.
         bounds: what the paper's bounds say about the mean loss.

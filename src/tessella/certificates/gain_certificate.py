@@ -32,7 +32,7 @@ class GainCertificate(Statement):
             which the gains are proven; of their own error nothing is said.
         optimal_gain, policy_gain: reward per period, from every state.
         loss: gain(pi*) - gain(pi), from every state.
-        relative_loss: loss / |gain(pi*)|; None where that may be 0.
+        relative_loss: ``loss / |gain(pi*)|``; None where that may be 0.
     """
 
     FORMAT: ClassVar[tuple[str, int]] = "tessella certificate of an average", 1

@@ -70,7 +70,7 @@ def compress(
             is that of the optimal policy.
         worst: promise it for the worst state to start from, not for the mean over the start.
         relative: False for a loss in the model's own units.
-        relative_to: "optimal" for a share of |J(pi*)|; "random" for one of J(pi*) - J(random).
+        relative_to: "optimal" for a share of ``|J(pi*)|``; "random" for one of J(pi*) - J(random).
         classes: the classes of rules to look at; None for all that come with the package.
         time_limit: seconds after which the best so far is returned. Ctrl-C does the same.
         progress: told in a line, from time to time, how far the search is.

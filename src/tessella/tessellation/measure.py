@@ -68,7 +68,7 @@ class Geometry:
 
     @property
     def faces(self) -> int:
-        """|B|."""
+        """``|B|``: edges whose two states get different actions."""
         return sum(self.faces_per_axis.values())
 
     @property

@@ -33,7 +33,7 @@ class Refinement:
         cuts: (L,) the numbers of cut points that the models were built with.
         solutions: (L,) their optima.
         geometries: (L,) the geometries of their policies.
-        value_changes: (L - 1,) largest |V - V before| over the points of the one before.
+        value_changes: (L - 1,) largest ``|V - V before|`` over the points of the one before.
         policy_changes: (L - 1,) share of those points whose action differs.
     """
 

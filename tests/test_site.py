@@ -1,0 +1,113 @@
+"""The documentation site: it builds without a warning, leads to every page, and asks nobody."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import tessella
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
+
+
+def named(page: Path) -> str:
+    return page.relative_to(DOCS).with_suffix("").as_posix()
+
+
+def toctree() -> list[str]:
+    """The pages that the front page lists, in its order."""
+    trees = re.findall(r"```\{toctree\}\n(.*?)```", (DOCS / "index.md").read_text(), re.DOTALL)
+    return [name for tree in trees for name in re.findall(r"<(\S+)>$", tree, re.MULTILINE)]
+
+
+def test_every_page_is_listed_once_on_the_front_page():
+    assert sorted(toctree()) == [named(page) for page in PAGES if page.name != "index.md"]
+
+
+def test_the_front_page_has_a_tutorial_for_everything_that_was_asked_for():
+    text = (DOCS / "index.md").read_text()
+    tutorials = text[text.index(":caption: Tutorials") : text.index(":caption: Guides")]
+    assert len(re.findall(r"<\S+>$", tutorials, re.MULTILINE)) == 10
+
+
+def test_every_public_name_stands_in_the_reference_once():
+    blocks = [
+        re.findall(r"\.\. public::\n(.*?)```", page.read_text(), re.DOTALL)
+        for page in (DOCS / "api").glob("*.md")
+    ]
+    listed = " ".join(text for texts in blocks for text in texts).split()
+    assert sorted(listed) == sorted(set(tessella.__all__) - {"__version__"})
+
+
+def test_every_page_with_programs_is_run_by_a_test():
+    tests = {p: p.read_text() for p in (ROOT / "tests").rglob("*.py") if p != Path(__file__)}
+    running = [text for text in tests.values() if "check_page" in text]
+    programs = [page for page in PAGES if "```python" in page.read_text()]
+    names = [page.relative_to(DOCS).as_posix() for page in programs]
+    assert [name for name in names if not any(f'"{name}"' in text for text in running)] == []
+
+
+def test_every_test_that_a_page_names_is_there():
+    missing = []
+    for page in PAGES:
+        for file, name in re.findall(r"`([\w/]+\.py)::(test_\w+)`", page.read_text()):
+            path = ROOT / "tests" / file
+            if not path.exists() or f"def {name}(" not in path.read_text():
+                missing.append(f"{page.name}: {file}::{name}")
+    assert missing == []
+
+
+class Asked(HTMLParser):
+    """What a page makes a browser fetch: scripts, styles, pictures, fonts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        relations = (given.get("rel") or "").split()
+        if tag in LOADING:
+            self.addresses.append(given.get(LOADING[tag]) or "")
+        if tag == "link" and not {"next", "prev", "index", "search"} & set(relations):
+            self.addresses.append(given.get("href") or "")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-E"]
+    done = subprocess.run([*command, str(DOCS), str(out)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_the_site_builds_without_a_warning_and_has_every_page(site):
+    assert all((site / f"{named(page)}.html").is_file() for page in PAGES)
+
+
+def test_no_page_loads_anything_from_outside(site):
+    outside = set()
+    for page in site.rglob("*.html"):
+        reader = Asked()
+        reader.feed(page.read_text(encoding="utf-8"))
+        assert reader.addresses
+        outside |= {a for a in reader.addresses if re.match(r"(\w+:)?//", a)}
+    for style in site.rglob("*.css"):
+        text = style.read_text(encoding="utf-8")
+        outside |= set(re.findall(r"(?:url\(|@import)\s*['\"]?((?:\w+:)?//[^)'\"]+)", text))
+    assert outside == set()
+
+
+def test_every_formula_is_markup_that_a_browser_draws_by_itself(site):
+    assert "<math" in (site / "paper.html").read_text(encoding="utf-8")
+    scripts = [path.name.lower() for path in site.rglob("*.js")]
+    assert [name for name in scripts if "mathjax" in name or "katex" in name] == []

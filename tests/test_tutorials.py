@@ -1,0 +1,36 @@
+"""The pages that a new user follows: what they say is typed and run, and comes out as they say."""
+
+from __future__ import annotations
+
+import pytest
+from support.pages import DOCS, check_page
+
+PAGES = {
+    "start.md": 6,
+    "coming-from.md": 8,
+    "tutorials/python.md": 8,
+    "tutorials/arrays.md": 8,
+    "tutorials/gymnasium.md": 8,
+    "tutorials/rates.md": 6,
+    "tutorials/deploy.md": 10,
+    "tutorials/cluster.md": 5,
+    "tutorials/gpu.md": 6,
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_the_page_says_comes_out(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check_page(page, at_least=PAGES[page])
+
+
+def test_the_records_of_the_study_are_read_as_the_page_says(monkeypatch):
+    monkeypatch.chdir(DOCS.parent)
+    check_page("tutorials/reproduce.md", at_least=8)
+
+
+def test_the_program_of_the_front_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    check_page("index.md", at_least=0)
+    assert "wear" in capsys.readouterr().out
+    assert (tmp_path / "replace.sql").is_file()
