@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
+
+from tables import Table
 
 import tessella as ts
 
-TABLE = Path(__file__).parents[1] / "docs" / "generated" / "averages.md"
 HEAD = """# Averages beside discounts
 
 Written by `benchmarks/average.py`. [Benchmarks](../benchmarks.md) says what is measured.
-
 """
 SIZES = {"inventory": ("max_stock", "max_regime"), "queue_admission": ("max_queue", "max_regime")}
 COLUMNS = (
@@ -60,19 +59,11 @@ def line(name: str, size: str, values: bool) -> list[str]:
     return cells + (list(relative(found)) if values else ["not measured", ""])
 
 
-def kept() -> dict[tuple[str, str], list[str]]:
-    """Lines that stand in the table, by model and size."""
-    lines = TABLE.read_text(encoding="utf-8").splitlines() if TABLE.exists() else []
-    rows = [line for line in lines if line.startswith("|")][2:]
-    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    return {(row[0], row[1]): row for row in cells}
+def by_size(row: list[str]) -> tuple[int, str]:
+    return int(row[1].replace(",", "")), row[0]
 
 
-def write(rows: dict[tuple[str, str], list[str]]) -> None:
-    order = sorted(rows.values(), key=lambda row: (int(row[1].replace(",", "")), row[0]))
-    rule = ["---", *["---:"] * (len(COLUMNS) - 1)]
-    lines = [f"| {' | '.join(row)} |" for row in (COLUMNS, rule, *order)]
-    TABLE.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+TABLE = Table("averages", COLUMNS, keys=2, order=by_size, head=HEAD)
 
 
 def main() -> None:
@@ -83,9 +74,7 @@ def main() -> None:
     asked = parser.parse_args()
     for size in asked.sizes:
         for name in asked.models:
-            row = line(name, size, asked.values)
-            print(*row, sep="  ", flush=True)
-            write(kept() | {(row[0], row[1]): row})
+            TABLE.put(line(name, size, asked.values))
 
 
 if __name__ == "__main__":

@@ -82,11 +82,9 @@ def needed(solution: ts.Solution, seconds: float) -> str:
 def carts(judge: Judge) -> Iterator[tuple[int, np.ndarray]]:
     """(leaves, table) of CART trees."""
     points, best = judge.mdp.grid.points, judge.solution.policy.table.ravel()
-    second = np.sort(judge.gap, axis=1)[:, min(1, judge.mdp.n_actions - 1)]
-    second = np.where(np.isfinite(second), second, 0.0)
     visits = judge.optimal.visits
     large = judge.mdp.n_states > LARGE
-    told = [np.ones(len(points)), visits, visits * second]
+    told = [np.ones(len(points)), visits, visits * judge.stakes]
     for weights in (one for one in told if one.any()):
         weights = np.maximum(weights / weights.mean(), 1e-9)
         trees = [{"max_leaf_nodes": k} for k in ((2, 8, 32) if large else range(2, LEAVES + 1))]

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,7 @@ def _from_json(value: Any) -> Any:
     return tuple(map(_from_json, value)) if isinstance(value, list) else value
 
 
+@cache
 def between(low: float, high: float) -> float:
     """The number of fewest digits that lies well between two others: at least a tenth inside."""
     step = high - low

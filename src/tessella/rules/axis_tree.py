@@ -41,6 +41,7 @@ class AxisTree(RuleClass):
     boxes: int = 2_000_000
     work: float = 4e8
     name: ClassVar[str] = "axis tree"
+    step: ClassVar[int] = 3
     slices: ClassVar[bool] = True
     varied: ClassVar[bool] = True
 
@@ -60,9 +61,9 @@ class AxisTree(RuleClass):
         places = self._places(costs)
         boxes = Boxes(merged(costs.sorted, places))
         if leaves <= self._countable(boxes) and not self.heuristic(costs):
-            found = boxes.by_count(leaves)
-        else:
-            found = self._some(costs, boxes, leaves, target)
+            best = boxes.by_count(leaves)
+            return falling([_fitted(costs, tree, cost, places) for cost, tree in best])
+        found = self._some(costs, boxes, leaves, target)
         made = [_fitted(costs, tree, cost, places) for cost, tree in found]
         if leaves > 1 and (self.heuristic(costs) or not _whole(costs.by_state)):
             made += self._greedy(costs, leaves)

@@ -101,13 +101,10 @@ class Boxes:
 
     def leaves(self, shape: Shape) -> NDArray[np.float64]:
         """(positions, A) cost of each action in each box of a shape."""
-        total = np.zeros(())
-        for ends in itertools.product((0, 1), repeat=len(shape)):
-            parts = [
-                slice(length, None) if end else slice(0, n - length + 1)
-                for end, length, n in zip(ends, shape, self.shape, strict=True)
-            ]
-            total = total + (-1) ** (len(shape) - sum(ends)) * self._sums[tuple(parts)]
+        total = self._sums
+        for axis, length in enumerate(shape):
+            before = (slice(None),) * axis
+            total = total[(*before, slice(length, None))] - total[(*before, slice(0, -length))]
         total[total < self._noise] = 0.0
         return total
 
@@ -151,7 +148,7 @@ class Boxes:
                     return axis, at + place[axis], (low, place), (high, beyond)
             raise ArithmeticError("no cut of a box has the cost that was found for it")
 
-        return _grown((shape, place), split)
+        return _grown((shape, place), split, {})
 
     def by_count(self, most: int) -> list[tuple[float, Tree]]:
         """The least cost with at most 1, 2, ... leaves, and trees that have it.
@@ -162,8 +159,8 @@ class Boxes:
         for shape in self.shapes():
             best[shape] = self._counted(best, shape, most)
         start = (0,) * len(self.shape)
-        costs = [float(with_k[start]) for with_k in best[self.shape]]
-        return [(cost, self._tree(best, self.shape, start, k)) for k, cost in enumerate(costs)]
+        costs, made = [float(with_k[start]) for with_k in best[self.shape]], {}
+        return [(c, self._tree(best, self.shape, start, k, made)) for k, c in enumerate(costs)]
 
     def _counted(self, best: dict, shape: Shape, most: int) -> NDArray:
         """(k, positions) least cost of boxes of a shape with 1, 2, ... leaves or fewer.
@@ -189,8 +186,8 @@ class Boxes:
         spent = found.reshape(most, -1).any(axis=1)
         return found[: int(spent.sum()) + 1]
 
-    def _tree(self, best: dict, shape: Shape, place: Shape, k: int) -> Tree:
-        """A tree of at most ``k + 1`` leaves that has the least cost."""
+    def _tree(self, best: dict, shape: Shape, place: Shape, k: int, made: dict) -> Tree:
+        """A tree of at most ``k + 1`` leaves that has the least cost; ``made`` has parts of it."""
 
         def split(box: tuple[Shape, Shape, int]) -> Leaf | Division:
             shape, place, k = box
@@ -209,14 +206,13 @@ class Boxes:
                     return axis, at + place[axis], (low, place, j), (high, beyond, k - 1 - j)
             raise ArithmeticError("no cut of a box has the cost that was found for it")
 
-        return _grown((shape, place, k), split)
+        return _grown((shape, place, k), split, made)
 
     def alone(self, shape: Shape, place: Shape) -> NDArray[np.float64]:
         """(A,) cost of each action in one box."""
-        total = np.zeros(self._sums.shape[-1])
-        for ends in itertools.product((0, 1), repeat=len(shape)):
-            at = tuple(p + e * n for p, e, n in zip(place, ends, shape, strict=True))
-            total = total + (-1) ** (len(shape) - sum(ends)) * self._sums[at]
+        total = self._sums[np.ix_(*((p, p + n) for p, n in zip(place, shape, strict=True)))]
+        for _ in shape:  # as in ``leaves``, so that rounding is the same
+            total = total[1] - total[0]
         total[total < self._noise] = 0.0
         return total
 
@@ -254,12 +250,12 @@ def pruned(
     if not longest:
         return []
     sizes = np.unique(np.geomspace(1, longest, SIZES).astype(int)) - 1
-    made = []
+    made, parts = [], {}
     for k in range(longest) if longest <= SIZES else sizes.tolist():
         costs = [float(whole.least[min(k, len(whole.least) - 1)]) for whole in wholes]
         best = int(np.argmin(costs))
         if not made or costs[best] < made[-1][0]:
-            made.append((costs[best], _cut_back(wholes[best], k)))
+            made.append((costs[best], _cut_back(wholes[best], k, parts)))
     return made
 
 
@@ -313,8 +309,8 @@ def _shared(alone: float, low: NDArray, high: NDArray, most: int) -> tuple[NDArr
     return np.minimum.accumulate(least), first
 
 
-def _cut_back(whole: Weighed, k: int) -> Tree:
-    """The cheapest part of a tree with at most ``k + 1`` leaves."""
+def _cut_back(whole: Weighed, k: int, made: dict) -> Tree:
+    """The cheapest part of a tree with at most ``k + 1`` leaves; ``made`` has parts of it."""
 
     def split(box: tuple[Weighed, int]) -> Leaf | Division:
         here, k = box
@@ -324,20 +320,31 @@ def _cut_back(whole: Weighed, k: int) -> Tree:
         j = int(here.first[k])
         return here.part.axis, here.part.at, (here.below[0], j), (here.below[1], k - 1 - j)
 
-    return _grown((whole, k), split)
+    return _grown((whole, k), split, made)
 
 
-def _grown(top: tuple, split: Callable[[Any], Leaf | Division]) -> Tree:
-    """A tree from the top: ``split`` says of a box that it is a leaf, or how it is cut."""
-    said: dict[int, Leaf | Division] = {}
+def _grown(top: tuple, split: Callable[[Any], Leaf | Division], made: dict[tuple, Tree]) -> Tree:
+    """A tree from the top: ``split`` says of a box that it is a leaf, or how it is cut.
+
+    Trees of boxes that are in ``made`` are taken from there, and new ones added.
+    """
+    said: dict[tuple, Division] = {}
 
     def parts(box: tuple) -> tuple | None:
-        made = said[id(box)] = split(box)
-        return None if isinstance(made, Leaf) else made[2:]
+        if box in made:
+            return None
+        found = split(box)
+        if isinstance(found, Leaf):
+            made[box] = found
+            return None
+        said[box] = found
+        return found[2:]
 
     def joined(box: tuple, below: list[Tree]) -> Tree:
-        made = said.pop(id(box))
-        return made if isinstance(made, Leaf) else Cut(made[0], made[1], *below)
+        if box not in made:
+            axis, at = said[box][:2]
+            made[box] = Cut(axis, at, *below)
+        return made[box]
 
     return folded(top, parts, joined)
 

@@ -7,6 +7,7 @@ loss whose upper bound keeps the promise, rounding included.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import Any
 from tessella.errors import ArgumentError, expect, is_count, is_positive
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.axis_tree import AxisTree
-from tessella.rules.frontier import Frontier, Point, undercut
+from tessella.rules.frontier import Frontier, Outcome, Point, undercut
 from tessella.rules.judge import Judge
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.linear_tree import LinearTree
@@ -112,7 +113,7 @@ def frontier(
     return _frontier(search)
 
 
-def size_needed(
+def least_size(
     solution: Solution,
     loss: float,
     kind: RuleClass,
@@ -122,11 +123,22 @@ def size_needed(
     relative: bool = True,
     relative_to: Scale = "optimal",
     most: int = 400,
-) -> int:
-    """No rule of one class with fewer numbers keeps a promise; 0 if nothing is proven."""
-    search, _ = _prepared(solution, loss, start, worst, relative, relative_to, [kind], None, None)
+    time_limit: float | None = None,
+) -> Outcome:
+    """How small a rule of one class can be: what is proven, and found on the way.
+
+    Arguments as in ``compress``. Sizes up to ``most`` are ruled out by branch and bound, one after
+    the other, for as long as the time limit allows.
+    """
+    search, _ = _prepared(
+        solution, loss, start, worst, relative, relative_to, [kind], time_limit, None
+    )
     _refuse_no_count(most)
-    return search.needed(kind, most)
+    needed = search.needed(kind, most)
+    needed = search.branch(kind, needed, most, math.inf) if needed else 0
+    best = search.best(kind.name)
+    said = "stopped by the time limit" if search.late else ""
+    return Outcome(kind.name, None if best is None else best.size, needed, said)
 
 
 def _refuse_no_count(most: object) -> None:
@@ -176,6 +188,11 @@ def _run(search: Search, kinds: Sequence[RuleClass]) -> None:
             search.allotted = now + share * max(search.deadline - now, 0.0)
             best = search.best()
             search.examine(kind, search.largest(kind) if best is None else best.size)
+        search.allotted = search.deadline
+        for kind in kinds:
+            best = search.best()
+            if best is not None and best.kind == kind.name:
+                search.close(kind)
     except KeyboardInterrupt:
         if search.best() is None:
             raise

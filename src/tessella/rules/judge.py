@@ -6,7 +6,9 @@ with gap(s, a) = V*(s) - Q*(s, a), 0 where it is a tie. In a small model M = A_*
 policy is made once; a rule that differs from it in k states, with rows that differ by
 D = discount (P_pi - P_*), costs one system of order k (Woodbury):
 
-    L = M_k (I - D M_k)^-1 gap_k,   d = (mu + z D) M,   z = mu M_k (I - D M_k)^-1.
+    L = M_k (I - D M_k)^-1 gap_k,   d = mu M + z D M,   z = mu M_k (I - D M_k)^-1,
+
+and the rows of D M, one for each state and action, are made when a rule first needs them.
 
 For an average, gap(s, a) = max_b Q*(s, b) - Q*(s, a), A_pi = I - P_pi + 1 mu with mu the same for
 all states, and d the long-run shares: d gap_pi = g* - g_pi, the same from every start. A rule must
@@ -43,6 +45,7 @@ from tessella.solvers.solution import Solution
 SMALL = 2_000  # states of a model whose rows are written out
 ENTRIES = 60_000_000  # of all rows together
 TIE = 8  # errors of the gain, within which gaps are 0 where the values have no bound
+SPARSE = 0.1  # share of rows that is not 0, up to which they are kept as sparse
 SWEEPS = 40  # of many rules at once, which bound their losses from below
 FINEST, ROUGHEST = 1e-9, 1e-3  # total errors of the visits of a large model ...
 SHARES = 1e-4  # ... and of an average
@@ -93,6 +96,12 @@ class Judge:
         best = q.max(axis=1) if self.lasting else self.solution.value.ravel()
         gap = best[:, None] - q
         return np.where(gap <= self.tie, 0.0, gap)
+
+    @property
+    def stakes(self) -> NDArray[np.float64]:
+        """(S,) what the second-best action loses; 0 where there is none."""
+        second = np.sort(self.gap, axis=1)[:, min(1, self.mdp.n_actions - 1)]
+        return np.where(np.isfinite(second), second, 0.0)
 
     @property
     def tie(self) -> float:
@@ -190,13 +199,46 @@ class Judge:
     def _directly(self, table: NDArray) -> Judged:
         best = self.solution.policy.table.ravel()
         differs = np.flatnonzero(table != best)
-        rows = self.rows[table[differs], differs] - self.rows[best[differs], differs]
-        change, columns = self.mdp.discount * rows, self._inverse[:, differs]
-        factors = lu_factor(np.eye(len(differs)) - change @ columns, check_finite=False)
+        moved, columns = self._moved(differs, table[differs]), self._inverse[:, differs]
+        factors = lu_factor(np.eye(len(differs)) - moved[:, differs], check_finite=False)
         loss = columns @ lu_solve(factors, self.gap[differs, table[differs]], check_finite=False)
         start = self._from(loss)
         z = lu_solve(factors, start @ columns, trans=1, check_finite=False)
-        return self._told(table, loss, (start + z @ change) @ self._inverse)
+        return self._told(table, loss, start @ self._inverse + z @ moved)
+
+    @cached_property
+    def _moves(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """(A, S, S) rows D M, and which of them (A, S) have been made."""
+        return np.empty_like(self.rows), np.zeros(self.rows.shape[:2], dtype=bool)
+
+    def _moved(self, states: NDArray, actions: NDArray) -> NDArray[np.float64]:
+        """(k, S) how the visits move with one period of other actions, D M of these states."""
+        made, known = self._moves
+        new = ~known[actions, states]
+        if new.any():
+            s, a = states[new], actions[new]
+            best = self.solution.policy.table.ravel()[s]
+            change = self.mdp.discount * (self.rows[a, s] - self.rows[best, s])
+            made[a, s], known[a, s] = change @ self._inverse, True
+        return made[actions, states]
+
+    def sums(self, table: NDArray, paid: NDArray) -> NDArray[np.float64]:
+        """(S,) discounted sums A_pi^-1 of what a table pays in each state of a small model."""
+        differs = np.flatnonzero(table != self.solution.policy.table.ravel())
+        plain = self._inverse @ paid
+        moved = self._moved(differs, table[differs])
+        system = np.eye(len(differs)) - moved[:, differs]
+        return plain + self._inverse[:, differs] @ np.linalg.solve(system, moved @ paid)
+
+    def after(self, worth: NDArray) -> NDArray[np.float64]:
+        """(S, A) what is expected of (S,) in the next state of a small model."""
+        return np.asarray(self._steps @ worth).reshape(self.mdp.n_actions, -1).T
+
+    @cached_property
+    def _steps(self) -> NDArray[np.float64] | csr_array:
+        """(A x S, S) all rows, without what is 0 where that is most."""
+        flat = self.rows.reshape(-1, self.mdp.n_states)
+        return csr_array(flat) if np.count_nonzero(flat) < SPARSE * flat.size else flat
 
     def _from(self, loss: NDArray) -> NDArray[np.float64]:
         """(S,) where visits are counted from: the start, or the state that loses most."""
@@ -211,7 +253,7 @@ class Judge:
     def own_gaps(self, judged: Judged) -> NDArray[np.float64]:
         """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
         assert judged.loss is not None, "the loss of every state is known in small models alone"
-        after = np.einsum("ast,t->sa", self.rows, judged.loss)
+        after = self.after(judged.loss)
         q = -np.where(self.feasible, self.gap, 0.0) - self.mdp.discount * after  # up to V*(s)
         q[~self.feasible] = -np.inf
         return q.max(axis=1, keepdims=True) - q

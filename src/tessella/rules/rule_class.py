@@ -132,6 +132,7 @@ class RuleClass(ABC):
 
     name: ClassVar[str]
     varied: ClassVar[bool] = False  # whether many more rounds, about single rules, pay off
+    step: ClassVar[int] = 1  # between the sizes that rules of the class have
     slices: ClassVar[bool] = False  # whether a rule with one axis held fixed is of the class too
 
     def refusal(self, costs: Costs) -> str:

@@ -6,6 +6,7 @@
     rounds                    fit to visits x gap; judge the rules themselves; mix the visits of the
                               rules found into the weights, and again
     neighbours                change one number of a rule at a time, as long as it loses less
+    branch and bound          of the class that has the smallest rule, if its solver is exact
 
 The visits of the first round are those of the optimal policy. Rules for the worst state are also
 fitted to sets of allowed actions {gap <= bar}, for bars between (1 - discount) x promise, which
@@ -16,12 +17,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.rules.branch import Branching
 from tessella.rules.frontier import Outcome, Point
 from tessella.rules.judge import Judge, Judged
 from tessella.rules.promise import Promise
@@ -34,6 +36,7 @@ PATIENCE, IDLE = 3, 8  # rounds without a smaller rule, and without a new one
 BARS = 6
 VARIED, MOST_VARIED = 6_000, 60  # rounds about single rules: states x rounds, and rounds
 CHANGED, MOST_CHANGED = 600_000, 4_000  # neighbours: states x rules that are judged, and rules
+LEAST_SHARE = 1e-9  # of the mean weight of a state that an offer copies
 LEAST_CHANGED, BELOW = 60, 3  # neighbours of one rule, and rules just too small for a promise
 CONTRADICTED = "what seemed proven contradicts a rule that was found, so nothing is claimed"
 
@@ -144,11 +147,16 @@ class Search:
         self._tell(kind, best)
 
     def _offered(self, kind: RuleClass, most: int) -> None:
-        """Judge what a class offers where states count by visits, by what is lost, or alike."""
-        visits, table = self.judge.optimal.visits, self.judge.solution.policy.table.ravel()
+        """Judge what a class offers to copy the optimal policy, however the states count.
+
+        Alike, by their visits, or by what the second-best action loses there.
+        """
+        table, visits = self.judge.solution.policy.table.ravel(), self.judge.optimal.visits
         other = 1.0 - np.eye(self.judge.mdp.n_actions)[table]  # than the policy: ties count too
-        for costs in (self._weighted(visits), self._weighted(visits, other), other):
-            self._judge(kind, kind.offers(self.costs(costs), most))
+        for weights in (np.ones(len(table)), visits, visits * self.judge.stakes):
+            if weights.any():
+                shares = np.maximum(weights / weights.mean(), LEAST_SHARE)
+                self._judge(kind, kind.offers(self.costs(shares[:, None] * other), most))
 
     def _tell(self, kind: RuleClass, best: Point | None) -> None:
         if self.report is not None:
@@ -177,6 +185,31 @@ class Search:
                 return 0
             found = max(found, least)
         return found
+
+    def branch(self, kind: RuleClass, needed: int, most: int, nodes: float) -> int:
+        """The same by branch and bound: sizes from ``needed`` on, until one is not ruled out.
+
+        A rule that is found on the way is kept, and then its size is the one that is needed.
+        """
+        judge, promise = self.judge, self.promise
+        if kind.heuristic(self.costs(self.conditions[0].costs)):
+            return needed
+        if not Branching.serves(judge, promise):
+            return needed
+        tree = Branching(judge, promise, self.costs, self._enter, lambda: self.late, nodes)
+        return tree.sizes(kind, needed, most)
+
+    def close(self, kind: RuleClass) -> None:
+        """Prove more, by branch and bound, of the class that the smallest rule is of."""
+        best = self.best(kind.name)
+        at = next(i for i, outcome in enumerate(self.outcomes) if outcome.kind == kind.name)
+        known = self.outcomes[at]
+        if best is None or not 0 < known.needed < best.size:
+            return
+        usual = Branching.usual_nodes(self.judge)
+        needed = self.branch(kind, known.needed, best.size - 1, usual)
+        smaller = self.best(kind.name) or best
+        self.outcomes[at] = replace(known, size=smaller.size, needed=min(needed, smaller.size))
 
     def _rounds(self, kind: RuleClass, most: int, needed: int) -> None:
         weights, rounds, idle = self.judge.optimal.visits, 1, 0

@@ -43,9 +43,7 @@ class Necessary:
 
 def necessary(judge: Judge, promise: Promise) -> list[Necessary]:
     """What every rule that keeps the promise fulfils; the worst state has two such conditions."""
-    known = np.where(judge.feasible, 0.0, np.inf)
-    if np.isfinite(judge.solution.tie_tolerance):  # else nothing is known of any gap
-        known = np.maximum(judge.gap - judge.solution.tie_tolerance, 0.0)
+    known = known_gap(judge)
     if promise.worst and not judge.lasting:
         most = max(promise.most, promise.resolution)
         return [
@@ -53,6 +51,14 @@ def necessary(judge: Judge, promise: Promise) -> list[Necessary]:
             _on_average(judge, promise, known),
         ]
     return [_on_average(judge, promise, known)]
+
+
+def known_gap(judge: Judge) -> NDArray[np.float64]:
+    """(S, A) what every action surely loses, infinite where infeasible."""
+    known = np.where(judge.feasible, 0.0, np.inf)
+    if np.isfinite(judge.solution.tie_tolerance):  # else nothing is known of any gap
+        known = np.maximum(judge.gap - judge.solution.tie_tolerance, 0.0)
+    return known
 
 
 def _on_average(judge: Judge, promise: Promise, known: NDArray) -> Necessary:
@@ -73,7 +79,7 @@ def unavoidable(judge: Judge, known: NDArray, most: float) -> NDArray[np.float64
         return visits
     allowed = judge.feasible & ~(visits[:, None] * np.where(visits[:, None] > 0, known, 0) > most)
     for _ in range(ROUNDS):
-        visits = _least(judge, allowed)
+        visits = least_visits(judge, allowed)
         with np.errstate(invalid="ignore"):
             paid = np.where(visits[:, None] > 0, visits[:, None] * known, 0.0)
         fewer = allowed & ~(paid > most)
@@ -83,7 +89,8 @@ def unavoidable(judge: Judge, known: NDArray, most: float) -> NDArray[np.float64
     return visits
 
 
-def _least(judge: Judge, allowed: NDArray) -> NDArray[np.float64]:
+def least_visits(judge: Judge, allowed: NDArray) -> NDArray[np.float64]:
+    """(S,) m of sets A, (S, A)."""
     rows = np.where(allowed.T[:, :, None], judge.rows, np.inf).min(axis=0)
     rows[~np.isfinite(rows)] = 0.0
     if judge.lasting:

@@ -1,0 +1,122 @@
+"""Branch and bound finds the true least size of a class, at promises that are not 0."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from support.small_rules import tree_leaves
+
+import tessella as ts
+from tessella.mdp.start import start_distribution
+from tessella.rules.branch import Branching
+from tessella.rules.compress import least_size
+from tessella.rules.judge import Judge
+from tessella.rules.promise import promise
+from tessella.rules.rule_class import Costs
+
+SHAPE, DISCOUNT = (3, 2), 0.9
+STATES = SHAPE[0] * SHAPE[1]
+LOSSES = (0.002, 0.01, 0.03, 0.1)
+
+
+def model(seed: int) -> tuple[ts.MDP, np.ndarray, np.ndarray]:
+    """Six states and two actions, with (A, S, S) rows and (S, A) rewards."""
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.full(STATES, 0.5), size=(2, STATES))
+    reward = np.round(rng.normal(1.0, 1.0, size=(STATES, 2)), 1)
+    axes = {"stock": range(SHAPE[0]), "mode": range(SHAPE[1])}
+    return ts.MDP.from_arrays(rows, reward, DISCOUNT, grid=axes), rows, reward
+
+
+def everything(rows, reward) -> tuple[np.ndarray, np.ndarray]:
+    """All tables (B, S), and their values (B, S), by dense arrays and nothing of the package."""
+    tables = np.array(list(itertools.product((0, 1), repeat=STATES)))
+    everyone = np.arange(STATES)
+    systems = np.eye(STATES) - DISCOUNT * rows[tables, everyone]
+    return tables, np.linalg.solve(systems, reward[everyone, tables][..., None])[..., 0]
+
+
+@pytest.fixture(scope="module", params=range(3))
+def case(request):
+    mdp, rows, reward = model(request.param)
+    tables, values = everything(rows, reward)
+    leaves = np.array([tree_leaves(table.reshape(SHAPE)) for table in tables])
+    return ts.solve(mdp), tables, values.max(axis=0) - values, leaves
+
+
+def starts():
+    return np.eye(STATES)[1], np.full(STATES, 1 / STATES)
+
+
+@pytest.mark.parametrize("worst", [False, True])
+def test_the_least_size_of_a_tree_is_proven_and_found(case, worst):
+    solution, _, lost, leaves = case
+    closed_by_search = 0
+    for start, loss in itertools.product(starts(), LOSSES):
+        most = loss * abs(float(start @ solution.value.ravel()))
+        kept = (lost.max(axis=1) if worst else lost @ start) <= most
+        true = 3 * int(leaves[kept].min()) - 2
+        told = least_size(solution, loss, ts.AxisTree(), start=start, worst=worst)
+        assert (told.needed, told.size) == (true, true)
+        closed_by_search += true > 1
+    assert closed_by_search >= 2
+
+
+def test_visits_that_are_sure_are_those_of_every_policy_that_keeps_the_promise(case):
+    solution, tables, lost, _ = case
+    rows = np.stack([p.toarray() for p in solution.mdp.to_sparse().transition])
+    everyone, start = np.arange(STATES), starts()[0]
+    sharper = 0
+    for loss in LOSSES:
+        judge = Judge(solution, start_distribution(solution.mdp, start))
+        asked = promise(solution, judge, loss, False, True, "optimal")
+        sure = tree(judge, asked)._surely
+        kept = tables[lost @ start <= asked.most]
+        systems = np.eye(STATES) - DISCOUNT * rows[kept, everyone]
+        seen = np.linalg.solve(np.swapaxes(systems, 1, 2), start[:, None])[..., 0]
+        assert (sure <= seen.min(axis=0) + 1e-12).all()
+        sharper += int((sure > start + 1e-6).any())
+    assert sharper == len(LOSSES)
+
+
+def tree(judge: Judge, asked) -> Branching:
+    def costs(by_state):
+        return Costs(judge.mdp.grid, judge.mdp.actions, by_state)
+
+    return Branching(judge, asked, costs, lambda *_: None, lambda: False)
+
+
+def test_a_node_holds_every_rule_that_keeps_the_promise(case):
+    solution, tables, lost, _ = case
+    judge = Judge(solution, start_distribution(solution.mdp, starts()[1]))
+    for loss in LOSSES:
+        asked = promise(solution, judge, loss, False, True, "optimal")
+        first = tree(judge, asked)._first
+        assert first is not None
+        kept = tables[lost @ judge.start <= asked.most]
+        everyone = np.arange(STATES)
+        assert first.allowed[everyone, kept].all()
+        assert (first.costs[everyone, kept].sum(axis=1) <= first.target).all()
+
+
+def test_no_nodes_and_no_time_prove_nothing_more(case):
+    solution = case[0]
+    judge = Judge(solution, start_distribution(solution.mdp, starts()[0]))
+    asked = promise(solution, judge, 0.01, False, True, "optimal")
+    made = tree(judge, asked)
+    made.nodes = 0
+    by_the_first_bound = made.sizes(ts.AxisTree(), 0, 16)
+    late = Branching(judge, asked, made._costs, made._enter, lambda: True)
+    assert late.sizes(ts.AxisTree(), 0, 16) == 0
+    assert by_the_first_bound <= least_size(solution, 0.01, ts.AxisTree(), start=1).needed
+
+
+def test_a_published_tree_of_five_nodes_is_found_and_proven_least():
+    solution = ts.solve(ts.problem("frozen_lake").build(map="4x4"))
+    for loss, nodes in ((0.1, 5), (0.01, 6)):
+        asked = {"classes": [ts.AxisTree()], "relative_to": "random"}
+        rule = ts.compress(solution, loss, **asked)
+        assert rule.proven
+        assert (rule.size - 1) // 3 == nodes
