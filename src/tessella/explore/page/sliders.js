@@ -22,7 +22,7 @@ export function settingsOf(offer, set) {
 }
 
 // Fills `room` with the controls of an offer; changed(name, value) is called as they move. What only
-// changes numbers comes first: it is solved again at once. What changes the grid compiles for a while.
+// changes numbers comes first: it is solved again at once. What changes the grid may compile for a while.
 export function build(room, offer, set, changed) {
   const shown = offer.parameters.filter((parameter) => parameter.name !== NOISE);
   const made = (some) => some.map((parameter) => control(parameter, set[parameter.name] ?? parameter.default, changed));
@@ -63,7 +63,7 @@ function slider(parameter, value, tell, label, about, id) {
   };
   range.addEventListener("input", () => {
     moved();
-    if (!whole) tell(Number(box.value)); // a whole number changes the grid, and that compiles: when let go
+    if (!whole) tell(Number(box.value)); // a whole number changes the grid, which may compile: when let go
   });
   range.addEventListener("change", () => {
     moved();
