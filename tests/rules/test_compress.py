@@ -244,6 +244,15 @@ def test_a_class_of_ones_own_takes_part(small):
     assert (rule.kind, rule.size, rule.size_needed) == ("diagonal", 1, 0)
 
 
+def test_progress_is_told_class_by_class(small):
+    told: list[str] = []
+    kinds = [ts.OneAction(), ts.RunLength()]
+    rule = ts.compress(small, 0.0, classes=kinds, progress=told.append)
+    assert [line.split(":")[0] for line in told] == [kind.name for kind in kinds]
+    assert "nothing yet" in told[0]
+    assert f"{rule.size} numbers" in told[1]
+
+
 class Interrupted(ts.RuleClass):
     """The user presses Ctrl-C while this class is looked at."""
 
