@@ -1,8 +1,9 @@
-"""How small a rule can be, and how our trees fare beside CART: two tables for the docs.
+"""How small a rule can be, and how our trees fare beside CART: docs/generated/rules.md and cart.md.
 
-    python benchmarks/rules.py [sizes] [cart] [seconds=12] [problem ...]
+    python benchmarks/rules.py [sizes] [cart] [seconds=5] [problem ...]
 
-Both tables, over the paper's benchmarks and the zoo, unless some are named. Two problems are taken
+Both tables, over the paper's benchmarks and the zoo, unless some are named; lines that are not
+measured stay as they are. Two problems are taken
 with smaller settings (``SETTINGS``), and VerticalCAS is left out: for each of its 41 periods it has
 1,779,570 states and 9 actions, and visits x gap, which every class is fitted to, would take 5.3 GB.
 
@@ -27,6 +28,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
+from tables import Table
 
 import tessella as ts
 from tessella.mdp.start import start_distribution
@@ -34,7 +36,8 @@ from tessella.problems.registry import ZOO
 from tessella.rules.judge import Judge
 
 LOSSES = (0.0, 0.001, 0.01, 0.05)
-SECONDS = 12.0  # of the processor, for each entry and for each frontier of trees
+SECONDS = 5.0  # of the processor, for each entry
+FRONTIER = 3  # times as long, for each frontier of trees
 SETTINGS = {"platelets": {"most": 10}, "seat_revenue": {"seats": 15, "periods": 30}}
 LEFT_OUT = ("vertical_cas",)
 LEAVES = 60  # compared with CART, at most
@@ -67,8 +70,8 @@ def entry(solution: ts.Solution, loss: float, worst: bool, seconds: float) -> st
         return str(error).split(";")[0]
 
 
-def needed(solution: ts.Solution, seconds: float) -> str:
-    """A row of the first table."""
+def needed(solution: ts.Solution, seconds: float) -> list[str]:
+    """A line of the first table."""
     begun = time.perf_counter()
     cells = [entry(solution, loss, False, seconds) for loss in LOSSES]
     lasting = isinstance(solution.mdp.criterion, ts.Average)
@@ -76,7 +79,7 @@ def needed(solution: ts.Solution, seconds: float) -> str:
     for loss in LOSSES:
         same = lasting or (everywhere and not loss)
         cells.append("same" if same else entry(solution, loss, True, seconds))
-    return f"{' | '.join(cells)} | {time.perf_counter() - begun:.0f}"
+    return [*cells, f"{time.perf_counter() - begun:.0f}"]
 
 
 def carts(judge: Judge) -> Iterator[tuple[int, np.ndarray]]:
@@ -99,8 +102,8 @@ def carts(judge: Judge) -> Iterator[tuple[int, np.ndarray]]:
             yield int(made.get_n_leaves()), made.predict(points)
 
 
-def beside_cart(solution: ts.Solution, seconds: float) -> str:
-    """A row of the second table."""
+def beside_cart(solution: ts.Solution, seconds: float) -> list[str]:
+    """A line of the second table."""
     begun = time.perf_counter()
     judge = Judge(solution, start_distribution(solution.mdp, None, solution.policy))
     rival: dict[int, float] = {}
@@ -109,7 +112,8 @@ def beside_cart(solution: ts.Solution, seconds: float) -> str:
             rival[leaves] = min(judge(table).mean, rival.get(leaves, np.inf))
     theirs, begun = time.perf_counter() - begun, time.perf_counter()
     most = 3 * max(rival) - 2
-    found = ts.frontier(solution, most, classes=[ts.AxisTree()], relative=False, time_limit=seconds)
+    limit = FRONTIER * seconds
+    found = ts.frontier(solution, most, classes=[ts.AxisTree()], relative=False, time_limit=limit)
     ours = time.perf_counter() - begun
     noise = 1e-9 * max(abs(judge.best()), 1.0)
     above, ratios = [], []
@@ -121,7 +125,7 @@ def beside_cart(solution: ts.Solution, seconds: float) -> str:
             ratios.append(max(best, 0.0) / loss)
     exact = [k for k, loss in rival.items() if loss <= noise]
     mine = [(p.size + 2) // 3 for p in found.points if p.loss <= noise]
-    figures = [
+    return [
         f"{len(rival)}",
         f"{len(above)}" + (f": {', '.join(above[:4])}" if above else ""),
         f"{np.median(ratios):.2f}" if ratios else "",
@@ -129,10 +133,14 @@ def beside_cart(solution: ts.Solution, seconds: float) -> str:
         f"{min(exact)}" if exact else f"> {LEAVES}",
         f"{ours:.0f}, {theirs:.0f}",
     ]
-    return " | ".join(figures)
 
 
-TABLES = {"sizes": needed, "cart": beside_cart}
+HEADS = [f"{loss:.1%}" for loss in LOSSES] + [f"{loss:.1%} worst" for loss in LOSSES]
+BESIDE = ("sizes", "above", "loss, median share of CART's", "leaves, exact", "CART's", "s of both")
+TABLES = {
+    "sizes": (Table("rules", ("problem", *HEADS, "s")), needed),
+    "cart": (Table("cart", ("problem", *BESIDE)), beside_cart),
+}
 
 
 def solutions(names: list[str]) -> Iterator[tuple[str, ts.Solution]]:
@@ -151,21 +159,14 @@ def main() -> None:
     asked = [word for word in words if word not in TABLES and not word.startswith("seconds=")]
     zoo = [problem.name for problem in ZOO if problem.name not in LEFT_OUT]
     names = asked or [*ts.BENCHMARKS, *zoo]
-    tables = [word for word in words if word in TABLES] or list(TABLES)
-    heads = [f"{loss:.1%}" for loss in LOSSES] + [f"{loss:.1%} worst" for loss in LOSSES]
-    titles = {
-        "sizes": f"| problem | {' | '.join(heads)} | s |\n| --- |" + " ---: |" * 9,
-        "cart": "| problem | sizes | above | loss, median share of CART's | leaves, exact | "
-        "CART's | s, ours and CART's |\n| --- | ---: | --- | ---: | ---: | ---: | ---: |",
-    }
-    for table in tables:
-        print(f"\n{titles[table]}", flush=True)
-        seen: dict[str, str] = {}
-        for name, solution in solutions(names):
-            key = solution.mdp.fingerprint
-            known = f"as {seen[key]}" if key in seen else TABLES[table](solution, seconds)
-            seen.setdefault(key, name)
-            print(f"| {name} | {known} |", flush=True)
+    tables = [TABLES[word] for word in words if word in TABLES] or list(TABLES.values())
+    seen: dict[str, str] = {}
+    for name, solution in solutions(names):
+        same = next((p for p in seen if seen[p] == solution.mdp.fingerprint), None)
+        seen.setdefault(name, solution.mdp.fingerprint)
+        for table, measured in tables:
+            known = [f"as {same}", *[""] * (len(table.columns) - 2)]
+            table.put([name, *(known if same else measured(solution, seconds))])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from functools import cache
 
 import numpy as np
@@ -146,6 +147,29 @@ def test_linear_inventory_is_exact_with_five_numbers_of_an_index_and_three_of_an
     assert share.upper <= 0.01
 
 
+@pytest.mark.parametrize(("loss", "sentence"), [(0.01, "largest"), (0.0, "smallest")])
+def test_numbers_have_the_fewest_digits_that_keep_the_promise_and_say_what_is_done(
+    solutions, loss, sentence
+):
+    solution = solutions["INV-Lin"]
+    rule = ts.compress(solution, loss, classes=[ts.OrderUpTo()])
+    said = re.findall(r"(?:up to|at most) (\S+) \+ (\S+) x regime", rule.explain())
+    stock, regime = solution.mdp.grid.points.T
+    assert f"take the {sentence} order" in rule.explain()
+    (level, slope), orders = map(float, said[0]), np.array(rule.actions, dtype=float)
+    room = (level + slope * regime - stock)[:, None]
+    if sentence == "largest":
+        meant = np.where(orders <= room + 1e-9, orders, -np.inf).max(axis=1)
+    else:
+        meant = np.where(orders >= room - 1e-9, orders, np.inf).min(axis=1)
+    meant = np.clip(np.nan_to_num(meant), orders[0], orders[-1])
+    if len(said) > 1:
+        below, _ = map(float, said[1])
+        meant = np.where(stock <= below + slope * regime + 1e-9, meant, orders[0])
+    assert np.array_equal(orders[rule.table.ravel()], meant)
+    assert slope == (0.5 if loss else 0.44)
+
+
 @pytest.fixture(scope="module")
 def small():
     mdp, _, _ = random_model(5, n_actions=3)
@@ -218,6 +242,15 @@ class Diagonal(ts.RuleClass):
 def test_a_class_of_ones_own_takes_part(small):
     rule = ts.compress(small, 0.9, classes=[Diagonal()])
     assert (rule.kind, rule.size, rule.size_needed) == ("diagonal", 1, 0)
+
+
+def test_progress_is_told_class_by_class(small):
+    told: list[str] = []
+    kinds = [ts.OneAction(), ts.RunLength()]
+    rule = ts.compress(small, 0.0, classes=kinds, progress=told.append)
+    assert [line.split(":")[0] for line in told] == [kind.name for kind in kinds]
+    assert "nothing yet" in told[0]
+    assert f"{rule.size} numbers" in told[1]
 
 
 class Interrupted(ts.RuleClass):

@@ -115,6 +115,25 @@ def test_the_parts_of_a_difference_add_up_to_what_it_is_worth(solution):
     assert str(same) == "the same in all 6 states"
 
 
+@pytest.mark.parametrize("minimise", [False, True])
+def test_a_difference_is_drawn_as_a_map_of_the_money_at_stake(minimise):
+    rng = np.random.default_rng(4)
+    rows, money = rng.dirichlet(np.ones(6), size=(2, 6)), rng.random((6, 2))
+    axes = {"stock": range(3), "mode": ["dry", "wet"]}
+    mdp = ts.MDP.from_arrays(rows, money, 0.9, grid=axes, minimise=minimise)
+    found = ts.diff(mdp, np.zeros(6, dtype=int), np.array([0, 1, 0, 1, 1, 0]))
+    plt = pytest.importorskip("matplotlib.pyplot")
+    figure, left = plt.subplots()
+    plot.difference_map(left, found)
+    drawn = left.images[0].get_array()
+    assert np.ma.count(drawn) == 3
+    assert float(drawn.sum()) == pytest.approx(found.gain)
+    assert left.get_title().startswith("3 of 6 states change")
+    bar = figure.axes[1]
+    assert bar.get_ylabel().startswith("saved" if minimise else "gained")
+    plt.close(figure)
+
+
 def test_a_rule_reads_as_sentences_and_is_drawn(solution):
     rule = ts.compress(solution, 0.0)
     text = rule.explain()

@@ -7,12 +7,13 @@ from tessella.plot.landscape import margin_map, value_map
 from tessella.plot.margin_error import margin_error
 from tessella.plot.multiples import legends, small_multiples
 from tessella.plot.policy import action_legend, policy_map
-from tessella.plot.rules import frontier_plot, rule_map, rule_plot
+from tessella.plot.rules import difference_map, frontier_plot, rule_map, rule_plot
 
 __all__ = [
     "action_colours",
     "action_legend",
     "boundary_lines",
+    "difference_map",
     "error_map",
     "frontier_plot",
     "legends",

@@ -1,22 +1,26 @@
-"""Rules: their boundary over the optimal map, and size against loss."""
+"""Rules: their boundary over the optimal map, size against loss, and what a change is worth."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 
-from tessella.plot.frame import INK, boundary_lines
+from tessella.plot.frame import INK, boundary_lines, field
 from tessella.plot.policy import policy_map
 from tessella.tessellation import Tessellation
 
 if TYPE_CHECKING:
+    from tessella.rules.diff import Difference
     from tessella.rules.frontier import Frontier
     from tessella.rules.rule import Rule
 
 
+STAKES, UNCHANGED = "PuOr", "0.93"
 MARKS = "osD^vPX*<>"
 SHOWN = 6  # decades with a number, at most
 TICKS = [m * 10**k for k in range(8) for m in (1, 2, 5)]  # of numbers stored
@@ -46,6 +50,19 @@ def rule_map(axes: Axes, optimal: Tessellation, rule: Tessellation) -> Axes:
     boundary_lines(axes, rule, linewidths=2.4, colors="white")
     boundary_lines(axes, rule, linewidths=1.4, colors=INK, linestyles=(0, (4, 1.6)))
     axes.set_title("the rule (dashed) over the optimal policy")
+    return axes
+
+
+def difference_map(axes: Axes, difference: Difference) -> Axes:
+    """Draw the states that change, each with its part of the money at stake; others are grey."""
+    parts = np.ma.masked_where(~difference.where, difference.by_state)
+    most = float(np.abs(difference.by_state).max()) or 1.0
+    colours = matplotlib.colormaps[STAKES].with_extremes(bad=UNCHANGED)
+    image = field(axes, difference.a.grid, parts, colours, Normalize(-most, most))
+    gained = "saved" if difference.minimise else "gained"
+    axes.figure.colorbar(image, ax=axes, label=f"{gained} in this state, from the start on")
+    n, before = int(difference.where.sum()), f"{difference.time_a:.2%} of the time"
+    axes.set_title(f"{n:,} of {difference.where.size:,} states change: {before}")
     return axes
 
 

@@ -37,9 +37,9 @@ from tessella.rules.promise import Promise
 from tessella.rules.rule_class import Costs, Fitted, RuleClass
 from tessella.rules.visits import SURE, known_gap, least_visits
 
-WORK, MOST = 40_000, 1_000  # nodes: states x nodes, and nodes
+WORK, MOST = 100_000, 1_000  # nodes: states x actions x nodes, and nodes
 PRICES = (0.1, 0.3, 0.6)  # x promise, as shares of the visits of the optimal policy
-TARGETS = 100  # states of which the least visits are found
+SOLVED, TARGETS = 40_000, 100  # states whose least visits are found: states x these, and these
 TURNS = 4  # of a node: least losses, and what they forbid
 STEPS = 50  # of policy iteration
 CLOSE = 1e-12  # of the largest gap: what is not worth a step
@@ -94,7 +94,7 @@ class Branching:
     @staticmethod
     def usual_nodes(judge: Judge) -> int:
         """How many nodes take no longer than the search itself, about."""
-        return min(WORK // judge.mdp.n_states, MOST)
+        return min(WORK // (judge.mdp.n_states * judge.mdp.n_actions), MOST)
 
     @staticmethod
     def serves(judge: Judge, promise: Promise) -> bool:
@@ -224,7 +224,7 @@ class Branching:
             return found
         usual = self.judge.optimal.visits
         stakes = usual * np.where(np.isfinite(self._gap), self._gap, 0.0).max(axis=1)
-        for s in np.argsort(-stakes)[:TARGETS]:
+        for s in np.argsort(-stakes)[: min(SOLVED // len(stakes), TARGETS)]:
             if stakes[s] > 0:
                 found[s] = max(self._visited(int(s), share, usual[s]) for share in PRICES)
         return np.maximum(found, 0.0) * SURE

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from tessella.errors import ArgumentError, expect, is_count, is_positive
@@ -82,7 +83,7 @@ def compress(
     )
     _leave_time_to_prove(search, begun)
     _run(search, kinds)
-    made = _certified(solution, search)
+    made = _certified(solution, search, kinds)
     return replace(made, seconds=time.perf_counter() - begun)
 
 
@@ -212,15 +213,16 @@ def _leave_time_to_prove(search: Search, begun: float) -> None:
     search.deadline -= min(proof, limit / 2)
 
 
-def _certified(solution: Solution, search: Search) -> Rule:
-    """The smallest rule whose certificate keeps the promise."""
+def _certified(solution: Solution, search: Search, kinds: Sequence[RuleClass]) -> Rule:
+    """The smallest rule whose certificate keeps the promise, with the fewest digits that do."""
+    named = {kind.name: kind for kind in kinds}
     seeming = (p for p in search.points.values() if search.promise.kept_by(search.judge(p.table)))
-    for point in sorted(seeming, key=lambda p: (p.size, p.loss)):
-        program = point.program(solution.mdp.grid)
-        made = solution.mdp.policy(program, name=point.kind)
-        proof = prove(solution, made, search.promise.start)
-        if search.promise.proven(proof):
-            return _rule(search, point, made, proof)
+    for found in sorted(seeming, key=lambda p: (p.size, p.loss)):
+        for point in chain(search.rounded(named[found.kind], found), [found]):
+            made = solution.mdp.policy(point.program(solution.mdp.grid), name=point.kind)
+            proof = prove(solution, made, search.promise.start)
+            if search.promise.proven(proof):
+                return _rule(search, point, made, proof)
     told = "; ".join(str(outcome) for outcome in search.outcomes)
     rule = f"no rule of the classes given was found to keep {search.promise}"
     raise ArgumentError(rule, value="; ".join(filter(None, [told, search.promise.hint])))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -21,6 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.mdp.program import Split
 from tessella.rules.ladder import Rungs, in_order, least_costs, rungs, steps_node
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
@@ -75,6 +77,11 @@ class LinearCuts(RuleClass):
             whole = Projection(costs, costs.numeric)
             found += _indexes(whole, _searched(costs, costs.numeric), most)
         return falling(found)
+
+    def coarser(self, costs: Costs, fitted: Fitted) -> Iterator[Fitted]:
+        """The best with as many cuts and weights of fewer digits."""
+        if isinstance(fitted.root, Split):
+            yield from _coarser(costs, fitted.root)
 
 
 class Projection:
@@ -136,6 +143,19 @@ def _orders(n: int, m: int) -> NDArray[np.int32]:
     """(W, n m) states of an n x m grid in rising order of i + w j, for each of ``_slopes``."""
     i, j = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
     return np.stack([np.argsort(i + w * j).astype(np.int32) for w in _slopes(n, m)])
+
+
+def _coarser(costs: Costs, root: Split) -> Iterator[Fitted]:
+    """Indexes with as many cuts and all weights of fewer digits, each at its cheapest."""
+    axes = tuple(costs.grid.axis(name) for name, _ in root.weights)
+    seen, weights = Projection(costs, axes), [weight for _, weight in root.weights]
+    for digits in range(DIGITS):
+        rough = np.array([1.0, *(_significant(w, digits) for w in weights[1:])])
+        if rough.tolist() == weights:
+            return
+        if rough.all():
+            made = [_index(seen, rough, against, len(root.cuts)) for against in (False, True)]
+            yield min(made, key=lambda fitted: fitted.cost)
 
 
 def _indexes(

@@ -21,7 +21,7 @@ whose least over u is a minimum over a range: all S at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -31,9 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import shown
+from tessella.mdp.program import Split, between
 from tessella.rules.ladder import Rungs, node_of_rungs
 from tessella.rules.linear_cuts import Projection
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
+from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling, fewer_digits
 
 LEVELS = 400  # values of S with one slope, at most
 EVERY = 4_000  # values of S on a single axis, at most
@@ -81,6 +82,16 @@ class OrderUpTo(RuleClass):
                 if most >= 2 and time.perf_counter() < costs.deadline:
                     found += _sloped(costs, (*axes, other), most)
         return falling([draft.made() for draft in _best(found)])
+
+    def coarser(self, costs: Costs, fitted: Fitted) -> Iterator[Fitted]:
+        """The best of the same size with a slope of fewer digits."""
+        if isinstance(fitted.root, Split):
+            *_, (_, slope) = fitted.root.weights
+            axes = tuple(costs.grid.axis(name) for name, _ in fitted.root.weights)
+            for rough in fewer_digits(slope) if slope != 1 else ():
+                level = Level(costs, axes)
+                forms = level.forms(level.last, rough, fitted.size)
+                yield from (form.made() for form in forms if form.size == fitted.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +209,8 @@ class _Form:
 
     def best(self, most: int) -> list[Draft]:
         values, orders = self.line.values, self.level.orders[self.kept]
-        targets = _some(_targets(values, orders), self.level.n_targets)
+        every = _targets(values, orders)
+        targets = _some(every, self.level.n_targets)
         ends = self._ends(targets, values, orders)  # (targets, orders + 1), falling
         sums = np.zeros((len(orders), len(values) + 1))
         np.cumsum(self.line.costs[:, self.level.order[self.kept]].T, axis=1, out=sums[:, 1:])
@@ -207,11 +219,14 @@ class _Form:
         found = []
         if most >= self.size:
             i = int(pieces.sum(axis=1).argmin())
-            found.append(self._draft(targets[i], ends[i], len(values), float(pieces[i].sum())))
+            level = _short(every, float(targets[i]), self.up)
+            found.append(self._draft(level, ends[i], len(values), float(pieces[i].sum())))
         if most > self.size:
             i, u, cost = _with_reorder_point(sums, ends, pieces)
             if 0 < u < len(values):
-                found.append(self._draft(targets[i], ends[i], u, cost))
+                found.append(
+                    self._draft(_short(every, float(targets[i]), self.up), ends[i], u, cost)
+                )
         return found
 
     def _ends(self, targets: NDArray, values: NDArray, orders: NDArray) -> NDArray[np.int64]:
@@ -233,7 +248,7 @@ class _Form:
         values, rising = self.line.values, self.level.order[self.kept]
         taken = np.repeat(rising[::-1], -np.diff(ends)[::-1])
         taken[u:] = rising[0]
-        s = float(values[u - 1]) if u < len(values) else None
+        s = _short(values, float(values[u - 1]), False) if u < len(values) else None
         root = node_of_rungs(self.named, values, taken)
         return Fitted(root, self.size + int(s is not None), max(cost, 0.0), self._words(target, s))
 
@@ -288,6 +303,22 @@ def _targets(values: NDArray, orders: NDArray) -> NDArray[np.float64]:
     found = np.sort((values[:, None] + orders[None, :]).ravel())
     apart = np.diff(found, prepend=-np.inf) > _slack(values, orders)
     return np.asarray(found[apart], dtype=np.float64)
+
+
+def _short(places: NDArray, place: float, up: bool) -> float:
+    """The number of fewest digits that no place tells from one of them.
+
+    Those from it up to the next, or with ``up`` those from the one before up to it.
+    """
+    i = int(np.searchsorted(places, place))
+    ends = places[max(i - up, 0) : i - up + 2]
+    if len(ends) < 2 or i < up:
+        return place
+    return min(place, between(*map(float, ends)), key=_digits)
+
+
+def _digits(number: float) -> int:
+    return len(shown(float(np.round(abs(number), 9))))
 
 
 def _slack(values: NDArray, orders: NDArray) -> float:

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from tessella.grid import StateGrid
 from tessella.mdp.program import Node, Program
 
+DIGITS = 6  # behind the point, at most, of a number that is rounded
+
 
 @dataclass(frozen=True, eq=False)
 class Costs:
@@ -167,12 +169,27 @@ class RuleClass(ABC):
         """Rules of the class that differ from one of its rules in a single number."""
         yield from ()
 
+    def coarser(self, costs: Costs, fitted: Fitted) -> Iterator[Fitted]:
+        """Rules of the same size with fewer digits, those with the fewest first."""
+        yield from ()
+
     def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
         """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``.
 
         ``fits`` is what ``fit`` gave for the same arguments. Asked of exact solvers only.
         """
         return min((rule.size for rule in fits if rule.cost <= target), default=most + 1)
+
+
+def fewer_digits(number: float) -> Iterator[float]:
+    """A number with 0, 1, 2, ... digits behind its point, from the first that is not 0 on."""
+    first = -math.floor(math.log10(abs(number))) if number else 0
+    for digits in range(max(first, 0), DIGITS):
+        rough = float(round(number, digits)) + 0.0  # never -0
+        if rough == number:
+            return
+        if rough:
+            yield rough
 
 
 def falling(rules: list[Fitted]) -> list[Fitted]:

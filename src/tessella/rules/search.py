@@ -211,6 +211,18 @@ class Search:
         smaller = self.best(kind.name) or best
         self.outcomes[at] = replace(known, size=smaller.size, needed=min(needed, smaller.size))
 
+    def rounded(self, kind: RuleClass, point: Point) -> Iterator[Point]:
+        """A rule of the class with fewer digits, where the promise is kept; the fewest first."""
+        costs = self.costs(self._weighted(self.judge(point.table).visits))
+        for fitted in kind.coarser(costs, point.fitted):
+            table = fitted.program(self.judge.mdp.grid)(self._points)
+            if self.over or not self.judge.fits(table) or self.judge.floor(table) > self._limit:
+                continue
+            judged = self.judge(table)
+            if self.promise.kept_by(judged):
+                loss = self.promise.of(judged) / self.promise.unit
+                yield Point(kind.name, fitted.size, loss, fitted, judged.table)
+
     def _rounds(self, kind: RuleClass, most: int, needed: int) -> None:
         weights, rounds, idle = self.judge.optimal.visits, 1, 0
         limit = ROUNDS if self.judge.small else ROUNDS_LARGE
