@@ -103,15 +103,20 @@ class AtOnce(Numerics):
     def bicgstab(self, system, rhs, *, tol, maxiter, rough=None):
         from scipy.sparse.linalg import LinearOperator, bicgstab
 
-        def flat(function):
-            def product(x):
-                return function(x.reshape(rhs.shape)).ravel()
+        class Flat(LinearOperator):
+            """A function of arrays like ``rhs`` as one of vectors, without checks at each call."""
 
-            shape = (rhs.size, rhs.size)
-            return LinearOperator(shape, matvec=product, dtype=rhs.dtype)  # type: ignore[call-arg]
+            def __init__(self, function):
+                super().__init__(rhs.dtype, (rhs.size, rhs.size))
+                self.function = function
 
-        near = None if rough is None else flat(rough)
-        found, _ = bicgstab(flat(system), rhs.ravel(), rtol=tol, maxiter=maxiter, M=near)
+            def matvec(self, x):
+                return self.function(x.reshape(rhs.shape)).ravel()
+
+            _matvec = matvec
+
+        near = None if rough is None else Flat(rough)
+        found, _ = bicgstab(Flat(system), rhs.ravel(), rtol=tol, maxiter=maxiter, M=near)
         return found.reshape(rhs.shape)
 
 
