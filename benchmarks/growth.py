@@ -234,18 +234,23 @@ def page(found: dict[str, list[Cost]], machine: Machine) -> str:
     return "\n".join(lines)
 
 
+def write(out: Path, quick: bool) -> None:
+    """Measure everything, and write the page."""
+    machine = Machine.measured()
+    found = {}
+    for name, family in FAMILIES.items():
+        found[name] = family.costs(quick)
+        print(name, [f"{1e3 * one.cpu:.3g} ms" for one in found[name]], flush=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(found, machine))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the three smallest of each")
     parser.add_argument("--out", type=Path, default=Path("docs/generated/growth.md"))
     asked = parser.parse_args()
-    machine = Machine.measured()
-    found = {}
-    for name, family in FAMILIES.items():
-        found[name] = family.costs(asked.quick)
-        print(name, [f"{1e3 * one.cpu:.3g} ms" for one in found[name]], flush=True)
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(page(found, machine))
+    write(asked.out, asked.quick)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 Every contender gets the same models and is asked for the same accuracy, max|V - V*| <= 1e-6, each
 in a process and an environment of its own, in turn, several rounds. The best of the rounds counts.
-Then come nine inputs, most of them faulty, and dtControl's trees beside our rules. What comes out
-is ``docs/rivals.md`` with its plots, written by this script alone. ``--quick`` takes the small
-models of each group, to try it.
+Then come nine inputs, most of them faulty, dtControl's trees beside our rules, and how our own cost
+grows (``benchmarks/growth.py``). What comes out is ``docs/rivals.md`` with its plots, written by
+this script alone. ``--quick`` takes the small models of each group, to try it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import faults  # noqa: E402
+import growth  # noqa: E402
 import numpy as np  # noqa: E402
 import report  # noqa: E402
 import trees  # noqa: E402
@@ -37,7 +38,7 @@ OURS = Rival("tessella", "tessella", ())
 GROWING = "structured", "discounts", "random", "maps", "averages"
 UNTRIED = {"failed": "not tried: it had no answer to a smaller one"}
 LATE = {"failed": "not tried: the time was up"}
-FOR_THE_REST = 240  # seconds kept for faults, trees and the page
+FOR_THE_REST = 330  # seconds kept for faults, trees, growth and the page
 BOUNDED = 1_000  # states of an average whose actions are told to be right or wrong
 
 
@@ -159,7 +160,9 @@ def main() -> None:
         say("trees")
         beside = trees.beside(homes.get(DTCONTROL.name), folder, asked.quick)
     missing = {r.title: homes[r.name].failed for r in chosen if homes[r.name].failed}
-    report.write(asked.out, able, results, said, beside, missing)
+    report.write(asked.out, able, results, said, beside, missing, asked.quick)
+    say("growth")
+    growth.write(asked.out / "generated" / "growth.md", asked.quick)
     used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     say(f"{(time.monotonic() - began) / 60:.1f} minutes, {used / 60:.1f} of contenders' processor")
 

@@ -82,7 +82,9 @@ def beside(home: Environment | None, folder: Path, quick: bool) -> list[Beside]:
 
 def grown(home: Environment | None, path: Path) -> dict:
     """What dtControl makes of a table, or why it makes nothing."""
-    if home is None or home.failed:
+    if home is None:
+        return {"failed": "not asked"}
+    if home.failed:
         return {"failed": "not installed"}
     asked = [home.python, str(HERE / "contenders" / "with_dtcontrol.py"), str(path)]
     try:
