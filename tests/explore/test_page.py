@@ -372,6 +372,7 @@ def test_everything_can_be_reached_and_used_by_keyboard(visit):
 
 def test_on_a_phone_nothing_is_wider_than_the_screen_and_the_map_stays_in_sight(visit):
     page = visit(LAKE, viewport={"width": 420, "height": 860})
+    page.click("#jump [data-to=findings]")
     for tab in ("facts", "rule", "learn", "compare", "path"):
         page.click(f"#tab-{tab}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 420, tab
@@ -381,6 +382,12 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_and_the_map_stays_in_sight(
     shown, moved = (page.locator(place).bounding_box() for place in ("#map", "#set-slip"))
     assert shown["width"] > 300
     assert shown["y"] + shown["height"] < moved["y"]
+    page.focus("#reset")
+    for _ in range(6):  # what the keyboard reaches is not behind the map
+        page.keyboard.press("Tab")
+        reached = "document.activeElement.getBoundingClientRect().top"
+        card = "document.getElementById('stage').getBoundingClientRect().bottom"
+        assert page.evaluate(f"{reached} >= {card}")
 
 
 def contrast(page: Page, selector: str) -> float:
