@@ -5,6 +5,9 @@
 INV-Mix at the paper's size (33 x 25 states). A move sets the slider and tells the page, as a hand
 would; the time runs until the frame after the new map was drawn: building, solving, the wire both
 ways, drawing. Each move is to a value that was not solved before. The aim is 150 ms.
+
+The last line is the time of processors that a move takes, which other work on the machine does not
+lengthen: in the process that computes, in the server, and in the page's own thread.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ import statistics
 import subprocess
 import sys
 
-from playwright.sync_api import sync_playwright
+import psutil
+from playwright.sync_api import CDPSession, sync_playwright
 
 PARAMETERS = {"holding_cost": (0.04, 0.3), "shortage_cost": (0.8, 4.0), "demand_slope": (0.1, 0.9)}
 QUIET = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
@@ -46,6 +50,9 @@ def main(moves: int = 60) -> None:
         page.goto(address)
         page.wait_for_selector("#map[data-drawn]", timeout=300_000)
         page.wait_for_selector(".tests li", timeout=300_000)
+        thread = page.context.new_cdp_session(page)
+        thread.send("Performance.enable", {"timeDomain": "threadTicks"})
+        before = spent(process.pid, thread)
         print(f"{'slider':16}{'median ms':>11}{'95 % ms':>9}{'worst ms':>10}")
         everything = []
         for name, (low, high) in PARAMETERS.items():
@@ -56,8 +63,21 @@ def main(moves: int = 60) -> None:
             everything += times
             line(name, times)
         line("all", everything)
+        taken = zip(before, spent(process.pid, thread), strict=True)
+        each = [1e3 * (after - first) / len(everything) for first, after in taken]
+        print("CPU ms a move: computing {:.1f}, server {:.1f}, page {:.1f}".format(*each))
         browser.close()
         process.terminate()
+
+
+def spent(server: int, thread: CDPSession) -> tuple[float, float, float]:
+    """Seconds of processors so far: the process that computes, the server, the page's thread."""
+    serving = psutil.Process(server)
+    clocks = [one.cpu_times() for one in (serving, *serving.children())]
+    own, *others = [clock.user + clock.system for clock in clocks]
+    told = thread.send("Performance.getMetrics")["metrics"]
+    page = next(one["value"] for one in told if one["name"] == "TaskDuration")
+    return sum(others), own, page
 
 
 def line(name: str, times: list[float]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from explore.running import started
+from explore.running import crossing, started
 
 
 @pytest.fixture(scope="session")
 def explorer():
-    with started() as made:
+    with started(crossing) as made:
         yield made

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import numpy as np
 import uvicorn
 from starlette.applications import Starlette
 
@@ -62,6 +63,17 @@ def started(own=None, limits: Limits = LIMITS) -> Iterator[Explorer]:
         server.should_exit = True
         running.join(timeout=60)
         listening.close()
+
+
+def crossing(settings):
+    """A table of four axes, which is solved without compiling anything; its size can be set."""
+    cars, price = settings.get("cars", 3), settings.get("price", 2.0)
+    grid = ts.StateGrid(left=range(cars), right=range(4), green=["left", "right"], wait=range(2))
+    chance = np.random.default_rng(1)
+    transition = chance.dirichlet(np.ones(grid.size), size=(2, grid.size))
+    reward = chance.normal(size=(grid.size, 2)) - [0.0, price / 4]
+    about = {"name": "crossing", "parameters": {"cars": cars, "price": price}}
+    return ts.MDP.from_arrays(transition, reward, 0.9, grid=grid, actions=["keep", "go"], **about)
 
 
 def fragile(order: Path, settings):

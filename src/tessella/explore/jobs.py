@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tessella.explore.asked import Asked
+from tessella.explore.change import change_found
 from tessella.explore.drawing import map_drawn
 from tessella.explore.files import file_made
 from tessella.explore.findings import (
-    change_found,
     learned_found,
     path_found,
     rule_found,
