@@ -19,7 +19,7 @@ copyright = "the tessella authors; MIT licence"
 version = release = "0.1.0"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
-extensions += ["mathml", "public_names"]
+extensions += ["breaks", "mathml", "public_names"]
 exclude_patterns = ["_site", "_static"]
 
 myst_enable_extensions = ["dollarmath", "attrs_block"]
@@ -29,6 +29,7 @@ autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autosummary_generate = False
 napoleon_use_ivar = True
+napoleon_attr_annotations = False
 napoleon_use_rtype = False
 python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True

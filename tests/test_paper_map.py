@@ -1,4 +1,4 @@
-"""docs/paper.md: every part of the paper has a name that computes it and a test that holds it."""
+"""docs/paper.md and docs/ours.md: every part of the paper has a name and a test; ours is said."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import dataclasses
 import re
 from importlib import import_module
 from pathlib import Path
+
+from tessella.paper.differences import LEARNERS, MODEL
+from tessella.problems.nonlinearity import NONLINEARITIES
 
 ROOT = Path(__file__).parent.parent
 ROWS = [
@@ -74,3 +77,9 @@ def test_a_name_that_is_not_there_is_seen():
     assert not found("Geometry.boundary_lengths")
     assert not found("learn.network.trains")
     assert not found("Geometry.boundary_length.more")
+
+
+def test_the_page_about_what_is_ours_says_what_the_report_says():
+    said = " ".join((ROOT / "docs" / "ours.md").read_text().split())
+    assert [sentence for sentence in (*MODEL, *LEARNERS) if sentence not in said] == []
+    assert [name for name in NONLINEARITIES if f"| {name} |" not in said] == []

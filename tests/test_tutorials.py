@@ -26,7 +26,7 @@ def test_what_the_page_says_comes_out(page, tmp_path, monkeypatch):
 
 def test_the_records_of_the_study_are_read_as_the_page_says(monkeypatch):
     monkeypatch.chdir(DOCS.parent)
-    check_page("tutorials/reproduce.md", at_least=8)
+    check_page("tutorials/reproduce.md", at_least=6)
 
 
 def test_the_program_of_the_front_page_runs(tmp_path, monkeypatch, capsys):

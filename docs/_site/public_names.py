@@ -5,6 +5,7 @@ What scikit-learn adds to its estimators by itself (``set_fit_request``) is left
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 
 from docutils import nodes
@@ -43,6 +44,22 @@ def entry(name: str) -> list[str]:
     return [f".. data:: {name}", "", f"   {type(found).__name__}: {', '.join(found)}.", ""]
 
 
+def of_fields(app, what, name, found, options, signature, returned):
+    """A record is shown with the names of its fields and their defaults; types are told below."""
+    if what != "class" or not dataclasses.is_dataclass(found):
+        return None
+    shown = []
+    for field in dataclasses.fields(found):
+        if field.init:
+            plain = isinstance(field.default, bool | int | float | str | None)
+            made = field.default_factory is not dataclasses.MISSING
+            given = field.default is not dataclasses.MISSING
+            default = f"={field.default!r}" if plain and given else "=..." if made or given else ""
+            shown.append(field.name + default)
+    return f"({', '.join(shown)})", None
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("public", Public)
+    app.connect("autodoc-process-signature", of_fields)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

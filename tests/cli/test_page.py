@@ -37,6 +37,16 @@ def test_a_column_of_demand_becomes_a_rule_in_sql_by_six_commands(run, tmp_path,
     check_page("tutorials/toml.md", at_least=4)
 
 
+def test_the_map_of_the_first_five_minutes_is_what_is_printed(run):
+    ((words, told),) = BLOCK.findall((DOCS / "start.md").read_text())
+    assert run(*shlex.split(words)).out == told
+
+
+def test_no_other_page_shows_what_commands_print():
+    shown = [page.name for page in DOCS.rglob("*.md") if "```console" in page.read_text()]
+    assert sorted(shown) == ["start.md", "toml.md"]
+
+
 def test_the_page_names_every_command():
     from tessella.cli.group import NAMES
 

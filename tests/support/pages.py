@@ -21,11 +21,12 @@ def check_page(name: str, checker: doctest.OutputChecker | None = None, at_least
     said: list[str] = []
     runner = doctest.DocTestRunner(checker, optionflags=LOOSELY)
     count = 0
-    for block in blocks_of(name):
+    for k, block in enumerate(blocks_of(name)):
         if ">>>" not in block:
             exec(compile(block, name, "exec"), names)
             continue
-        examples = doctest.DocTestParser().get_doctest(block, names, name, None, 0)
+        place = f"{name}, block {k}"  # of its own: Python looks sources up by it
+        examples = doctest.DocTestParser().get_doctest(block, names, place, None, 0)
         count += len(examples.examples)
         runner.run(examples, out=said.append, clear_globs=False)
         names = examples.globs
