@@ -12,6 +12,7 @@ The way of the data::
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate, of an average GainCertificate
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
+    least_size(solution, loss, kind) -> Outcome
     tune(solution, form, S=...)      -> Tuned           diff(mdp, a, b)       -> Difference
     export(rule, "reorder.c")        -> Exported
     run_study(Study(problems, methods))                 -> StudyResults
@@ -95,7 +96,7 @@ _HOME = {
     "tessella.criteria": ("Average", "Discounted", "FiniteHorizon", "Total"),
     "tessella.mdp.as_policy": ("as_policy",),
     "tessella.rules.axis_tree": ("AxisTree",),
-    "tessella.rules.compress": ("compress", "frontier"),
+    "tessella.rules.compress": ("compress", "frontier", "least_size"),
     "tessella.rules.export.dtcontrol": ("read_dtcontrol",),
     "tessella.rules.export.export": ("export",),
     "tessella.rules.one_action": ("OneAction",),
@@ -190,7 +191,7 @@ if TYPE_CHECKING:
     from tessella.problems.queue_admission import queue_admission
     from tessella.problems.registry import all_problems, problem, register
     from tessella.rules.axis_tree import AxisTree
-    from tessella.rules.compress import compress, frontier
+    from tessella.rules.compress import compress, frontier, least_size
     from tessella.rules.diff import Difference, diff
     from tessella.rules.export.dtcontrol import read_dtcontrol
     from tessella.rules.export.export import export
