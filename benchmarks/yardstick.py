@@ -18,7 +18,6 @@ import time
 from tables import Table
 
 import tessella as ts
-from tessella.rules.compress import least_size
 
 SECONDS = 12.0
 LOSSES = (0.1, 0.05, 0.01, 0.001)
@@ -73,7 +72,7 @@ def line(name: str) -> list[str]:
     for i, loss in enumerate(LOSSES):
         point = found.within(loss * (1 - 1e-9))
         limits = {"most": max(point.size - 1, 1) if point else most, "time_limit": SECONDS}
-        proof = least_size(solution, loss, tree, relative_to="random", **limits)
+        proof = ts.least_size(solution, loss, tree, relative_to="random", **limits)
         sizes = [size for size in (point and point.size, proof.size) if size]
         nodes = inner_nodes(min(sizes)) if sizes else None
         cells.append(cell(nodes, inner_nodes(proof.needed)))

@@ -66,6 +66,7 @@ def nouns(shop):
         ts.loss(solution, policy),
         ts.compress(solution, 0.1),
         ts.frontier(solution, 4),
+        ts.least_size(solution, 0.1, ts.AxisTree()),
         ts.tune(solution, lambda stock, base: np.clip(base - stock, 0, 2), base=range(3)),
         ts.diff(shop, policy, solution.policy),
         shop.criterion,
@@ -82,7 +83,7 @@ def nouns(shop):
 
 
 def test_every_noun_reads_in_a_few_short_lines(nouns):
-    assert len(nouns) == 30
+    assert len(nouns) == 31
     for kind, noun in nouns.items():
         lines = str(noun).splitlines()
         assert len(lines) <= 12, kind

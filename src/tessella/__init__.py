@@ -13,6 +13,7 @@ The way of the data::
     certify(solution, policy)        -> Certificate, of an average GainCertificate
     certify_in_slabs(solution, policy)                  -> CertificateSummary
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
+    least_size(solution, loss, kind) -> Outcome
     tune(solution, form, S=...)      -> Tuned           diff(mdp, a, b)       -> Difference
     scaling(build, scales, loss)     -> Scaling
     export(rule, "reorder.c")        -> Exported
@@ -100,7 +101,7 @@ _HOME = {
     "tessella.criteria": ("Average", "Discounted", "FiniteHorizon", "Total"),
     "tessella.mdp.as_policy": ("as_policy",),
     "tessella.rules.axis_tree": ("AxisTree",),
-    "tessella.rules.compress": ("compress", "frontier"),
+    "tessella.rules.compress": ("compress", "frontier", "least_size"),
     "tessella.rules.export.dtcontrol": ("read_dtcontrol",),
     "tessella.rules.export.export": ("export",),
     "tessella.rules.one_action": ("OneAction",),
@@ -198,7 +199,7 @@ if TYPE_CHECKING:
     from tessella.problems.queue_admission import queue_admission
     from tessella.problems.registry import all_problems, problem, register
     from tessella.rules.axis_tree import AxisTree
-    from tessella.rules.compress import compress, frontier
+    from tessella.rules.compress import compress, frontier, least_size
     from tessella.rules.diff import Difference, diff
     from tessella.rules.export.dtcontrol import read_dtcontrol
     from tessella.rules.export.export import export

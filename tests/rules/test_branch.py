@@ -11,7 +11,6 @@ from support.small_rules import tree_leaves
 import tessella as ts
 from tessella.mdp.start import start_distribution
 from tessella.rules.branch import Branching
-from tessella.rules.compress import least_size
 from tessella.rules.judge import Judge
 from tessella.rules.promise import promise
 from tessella.rules.rule_class import Costs
@@ -58,7 +57,7 @@ def test_the_least_size_of_a_tree_is_proven_and_found(case, worst):
         most = loss * abs(float(start @ solution.value.ravel()))
         kept = (lost.max(axis=1) if worst else lost @ start) <= most
         true = 3 * int(leaves[kept].min()) - 2
-        told = least_size(solution, loss, ts.AxisTree(), start=start, worst=worst)
+        told = ts.least_size(solution, loss, ts.AxisTree(), start=start, worst=worst)
         assert (told.needed, told.size) == (true, true)
         closed_by_search += true > 1
     assert closed_by_search >= 2
@@ -110,7 +109,7 @@ def test_no_nodes_and_no_time_prove_nothing_more(case):
     by_the_first_bound = made.sizes(ts.AxisTree(), 0, 16)
     late = Branching(judge, asked, made._costs, made._enter, lambda: True)
     assert late.sizes(ts.AxisTree(), 0, 16) == 0
-    assert by_the_first_bound <= least_size(solution, 0.01, ts.AxisTree(), start=1).needed
+    assert by_the_first_bound <= ts.least_size(solution, 0.01, ts.AxisTree(), start=1).needed
 
 
 def test_a_published_tree_of_five_nodes_is_found_and_proven_least():
