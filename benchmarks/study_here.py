@@ -1,7 +1,7 @@
 """The paper's study in one process, on whichever device JAX finds: seconds, and its records.
 
-    python benchmarks/study_here.py SEEDS records.json
-    python benchmarks/study_here.py compare one.json other.json
+python benchmarks/study_here.py SEEDS records.json
+python benchmarks/study_here.py compare one.json other.json
 """
 
 from __future__ import annotations

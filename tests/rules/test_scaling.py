@@ -10,36 +10,24 @@ SCALES = 1, 2, 3, 12
 
 
 def shop(scale: int, extra: float = 0.0) -> ts.MDP:
-    """Stock that sells ``scale`` times as fast, and is filled up at a cost that does not matter.
+    """Stock that sells ``scale`` times as fast, and is filled up at a cost that stays.
 
-    ``extra`` is charged for each unit that is kept, from scale 4 on.
+    ``extra`` is charged for each unit that is kept, from scale 4 on. A table: nothing is compiled.
     """
-    most, mean = 20 * scale, 4.0 * scale
+    most, top = 20 * scale, 6 * scale + 11
     held = 0.1 + extra * (scale > 3)
-    return ts.MDP.staged(
-        {"stock": range(most + 1)},
-        actions=("wait", "fill"),
-        action_name="order",
-        discount=0.9,
-        stages=[
-            ts.Decide(
-                "stock",
-                to=lambda stock, order: np.where(order == "fill", most, stock),
-                costs=lambda stock, order: (order == "fill") * (6.0 + 2.0 * (most - stock) / scale),
-            ),
-            ts.Shift(
-                "stock",
-                ts.Noise(
-                    "demand", range(6 * scale + 12), ts.truncated_poisson(mean, 6 * scale + 11)
-                ),
-                by=lambda demand: -demand,
-                costs=lambda stock, demand: (
-                    (held * np.maximum(stock - demand, 0) + 9.0 * np.maximum(demand - stock, 0))
-                    / scale
-                ),
-            ),
-        ],
-    )
+
+    def step(stock, order, demand):
+        level = np.where(order == "fill", most, stock)
+        bought = (order == "fill") * (6.0 + 2.0 * (most - stock) / scale)
+        left, short = np.maximum(level - demand, 0), np.maximum(demand - level, 0)
+        return {"stock": left}, bought + (held * left + 9.0 * short) / scale
+
+    demand = ts.Noise("demand", range(top + 1), ts.truncated_poisson(4.0 * scale, top))
+    grid = {"stock": range(most + 1)}
+    actions = ("wait", "fill")
+    told = {"action_name": "order", "minimise": True}
+    return ts.MDP.from_step(step, grid, actions, 0.9, demand, **told)
 
 
 @pytest.fixture(scope="module")
