@@ -28,6 +28,7 @@ SHARE = 0.85  # of the machine's memory, for all contenders together
 MOST = 10 << 30  # bytes for one of them
 LIMITS = ((1_000, 15), (50_000, 25), (200_000, 35), (np.inf, 120))  # states below, seconds
 QUICK = 5.0  # processor seconds, beyond which a contender is not asked again
+TURN = 30.0  # processor seconds for one more turn
 LOOK = 0.1  # seconds between two looks at what a process has used
 LONGEST = 140  # characters of what a process said
 CROWDED = 4  # times its processor seconds: what a process may take by the clock
@@ -73,11 +74,13 @@ class Contender:
                 return
 
     def again(self) -> None:
-        """One more turn; the best of all counts."""
+        """One more turn; the best of all counts, and who ends in one has had its last."""
+        if self.process.poll() is not None:
+            return
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        told = self.listen(np.inf)
+        told = self.listen(processor(self.process.pid) + TURN)
         for key in ("solve_s", "solve_cpu"):
             self.figures[key] = min(self.figures[key], told.get(key, np.inf))
 

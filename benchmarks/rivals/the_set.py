@@ -1,11 +1,14 @@
 """Which models the contenders meet, in groups that grow; who fails at one is not asked for larger.
 
-structured   the inventory model at five sizes, told by its settings
-discounts    the smallest of them, with discounts from 0.9 to 0.9999
-random       rows of random successors: nothing to make use of
-maps         slippery maps with holes, as FrozenLake, up to 300 x 300
-published    problems of the zoo, as it comes
-averages     the average per period, for those that know it
+In the order in which they are met, so that what a run has no time for is the last of them:
+
+    structured          the inventory model at five sizes, told by its settings
+    random              rows of random successors: nothing to make use of
+    maps                slippery maps with holes, as FrozenLake, up to 300 x 300
+    discounts           the smallest structured model, with discounts from 0.9 to 0.9999
+    averages            the average per period, for those that know it
+    published averages  the same, of problems of the zoo
+    published           problems of the zoo with a discount, as they come
 """
 
 from __future__ import annotations
@@ -47,9 +50,9 @@ def the_set(folder: Path, quick: bool = False) -> list[Model]:
         *(_random(n, a, k, g) for n, a, k, g in _some(RANDOM, quick)),
         *(Model(f"map {n} x {n}", "lake", (n,), 0.99, n * n, "maps") for n in _some(MAPS, quick)),
         *(_inventory(*INVENTORY[0], g, "discounts") for g in _some(DISCOUNTS, quick)),
-        *(_published(name, folder, "published") for name in _some(PUBLISHED, quick)),
         *(_inventory(*size, 1, "averages") for size in sizes[:2]),
         *(_published(name, folder, "published averages") for name in _some(AVERAGES, quick)),
+        *(_published(name, folder, "published") for name in _some(PUBLISHED, quick)),
     ]
 
 

@@ -28,7 +28,7 @@ PROBLEMS = (
     "battery_arbitrage",
 )
 LIMIT = 60  # seconds for dtControl on one table
-SEARCH = 4.0  # seconds for one search of ours
+SEARCH = 6.0  # seconds for one search of ours
 
 
 @dataclass

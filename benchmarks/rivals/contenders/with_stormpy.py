@@ -39,10 +39,10 @@ def rows(p, discount):
             group = s
         for k in range(start[i], start[i + 1]):
             made.add_next_value(row, to[k], discount * data[k])
-        if discount < 1:
+        if discount != 1:
             made.add_next_value(row, end, 1 - discount)
         row += 1
-    if discount < 1:
+    if discount != 1:
         made.new_row_group(row)
         made.add_next_value(row, end, 1.0)
     return made.build()
