@@ -376,6 +376,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_and_the_map_stays_in_sight(
     for tab in ("facts", "rule", "learn", "compare", "path"):
         page.click(f"#tab-{tab}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 420, tab
+    expect(page.locator("#map")).to_be_in_viewport(ratio=0.9)
     page.click("#jump [data-to=settings]")
     for place in ("#map", "#set-slip"):
         expect(page.locator(place)).to_be_in_viewport(ratio=0.9)
