@@ -27,6 +27,9 @@ myst_heading_anchors = 4
 
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
+# Shown by their names, not by what they stand for.
+ALIASES = "ArrayLike Actions Callback Feasible Function Labels Layout OffGrid Rim Scale Start"
+autodoc_type_aliases = {name: name for name in ALIASES.split()}
 autosummary_generate = False
 napoleon_use_ivar = True
 napoleon_attr_annotations = False
