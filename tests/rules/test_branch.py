@@ -113,9 +113,16 @@ def test_no_nodes_and_no_time_prove_nothing_more(case):
 
 
 def test_a_published_tree_of_five_nodes_is_found_and_proven_least():
-    solution = ts.solve(ts.problem("frozen_lake").build(map="4x4"))
-    for loss, nodes in ((0.1, 5), (0.01, 6)):
-        asked = {"classes": [ts.AxisTree()], "relative_to": "random"}
-        rule = ts.compress(solution, loss, **asked)
-        assert rule.proven
-        assert (rule.size - 1) // 3 == nodes
+    solution, tree = ts.solve(ts.problem("frozen_lake").build(map="4x4")), ts.AxisTree()
+    for loss, nodes in ((0.1, 5), (0.05, 5), (0.01, 6), (0.001, 6)):
+        told = ts.least_size(solution, loss, tree, relative_to="random")
+        assert told.size == told.needed == 3 * nodes + 1
+
+
+def test_what_is_proven_by_parts_stands_in_the_rule(case):
+    solution = case[0]
+    for loss in LOSSES:
+        told = ts.least_size(solution, loss, ts.AxisTree())
+        rule = ts.compress(solution, loss, classes=[ts.RunLength(), ts.AxisTree()])
+        if rule.kind == "axis tree":
+            assert (rule.size, rule.size_needed) == (told.size, told.needed)

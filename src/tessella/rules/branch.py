@@ -200,21 +200,25 @@ class Branching:
 
     def _solved(self, costs: NDArray, table: NDArray) -> Least:
         """Policy iteration for least discounted costs (S, A), infinite for what is not allowed."""
-        discount = self.judge.mdp.discount
-        everyone = np.arange(len(costs))
+        everyone, discount = np.arange(len(costs)), self.judge.mdp.discount
         close = CLOSE * float(costs[np.isfinite(costs)].max(initial=1e-300))
         table = np.where(np.isfinite(costs[everyone, table]), table, costs.argmin(axis=1))
+        loss, q = self._worth(costs, table)
         for _ in range(STEPS):
-            loss = self.judge.sums(table, costs[everyone, table])
-            q = costs + discount * self.judge.after(loss)
             best = q.argmin(axis=1)
             better = q[everyone, best] < q[everyone, table] - close
             if not better.any():
                 break
             table = np.where(better, best, table)
+            loss, q = self._worth(costs, table)
         short = max(float((loss - q.min(axis=1)).max()), 0.0) / (1 - discount)
         loss = np.maximum(loss - 2 * short - close, 0.0)
         return Least(table, loss, np.maximum(q - loss[:, None] - 4 * short - 2 * close, 0.0))
+
+    def _worth(self, costs: NDArray, table: NDArray) -> tuple[NDArray, NDArray]:
+        """(S,) discounted costs of a table, and (S, A) those of another action for once."""
+        loss = self.judge.sums(table, costs[np.arange(len(costs)), table])
+        return loss, costs + self.judge.mdp.discount * self.judge.after(loss)
 
     @cached_property
     def _surely(self) -> NDArray[np.float64]:
@@ -226,7 +230,7 @@ class Branching:
         stakes = usual * np.where(np.isfinite(self._gap), self._gap, 0.0).max(axis=1)
         for s in np.argsort(-stakes)[: min(SOLVED // len(stakes), TARGETS)]:
             if stakes[s] > 0:
-                found[s] = max(self._visited(int(s), share, usual[s]) for share in PRICES)
+                found[s] = max(self._visited(int(s), share, float(usual[s])) for share in PRICES)
         return np.maximum(found, 0.0) * SURE
 
     def _visited(self, s: int, share: float, usual: float) -> float:
