@@ -64,6 +64,8 @@ def nouns(shop):
         ts.certify(ts.solve(shop.with_criterion(ts.Average())), policy),
         ts.estimate(shop, policy, rng=0, paths=10),
         ts.loss(solution, policy),
+        ts.certify_in_slabs(ts.solve(line(3)), np.zeros(3, int)),
+        ts.scaling(lambda scale: shop, (1, 2, 3, 4), 0.1),
         ts.compress(solution, 0.1),
         ts.frontier(solution, 4),
         ts.least_size(solution, 0.1, ts.AxisTree()),

@@ -26,8 +26,7 @@ def shop(scale: int, extra: float = 0.0) -> ts.MDP:
     demand = ts.Noise("demand", range(top + 1), ts.truncated_poisson(4.0 * scale, top))
     grid = {"stock": range(most + 1)}
     actions = ("wait", "fill")
-    told = {"action_name": "order", "minimise": True}
-    return ts.MDP.from_step(step, grid, actions, 0.9, demand, **told)
+    return ts.MDP.from_step(step, grid, actions, 0.9, demand, minimise=True, action_name="order")
 
 
 @pytest.fixture(scope="module")
