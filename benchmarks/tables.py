@@ -35,7 +35,7 @@ class Table:
         """Write one line, told on the screen too."""
         rows = self._kept()
         rows[tuple(row[: self.keys])] = row
-        told = sorted(rows.values(), key=self.order) if self.order else list(rows.values())  # type: ignore[type-var]
+        told = sorted(rows.values(), key=self.order) if self.order else list(rows.values())  # pyright: ignore
         rule = ["---", *["---:"] * (len(self.columns) - 1)]
         lines = [f"| {' | '.join(cells)} |" for cells in (self.columns, rule, *told)]
         above = [self.head] if self.head else []
