@@ -74,6 +74,18 @@ class Built:
 EXACT = Built()
 
 
+@dataclass(frozen=True)
+class Added:
+    """How many numbers are added up at most: for one number of a backup, and of its adjoint."""
+
+    terms: int
+    adjoint_terms: int
+
+    def or_else(self, other: Added) -> Added:
+        """At most, on either of two ways."""
+        return Added(max(self.terms, other.terms), max(self.adjoint_terms, other.adjoint_terms))
+
+
 def expected_error(terms: int, sizes: NDArray | float) -> float:
     """Bound on the rounding of ``sum_k p_k r_k`` over ``terms`` of them, given ``sum_k p_k |r_k|``.
 

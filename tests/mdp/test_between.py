@@ -194,11 +194,11 @@ def test_stored_probabilities_are_off_by_no_more_than_is_said(axes):
         stored = [Fraction(float(p[i, 0, j])) for p in outcomes]
         assert len(stored) == len(exact)
         for found, meant in zip(stored, exact, strict=True):
-            assert abs(found - meant) <= Fraction(mdp.dynamics.stages_built.rows) * meant
+            assert abs(found - meant) <= Fraction(mdp.dynamics.stored.rows) * meant
             worst = max(worst, abs(found - meant))
-    assert 0 < mdp.dynamics.stages_built.rows < 1e-14
+    assert 0 < mdp.dynamics.stored.rows < 1e-14
     assert worst > 0
-    assert mdp.dynamics.written.rows > mdp.dynamics.stages_built.rows
+    assert mdp.dynamics.written.rows > mdp.dynamics.stored.rows
 
 
 def test_landing_on_cut_points_is_the_plain_stage():

@@ -40,9 +40,9 @@ def in_part(P):
     return s[kept], a[kept], listed[kept]
 
 
-@pytest.fixture(params=[0, plain.SMALL], ids=["sparse", "dense"])
+@pytest.fixture(params=[0, plain.DENSE_ENTRIES], ids=["sparse", "dense"])
 def form(request, monkeypatch):
-    monkeypatch.setattr(plain, "SMALL", request.param)
+    monkeypatch.setattr(plain, "DENSE_ENTRIES", request.param)
     return request.param
 
 

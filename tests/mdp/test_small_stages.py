@@ -49,7 +49,7 @@ def test_the_table_is_that_of_the_stages(seed):
     assert dynamics.terms >= table.terms
     assert dynamics.adjoint_terms >= table.adjoint_terms
     assert dynamics.built == dynamics.written == table.built
-    assert dynamics.built.rows >= dynamics.stages_built.rows + EPS
+    assert dynamics.built.rows >= dynamics.stored.rows + EPS
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -73,3 +73,47 @@ def test_a_method_written_for_the_compiler_gets_stages():
     solution = ts.solve(ts.inventory(max_stock=5, max_regime=2), Backups(tol=1e-6))
     assert solution.converged
     assert engine.PIECES.made > made
+
+
+def test_scratch_axes_count_towards_the_size_of_a_table():
+    def model(wide: int) -> ts.MDP:
+        rain = ts.Noise("rain", [0, 1, 2], [0.5, 0.25, 0.25])
+        return ts.MDP.staged(
+            {"x": range(5)},
+            (0, 1),
+            0.9,
+            [ts.Shift("y", rain), ts.Shift("y", rain), ts.Pay(lambda y: 1.0 * y)],
+            scratch={"y": range(wide)},
+        )
+
+    narrow, wide = model(3).dynamics, model(60_000).dynamics
+    assert isinstance(narrow, staged.Staged)
+    assert isinstance(wide, staged.Staged)
+    assert narrow.longest_row == wide.longest_row
+    assert narrow.small
+    assert not wide.small
+
+
+def test_periods_too_many_for_tables_make_none():
+    shop = {"x": range(60)}
+    order = ts.Decide(
+        "x", lambda x, action: np.minimum(x + action, 59), pays=lambda action, time: -action * time
+    )
+    sold = ts.Shift("x", ts.Noise("w", [0, -1], [0.5, 0.5]), pays=lambda x: 0.1 * x)
+    mdp = ts.MDP.staged(shop, range(5), ts.FiniteHorizon(400), [order, sold])
+    assert not mdp.dynamics.small
+    assert mdp.dynamics.terms > 0
+    assert mdp.dynamics.adjoint_terms > 0
+    assert mdp.dynamics.built == mdp.dynamics.stored
+    assert not any("table" in period.__dict__ for period in mdp.dynamics.periods)
+
+
+@pytest.mark.parametrize("discount", [0.95, 0.999, 0.999999])
+def test_near_discount_1_the_bound_is_no_wider_than_through_stages(discount):
+    def model() -> ts.MDP:
+        return ts.inventory(max_stock=10, max_regime=2, discount=discount)
+
+    as_table = ts.solve(model()).error_bound
+    with by("stages"):
+        through = ts.solve(model()).error_bound
+    assert as_table < 3 * through

@@ -134,6 +134,11 @@ class Dynamics(ABC):
         """What building cost: how far the stored numbers may be off the given ones."""
 
     @property
+    def stored(self) -> Built:
+        """The same for the numbers as they came, where ``built`` counts rows made of them too."""
+        return self.built
+
+    @property
     @abstractmethod
     def written(self) -> Built:
         """The same for the rows and rewards that a file of this model holds."""
@@ -202,7 +207,7 @@ class Dynamics(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # Engine arrays would be read back in the process's own precision, which may be 32 bits.
-        left = {"lowered", "compiled", "table"}
+        left = {"lowered", "compiled"}
         return {key: value for key, value in self.__dict__.items() if key not in left}
 
 

@@ -26,11 +26,12 @@ from tessella.mdp import checks
 from tessella.mdp.dynamics import Dynamics, Lowered, Parts, Plain, Program, Steps
 from tessella.mdp.scope import TIME, Feasible, Period, Scope, call, feasible_mask, make_scope
 from tessella.mdp.stages.stage import Stage, StageNumbers
-from tessella.mdp.stages.staged import SMALL, Staged, StagedProgram
-from tessella.mdp.tabular.plain import OneTable, Table
-from tessella.rounding import EPS, Built, Mass
+from tessella.mdp.stages.staged import Staged, StagedProgram
+from tessella.mdp.tabular.plain import DENSE_ENTRIES, OneTable, Table
+from tessella.rounding import EPS, Added, Built, Mass
 
 Said = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
+SMALL = 1 << 22  # probabilities of all distinct periods that are made into tables, from above
 BY_PERIOD = 1 << 21  # states beyond which the whole is swept one period at a time, to save memory
 
 
@@ -72,7 +73,13 @@ class Timed(Dynamics):
 
     @property
     def built(self) -> Built:
+        if not self.small:
+            return self.stored
         return self._worst([period.built for period in self.distinct])
+
+    @property
+    def stored(self) -> Built:
+        return self._worst([period.stored for period in self.distinct])
 
     @property
     def written(self) -> Built:
@@ -92,11 +99,21 @@ class Timed(Dynamics):
 
     @property
     def terms(self) -> int:
-        return max(period.terms for period in self.distinct)
+        return max(added.terms for added in self._added)
 
     @property
     def adjoint_terms(self) -> int:
-        return max(period.adjoint_terms for period in self.distinct)
+        return max(added.adjoint_terms for added in self._added)
+
+    @property
+    def _added(self) -> list[Added]:
+        """Of each distinct period; no tables are made for these where there would be too many."""
+        return [
+            period.through_stages
+            if isinstance(period, Staged) and not self.small
+            else Added(period.terms, period.adjoint_terms)
+            for period in self.distinct
+        ]
 
     @property
     def longest_row(self) -> int:
@@ -109,8 +126,9 @@ class Timed(Dynamics):
     @property
     def small(self) -> bool:
         """Whether its periods are tables, or few enough numbers to be made into tables."""
-        told = [period for period in self.distinct if isinstance(period, Staged)]
-        return sum(period.entries for period in told) <= SMALL and all(
+        cells = min(self._states**2 * self.n_actions, DENSE_ENTRIES)  # a table may be held as dense
+        staged = [period for period in self.distinct if isinstance(period, Staged)]
+        return sum(max(period.entries, cells) for period in staged) <= SMALL and all(
             isinstance(period.lowered.program, Plain) for period in self.distinct
         )
 
@@ -291,9 +309,9 @@ class TimedTableProgram(Plain):
         return np.stack(found).reshape(w_S.shape)
 
     def solved(self, arrays: TimedTable, rhs, policy, discount):
-        x = rhs.copy()
+        x, under = rhs.copy(), arrays.under(policy)
         for t in reversed(range(len(x) - 1)):
-            x[t] += discount * arrays.under(policy)[t].expect(x[t + 1].ravel()).reshape(x[t].shape)
+            x[t] += discount * under[t].expect(x[t + 1].ravel()).reshape(x[t].shape)
         return x
 
     def forward(self, arrays: TimedTable, x, policy):

@@ -87,7 +87,7 @@ class Engine:
     @property
     def written_rest(self) -> float:
         """The same for the rows of a model file, rounded down; 0 where that may not be positive."""
-        off = self.mdp.dynamics.written.rows - self.mdp.dynamics.built.rows
+        off = self.mdp.dynamics.written.rows - self.mdp.dynamics.stored.rows
         rest = self.mdp.criterion.rest(self.mass.widened(2 * off))
         return max(rest * (1 - 64 * EPS), 0.0)
 
@@ -101,7 +101,8 @@ class Engine:
     @property
     def mass(self) -> Mass:
         """Bounds on the row sums of the model that was meant, not only of its stored rows."""
-        return self.mdp.dynamics.mass.widened(self.mdp.dynamics.built.rows)
+        # Rows made of the stored numbers are rounded; what that does meets values, as a row error.
+        return self.mdp.dynamics.mass.widened(self.mdp.dynamics.stored.rows)
 
     @property
     def adjoint_floor(self) -> float:

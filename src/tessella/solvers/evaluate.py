@@ -82,7 +82,7 @@ def evaluate(
         policy: whatever decides: see ``tessella.as_policy``.
         start: where its mean is taken, any start: see ``tessella.mdp.start``; None for the model's
             own. It has no part in the value of a state.
-        tol: bound on max|V - V_pi|; None asks for about twelve digits.
+        tol: bound on max|V - V_pi|; None asks for about twelve digits at least.
         guess: (grid) where to begin, such as the optimum's value.
     """
     expect("evaluate", mdp, MDP)

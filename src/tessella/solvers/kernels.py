@@ -21,7 +21,7 @@ from tessella.solvers.coarse import small_system
 from tessella.solvers.method import Method
 from tessella.solvers.operators import Data, Operators, size
 
-RELATIVE = 1e-12  # without a tolerance, aim for this share of the largest value ...
+RELATIVE = 1e-12  # without a tolerance, compiled runs aim for this share of the largest value ...
 TIED = 1e-9  # actions further apart than this, on the same scale, never count as tied
 ABOVE_FLOOR = 2.0  # ... but for no less than this multiple of what rounding leaves
 WIDER = 1000.0  # a bound that widens by more than this calls for a plain sweep
@@ -84,9 +84,10 @@ def target(data: Data, floor):
 
 def _target(data: Data, least_floor):
     scale, tol = data.criterion.forever(data.numbers.reward_scale), data.numbers.tol
-    xp = numerics(least_floor)
-    relative = 0.0 if xp is NUMPY else RELATIVE  # one more round of a small model costs nothing
-    return xp.where(tol > 0, tol, xp.maximum(relative * scale, ABOVE_FLOOR * least_floor))
+    xp, aim = numerics(least_floor), ABOVE_FLOOR * least_floor
+    if xp is not NUMPY:  # which is quick enough to go on to what rounding leaves
+        aim = xp.maximum(RELATIVE * scale, aim)
+    return xp.where(tol > 0, tol, aim)
 
 
 def finished(data: Data, state: State):

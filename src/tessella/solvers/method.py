@@ -38,7 +38,8 @@ class Method(ABC):
     Tolerance and limit take no part in comparing methods: they are numbers, not another program.
 
     Args:
-        tol: bound on max|V - V*|; None asks for about twelve digits of the largest value.
+        tol: bound on max|V - V*|; None asks for about twelve digits of the largest
+            value, or more where rounding leaves them.
         max_sweeps: the limit on rounds, each of which ends with one Bellman sweep.
     """
 

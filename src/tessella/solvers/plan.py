@@ -21,13 +21,14 @@ from pathlib import Path
 
 from tessella.criteria.discounted import Discounted
 from tessella.errors import expect
+from tessella.mdp.dynamics import Plain
 from tessella.mdp.model import MDP
 from tessella.mdp.timed import Timed
 from tessella.mdp.told import bytes_of, widest
 from tessella.solvers.method import checked_tol
 from tessella.solvers.mixed_precision import LARGE, pays_off
 
-RELATIVE = 1e-12  # of the largest value: what a solve aims at without a tolerance
+RELATIVE = 1e-13  # of the largest value: what a solve without a tolerance gets to, about
 TRIED = 3  # sweeps that are timed
 
 
@@ -42,6 +43,7 @@ class Plan:
         available: bytes that there are, on the device or on the host.
         sweeps: plain sweeps at most; None where none can be told before.
         sweep_seconds: of one of them; None where none was timed.
+        compiled: whether code is compiled first, for a new shape.
     """
 
     states: int
@@ -50,6 +52,7 @@ class Plan:
     available: int
     sweeps: int | None
     sweep_seconds: float | None = None
+    compiled: bool = True
 
     @property
     def memory(self) -> int:
@@ -94,9 +97,8 @@ class Plan:
         if self.sweep_seconds is not None:
             lines += [f"A sweep takes {self.sweep_seconds:.2g} s."]
         if self.seconds is not None:
-            lines += [
-                f"All of it takes at most about {self.seconds:.2g} s, and compiling some more."
-            ]
+            more = ", and compiling some more" if self.compiled else ""
+            lines += [f"All of it takes at most about {self.seconds:.2g} s{more}."]
         return "\n".join(lines)
 
 
@@ -110,7 +112,8 @@ def plan(mdp: MDP, *, tol: float | None = None, calibrate: bool = True) -> Plan:
     made = Plan(mdp.n_states, method, _arrays(mdp, method), available(mdp.n_states), sweeps)
     if not calibrate or not made.fits or isinstance(mdp.dynamics, Timed):
         return made
-    return replace(made, sweep_seconds=sweep_seconds(mdp))
+    compiled = not isinstance(mdp.dynamics.lowered.program, Plain)
+    return replace(made, sweep_seconds=sweep_seconds(mdp), compiled=compiled)
 
 
 def _method(mdp: MDP) -> str:

@@ -32,7 +32,7 @@ from tessella.mdp.stages.stage import Stage, StageNumbers
 from tessella.mdp.stages.tiling import Tiles, tiling
 from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.rounding import EPS, Built, Mass
+from tessella.rounding import EPS, Added, Built, Mass
 
 SMALL = 1 << 20  # probabilities of a model that is solved as a table, counted from above
 
@@ -83,8 +83,13 @@ class Staged(Dynamics):
 
     @property
     def entries(self) -> int:
-        """Probabilities of its table, counted from above."""
-        return self.scope.grid.size * self.n_actions * self.longest_row
+        """Probabilities of its table and of what it is made of, counted from above."""
+        largest, outcomes, copies = 0, 1, 1
+        for operation in reversed(self._operations):
+            outcomes = min(outcomes * max(operation.terms, 1), self.scope.grid.size)
+            copies = self.n_actions if operation.acts else copies
+            largest = max(largest, math.prod(operation.shape) * outcomes * copies)
+        return max(largest, self.scope.grid.size * self.n_actions * self.longest_row)
 
     @cached_property
     def table(self) -> Tabular:
@@ -111,12 +116,12 @@ class Staged(Dynamics):
 
     @property
     def built(self) -> Built:
-        return self.written if self.small else self.stages_built
+        return self.written if self.small else self.stored
 
     @property
-    def stages_built(self) -> Built:
-        """What it cost to make the numbers of the stages."""
-        rows = sum(stage.operation.rounded for stage in self.stages) * (1 + EPS * self._stage_terms)
+    def stored(self) -> Built:
+        rows = sum(stage.operation.rounded for stage in self.stages)
+        rows *= 1 + EPS * self.through_stages.terms
         # What a later stage pays is weighed by the rows of those before it.
         reward = sum(stage.reward_error for stage in self.stages)
         return Built(rows, (reward + rows * self.reward_scale) * (1 + rows))
@@ -128,8 +133,8 @@ class Staged(Dynamics):
     @property
     def written(self) -> Built:
         # Each entry of a row, and each reward, is a sum over stages of so many terms.
-        rounding = EPS / 2 * (self._stage_terms + 2)
-        built = self.stages_built
+        rounding = EPS / 2 * (self.through_stages.terms + 2)
+        built = self.stored
         return Built(built.rows + rounding, built.reward + rounding * self.reward_scale)
 
     @property
@@ -139,17 +144,28 @@ class Staged(Dynamics):
 
     @property
     def terms(self) -> int:
-        return max(self._stage_terms, self.table.terms if self.small else 0)
-
-    @property
-    def _stage_terms(self) -> int:
-        # Two more for each stage: the products, and the reward that is added.
-        return sum(stage.operation.terms + 2 for stage in self.stages)
+        return self._added.terms
 
     @property
     def adjoint_terms(self) -> int:
-        by_stage = sum(stage.operation.adjoint_terms + 2 for stage in self.stages)
-        return max(by_stage, self.table.adjoint_terms if self.small else 0)
+        return self._added.adjoint_terms
+
+    @property
+    def _added(self) -> Added:
+        """On either way: a method that JAX compiles takes a small model through stages."""
+        if not self.small:
+            return self.through_stages
+        return self.through_stages.or_else(Added(self.table.terms, self.table.adjoint_terms))
+
+    @property
+    def through_stages(self) -> Added:
+        """Numbers added up on the way through the stages."""
+        # Two more for each stage: the products, and the reward that is added.
+        operations = self._operations
+        return Added(
+            sum(operation.terms + 2 for operation in operations),
+            sum(operation.adjoint_terms + 2 for operation in operations),
+        )
 
     @property
     def reward_scale(self) -> float:
@@ -184,6 +200,9 @@ class Staged(Dynamics):
     def _first_shared(self) -> int:
         """From this stage on, where the state goes depends on no action."""
         return max((i + 1 for i, one in enumerate(self._operations) if one.acts), default=0)
+
+    def __getstate__(self) -> dict:
+        return {key: value for key, value in super().__getstate__().items() if key != "table"}
 
     def reward_under(self, action: int) -> NDArray[np.float64]:
         w: NDArray | None = None  # nothing is paid after the last stage

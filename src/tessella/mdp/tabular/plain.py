@@ -19,7 +19,9 @@ from scipy.sparse.linalg import splu
 from tessella.mdp.dynamics import Plain
 from tessella.mdp.tabular.rows import DENSE
 
-SMALL = 1 << 18  # entries of rows that are multiplied as dense: a sparse product starts slowly
+DENSE_ENTRIES = (
+    1 << 18
+)  # entries of rows that are multiplied as dense: a sparse product starts slowly
 
 
 @dataclass(eq=False)
@@ -35,7 +37,7 @@ class Table:
     @staticmethod
     def of(rows: Any, row_of: NDArray, reward: NDArray) -> Table:
         """From distinct sparse rows (U, S) and (S, A) of all else."""
-        if rows.shape[0] * rows.shape[1] <= max(SMALL, rows.nnz / DENSE):
+        if rows.shape[0] * rows.shape[1] <= max(DENSE_ENTRIES, rows.nnz / DENSE):
             rows = rows.toarray()
         by_action = np.ascontiguousarray(row_of.T)
         return Table(rows, by_action, np.ascontiguousarray(reward.T), _regular(row_of))

@@ -151,9 +151,21 @@ class Tabular(Dynamics):
 
     @property
     def adjoint_terms(self) -> int:
-        shared = max(int(np.bincount(rows).max()) for rows in self.row_of.T)
-        reached = int(np.bincount(self.rows.indices, minlength=1).max())
-        return shared + reached + 2
+        return self._adjoint_terms
+
+    @cached_property
+    def _adjoint_terms(self) -> int:
+        """Over all policies, which may have states meet in a row by different actions.
+
+        What flows into a state is added up row by row, and within a row state by state; or over all
+        states at once that have a row which reaches it.
+        """
+        n, n_rows = len(self.row_of), len(self.rows.indptr) - 1
+        pairs = np.arange(n, dtype=np.int64)[:, None] * n_rows + self.row_of
+        users = np.bincount(np.unique(pairs) % n_rows, minlength=n_rows)
+        into = np.bincount(self.rows.indices, np.repeat(users, np.diff(self.rows.indptr)), 1)
+        by_row = int(users.max()) + int(np.bincount(self.rows.indices, minlength=1).max())
+        return max(by_row, min(n, int(into.max()))) + 2
 
     @cached_property
     def reward_scale(self) -> float:  # type: ignore[override]
