@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "docs" / "generated"
 
@@ -24,7 +25,7 @@ class Table:
     name: str
     columns: Sequence[str]
     keys: int = 1
-    order: Callable[[list[str]], object] | None = None
+    order: Callable[[list[str]], Any] | None = None
     head: str = ""
 
     @property
@@ -35,7 +36,9 @@ class Table:
         """Write one line, told on the screen too."""
         rows = self._kept()
         rows[tuple(row[: self.keys])] = row
-        told = sorted(rows.values(), key=self.order) if self.order else list(rows.values())  # pyright: ignore
+        told = list(rows.values())
+        if self.order is not None:
+            told.sort(key=self.order)
         rule = ["---", *["---:"] * (len(self.columns) - 1)]
         lines = [f"| {' | '.join(cells)} |" for cells in (self.columns, rule, *told)]
         above = [self.head] if self.head else []
