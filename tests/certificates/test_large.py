@@ -6,10 +6,20 @@ import sys
 
 import numpy as np
 import pytest
+from support.routes import by
 
 from tessella.certificates.certify import certify
+from tessella.problems.benchmarks import benchmark
 from tessella.solvers import single_precision
 from tessella.solvers.occupancy import occupancy
+from tessella.solvers.solve import solve
+
+
+@pytest.fixture(scope="module")
+def inventory():
+    """A model that goes through stages, as large ones do."""
+    with by("stages"):
+        yield solve(benchmark("INV-Mix"))
 
 
 @pytest.fixture

@@ -294,7 +294,7 @@ def test_the_unit_of_cost_and_what_no_label_needs_are_said(whole):
     assert "One evaluation is one action weighed in one state" in cost_says(whole)
     page = report(whole, rows(whole), [])
     assert "a solve to twelve digits" in page
-    assert "Inventory: after 4 of 445 to 448 sweeps; Queue admission: after 30 of 407" in page
+    assert "Inventory: after 4 of 446 to 449 sweeps; Queue admission: after 30 of 408" in page
 
 
 def test_margins_are_among_what_a_method_was_told(whole):

@@ -59,9 +59,9 @@ def _gain(engine: Engine, value: NDArray, table: NDArray | None = None) -> Enclo
 
 def _written(engine: Engine, value: NDArray) -> float:
     """How far a residual at ``value`` may be off by the arrays of a model file, and they off."""
-    built, written = engine.mdp.dynamics.built, engine.mdp.dynamics.written
+    stored, written = engine.mdp.dynamics.stored, engine.mdp.dynamics.written
     rows = 2 * written.rows * float(value.max() - value.min())
-    return (2 * (written.reward - built.reward) + rows) * (1 + 64 * EPS)
+    return (2 * (written.reward - stored.reward) + rows) * (1 + 64 * EPS)
 
 
 def _difference(best: Enclosed, worth: Enclosed) -> Enclosed:

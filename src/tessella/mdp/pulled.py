@@ -1,4 +1,4 @@
-"""Arrays that stand on a device, and become NumPy's when they are read."""
+"""Arrays that stand on a device, and become NumPy's when they are read; nobody changes them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,14 @@ class Pulled:
         return stored
 
     def __set__(self, record: Any, array: Any) -> None:
-        record.__dict__[self.name] = array
+        record.__dict__[self.name] = only_read(array) if isinstance(array, np.ndarray) else array
+
+
+def only_read(array: NDArray) -> NDArray:
+    """The same numbers, which whoever gets them cannot change."""
+    seen = array.view()
+    seen.flags.writeable = False
+    return seen
 
 
 def in_numpy(record: Any) -> dict[str, Any]:

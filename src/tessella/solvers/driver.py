@@ -21,6 +21,7 @@ from tessella.errors import ArgumentError, ModelError, NotConverged
 from tessella.mdp.dynamics import Lowered, Plain
 from tessella.mdp.engine import held, in_callers_setting, in_float64, placed
 from tessella.mdp.model import MDP
+from tessella.mdp.pulled import only_read
 from tessella.mdp.shards import Layout, Shards
 from tessella.mdp.stages.sharded import ShardedProgram, among
 from tessella.rounding import EPS, Mass
@@ -93,9 +94,9 @@ class Engine:
 
     def written(self, value: NDArray) -> float:
         """How far a backup of ``value`` by the arrays of a model file may be off, and they off."""
-        built, written = self.mdp.dynamics.built, self.mdp.dynamics.written
+        stored, written = self.mdp.dynamics.stored, self.mdp.dynamics.written
         largest = float(np.abs(value).max()) * self.mdp.discount * self.mass.high
-        apart = (written.reward - built.reward) + (written.rows - built.rows) * largest
+        apart = (written.reward - stored.reward) + (written.rows - stored.rows) * largest
         return 2 * apart * (1 + 8 * EPS)
 
     @property
@@ -109,8 +110,8 @@ class Engine:
         """What rounding leaves of the error of an occupancy, by the arrays of a file included."""
         # The adjoint adds up what flows into a state, which may be much.
         sums = EPS * (self.mdp.dynamics.adjoint_terms + 8)
-        built, written = self.mdp.dynamics.built.rows, self.mdp.dynamics.written.rows
-        return float(sums + 2 * written - built) / self.rest
+        stored, written = self.mdp.dynamics.stored.rows, self.mdp.dynamics.written.rows
+        return float(sums + 2 * written - stored) / self.rest
 
     @property
     def rest(self) -> float:
@@ -188,7 +189,8 @@ class Engine:
         dynamics = self.mdp.dynamics
         unit = EPS * (dynamics.terms + 8)
         numbers = unit, dynamics.built.rows, dynamics.built.reward, dynamics.reward_scale
-        rounding = Numbers(*map(np.float64, (*numbers, self.tol or 0)))
+        aims = self.tol or 0, kernels.RELATIVE
+        rounding = Numbers(*map(np.float64, (*numbers, *aims)))
         return Data(arrays, feasible, self.enclosure(unit), rounding)
 
 
@@ -211,6 +213,8 @@ def iterate(
     kept = None if keeper is None else keeper.kept()
     log = _Log(callback, None if kept is None else kept.history)
     fixed, data = policy is not None, engine.data
+    if method.linear and engine.plain:  # a last round is quick, and gets to what rounding leaves
+        data = data._replace(numbers=data.numbers._replace(relative=np.float64(EPS**2)))
     state = _start(engine, guess if kept is None else kept.value, policy)
     wide = method.linear and engine.widely_averaged
     plain = method.linear and engine.plain and not fixed  # where one more function costs nothing
@@ -390,7 +394,7 @@ def swept(engine: Engine, count: int) -> None:
 def q_values(engine: Engine, value: NDArray) -> NDArray[np.float64]:
     """(grid, A) action values at ``value``."""
     q_A = kernels.all_action_values(engine.program, engine.data, np.asarray(value))
-    return np.moveaxis(np.asarray(q_A), 0, -1)
+    return only_read(np.moveaxis(np.asarray(q_A), 0, -1))
 
 
 @in_float64

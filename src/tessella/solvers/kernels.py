@@ -21,7 +21,7 @@ from tessella.solvers.coarse import small_system
 from tessella.solvers.method import Method
 from tessella.solvers.operators import Data, Operators, size
 
-RELATIVE = 1e-12  # without a tolerance, compiled runs aim for this share of the largest value ...
+RELATIVE = 1e-12  # without a tolerance, aim for this share of the largest value ...
 TIED = 1e-9  # actions further apart than this, on the same scale, never count as tied
 ABOVE_FLOOR = 2.0  # ... but for no less than this multiple of what rounding leaves
 WIDER = 1000.0  # a bound that widens by more than this calls for a plain sweep
@@ -84,9 +84,8 @@ def target(data: Data, floor):
 
 def _target(data: Data, least_floor):
     scale, tol = data.criterion.forever(data.numbers.reward_scale), data.numbers.tol
-    xp, aim = numerics(least_floor), ABOVE_FLOOR * least_floor
-    if xp is not NUMPY:  # which is quick enough to go on to what rounding leaves
-        aim = xp.maximum(RELATIVE * scale, aim)
+    xp = numerics(least_floor)
+    aim = xp.maximum(data.numbers.relative * scale, ABOVE_FLOOR * least_floor)
     return xp.where(tol > 0, tol, aim)
 
 

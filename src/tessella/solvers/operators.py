@@ -30,6 +30,7 @@ class Numbers(NamedTuple):
     reward_error: np.float64  # absolute error of the rewards, likewise
     reward_scale: np.float64
     tol: np.float64  # 0: as good as is reasonable
+    relative: np.float64  # what is reasonable: this share of the largest value, above rounding
 
 
 class Data(NamedTuple):

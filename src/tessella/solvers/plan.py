@@ -28,7 +28,7 @@ from tessella.mdp.told import bytes_of, widest
 from tessella.solvers.method import checked_tol
 from tessella.solvers.mixed_precision import LARGE, pays_off
 
-RELATIVE = 1e-13  # of the largest value: what a solve without a tolerance gets to, about
+RELATIVE = 1e-12  # of the largest value: what a solve aims at without a tolerance
 TRIED = 3  # sweeps that are timed
 
 

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import splu
 
 from tessella.mdp.dynamics import Plain
 from tessella.mdp.tabular.rows import DENSE
@@ -95,6 +93,9 @@ class OneTable:
         if isinstance(rows, np.ndarray) and np.count_nonzero(rows) >= DENSE * rows.size:
             found = np.linalg.solve(np.eye(len(rows)) - discount * rows, rhs)
             return np.asarray(found, dtype=np.float64)
+        import scipy.sparse as sp
+        from scipy.sparse.linalg import splu
+
         system = sp.eye_array(len(rhs), format="csr") - discount * rows
         return splu(sp.csc_array(system)).solve(rhs)
 
