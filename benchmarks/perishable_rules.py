@@ -25,7 +25,12 @@ import tessella as ts
 SECONDS, NUMBERS = 12.0, 6
 SIZES = range(1, NUMBERS + 1)
 COLUMNS = ("life", "lead time", "waste", "issuing", "base stock", *map(str, SIZES))
-TABLE = Table("perishable_rules", (*COLUMNS, "its class", "published measure", "s"), keys=4)
+HEAD = """# Perishable stock by rules
+
+Written by `benchmarks/perishable_rules.py`. [Small rules](../rules.md) says what is measured.
+"""
+COLUMNS_OF_ALL = *COLUMNS, "its class", "published measure", "s"
+TABLE = Table("perishable_rules", COLUMNS_OF_ALL, keys=4, head=HEAD)
 
 
 def main() -> None:

@@ -137,9 +137,12 @@ def beside_cart(solution: ts.Solution, seconds: float) -> list[str]:
 
 HEADS = [f"{loss:.1%}" for loss in LOSSES] + [f"{loss:.1%} worst" for loss in LOSSES]
 BESIDE = ("sizes", "above", "loss, median share of CART's", "leaves, exact", "CART's", "s of both")
+MEASURED = "[Small rules](../rules.md) says what is measured."
+NEEDED_HEAD = f"# Numbers that rules need\n\nWritten by `benchmarks/rules.py`. {MEASURED}\n"
+CART_HEAD = f"# Rules beside CART\n\nWritten by `benchmarks/rules.py cart`. {MEASURED}\n"
 TABLES = {
-    "sizes": (Table("rules", ("problem", *HEADS, "s")), needed),
-    "cart": (Table("cart", ("problem", *BESIDE)), beside_cart),
+    "sizes": (Table("rules", ("problem", *HEADS, "s"), head=NEEDED_HEAD), needed),
+    "cart": (Table("cart", ("problem", *BESIDE), head=CART_HEAD), beside_cart),
 }
 
 

@@ -48,7 +48,11 @@ PROTOTYPE = {
     "traffic_intersection": (2, 2, 5, 6),
 }
 COLUMNS = ("model", "states", "10 %", "5 %", "1 %", "0.1 %", "published", "prototype")
-TABLE = Table("yardstick", (*COLUMNS, "above", "frontier, s", "proofs, s"))
+HEAD = """# Trees beside the published
+
+Written by `benchmarks/yardstick.py`. [Small rules](../rules.md) says what is measured.
+"""
+TABLE = Table("yardstick", (*COLUMNS, "above", "frontier, s", "proofs, s"), head=HEAD)
 
 
 def inner_nodes(size: int) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.routes import by
 
 import tessella as ts
 from tessella.mdp.stages.windows import cut
@@ -64,10 +65,19 @@ def agree(found: dict, one: ts.Solution) -> None:
 
 
 def test_eight_devices_find_what_one_finds_with_the_same_bound(eight):
-    one = ts.solve(shop(), tol=1e-9)
+    with by("stages"):
+        one = ts.solve(shop(), tol=1e-9)
     agree(eight["usual"], one)
     assert eight["usual"]["sweeps"] == one.sweeps
     assert eight["usual"]["bound"] <= 1e-9
+
+
+def test_the_program_of_the_page_runs_on_eight_devices():
+    flags = "--xla_force_host_platform_device_count=8"
+    settings = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    settings["PYTHONPATH"] = str(Path(__file__).parents[1])
+    said = 'from support.pages import check_page; check_page("devices.md", at_least=0)'
+    subprocess.run([sys.executable, "-c", said], env=settings, check=True)
 
 
 def test_an_axis_that_the_devices_do_not_divide_is_no_obstacle(eight):

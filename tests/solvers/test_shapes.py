@@ -181,7 +181,8 @@ def test_threads_share_the_table_and_get_the_same_answers(table):
 def test_all_compiled_code_of_the_package_goes_through_the_table():
     source = Path(ts.__file__).parent
     jitted = [str(file.relative_to(source)) for file in source.rglob("*.py") if _jits(file)]
-    assert jitted == ["mdp/engine.py"]
+    # A window that is read from several devices has a function of its own, which goes with it.
+    assert sorted(jitted) == ["mdp/engine.py", "mdp/shards.py"]
 
 
 def _jits(file: Path) -> bool:

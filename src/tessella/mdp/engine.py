@@ -134,7 +134,9 @@ class Pieces:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def piece(self, function: Callable, static: tuple, arrays: tuple) -> Callable:
+    def piece(
+        self, function: Callable, static: tuple, arrays: tuple, consumed: bool = False
+    ) -> Callable:
         """``function`` with its ``static`` arguments, compiled for the shapes of ``arrays``."""
         leaves, tree = jax.tree.flatten(arrays)
         key = (function, static, tree, *map(_form, leaves))
@@ -142,7 +144,7 @@ class Pieces:
             piece = self._kept.get(key)
             if piece is None:
                 self._make_room()
-                piece = self._kept[key] = _jitted(function, static)
+                piece = self._kept[key] = _jitted(function, static, consumed)
             self._kept.move_to_end(key)
         return piece
 
@@ -172,24 +174,27 @@ def _form(leaf: Any) -> Hashable:
     return (leaf.shape, leaf.dtype) if hasattr(leaf, "shape") else type(leaf)
 
 
-def _jitted(function: Callable, static: tuple) -> Callable:
+def _jitted(function: Callable, static: tuple, consumed: bool) -> Callable:
     """A jitted function of its own, so that all it compiles goes when it goes."""
 
     def piece(*arrays):
         return function(*static, *arrays)
 
     piece.__name__ = function.__name__
-    return jax.jit(piece)
+    return jax.jit(piece, donate_argnums=0 if consumed else None)
 
 
 PIECES = Pieces()
 
 
-def compiled(*static: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+def compiled(
+    *static: str, consumed: bool = False
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Compile a function for each new shape; its first arguments, named ``static``, are structure.
 
-    What is compiled is kept in ``PIECES``. Arguments are given by position. Where the first is a
-    program for NumPy, nothing is compiled: the function runs as it stands.
+    What is compiled is kept in ``PIECES``. Arguments are given by position. The first array is
+    ``consumed`` where its memory is to hold the result, and is gone afterwards. Where the first
+    argument is a program for NumPy, nothing is compiled: the function runs as it stands.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -203,7 +208,7 @@ def compiled(*static: str) -> Callable[[Callable[..., Result]], Callable[..., Re
                 with np.errstate(all="ignore"):  # what is not finite is found by its bound
                     return function(*args)
             refuse_forked()
-            return PIECES.piece(function, args[:n], args[n:])(*args[n:])
+            return PIECES.piece(function, args[:n], args[n:], consumed)(*args[n:])
 
         return call
 

@@ -14,7 +14,6 @@ Expected rewards that are kept as factors are summed up slab by slab, in every s
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, NotConverged
-from tessella.mdp.engine import in_callers_setting, in_float64, on_device
+from tessella.mdp.engine import compiled, in_callers_setting, in_float64, on_device
 from tessella.mdp.stages.operation import places, with_length
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import Staged, StagedProgram
@@ -198,13 +197,13 @@ def _middle(cut: Cut, array, rows: int | None = None):
     return lax.slice_in_dim(array, cut.below, cut.below + (rows or cut.rows), axis=cut.axis)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
+@compiled("program", "cut", consumed=True)
 def _swept(program: StagedProgram, cut: Cut, value, first, data: Data):
     best, _ = Operators(program, _arrays(data)).bellman(_window(cut, value, first))
     return lax.dynamic_update_slice_in_dim(value, _middle(cut, best), first + cut.below, cut.axis)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@compiled("program", "cut", "rows")
 def _looked(program: StagedProgram, cut: Cut, rows: int, value, first, data: Data):
     here = _window(cut, value, first)
     best, _ = Operators(program, _arrays(data)).bellman(here)
@@ -213,7 +212,7 @@ def _looked(program: StagedProgram, cut: Cut, rows: int, value, first, data: Dat
     return jnp.stack([apart.min(), apart.max(), jnp.abs(own).max()])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@compiled("program", "cut")
 def _decided(program: StagedProgram, cut: Cut, value, first, data: Data, near):
     here = _window(cut, value, first)
     q_of = Operators(program, _arrays(data)).q(here)
@@ -303,6 +302,6 @@ def _reported(
 _NONE = StagedProgram((), 0)
 
 
-@functools.partial(jax.jit, donate_argnums=0)
+@compiled(consumed=True)
 def _moved(value, middle):
     return value + middle
