@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from support import criteria
+from support.routes import ROUTES, by
 
 import tessella as ts
 
@@ -128,3 +129,27 @@ def test_progress_tells_of_no_bound_before_there_is_one():
     assert seen[0] == np.inf
     assert seen[-1] == found.error_bound
     assert len(seen) == found.sweeps == len(found.history)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_policy_that_never_ends_has_no_values_to_go_on_from(route):
+    """The action that pays best at first stays for ever; its linear system has no solution."""
+    rows = np.array(
+        [
+            [[3, 1, 0, 0, 4], [5, 0, 0, 3, 0], [3, 0, 2, 3, 0]],
+            [[0, 0, 1, 2, 5], [2, 0, 2, 4, 0], [2, 1, 2, 2, 1]],
+            [[0, 1, 1, 3, 3], [4, 0, 0, 4, 0], [3, 0, 1, 4, 0]],
+            [[2, 1, 1, 0, 4], [3, 0, 3, 2, 0], [3, 0, 1, 4, 0]],
+            [[0, 0, 0, 0, 8], [0, 0, 0, 0, 8], [0, 0, 0, 0, 8]],
+        ]
+    )
+    reward = np.array([[-5, -1, -6], [-7, -2, -5], [-4, -2, -7], [-8, -3, -3], [0, 0, 0]])
+    chances = ts.Noise("to", range(5), lambda x, action: rows[x, action][..., 0, :] / 8)
+    jump = ts.Jump(chances, to=lambda to: {"x": to}, pays=lambda x, action: 1.0 * reward[x, action])
+    with by(route):
+        found = ts.solve(ts.MDP.staged({"x": range(5)}, range(3), ts.Total(), [jump]))
+    assert found.converged
+    assert found.error_bound < 1e-9
+    q = reward + rows / 8 @ found.value
+    np.testing.assert_allclose(q.max(axis=1), found.value, atol=1e-9)
+    assert found.policy.table[0] == 0

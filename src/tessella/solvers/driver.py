@@ -213,8 +213,6 @@ def iterate(
     kept = None if keeper is None else keeper.kept()
     log = _Log(callback, None if kept is None else kept.history)
     fixed, data = policy is not None, engine.data
-    if method.linear and engine.plain:  # a last round is quick, and gets to what rounding leaves
-        data = data._replace(numbers=data.numbers._replace(relative=np.float64(EPS**2)))
     state = _start(engine, guess if kept is None else kept.value, policy)
     wide = method.linear and engine.widely_averaged
     plain = method.linear and engine.plain and not fixed  # where one more function costs nothing
@@ -232,6 +230,11 @@ def iterate(
         state, rounds = stretch.state, int(stretch.rounds)
         told = np.asarray(stretch.bounds)[:rounds], np.asarray(stretch.changes)[:rounds]
         log.add(*told, stretch.target)
+        if bool(stretch.finished) and not log.stopped and len(log) < method.max_sweeps:
+            state = _polished(engine, method, fixed, data, state)
+            if state is not stretch.state:
+                stretch = stretch._replace(state=state)
+                log.add([state.bound], [state.changed], stretch.target)
         ended = bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps
         if keeper is not None and (keeper.due or ended):
             keeper.write(_value(engine, data.criterion, state), log.history())
@@ -246,6 +249,23 @@ def iterate(
             state, helped = direct or state, direct is not None
         if log.stuck:
             refuse_chain(engine.mdp, engine.read(state.policy), fixed)
+
+
+def _polished(
+    engine: Engine, method: Method, fixed: bool, data: Data, state: kernels.State
+) -> kernels.State:
+    """One round more, where that brings the bound nearer to what rounding leaves.
+
+    Without a tolerance, where nothing is compiled and a linear solver makes a round worth while.
+    """
+    if engine.tol or not (method.linear and engine.plain):
+        return state
+    finer = data._replace(numbers=data.numbers._replace(relative=np.float64(0)))
+    if not np.isfinite(data.criterion.forever(1.0)):
+        return state
+    more = kernels.advance(engine.program, method, fixed, 1, finer, state, 1)
+    better = int(more.rounds) and more.state.bound < state.bound
+    return more.state if better else state
 
 
 def _directly(engine: Engine, state: kernels.State) -> kernels.State | None:

@@ -126,7 +126,8 @@ def guarded(operators: Operators, fixed: bool, state: State, point) -> State:
     """Look at ``point``; where that widens the bound by far, at a plain step instead.
 
     The value of a policy may well have a wider bound than the point it was greedy at, while what it
-    will be worth travels through the states.
+    will be worth travels through the states. But where rounding alone is worse than what is known
+    already, the values are none: the policy never ends, and its linear system has no solution.
 
     A loop of one round or two, so that the look is compiled once.
     """
@@ -134,7 +135,8 @@ def guarded(operators: Operators, fixed: bool, state: State, point) -> State:
 
     def again(carry):
         looks, _, new = carry
-        return (looks == 0) | ((looks == 1) & ~(new.bound < WIDER * state.bound))
+        far = ~(new.bound < WIDER * state.bound) | (new.floor > ABOVE_FLOOR * state.bound)
+        return (looks == 0) | ((looks == 1) & far)
 
     def try_next(carry):
         looks, point, _ = carry
