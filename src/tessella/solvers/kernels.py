@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tessella.criteria.total import Ending
 from tessella.errors import ArgumentError
 from tessella.mdp.dynamics import over_actions
 from tessella.mdp.engine import compiled
@@ -126,8 +127,8 @@ def guarded(operators: Operators, fixed: bool, state: State, point) -> State:
     """Look at ``point``; where that widens the bound by far, at a plain step instead.
 
     The value of a policy may well have a wider bound than the point it was greedy at, while what it
-    will be worth travels through the states. But where rounding alone is worse than what is known
-    already, the values are none: the policy never ends, and its linear system has no solution.
+    will be worth travels through the states. But a total whose rounding alone is worse than what is
+    known already is none: the policy never ends, and its linear system has no solution.
 
     A loop of one round or two, so that the look is compiled once.
     """
@@ -135,7 +136,9 @@ def guarded(operators: Operators, fixed: bool, state: State, point) -> State:
 
     def again(carry):
         looks, _, new = carry
-        far = ~(new.bound < WIDER * state.bound) | (new.floor > ABOVE_FLOOR * state.bound)
+        far = ~(new.bound < WIDER * state.bound)
+        if isinstance(operators.criterion, Ending):
+            far = far | (new.floor > ABOVE_FLOOR * state.bound)
         return (looks == 0) | ((looks == 1) & far)
 
     def try_next(carry):
