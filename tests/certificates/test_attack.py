@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.alterations import changes, leaves
 from support.forgeries import LIES, forge, shifted
 from support.models import Exact
 from support.truth import cases, contradictions
@@ -154,25 +155,6 @@ def small(tmp_path):
     certify(ts.solve(mdp), table, eps=0.3, tol=0.1).save(tmp_path / "c.json")
     mdp.save(tmp_path / "m.nc")
     return check.read_certificate(tmp_path / "c.json"), check.read_saved_model(tmp_path / "m.nc")
-
-
-def leaves(content, path=()):
-    if isinstance(content, dict | list):
-        items = content.items() if isinstance(content, dict) else enumerate(content)
-        for name, part in items:
-            yield from leaves(part, (*path, name))
-    else:
-        yield path
-
-
-def changes(stated):
-    """Other statements of the same kind: clearly so, or by little more than rounding."""
-    if stated is None or isinstance(stated, bool | str):
-        return [{None: 3, True: False, False: True}.get(stated, f"{stated}x")]
-    if isinstance(stated, int):
-        return [stated + 1, stated - 1]
-    size = max(1.0, abs(stated))
-    return [stated + sign * step * size for sign in (1, -1) for step in (1e-2, 1e-9)]
 
 
 # A name and a size describe; a tolerance and an eps ask and do not claim. A constant is stated on

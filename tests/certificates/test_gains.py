@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import criteria
-from support.alterations import leaves
+from support.alterations import changes, leaves
 from support.gains import Truth, contradictions, drawn, edges, some_policy, stated
 
 import tessella as ts
@@ -104,16 +104,6 @@ def test_it_reads_back_and_travels_between_processes(files):
     assert (again.content, again.loss) == (made.content, made.loss)
     with pytest.raises(ts.FileError, match="must be a certificate of format 'tessella certificat"):
         ts.Certificate.load(files / "certificate.json")
-
-
-def changes(told):
-    """Other statements of the same kind: clearly so, or by little more than rounding."""
-    if told is None or isinstance(told, bool | str):
-        return [{None: 3, True: False, False: True}.get(told, f"{told}x")]
-    if isinstance(told, int):
-        return [told + 1, told - 1]
-    size = max(1.0, abs(told))
-    return [told + sign * step * size for sign in (1, -1) for step in (1e-2, 1e-9)]
 
 
 def test_every_leaf_of_an_honest_certificate_counts(files):

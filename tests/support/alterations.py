@@ -52,6 +52,16 @@ def altered_leaf(content: dict, solution: Solution, rng: np.random.Generator) ->
     return content
 
 
+def changes(stated: Any) -> list:
+    """Other statements of the same kind: clearly so, or by little more than rounding."""
+    if stated is None or isinstance(stated, bool | str):
+        return [{None: 3, True: False, False: True}.get(stated, f"{stated}x")]
+    if isinstance(stated, int):
+        return [stated + 1, stated - 1]
+    size = max(1.0, abs(stated))
+    return [stated + sign * step * size for sign in (1, -1) for step in (1e-2, 1e-9)]
+
+
 def otherwise(stated: Any, rng: np.random.Generator) -> Any:
     if stated is None or isinstance(stated, bool | str):
         return {None: 3, True: False, False: True}.get(stated, f"{stated}x")

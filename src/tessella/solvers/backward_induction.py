@@ -23,7 +23,8 @@ from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.dynamics import under_policy
 from tessella.mdp.engine import compiled, in_callers_setting, in_float64, placed
 from tessella.mdp.model import MDP
-from tessella.mdp.timed import Timed, TimedProgram, TimedTableProgram
+from tessella.mdp.timed import Timed, TimedProgram
+from tessella.mdp.timed_tables import TimedTableProgram
 from tessella.numerics import numerics
 from tessella.rounding import EPS
 from tessella.solvers.driver import Callback, Engine, Progress

@@ -8,8 +8,9 @@ states, multiplying all of them is less work still. A run begins at w = 0, where
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,25 @@ DENSE_ENTRIES = (
 )  # entries of rows that are multiplied as dense: a sparse product starts slowly
 
 
+Made = TypeVar("Made")
+
+
+class LastPolicy(Generic[Made]):
+    """What was made of the last policy: made anew only where another one comes."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[NDArray, Made] | None = None
+
+    def of(self, policy: NDArray, make: Callable[[NDArray], Made]) -> Made:
+        kept = self._kept
+        if kept is not None and kept[0] is policy:
+            return kept[1]
+        same = kept is not None and np.array_equal(kept[0], policy)
+        made = kept[1] if kept is not None and same else make(policy)
+        self._kept = policy, made
+        return made
+
+
 @dataclass(eq=False)
 class Table:
     """The numbers of a model, ready to be multiplied."""
@@ -30,7 +50,7 @@ class Table:
     row_of: NDArray[np.integer]  # (A, S)
     reward: NDArray[np.float64]  # (A, S)
     places: tuple[slice, ...] | None  # of each action's rows, where they stand at regular places
-    _last: tuple[Any, OneTable] | None = field(default=None, repr=False)
+    _last: LastPolicy[OneTable] = field(default_factory=LastPolicy, repr=False)
 
     @staticmethod
     def of(rows: Any, row_of: NDArray, reward: NDArray) -> Table:
@@ -46,13 +66,7 @@ class Table:
 
     def under(self, policy: NDArray) -> OneTable:
         """The rows of one policy; the last is remembered."""
-        last = self._last
-        if last is not None and last[0] is policy:
-            return last[1]
-        same = last is not None and np.array_equal(last[0], policy)
-        one = last[1] if last is not None and same else self.taken(policy.ravel())
-        self._last = policy, one
-        return one
+        return self._last.of(policy, lambda policy: self.taken(policy.ravel()))
 
     def taken(self, actions: NDArray) -> OneTable:
         """The rows of (S,) actions."""
