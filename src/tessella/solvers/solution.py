@@ -21,7 +21,10 @@ from tessella.solvers.result import History, Precision, Result
 if TYPE_CHECKING:
     import xarray as xr
 
+    from tessella.mdp.files.variables import Variables
+
 FORMAT = "tessella-solution-2"
+HISTORY = "bound", "changed", "seconds"
 
 
 def _model_in(path: str | Path, fingerprint: str) -> MDP:
@@ -109,27 +112,35 @@ class Solution(Result):
 
         return q_values(Engine(self.mdp, None), self.value)
 
+    def _coordinates(self) -> Variables:
+        """The values along each dimension: the grid's axes, and the action with its components."""
+        grid, actions, action = self.mdp.grid, self.mdp.actions, (self.mdp.action_name,)
+        parts, values = components(actions), values_of(actions)
+        named = [str(a) for a in actions] if parts else actions
+        return {
+            **{axis: (v, (axis,)) for axis, v in zip(grid.axes, grid.values, strict=True)},
+            self.mdp.action_name: (np.asarray(named), action),
+            **{name: (np.asarray(values[name]), action) for name in parts},
+        }
+
+    def _arrays(self) -> Variables:
+        axes = self.mdp.grid.axes
+        return {
+            "value": (self.value, axes),
+            "q": (self.q, (*axes, self.mdp.action_name)),
+            "policy": (self.policy.table, axes),
+            "margin": (self.margin, axes),
+            "decided": (self.decided, axes),
+        }
+
     @cached_property
     def dataset(self) -> xr.Dataset:
         """All of it with named dimensions: the grid's axes, and the action."""
         import xarray as xr
 
-        axes, action = self.mdp.grid.axes, self.mdp.action_name
-        coordinates = dict(zip(axes, self.mdp.grid.values, strict=True))
-        parts = components(self.mdp.actions)
-        named = [str(a) for a in self.mdp.actions] if parts else self.mdp.actions
-        coordinates[action] = np.asarray(named)
-        values = values_of(self.mdp.actions)
-        coordinates |= {name: (action, values[name]) for name in parts}
         return xr.Dataset(
-            {
-                "value": (axes, self.value),
-                "q": ((*axes, action), self.q),
-                "policy": (axes, self.policy.table),
-                "margin": (axes, self.margin),
-                "decided": (axes, self.decided),
-            },
-            coordinates,
+            {name: (along, values) for name, (values, along) in self._arrays().items()},
+            {name: (along, values) for name, (values, along) in self._coordinates().items()},
             {"name": self.mdp.name, "discount": self.mdp.discount, "error_bound": self.error_bound},
         )
 
@@ -138,13 +149,25 @@ class Solution(Result):
 
         ``with_model`` puts the model's arrays into the same file, so that it is read back alone.
         """
-        history = {
-            f"history_{name}": ("sweep", getattr(self.history, name))
-            for name in ("bound", "changed", "seconds")
-        }
-        data = self.dataset.assign(history)
-        data["decided"] = data["decided"].astype(np.int8)
-        data.attrs = {
+        import netCDF4
+
+        from tessella.mdp.files.variables import put
+
+        history = {f"history_{name}": (getattr(self.history, name), ("sweep",)) for name in HISTORY}
+        coordinates = self._coordinates()
+        variables = coordinates | self._arrays() | history
+        attributes = self._attributes() | {"coordinates": " ".join(coordinates)}
+        with writing(path), netCDF4.Dataset(str(path), "w", format="NETCDF4") as file:
+            file.setncatts(attributes)
+            put(file, variables)
+        if with_model:
+            from tessella.mdp.files.netcdf import save_beside
+
+            save_beside(self.mdp, path)
+
+    def _attributes(self) -> dict[str, Any]:
+        gained = {} if self.gain is None else {"gain": self.gain}
+        return gained | {
             "format": FORMAT,
             "model": self.mdp.name,
             "fingerprint": self.mdp.fingerprint,
@@ -157,14 +180,6 @@ class Solution(Result):
             "reason": self.reason,
             "method": self.method,
         }
-        if self.gain is not None:
-            data.attrs["gain"] = self.gain
-        with writing(path):
-            data.to_netcdf(path, engine="netcdf4")
-        if with_model:
-            from tessella.mdp.files.netcdf import save_beside
-
-            save_beside(self.mdp, path)
 
     @staticmethod
     def load(path: str | Path, mdp: MDP | None = None) -> Solution:
@@ -172,38 +187,37 @@ class Solution(Result):
 
         Without ``mdp`` the model is read from the file, which must hold it.
         """
-        import xarray as xr
+        from tessella.mdp.files.variables import opened, take
 
-        try:
-            with xr.open_dataset(path, engine="netcdf4") as file:
-                data = file.load()
-        except (OSError, ValueError) as error:
-            raise FileError(f"{path} cannot be read as a saved solution: {error}") from error
-        found = data.attrs.get("format")
-        if found != FORMAT:
-            raise FileError(f"{path} has format {found!r}; this version reads {FORMAT!r}")
+        with opened(path, "a saved solution") as file:
+            file.set_auto_mask(False)
+            about = {name: file.getncattr(name) for name in file.ncattrs()}
+            if about.get("format") != FORMAT:
+                found = about.get("format")
+                raise FileError(f"{path} has format {found!r}; this version reads {FORMAT!r}")
+            data = {name: take(file, name) for name in file.variables}
         if mdp is None:
-            mdp = _model_in(path, data.attrs["fingerprint"])
-        elif data.attrs["fingerprint"] != mdp.fingerprint:
+            mdp = _model_in(path, about["fingerprint"])
+        elif about["fingerprint"] != mdp.fingerprint:
             raise FileError(
                 f"{path} holds the solution of another model",
-                place=f"its model is {data.attrs['model']!r} ({data.attrs['fingerprint'][:12]}),",
+                place=f"its model is {about['model']!r} ({about['fingerprint'][:12]}),",
                 value=f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
             )
         solution = Solution(
-            data["value"].values,
-            float(data.attrs["error_bound"]),
-            bool(data.attrs["converged"]),
-            str(data.attrs["reason"]),
-            History(*(data[f"history_{n}"].values for n in ("bound", "changed", "seconds"))),
+            data["value"],
+            float(about["error_bound"]),
+            bool(about["converged"]),
+            str(about["reason"]),
+            History(*(data[f"history_{name}"] for name in HISTORY)),
             mdp,
-            optimal(mdp, data["policy"].values),
-            data["margin"].values,
-            str(data.attrs["method"]),
-            precision=Precision(*(float(data.attrs[n]) for n in ("value_error", "tie_tolerance"))),
-            gain=data.attrs.get("gain"),
+            optimal(mdp, data["policy"]),
+            data["margin"],
+            str(about["method"]),
+            precision=Precision(*(float(about[n]) for n in ("value_error", "tie_tolerance"))),
+            gain=about.get("gain"),
         )
-        solution.__dict__["q"] = data["q"].values  # saved, so not computed again
+        solution.__dict__["q"] = data["q"]  # saved, so not computed again
         return solution
 
     @property

@@ -36,10 +36,11 @@ from tessella.criteria.as_criterion import criterion_named
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import FileError, reading, writing
+from tessella.errors import FileError, writing
 from tessella.grid import StateGrid
 from tessella.mdp.actions import as_json
 from tessella.mdp.dynamics import Parts
+from tessella.mdp.files.variables import Variables, opened, put, take
 from tessella.mdp.scope import TIME, make_scope
 from tessella.mdp.stages.events import Clock
 from tessella.mdp.tabular.pairs import Pairs, tabular_parts
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from tessella.mdp.model import MDP
 
 FORMAT, VERSION = "tessella model", 2
+KIND = "a saved model"
 BESIDE = "model"  # the group of a model in another file
 LARGEST = 200_000_000  # entries of rows beyond which no model is written out
 
@@ -78,32 +80,30 @@ def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
     contents = _contents(mdp)
     with writing(path), netCDF4.Dataset(str(path), "w", format="NETCDF4") as file:
-        _put(file, *contents)
+        _put_model(file, *contents)
 
 
 def save_beside(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` into a file that is there, as its group ``model``."""
     contents = _contents(mdp)
     with writing(path), netCDF4.Dataset(str(path), "a") as file:
-        _put(file.createGroup(BESIDE), *contents)
+        _put_model(file.createGroup(BESIDE), *contents)
 
 
-def _put(file: Any, attributes: dict[str, Any], variables: Variables) -> None:
+def _put_model(file: Any, attributes: dict[str, Any], variables: Variables) -> None:
     file.setncatts(attributes | {"content": digest(attributes, variables)})
-    for name, (values, dimensions) in variables.items():
-        group, _, last = name.rpartition("/")
-        _write(file.createGroup(group) if group else file, last, values, dimensions)
+    put(file, variables)
 
 
 def kind_of(path: str | Path) -> str:
     """What kind of file it says it is: a model's, or another."""
-    with _opened(path) as file:
+    with opened(path, KIND) as file:
         return str(getattr(file, "format", ""))
 
 
 def group_fingerprint(path: str | Path) -> str | None:
     """The fingerprint of the model that was put beside something else; None without one."""
-    with _opened(path) as file:
+    with opened(path, KIND) as file:
         group = file.groups.get(BESIDE)
         return None if group is None else str(getattr(group, "fingerprint", ""))
 
@@ -120,9 +120,6 @@ def entries(mdp: MDP) -> int:
     if isinstance(mdp.dynamics, Tabular):
         return int(mdp.dynamics.rows.nnz)
     return mdp.n_states * mdp.n_actions * mdp.dynamics.longest_row
-
-
-Variables = dict[str, tuple[NDArray, tuple[str, ...]]]  # path to values and names of dimensions
 
 
 def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
@@ -168,7 +165,7 @@ def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, An
 
 def load(path: str | Path) -> Saved:
     """What ``save`` wrote, or ``save_beside``; the arrays must be those that were hashed then."""
-    with _opened(path) as whole:
+    with opened(path, KIND) as whole:
         whole.set_auto_mask(False)
         file = whole.groups.get(BESIDE, whole)
         about = {key: file.getncattr(key) for key in file.ncattrs()}
@@ -177,9 +174,9 @@ def load(path: str | Path) -> Saved:
             raise FileError(
                 f"a model file has format {FORMAT!r}, version {VERSION}", value=f"got {kind}"
             )
-        arrays = {name: _read(file, name) for name in file.variables}
+        arrays = {name: take(file, name) for name in file.variables}
         for group in file.groups.values():
-            arrays |= {f"{group.name}/{name}": _read(group, name) for name in group.variables}
+            arrays |= {f"{group.name}/{name}": take(group, name) for name in group.variables}
     said = about.pop("content", None)
     if said != digest(about, {name: (values, ()) for name, values in arrays.items()}):
         raise FileError(f"the arrays of {Path(path).name} are not those that were saved")
@@ -239,14 +236,6 @@ def _refuse_other_times(parts: Parts, horizon: FiniteHorizon, path: Path) -> Non
         raise FileError(rule, place=place, value="does not", count=bad.size, total=grid.size)
 
 
-def _opened(path: str | Path) -> netCDF4.Dataset:
-    try:
-        with reading(path, "a saved model"):
-            return netCDF4.Dataset(str(path), "r")
-    except OSError as error:
-        raise FileError(f"{path} cannot be read as a saved model: {error}") from error
-
-
 def tabular(mdp: MDP) -> Tabular:
     """The model's dynamics as rows."""
     if isinstance(mdp.dynamics, Tabular):
@@ -291,18 +280,3 @@ def _to_json(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     return list(value) if isinstance(value, range | set) else str(value)
-
-
-def _write(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) -> None:
-    for dimension, length in zip(dimensions, values.shape, strict=True):
-        if dimension not in group.dimensions:
-            group.createDimension(dimension, length)
-    text = values.dtype.kind == "U"
-    options = {} if text else {"zlib": True, "complevel": 1, "shuffle": True}
-    variable = group.createVariable(name, str if text else values.dtype, dimensions, **options)
-    variable[:] = values.astype(object) if text else values
-
-
-def _read(group: Any, name: str) -> NDArray:
-    values = group[name][:]
-    return np.asarray(values, dtype=str) if values.dtype == object else np.asarray(values)
