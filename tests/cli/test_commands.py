@@ -76,7 +76,7 @@ def test_without_a_terminal_the_text_is_plain(name, tmp_path, kept, monkeypatch)
 @pytest.mark.parametrize("name", WORDS)
 def test_in_a_pipe_a_program_reads_one_document_of_the_schema(name, run, tmp_path):
     prepare(tmp_path)
-    done = run(name, *WORDS[name][0], "--json")
+    done = run(name, *WORDS[name][0], "--json", afresh=True)
     assert done.status == 0, done.err
     assert done.json["command"] == name
     assert faults(done.json, "commands.schema.json", f"commands/{name}") == []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 from click.testing import CliRunner
+from support import warm
 
 import tessella as ts
 from tessella.certificates.certify import certify
@@ -249,12 +249,11 @@ def test_a_scheduler_that_cannot_be_is_named_and_nothing_is_left_of_it(address, 
     code = "from tessella.cli import main; main()"
     words = ("paper", "--methods", "exact_table", "--problems", "INV-Mix")
     rest = ("--scheduler", address, "--out", str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words, *rest], capture_output=True, text=True, timeout=110
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"Error: no scheduler answers at {address}: ")
-    assert "Traceback" not in done.stderr
+    process = warm.start(code, *words, *rest)
+    _, told = process.communicate(timeout=110)
+    assert process.wait() == 1
+    assert told.startswith(f"Error: no scheduler answers at {address}: ")
+    assert "Traceback" not in told
 
 
 def test_help_lists_the_commands():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from support import warm
 
 import tessella as ts
 from tessella.cli import remembered
@@ -67,9 +65,7 @@ def test_processes_that_solve_at_once_leave_one_whole_file(lake, tmp_path):
         "from tessella.cli.remembered import solved\n"
         "print(solved(ts.problem('frozen_lake').build()).solution.converged)\n"
     )
-    both = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)
-    ]
-    assert [process.communicate()[0].strip() for process in both] == [b"True", b"True"]
+    both = [warm.start(code) for _ in range(2)]
+    assert [process.communicate()[0].strip() for process in both] == ["True", "True"]
     assert len(list(remembered.folder().iterdir())) == 1
     assert remembered.solved(lake).remembered

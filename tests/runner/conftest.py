@@ -1,10 +1,9 @@
-"""Studies as separate processes, the way a person starts them."""
+"""Studies as separate processes, the way a person starts them; their imports are done before."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support import warm
 
 from tessella.errors import StudyError
 from tessella.runner.record import Record
@@ -26,30 +26,28 @@ class Shell:
     """Starts commands, watches their stores, and ends what is left of them."""
 
     compiled: Path
-    started: list[subprocess.Popen] = field(default_factory=list)
+    started: list[warm.Process] = field(default_factory=list)
 
     def start(
         self, *words: str, main: str = "tessella.cli", first: str = "", **options
-    ) -> subprocess.Popen:
+    ) -> warm.Process:
         """Start ``main`` with these words, after the code ``first``."""
         code = f"{first}; import sys; from {main} import main; sys.exit(main())".lstrip("; ")
-        cache = {"JAX_COMPILATION_CACHE_DIR": str(self.compiled)}
         ours = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        cache = {"JAX_COMPILATION_CACHE_DIR": str(self.compiled)}
+        found = {"PYTHONPATH": os.pathsep.join([str(HERE), *ours])}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, *words],
-            env={**os.environ, **cache, "PYTHONPATH": os.pathsep.join([str(HERE), *ours])},
-            text=True,
-            **{**pipes, **options},
+        process = warm.start(
+            code, *words, env={**os.environ, **cache, **found}, **{**pipes, **options}
         )
         self.started.append(process)
         return process
 
-    def paper(self, folder: Path, *words: str, **options) -> subprocess.Popen:
+    def paper(self, folder: Path, *words: str, **options) -> warm.Process:
         """Start a study without its report."""
         return self.start("paper", "--no-report", "--out", str(folder), *words, **options)
 
-    def finish(self, process: subprocess.Popen) -> tuple[int, str]:
+    def finish(self, process: warm.Process) -> tuple[int, str]:
         """Exit status and output."""
         output, _ = process.communicate(timeout=PATIENCE)
         return process.returncode, output
@@ -60,7 +58,7 @@ class Shell:
             process.communicate()
 
     @staticmethod
-    def until(condition: Callable[[], object], process: subprocess.Popen) -> None:
+    def until(condition: Callable[[], object], process: warm.Process) -> None:
         """Wait for ``condition()``; that the process ends first is an error."""
         limit = time.monotonic() + PATIENCE
         while not condition():
@@ -83,7 +81,7 @@ class Shell:
             return store.records()
 
     @staticmethod
-    def workers(process: subprocess.Popen) -> list[psutil.Process]:
+    def workers(process: warm.Process) -> list[psutil.Process]:
         """The worker processes of a study on this machine."""
         children = psutil.Process(process.pid).children(recursive=True)
         return [c for c in children if "spawn_main" in " ".join(c.cmdline())]

@@ -156,7 +156,8 @@ def test_a_scheduler_that_goes_away_ends_the_study(shell, tmp_path):
         *file, "--port", "0", "--no-dashboard", main="distributed.cli.dask_scheduler", **quiet
     )
     shell.until(address.exists, scheduler)
-    shell.start(*file, "--no-dashboard", main="distributed.cli.dask_worker", **quiet)
+    words = (*file, "--no-nanny", "--no-dashboard")
+    shell.start(*words, main="distributed.cli.dask_worker", **quiet)
     with (
         connect(scheduler=json.loads(address.read_text())["address"]) as client,
         pytest.raises(StudyError, match="the scheduler went away"),

@@ -50,7 +50,7 @@ def scheduler(shells, keys, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     main = "distributed.cli.dask_scheduler"
     process = shell.start(*file, "--port", "0", *secure, main=main, **quiet)
     shell.until(where.exists, process)
-    words = (*file, "--nthreads", "1", "--local-directory", str(folder), *secure)
+    words = (*file, "--no-nanny", "--nthreads", "1", "--local-directory", str(folder), *secure)
     shell.start(*words, main="distributed.cli.dask_worker", **quiet)
     yield json.loads(where.read_text())["address"]
     shell.close()
