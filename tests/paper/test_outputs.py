@@ -32,13 +32,19 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures are files of a few bytes: what is in them plays no part."""
+    monkeypatch.setattr(outputs, "image", lambda figure, form: f"<{form}/>".encode())
+
+
 def said(study: Study, folder) -> str:
     stream = io.StringIO()
     assert reproduce(study, folder, Lines(stream)).started == 0
     return stream.getvalue()
 
 
-def test_outputs_stand_until_something_changes(folder):
+def test_outputs_stand_until_something_changes(folder, undrawn):
     assert "report: 5 of 5" in said(ONE, folder)
     assert "up to date" in said(ONE, folder)
     (folder / "table.csv").unlink()
@@ -50,7 +56,9 @@ def test_outputs_stand_until_something_changes(folder):
     assert "up to date" in said(TWO, folder)
 
 
-def test_what_another_study_began_to_write_does_not_pass_for_this_ones(folder, monkeypatch):
+def test_what_another_study_began_to_write_does_not_pass_for_this_ones(
+    folder, undrawn, monkeypatch
+):
     said(ONE, folder)
     ours = (folder / "table.csv").read_text()
 
