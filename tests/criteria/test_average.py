@@ -216,3 +216,17 @@ def test_solutions_and_evaluations_speak_of_the_gain():
     assert f"{found.gain:.8g} per period, off by at most" in repr(found)
     assert "Gain of optimal, MDP:" in str(ts.evaluate(found.mdp, found.policy))
     assert "average reward" in repr(found.mdp)
+
+
+def test_a_tolerance_that_rounding_hides_is_given_up_before_the_limit():
+    """Near what rounding leaves, the bound goes to and fro above the tolerance for ever."""
+    rng = np.random.default_rng(3)
+    rows = rng.dirichlet(np.full(5, 0.7), size=(2, 5))
+    reward = np.round(rng.normal(1.0, 1.0, size=(5, 2)), 1)
+    best = ts.solve(ts.MDP.from_arrays(rows, reward, ts.Average()))
+    for share in np.linspace(0.8, 1.0, 5):
+        tol = share * best.error_bound
+        found = ts.evaluate(best.mdp, best.policy, tol=tol, guess=best.value, partial=True)
+        assert found.sweeps < 1000
+        assert found.converged or "rounding alone leaves" in found.reason
+        assert found.error_bound < 2 * best.error_bound

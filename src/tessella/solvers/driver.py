@@ -236,6 +236,7 @@ def iterate(
                 stretch = stretch._replace(state=state)
                 log.add([state.bound], [state.changed], stretch.target)
         ended = bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps
+        ended = ended or _rounded_off(state, log)
         if keeper is not None and (keeper.due or ended):
             keeper.write(_value(engine, data.criterion, state), log.history())
         if ended:
@@ -266,6 +267,11 @@ def _polished(
     more = kernels.advance(engine.program, method, fixed, 1, finer, state, 1)
     better = int(more.rounds) and more.state.bound < state.bound
     return more.state if better else state
+
+
+def _rounded_off(state: kernels.State, log: _Log) -> bool:
+    """Whether only rounding moves the bound to and fro, near what it leaves, and no round helps."""
+    return log.stuck and float(state.bound) <= kernels.ABOVE_FLOOR * float(state.floor)
 
 
 def _directly(engine: Engine, state: kernels.State) -> kernels.State | None:
@@ -377,7 +383,7 @@ def _report(
     converged = bound <= wanted
     if converged:
         reason = f"bound {bound:.3g} is within the tolerance {wanted:.3g}"
-    elif bound <= kernels.AT_FLOOR * floor:
+    elif bound <= kernels.AT_FLOOR * floor or _rounded_off(state, log):
         reason = (
             f"float64 cannot certify tol={wanted:.3g} for this model: rounding alone leaves "
             f"{floor:.3g}; ask for more than that, or for tol=None"
