@@ -75,6 +75,22 @@ def test_a_method_written_for_the_compiler_gets_stages():
     assert engine.PIECES.made > made
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        ts.ValueIteration,
+        ts.ModifiedPolicyIteration,
+        ts.PolicyIteration,
+        ts.InexactPolicyIteration,
+        ts.LinearProgramming,
+    ],
+)
+def test_no_method_of_the_package_compiles_for_a_small_model(method):
+    made = engine.PIECES.made
+    assert ts.solve(ts.inventory(max_stock=5, max_regime=2), method(1e-6)).converged
+    assert engine.PIECES.made == made
+
+
 def test_scratch_axes_count_towards_the_size_of_a_table():
     def model(wide: int) -> ts.MDP:
         rain = ts.Noise("rain", [0, 1, 2], [0.5, 0.25, 0.25])

@@ -2,8 +2,9 @@
 
     minimise  sum_s V(s)   subject to   V(s) - discount sum_s' P(s'|s,a) V(s') >= r(s, a).
 
-HiGHS finds the binding constraints, that is, the optimal action of each state; one sparse LU solve
-of that policy then gives its value to full accuracy. The result is enclosed like any other.
+HiGHS (interior points, then a corner) finds the binding constraints, that is, the optimal action of
+each state; one sparse LU solve of that policy then gives its value to full accuracy. The result is
+enclosed like any other.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class LinearProgramming(Method):
 
     Its answer is enclosed by one look at it, and changed by nothing.
     """
+
+    traced = False
 
     max_sweeps: int = field(default=1, init=False, compare=False)
     max_states: int = 50_000
@@ -71,7 +74,7 @@ class LinearProgramming(Method):
             A_ub=-stacked,
             b_ub=-sparse.reward[state, action] / scale,
             bounds=(None, None),
-            method="highs-ds",
+            method="highs-ipm",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if result.status != 0:
