@@ -15,7 +15,7 @@ test: .venv/ready  ## everything that must hold: style, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 docs: .venv/ready  ## the site, in build/site; a warning is an error
 	$(BIN)/sphinx-build -q -W --keep-going -E docs build/site

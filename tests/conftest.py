@@ -4,12 +4,17 @@ Most of the time of the tests goes into compiling, often the same piece again: i
 processes that tests start, and after the engine's table has dropped it. So compiled code is kept in
 a folder of the session, which is named in the environment before JAX is first imported. What
 commands remember is kept there too.
+
+Files are handed out to workers one by one, so those that take longest come first: the last ones are
+then short, and all workers end together.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -22,6 +27,25 @@ KEEP_ALL = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }
+HERE = Path(__file__).parent
+LONGEST = (
+    "runner/test_kill.py",
+    "cli/test_commands.py",
+    "baselines/test_q_learning.py",
+    "paper/test_results.py",
+    "solvers/test_shapes.py",
+    "solvers/test_building.py",
+    "runner/test_dispatch.py",
+    "paper/test_failures.py",
+    "solvers/test_benchmarks.py",
+    "problems/test_platelets.py",
+    "mdp/test_tiles.py",
+    "solvers/test_devices.py",
+    "test_site.py",
+    "learn/test_network.py",
+    "certificates/test_check.py",
+    "learn/test_fit.py",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,3 +57,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: [os.environ.pop(name) for name in (FOLDER, REMEMBERED)])
     kept = {REMEMBERED: os.path.join(folder.name, "kept")}  # not what the user's commands keep
     os.environ.update({FOLDER: folder.name, **KEEP_ALL, **kept})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first."""
+    ranks = {HERE / name: rank for rank, name in enumerate(LONGEST)}
+    assert all(path.is_file() for path in ranks), "LONGEST names files that are there"
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()

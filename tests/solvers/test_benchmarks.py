@@ -80,5 +80,5 @@ def test_a_new_model_of_a_known_shape_compiles_nothing(caplog):
         caplog.clear()
         ts.solve(ts.inventory(unit_cost=0.3, demand_base=2.5, discount=0.9), tol=1e-5)
         assert "XLA compilation" not in caplog.text
-        ts.solve(ts.inventory(max_stock=33))
+        ts.solve(ts.MDP.staged({"x": [0, 1]}, (0, 1), 0.9, [ts.Pay(lambda x: 1.0 * x)]), tol=1e-5)
         assert "XLA compilation" in caplog.text  # or the line above would show nothing
