@@ -11,6 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -187,6 +188,8 @@ def test_files_keep_combinations(tmp_path):
     np.testing.assert_array_equal(
         ts.Solution.load(tmp_path / "solution.nc", mdp).policy.table, solution.policy.table
     )
+    with xr.open_dataset(tmp_path / "solution.nc") as file:
+        assert {"fast", "slow", "order"} <= set(file.coords)
     chosen = solution.dataset.sel(order="fast=2, slow=0")
     assert (int(chosen["fast"]), int(chosen["slow"])) == (2, 0)
     solution.policy.save(tmp_path / "policy.json")

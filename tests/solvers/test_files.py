@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
+import xarray as xr
 
 import tessella as ts
 
@@ -30,6 +33,20 @@ def test_the_dataset_speaks_in_named_coordinates(solution):
     assert data["q"].dims == ("stock", "regime", "order")
     assert data["value"].sel(stock=3, regime=7).item() == solution.value[3, 7]
     assert data["q"].sel(stock=3, regime=7, order=12).item() == solution.q[3, 7, 3]
+
+
+def test_xarray_opens_the_file_as_the_dataset_and_is_not_needed_for_it(
+    solution, tmp_path, monkeypatch
+):
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "xarray", None)  # importing it would fail
+        solution.save(tmp_path / "s.nc")
+        ts.Solution.load(tmp_path / "s.nc", solution.mdp)
+    with xr.open_dataset(tmp_path / "s.nc") as file:
+        assert file["decided"].dtype == bool
+        for name, held in solution.dataset.variables.items():
+            assert file[name].dims == held.dims
+            assert np.array_equal(file[name].values, held.values), name
 
 
 def test_a_file_of_another_model_is_refused(solution, tmp_path):
