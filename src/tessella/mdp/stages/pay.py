@@ -75,6 +75,7 @@ class CompiledStay:
     acts: bool
 
     stays = True
+    takes_open = True
 
     def follows(self, arrays) -> bool:
         return True

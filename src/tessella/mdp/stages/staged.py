@@ -27,7 +27,7 @@ from tessella.mdp.scope import TIME, Scope, call
 from tessella.mdp.stages.operation import CompiledOperation, Operation, Reach, at, paid
 from tessella.mdp.stages.pay import Pay
 from tessella.mdp.stages.reward import largest_reward
-from tessella.mdp.stages.scratch import Resting, fold, widened
+from tessella.mdp.stages.scratch import Resting, begun_on, fold, widened
 from tessella.mdp.stages.stage import Stage, StageNumbers
 from tessella.mdp.stages.tiling import Tiles, tiling
 from tessella.mdp.tabular.rows import unique_rows
@@ -261,13 +261,21 @@ class StagedProgram:
         return shared
 
     def _back(self, arrays, w, action, pay, span):
+        """Through some operations; in between w is an open mesh where that is enough."""
+        import jax.numpy as jnp
+
+        shape = w.shape
         for i in reversed(span):
+            operation = self.operations[i]
+            if jnp.ndim(action) or not operation.takes_open:
+                w = jnp.broadcast_to(w, shape)
             taken = _of_rank(action, w)
             if pay and "reward" in arrays[i]:
-                w = paid(self.operations[i], arrays[i], w, taken)
+                w = paid(operation, arrays[i], w, taken)
             else:
-                w = self.operations[i].apply(arrays[i], w, taken)
-        return w
+                w = operation.apply(arrays[i], w, taken)
+            shape = begun_on(operation, shape)
+        return jnp.broadcast_to(w, shape)
 
     def tail(self, arrays, w_S, pay):
         return self._back(arrays, w_S, 0, pay, range(self.first_shared, len(self.operations)))
