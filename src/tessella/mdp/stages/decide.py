@@ -75,6 +75,10 @@ class Gather(Operation):
             return None
         return replace(self, shape=self.shape[:axes], target=target)
 
+    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        target = self.arrays()["target"].shape[1:]
+        return np.broadcast_shapes(with_length(after, self.axis, 1), target)
+
     def reach(self, axis: int) -> Reach:
         if axis != self.axis:
             return Reach()

@@ -106,6 +106,10 @@ class Joint(RandomOperation):
             return None
         return replace(self, shape=self.shape[:axes], target=target, probs=probs)
 
+    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        others = with_lengths(after, self.moved, (1,) * len(self.moved))
+        return np.broadcast_shapes(others, self.rows[1:])
+
     def reach(self, axis: int) -> Reach | None:
         return None if axis in self.moved else Reach()
 

@@ -77,6 +77,10 @@ class Operation(ABC):
         """The same on the first ``axes`` alone; None where others matter to it, or may do so."""
         return None
 
+    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of an open mesh of values before it, from that of those after it."""
+        return self.shape
+
     def reach(self, axis: int) -> Reach | None:
         """How far it moves a state along ``axis``; None where there is no ``window`` of it."""
         return None

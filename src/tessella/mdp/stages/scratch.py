@@ -103,6 +103,9 @@ class Resting(Operation):
 class Open(Resting):
     """Scratch axes appear, at their first values: the last axes of ``grid``."""
 
+    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        return after[: len(self.shape)]
+
     def compiled(self, acts: bool) -> CompiledOpen:
         return CompiledOpen(acts, len(self.grid.shape) - len(self.shape))
 
@@ -121,6 +124,9 @@ class Forget(Resting):
     @property
     def _values(self) -> int:
         return math.prod(self.shape[self.grid.ndim :])
+
+    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        return (*after, *(1,) * (len(self.shape) - len(after)))
 
     def compiled(self, acts: bool) -> CompiledForget:
         return CompiledForget(acts, self.shape[self.grid.ndim :])

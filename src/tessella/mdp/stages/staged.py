@@ -184,6 +184,25 @@ class Staged(Dynamics):
         known = [reach for reach in found if reach is not None]
         return sum(known, Reach()) if len(known) == len(found) else None
 
+    @property
+    def widest(self) -> int:
+        """Numbers of the largest array that a backward pass goes through, by what matters there."""
+        lengths, shared, largest = self.shape, self._first_acting, math.prod(self.shape)
+        for i in reversed(range(len(self.stages))):
+            operation, reward = self.stages[i].operation, self.stages[i].reward
+            lengths = operation.lengths_before(lengths)
+            if reward is not None:
+                lengths = np.broadcast_shapes(lengths, reward.shape[1:])
+            if i == shared:  # what actions share is handed on in full
+                lengths = operation.shape
+            largest = max(largest, math.prod(lengths))
+        return largest
+
+    @property
+    def _first_acting(self) -> int:
+        """From this stage on, neither moves nor rewards depend on an action."""
+        return max((i + 1 for i, stage in enumerate(self.stages) if stage.acts), default=0)
+
     def factorised(self, policy: NDArray, discount: float) -> Factorised | None:
         return self.table.factorised(policy, discount) if self.small else None
 
