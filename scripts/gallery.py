@@ -36,17 +36,18 @@ SIZE = 4.6, 3.1  # inches of a picture
 # Two axes are shown; of the others, these values.
 SHOWN: dict[str, dict[str, Any]] = {
     "platelets": {"weekday": "Mon"},
+    "two_products": {"b2": 0, "b1": 0},
     "traffic_intersection": {"green": "left", "wait": 0},
     "navigation": {"z": 0},
 }
-COMPONENT = {"dual_sourcing": "regular"}
+COMPONENT = {"dual_sourcing": "regular", "two_products": "order_a"}
 AS_IN_THE_ZOO = ("system_administrator", "vertical_cas")  # too many axes for a slice to show much
 TOO_LARGE = {
     "vertical_cas": "Not searched for at this size: 398,034 states x 9 advisories by default, and "
     "72,962,370 states as published."
 }
 GROUPS = {
-    "Stock": ("perishable", "platelets", "lost_sales", "dual_sourcing"),
+    "Stock": ("perishable", "platelets", "two_products", "lost_sales", "dual_sourcing"),
     "Machines": ("machine_replacement", "maintenance"),
     "Queues": ("naor_admission", "two_class_admission", "two_class_server", "parallel_queues"),
     "Water and power": ("hydro_reservoir", "battery_arbitrage"),

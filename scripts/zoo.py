@@ -104,6 +104,19 @@ def platelets() -> Figure:
     return row(cropped(day, life1=(0, 9), life2=(0, 9)) for day in days)
 
 
+def two_products() -> Figure:
+    a, b = (solved("two_products", component=f"order_{part}") for part in "ab")
+    maps = [
+        titled(a, "order of a, no b in stock", b2=0, b1=0),
+        titled(b, "order of b, no a in stock", a2=0, a1=0),
+        titled(a, "order of a, none on its last day", a1=0, b1=0),
+    ]
+    figure = row(build(t.grid, t.actions, "order", t.table, None, t.name) for t in together(maps))
+    for place, t in zip(figure.axes, maps, strict=False):
+        place.set_ylabel(t.grid.axes[1])
+    return figure
+
+
 def lost_sales() -> Figure:
     laws = ("Poisson", "geometric")
     return row(together(solved("lost_sales", f"{law} demand", demand=law) for law in laws))
@@ -218,6 +231,7 @@ FIGURES = {
     for draw in (
         perishable,
         platelets,
+        two_products,
         lost_sales,
         dual_sourcing,
         machine_replacement,

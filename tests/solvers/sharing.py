@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 import tessella as ts
+from tessella.mdp.stages.sharded import among
 
 
 def shop(**settings) -> ts.MDP:
@@ -52,6 +53,22 @@ def told(solution: ts.Solution) -> dict:
     }
 
 
+def planned() -> dict:
+    """A plan for eight devices, and what the first of them holds of the model."""
+    made = ts.plan(shop(), tol=1e-6, devices=8)
+    leaves = jax.tree.leaves(among(shop().dynamics, jax.devices()).arrays)
+    first = [leaf.addressable_shards[0].data.nbytes for leaf in leaves]
+    return {
+        "own": made.arrays["the model's own"],
+        "held": sum(first),
+        "point": made.arrays["a point and its backup"],
+        "devices": made.devices,
+        "compiled": made.compiled,
+        "seconds": made.sweep_seconds,
+        "said": made.short,
+    }
+
+
 def on_eight() -> dict:
     refused = []
     for devices in (0, 9):
@@ -64,6 +81,7 @@ def on_eight() -> dict:
     except ts.ModelError as error:
         refused.append(str(error))
     return {
+        "plan": planned(),
         "usual": told(ts.solve(shop(), tol=1e-9, devices=8)),
         "ring": told(ts.solve(ring(), ts.ValueIteration(1e-9), devices=8)),
         "refused": refused,

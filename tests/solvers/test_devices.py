@@ -72,6 +72,15 @@ def test_eight_devices_find_what_one_finds_with_the_same_bound(eight):
     assert eight["usual"]["bound"] <= 1e-9
 
 
+def test_a_plan_counts_what_each_of_eight_devices_holds_and_times_them(eight):
+    made = eight["plan"]
+    assert made["own"] == made["held"] > 0
+    assert made["point"] == 16 * 16 * 5  # of 121 stocks by 5 regimes, 16 stocks each
+    assert (made["devices"], made["compiled"]) == (8, True)
+    assert made["seconds"] > 0
+    assert "on each of 8 devices" in made["said"]
+
+
 def test_the_program_of_the_page_runs_on_eight_devices():
     flags = "--xla_force_host_platform_device_count=8"
     settings = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}

@@ -1,11 +1,16 @@
 """plan(mdp): what a solve will need, before it starts."""
 
+import jax
 import numpy as np
 import pytest
 
 import tessella as ts
+from tessella.mdp.engine import in_float64
 from tessella.mdp.told import bytes_of
 from tessella.solvers import plan as plans
+from tessella.solvers.driver import Engine
+from tessella.solvers.in_place import Sweeper
+from tessella.solvers.slabs import cut_into_slabs
 from tessella.solvers.solve import automatic
 
 
@@ -44,7 +49,7 @@ def test_a_plan_says_what_would_fit_where_a_model_does_not(monkeypatch):
 
 
 def test_time_is_that_of_a_few_sweeps_times_their_number(monkeypatch):
-    monkeypatch.setattr(plans, "sweep_seconds", lambda mdp: 0.5)
+    monkeypatch.setattr(plans, "sweep_seconds", lambda *_: 0.5)
     made = ts.plan(ts.inventory(), tol=1e-6)
     assert made.sweeps is not None
     assert made.seconds == 0.5 * made.sweeps
@@ -53,6 +58,46 @@ def test_time_is_that_of_a_few_sweeps_times_their_number(monkeypatch):
 
 def test_a_calibration_runs_sweeps_of_the_model_itself():
     assert 0 < plans.sweep_seconds(ts.inventory()) < np.inf
+
+
+def test_a_small_model_is_planned_as_the_table_that_it_is_solved_as():
+    mdp = ts.inventory()
+    table = mdp.dynamics.lowered.arrays
+    made = ts.plan(mdp, tol=1e-6)
+    assert made.arrays["its table"] == bytes_of(mdp.dynamics.table) > table.reward.nbytes
+    assert not made.compiled
+    assert "its table" not in ts.plan(ts.inventory(max_stock=399), calibrate=False).arrays
+
+
+def test_a_plan_in_place_counts_what_the_sweeper_holds_and_times_its_sweeps():
+    mdp, method = ts.inventory(max_stock=199, max_demand=6), ts.InPlace(1e-3, states=1000)
+    run = in_float64(Sweeper)(Engine(mdp, None), cut_into_slabs(mdp, 1000))
+    made = ts.plan(mdp, method)
+    own = sum(leaf.nbytes for data in run.data for leaf in jax.tree.leaves(data.arrays))
+    assert made.arrays["the model's own, in slabs"] == own
+    assert made.arrays["values"] == run.value.nbytes
+    assert (made.method, made.compiled) == ("InPlace", True)
+    assert made.sweep_seconds is not None
+    usual = ts.plan(mdp, tol=1e-3, calibrate=False)
+    assert made.sweeps == usual.sweeps
+    assert made.memory < usual.memory / 2
+
+
+def test_a_plan_takes_the_words_of_solve():
+    mdp = ts.inventory(max_stock=199)
+    linear = ts.plan(mdp, ts.PolicyIteration(1e-3), calibrate=False)
+    plain = ts.plan(mdp, ts.ValueIteration(1e-3), calibrate=False)
+    assert linear.memory - plain.memory == linear.arrays["linear systems"]
+    with pytest.raises(ts.ArgumentError, match="in the method object"):
+        ts.plan(mdp, ts.ValueIteration(1e-3), tol=1e-3)
+    with pytest.raises(ts.ArgumentError, match="as many devices"):
+        ts.plan(mdp, devices=1000)
+
+
+def test_what_later_stages_overwrite_or_forget_is_not_counted_in_between():
+    mdp = ts.problem("two_products").build()
+    wanted = mdp.parameters["max_demand"] + 1
+    assert ts.plan(mdp, calibrate=False).arrays["in between"] == 16 * 6**3 * wanted
 
 
 def test_an_average_says_that_its_sweeps_are_not_known():

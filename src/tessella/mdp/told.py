@@ -69,10 +69,7 @@ def bytes_of(dynamics: Dynamics) -> int:
 
 
 def widest(dynamics: Dynamics) -> int:
-    """States of the largest grid that a period works on, scratch axes included."""
+    """Numbers of the largest array that a period goes through, scratch axes included."""
     if isinstance(dynamics, Timed):
         return len(dynamics.periods) * max(map(widest, dynamics.distinct))
-    own = math.prod(dynamics.shape)
-    if not isinstance(dynamics, Staged):
-        return own
-    return max([own, *(math.prod(stage.operation.reached) for stage in dynamics.stages)])
+    return dynamics.widest if isinstance(dynamics, Staged) else math.prod(dynamics.shape)

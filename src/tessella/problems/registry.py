@@ -31,11 +31,13 @@ from tessella.problems.system_administrator import system_administrator
 from tessella.problems.traffic_intersection import traffic_intersection
 from tessella.problems.two_class_admission import two_class_admission
 from tessella.problems.two_class_server import two_class_server
+from tessella.problems.two_products import two_products
 from tessella.problems.vertical_cas import vertical_cas
 
 ZOO = (
     perishable,
     platelets,
+    two_products,
     lost_sales,
     dual_sourcing,
     machine_replacement,

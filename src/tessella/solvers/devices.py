@@ -9,11 +9,10 @@ from tessella.errors import ArgumentError, is_count
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.stages.windows import cut
-from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import LARGE
 
 
-def devices_for(mdp: MDP, method: Method, count: int | None) -> list[Any]:
+def devices_for(mdp: MDP, count: int | None) -> list[Any]:
     """The devices that share a model; none where one does all of it.
 
     Without a ``count`` it is all accelerators, for a large model that can be cut among them.

@@ -7,7 +7,9 @@ sweeps from zero are k at most, where
 
 with ``scale`` the size of a reward: the residual of 0 is at most that, and every sweep cuts it. The
 methods of ``solve`` take fewer, or sweeps of a policy, which cost less. Seconds are those of a few
-sweeps, run once, times that number.
+sweeps, run once, times that number. Counted and timed is the solve that would run: on the table of
+a small model, in slabs where values are swept in place, and on several devices what each of them
+holds.
 """
 
 from __future__ import annotations
@@ -15,17 +17,24 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tessella.criteria.discounted import Discounted
-from tessella.errors import expect
+from tessella.errors import ArgumentError, expect
 from tessella.mdp.dynamics import Plain
 from tessella.mdp.model import MDP
+from tessella.mdp.stages.reward import ExpectedReward
+from tessella.mdp.stages.staged import Staged
+from tessella.mdp.stages.windows import Cut, stages_of
+from tessella.mdp.tabular.tabular import Tabular
 from tessella.mdp.timed import Timed
 from tessella.mdp.told import bytes_of, widest
-from tessella.solvers.method import checked_tol
+from tessella.solvers.devices import devices_for
+from tessella.solvers.method import Method, checked_tol
 from tessella.solvers.mixed_precision import LARGE, pays_off
 
 RELATIVE = 1e-12  # of the largest value: what a solve aims at without a tolerance
@@ -38,12 +47,13 @@ class Plan:
 
     Attributes:
         states: of the model.
-        method: the one that ``solve`` takes by itself.
-        arrays: bytes by what they hold, all at once at the worst moment.
+        method: the one that was given, or that ``solve`` takes by itself.
+        arrays: bytes by what they hold, all at once at the worst moment; of each device.
         available: bytes that there are, on the device or on the host.
         sweeps: plain sweeps at most; None where none can be told before.
         sweep_seconds: of one of them; None where none was timed.
         compiled: whether code is compiled first, for a new shape.
+        devices: that a model is cut among.
     """
 
     states: int
@@ -53,6 +63,7 @@ class Plan:
     sweeps: int | None
     sweep_seconds: float | None = None
     compiled: bool = True
+    devices: int = 1
 
     @property
     def memory(self) -> int:
@@ -79,6 +90,7 @@ class Plan:
     def short(self) -> str:
         """In a sentence, about a solve."""
         held = f"takes {in_bytes(self.memory)} of {in_bytes(self.available)} of memory"
+        held += f" on each of {self.devices} devices" if self.devices > 1 else ""
         if not self.fits:
             held = f"{held} and does not fit (about {self.largest:,} states would)"
         return f"A solve {held}; {self._sweeps}."
@@ -102,18 +114,32 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(mdp: MDP, *, tol: float | None = None, calibrate: bool = True) -> Plan:
-    """What ``solve(mdp, tol=tol)`` will need: memory by array, sweeps, time.
+def plan(
+    mdp: MDP,
+    method: Method | None = None,
+    *,
+    tol: float | None = None,
+    devices: int | None = None,
+    calibrate: bool = True,
+) -> Plan:
+    """What ``solve`` will need, asked with the same words: memory by array, sweeps, time.
 
     ``calibrate`` compiles and times a few sweeps, where the model fits.
     """
     expect("plan", mdp, MDP)
-    method, sweeps = _method(mdp), _sweeps(mdp, checked_tol(tol))
-    made = Plan(mdp.n_states, method, _arrays(mdp, method), available(mdp.n_states), sweeps)
+    if method is not None and tol is not None:
+        raise ArgumentError("say tol in the method object")
+    tol = checked_tol(tol) if method is None else method.tolerance(mdp)
+    shared, cut = devices_for(mdp, devices), _cut(mdp, method)
+    count = max(len(shared), 1)
+    name = _method(mdp) if method is None else method.name
+    arrays = _in_slabs(mdp, cut) if cut else _arrays(mdp, name, method, count)
+    there = available(mdp.n_states) // _sharing(shared)
+    made = Plan(mdp.n_states, name, arrays, there, _sweeps(mdp, tol), devices=count)
     if not calibrate or not made.fits or isinstance(mdp.dynamics, Timed):
         return made
-    compiled = not isinstance(mdp.dynamics.lowered.program, Plain)
-    return replace(made, sweep_seconds=sweep_seconds(mdp), compiled=compiled)
+    compiled = bool(shared or cut) or not isinstance(mdp.dynamics.lowered.program, Plain)
+    return replace(made, sweep_seconds=sweep_seconds(mdp, shared, cut), compiled=compiled)
 
 
 def _method(mdp: MDP) -> str:
@@ -123,22 +149,87 @@ def _method(mdp: MDP) -> str:
     return "MixedPrecision" if pays_off(mdp) else "InexactPolicyIteration"
 
 
-def _arrays(mdp: MDP, method: str) -> dict[str, int]:
-    """Bytes by what they hold."""
-    n, wide = mdp.n_states, widest(mdp.dynamics)
-    arrays = {"the model's own": bytes_of(mdp.dynamics)}
+def _cut(mdp: MDP, method: Method | None) -> Cut | None:
+    """How a model that is swept in place is cut into slabs; None where it is not."""
+    if method is None:
+        return None
+    from tessella.solvers.in_place import InPlace
+    from tessella.solvers.slabs import cut_into_slabs
+
+    return cut_into_slabs(mdp, method.states) if isinstance(method, InPlace) else None
+
+
+def _sharing(shared: Sequence[Any]) -> int:
+    """How many devices have one memory: those that a processor was made into, all of them."""
+    return len(shared) if shared and shared[0].platform == "cpu" else 1
+
+
+def _in_slabs(mdp: MDP, cut: Cut) -> dict[str, int]:
+    """Bytes by what they hold where values are swept in place."""
+    assert isinstance(mdp.dynamics, Staged)
+    along = math.prod(mdp.grid.shape) // cut.length  # states of one place of the axis
+    slabs = -(-cut.length // cut.rows)
+    arrays = {"the model's own, in slabs": slabs * _of_window(mdp.dynamics, cut, factors=True)}
+    if mdp.feasible is not None:
+        arrays["feasible actions"] = slabs * cut.window * along * mdp.n_actions
+    wide = -(-widest(mdp.dynamics) * cut.window // cut.length)
+    return arrays | {
+        "values": 8 * along * (cut.padded + cut.below + cut.above),
+        "a slab, its backup and its policy": 20 * along * cut.window,
+        "in between": 16 * wide,
+    }
+
+
+def _of_window(dynamics: Staged, cut: Cut, factors: bool = False) -> int:
+    """Bytes of the arrays of one window, with expected rewards as factors or as their sums."""
+    total = 0
+    for stage in stages_of(dynamics, cut, 0):
+        for array in stage.arrays().values():
+            kept = factors and isinstance(array, ExpectedReward)
+            total += array.probs.nbytes + array.reward.nbytes if kept else array.nbytes
+    return total
+
+
+def _arrays(mdp: MDP, name: str, method: Method | None, count: int) -> dict[str, int]:
+    """Bytes by what they hold on each of ``count`` devices."""
+    n, wide, own = mdp.n_states, max(mdp.n_states, widest(mdp.dynamics)), bytes_of(mdp.dynamics)
+    table, parts = _table(mdp, method, count), _parts(mdp, count)
+    if parts is not None:
+        assert isinstance(mdp.dynamics, Staged)
+        own, n = _of_window(mdp.dynamics, parts), n * parts.rows // parts.length
+        wide = -(-wide * parts.window // parts.length)
+    arrays = {"the model's own": own}
+    if table is not None:
+        arrays["its table"], wide = bytes_of(table), mdp.n_states
     if mdp.feasible is not None:
         arrays["feasible actions"] = n * mdp.n_actions
     arrays |= {
         "a point and its backup": 16 * n,
         "the next point and its backup": 16 * n,
         "their policies": 8 * n,
-        "in between": 16 * max(n, wide),
+        "in between": 16 * wide,
     }
-    if method == "MixedPrecision":
-        single = 4 * n * 3 + bytes_of(mdp.dynamics) // 2
-        return arrays | {"in single precision": single}
-    return arrays | {"linear systems": 24 * n}
+    if name == "MixedPrecision":
+        return arrays | {"in single precision": 4 * n * 3 + own // 2}
+    linear = method is None or method.linear
+    return arrays | {"linear systems": 24 * n} if linear else arrays
+
+
+def _parts(mdp: MDP, count: int) -> Cut | None:
+    """How a model is cut among devices; None on one. One that cannot be cut is refused."""
+    if count == 1:
+        return None
+    from tessella.mdp.stages.sharded import parts_of
+
+    return parts_of(mdp.dynamics, count)
+
+
+def _table(mdp: MDP, method: Method | None, count: int) -> Tabular | None:
+    """The table that a small model of stages is solved as, by NumPy; None where it is not."""
+    traced = method is not None and method.traced
+    if traced or count > 1 or not isinstance(mdp.dynamics, Staged) or not mdp.dynamics.small:
+        return None
+    return mdp.dynamics.table
 
 
 def _sweeps(mdp: MDP, tol: float | None) -> int | None:
@@ -175,14 +266,16 @@ def _device_memory() -> Mapping[str, int]:
     return {} if device.platform == "cpu" else device.memory_stats() or {}
 
 
-def sweep_seconds(mdp: MDP) -> float:
-    """Seconds of one plain sweep of this model, compiled."""
+def sweep_seconds(mdp: MDP, shared: Sequence[Any] = (), cut: Cut | None = None) -> float:
+    """Seconds of one plain sweep of this model, compiled, on these devices or in slabs."""
     from tessella.solvers.driver import Engine, swept
+    from tessella.solvers.in_place import swept_in_place
 
-    engine = Engine(mdp, None)
-    swept(engine, 1)
+    engine = Engine(mdp, None, devices=() if cut else shared)
+    sweep = partial(swept, engine) if cut is None else swept_in_place(engine, cut)
+    sweep(1)
     began = time.perf_counter()
-    swept(engine, TRIED)
+    sweep(TRIED)
     return (time.perf_counter() - began) / TRIED
 
 

@@ -63,7 +63,7 @@ def solve(
     if not isinstance(method, Method):
         rule = "method must be a method object such as ValueIteration()"
         raise ArgumentError(rule, value=f"got {method!r}")
-    shared = devices_for(mdp, method, devices)
+    shared = devices_for(mdp, devices)
     engine = Engine(mdp, method.tolerance(mdp), traced=method.traced, devices=shared)
     keeper = _keeper(engine, method, checkpoint)
     if isinstance(method, BackwardInduction):

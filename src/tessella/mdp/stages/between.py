@@ -256,6 +256,7 @@ class CompiledBlend:
     acts: bool
 
     stays = False
+    takes_open = False
 
     def follows(self, arrays) -> bool:
         return shared(arrays["target"], arrays["probs"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +56,10 @@ class Decide(Stage):
             return along(scope, axis, landing, np.ones((1,) * scope.rank))
         values = clipped(scope, axis, values, what, self.edge)
         target = checks.positions(scope, axis, values, what)[..., 0]
-        lengths = list(target.shape)
-        lengths[axis + 1] = scope.grid.shape[axis]
-        return Gather(scope.grid.shape, axis, np.broadcast_to(target, lengths).copy())
+        own = target.shape[axis + 1] > 1 or scope.period is not None  # it may be at other times
+        kind = Gather if own else Overwrite
+        lengths = with_length(target.shape, axis + 1, scope.grid.shape[axis])
+        return kind(scope.grid.shape, axis, np.broadcast_to(target, lengths).copy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,11 @@ class Gather(Operation):
         target = trimmed(self.target, axes + 1)
         if target is None or self.axis >= axes:
             return None
-        return Gather(self.shape[:axes], self.axis, target)
+        return replace(self, shape=self.shape[:axes], target=target)
+
+    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        target = self.arrays()["target"].shape[1:]
+        return np.broadcast_shapes(with_length(after, self.axis, 1), target)
 
     def reach(self, axis: int) -> Reach:
         if axis != self.axis:
@@ -119,6 +125,16 @@ class Gather(Operation):
         return np.ravel_multi_index(tuple(where), self.shape), None
 
 
+@dataclass(frozen=True, eq=False)
+class Overwrite(Gather):
+    """A map that says the same wherever the coordinate was: from here back it does not matter."""
+
+    hashed_as: ClassVar[str] = "Gather"
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {"target": places(self.target, self.axis + 1, 0, 1)}
+
+
 @dataclass(frozen=True)
 class CompiledGather:
     """The compiled side of ``Gather``: ``w[target(x)]`` along one axis."""
@@ -127,6 +143,7 @@ class CompiledGather:
     acts: bool
 
     stays = False
+    takes_open = True
 
     def follows(self, arrays) -> bool:
         return True

@@ -1,6 +1,8 @@
 """Jump: one noise moves several coordinates at once.
 
-E[w](s) = sum_k p_k(s) w(target_k(s))        over whole states
+    E[w](s) = sum_k p_k(s) w(target_k(s))        over whole states
+
+One that touches few axes is kept as what it does on those: see ``joint``.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from tessella.mdp.stages.between import (
     refuse_unknown,
     scattered,
 )
+from tessella.mdp.stages.joint import joint
 from tessella.mdp.stages.noise import Law, Noise, make_law, refuse_other, reward_on
 from tessella.mdp.stages.operation import (
     RandomOperation,
@@ -75,6 +78,9 @@ class Jump(Stage):
         if self.between == "interpolate":
             return _interpolated(scope, moved, law, what, self.edge)
         moved = {a: clipped(scope, a, v, what, self.edge) for a, v in moved.items()}
+        few = joint(scope, moved, law, what)
+        if few is not None:
+            return few
         target = flat_targets(scope, moved, what, law)
         target = np.broadcast_to(target, (*target.shape[:-1], len(law.named[1])))
         return Scatter(
@@ -217,6 +223,7 @@ class CompiledScatter:
     acts: bool
 
     stays = False
+    takes_open = False
 
     def follows(self, arrays) -> bool:
         return True

@@ -179,6 +179,7 @@ class CompiledMatrix:
     acts: bool
 
     stays = False
+    takes_open = False
 
     def follows(self, arrays) -> bool:
         return shared(arrays["matrix"])

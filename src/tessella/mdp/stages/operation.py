@@ -32,6 +32,11 @@ class CompiledOperation(Protocol):
         """Whether every state stays where it is."""
         ...
 
+    @property
+    def takes_open(self) -> bool:
+        """Whether ``w`` may be an open mesh, of length one along what does not matter to it."""
+        ...
+
     def follows(self, arrays: Any) -> bool:
         """Whether ``action`` may be a policy, an array (grid) with each state's own."""
         ...
@@ -71,6 +76,10 @@ class Operation(ABC):
     def without(self, axes: int) -> Operation | None:
         """The same on the first ``axes`` alone; None where others matter to it, or may do so."""
         return None
+
+    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of an open mesh of values before it, from that of those after it."""
+        return self.shape
 
     def reach(self, axis: int) -> Reach | None:
         """How far it moves a state along ``axis``; None where there is no ``window`` of it."""
@@ -221,14 +230,15 @@ def trimmed(array: NDArray, rank: int) -> NDArray | None:
 
 
 def gathered(w, target, axis: int):
-    """``w[target(x)]`` along one axis, compiled."""
+    """``w[target(x)]`` along one axis, compiled; both are open meshes."""
     import jax.numpy as jnp
 
     if target.size == target.shape[axis]:
         return jnp.take(w, target.ravel(), axis=axis, mode="clip")
-    shape = list(w.shape)
-    shape[axis] = target.shape[axis]
-    return jnp.take_along_axis(w, jnp.broadcast_to(target, shape), axis=axis, mode="clip")
+    others = np.broadcast_shapes(with_length(w.shape, axis, 1), with_length(target.shape, axis, 1))
+    target = jnp.broadcast_to(target, with_length(others, axis, target.shape[axis]))
+    w = jnp.broadcast_to(w, with_length(others, axis, w.shape[axis]))
+    return jnp.take_along_axis(w, target, axis=axis, mode="clip")
 
 
 def shared(*arrays) -> bool:

@@ -37,6 +37,9 @@ class Stay(Operation):
     def without(self, axes: int) -> Stay:
         return Stay(self.shape[:axes])
 
+    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        return after
+
     def reach(self, axis: int) -> Reach:
         return Reach()
 
@@ -75,6 +78,7 @@ class CompiledStay:
     acts: bool
 
     stays = True
+    takes_open = True
 
     def follows(self, arrays) -> bool:
         return True

@@ -103,6 +103,9 @@ class Resting(Operation):
 class Open(Resting):
     """Scratch axes appear, at their first values: the last axes of ``grid``."""
 
+    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        return after[: len(self.shape)]
+
     def compiled(self, acts: bool) -> CompiledOpen:
         return CompiledOpen(acts, len(self.grid.shape) - len(self.shape))
 
@@ -121,6 +124,9 @@ class Forget(Resting):
     @property
     def _values(self) -> int:
         return math.prod(self.shape[self.grid.ndim :])
+
+    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        return (*after, *(1,) * (len(self.shape) - len(after)))
 
     def compiled(self, acts: bool) -> CompiledForget:
         return CompiledForget(acts, self.shape[self.grid.ndim :])
@@ -141,6 +147,7 @@ class CompiledOpen:
     axes: int
 
     stays = True  # what a policy says of a state, it says of the state with scratch axes
+    takes_open = True
 
     def follows(self, arrays) -> bool:
         return True
@@ -151,17 +158,23 @@ class CompiledOpen:
 
 @dataclass(frozen=True)
 class CompiledForget:
-    """The compiled side of ``Forget``: the same for all values of scratch axes."""
+    """The compiled side of ``Forget``: an open mesh, the same for all values of scratch axes."""
 
     acts: bool
     lengths: tuple[int, ...]
 
     stays = False
+    takes_open = True
 
     def follows(self, arrays) -> bool:
         return True
 
     def apply(self, arrays, w, action):
-        import jax.numpy as jnp
+        return w[(..., *(None,) * len(self.lengths))]
 
-        return jnp.broadcast_to(w[(..., *(None,) * len(self.lengths))], (*w.shape, *self.lengths))
+
+def begun_on(operation: object, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The grid on which an operation begins that leaves states on one of this shape."""
+    if isinstance(operation, CompiledForget):
+        return (*shape, *operation.lengths)
+    return shape[: -operation.axes] if isinstance(operation, CompiledOpen) else shape

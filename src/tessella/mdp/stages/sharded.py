@@ -112,14 +112,20 @@ def _without_first(array: Any) -> jax.ShapeDtypeStruct:
 
 def among(dynamics: Dynamics, devices: Sequence[Any]) -> Lowered:
     """A model cut among ``devices``; one that cannot be cut is refused."""
-    found = cut(dynamics, len(devices))
+    found = parts_of(dynamics, len(devices))
+    assert isinstance(dynamics, Staged)
+    return lower_sharded(dynamics, found, devices)
+
+
+def parts_of(dynamics: Dynamics, count: int) -> Cut:
+    """How a model is cut among ``count`` devices."""
+    found = cut(dynamics, count)
     if found is None:
         raise ModelError(
             "a model is cut among devices along an axis on which a period reaches only so far",
-            value=f"among {len(devices)}, each would need all of this one",
+            value=f"among {count}, each would need all of this one",
         )
-    assert isinstance(dynamics, Staged)
-    return lower_sharded(dynamics, found, devices)
+    return found
 
 
 @in_float64

@@ -94,6 +94,7 @@ class CompiledSlices:
     acts: bool
 
     stays = False
+    takes_open = False
 
     def follows(self, arrays) -> bool:
         offsets, probs = arrays["offsets"], arrays["probs"]

@@ -27,7 +27,7 @@ from tessella.mdp.scope import TIME, Scope, call
 from tessella.mdp.stages.operation import CompiledOperation, Operation, Reach, at, paid
 from tessella.mdp.stages.pay import Pay
 from tessella.mdp.stages.reward import largest_reward
-from tessella.mdp.stages.scratch import Resting, fold, widened
+from tessella.mdp.stages.scratch import Resting, begun_on, fold, widened
 from tessella.mdp.stages.stage import Stage, StageNumbers
 from tessella.mdp.stages.tiling import Tiles, tiling
 from tessella.mdp.tabular.rows import unique_rows
@@ -184,6 +184,25 @@ class Staged(Dynamics):
         known = [reach for reach in found if reach is not None]
         return sum(known, Reach()) if len(known) == len(found) else None
 
+    @property
+    def widest(self) -> int:
+        """Numbers of the largest array that a backward pass goes through, by what matters there."""
+        lengths, shared, largest = self.shape, self._first_acting, math.prod(self.shape)
+        for i in reversed(range(len(self.stages))):
+            operation, reward = self.stages[i].operation, self.stages[i].reward
+            lengths = operation.lengths_before(lengths)
+            if reward is not None:
+                lengths = np.broadcast_shapes(lengths, reward.shape[1:])
+            if i == shared:  # what actions share is handed on in full
+                lengths = operation.shape
+            largest = max(largest, math.prod(lengths))
+        return largest
+
+    @property
+    def _first_acting(self) -> int:
+        """From this stage on, neither moves nor rewards depend on an action."""
+        return max((i + 1 for i, stage in enumerate(self.stages) if stage.acts), default=0)
+
     def factorised(self, policy: NDArray, discount: float) -> Factorised | None:
         return self.table.factorised(policy, discount) if self.small else None
 
@@ -261,13 +280,21 @@ class StagedProgram:
         return shared
 
     def _back(self, arrays, w, action, pay, span):
+        """Through some operations; in between w is an open mesh where that is enough."""
+        import jax.numpy as jnp
+
+        shape = w.shape
         for i in reversed(span):
+            operation = self.operations[i]
+            if jnp.ndim(action) or not operation.takes_open:
+                w = jnp.broadcast_to(w, shape)
             taken = _of_rank(action, w)
             if pay and "reward" in arrays[i]:
-                w = paid(self.operations[i], arrays[i], w, taken)
+                w = paid(operation, arrays[i], w, taken)
             else:
-                w = self.operations[i].apply(arrays[i], w, taken)
-        return w
+                w = operation.apply(arrays[i], w, taken)
+            shape = begun_on(operation, shape)
+        return jnp.broadcast_to(w, shape)
 
     def tail(self, arrays, w_S, pay):
         return self._back(arrays, w_S, 0, pay, range(self.first_shared, len(self.operations)))

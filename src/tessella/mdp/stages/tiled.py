@@ -29,7 +29,7 @@ def in_tiles(
 
     Windows of one model stop at different ends; ``anywhere`` makes a form that serves them all.
     """
-    if type(operation) is Gather:
+    if isinstance(operation, Gather):
         return GatherInTurn(operation.axis, acts)
     if type(operation) is not Slices:
         return operation.compiled(acts)

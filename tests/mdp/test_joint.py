@@ -1,0 +1,140 @@
+"""A jump that touches few axes does as a matrix on them what it does over whole states."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import tessella as ts
+from tessella.mdp.dynamics import adjoint_under, under_policy
+from tessella.mdp.engine import in_float64
+from tessella.mdp.stages import jump
+from tessella.mdp.stages.decide import Overwrite
+from tessella.mdp.stages.joint import Joint
+from tessella.mdp.stages.jump import Scatter
+
+AXES = {"x": range(4), "y": range(5), "z": range(6), "last": range(12)}
+
+
+def told(**how) -> ts.MDP:
+    """Jumps along z alone, along x and z by what y is, and to an x whatever it was."""
+    few = ts.Noise("few", range(3), lambda y: _law(y, 3))
+    by_action = ts.Noise("some", range(4), lambda a, z: _law(a + z, 4))
+    return ts.MDP.staged(
+        AXES,
+        {"a": range(3)},
+        0.9,
+        [
+            ts.Jump(by_action, to=lambda some, z: {"z": (z + some) % 6}, pays=lambda some, z: some),
+            ts.Jump(
+                few,
+                to=lambda few, x, z, y: {
+                    "z": np.maximum(z - few, 0),
+                    "x": np.minimum(np.maximum(few - z, 0) + y % 2, 3) + 0 * x,
+                },
+                pays=lambda few, z, y: np.minimum(few, z) - 0.1 * y,
+            ),
+            ts.Jump(
+                ts.Noise("drawn", range(4), _law(np.ones(1), 4)), to=lambda drawn: {"x": drawn}
+            ),
+            ts.Decide("last", to=lambda x: x % 3),
+        ],
+        **how,
+    )
+
+
+def _law(weight, count: int) -> np.ndarray:
+    """(..., count) probabilities that depend on ``weight``, (..., 1); some of them are 0."""
+    weights = np.maximum(1.0 + np.cos(weight + 2.0 * np.arange(count)), 0.2) - 0.2
+    weights[..., 0] += 0.3
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """The same model, once with jumps over whole states."""
+    before = jump.joint
+    jump.joint = lambda *_: None
+    try:
+        whole = told()
+    finally:
+        jump.joint = before
+    return told(), whole
+
+
+def test_small_jumps_become_matrices_and_what_is_set_anew_is_not_kept(pair):
+    kinds = [[type(stage.operation) for stage in mdp.dynamics.stages] for mdp in pair]
+    assert kinds == [[Joint, Joint, Joint, Overwrite], [Scatter, Scatter, Scatter, Overwrite]]
+
+
+def test_a_fingerprint_does_not_depend_on_how_a_jump_is_kept(pair):
+    joint, whole = pair
+    assert joint.fingerprint == whole.fingerprint
+
+
+def test_rows_and_rewards_are_the_same(pair):
+    joint, whole = (mdp.dynamics for mdp in pair)
+    for one, other in zip(joint.to_sparse(), whole.to_sparse(), strict=True):
+        np.testing.assert_allclose(one.toarray(), other.toarray(), atol=1e-15)
+    np.testing.assert_allclose(joint.expected_reward(), whole.expected_reward(), atol=1e-14)
+
+
+@in_float64
+def test_compiled_passes_are_the_same_for_actions_policies_and_the_way_forward(pair):
+    rng, (joint, whole) = np.random.default_rng(0), pair
+    w = rng.normal(size=joint.grid.shape)
+    policy = jnp.asarray(rng.integers(0, 3, joint.grid.shape), dtype=jnp.int32)
+
+    def passes(mdp: ts.MDP) -> list:
+        program, arrays = mdp.dynamics.compiled.program, mdp.dynamics.compiled.arrays
+
+        @jax.jit
+        def work(w):
+            tail = program.tail(arrays, w, True)
+            each = [program.head(arrays, tail, a, True) for a in range(3)]
+            under = under_policy(program, arrays, policy, w, True)
+            return jnp.stack([*each, under, adjoint_under(program, arrays, policy, w)(w)])
+
+        return list(work(w))
+
+    for one, other in zip(passes(joint), passes(whole), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-13)
+
+
+def test_a_narrower_grid_and_windows_have_the_same_matrix(pair):
+    second = pair[0].dynamics.stages[1].operation
+    assert second.without(2) is None
+    assert second.without(3).shape == (4, 5, 6)
+    assert second.reach(0) is None
+    assert second.reach(1) == (0, 0) == second.reach(3)
+    part = second.window(1, 2, 2)
+    np.testing.assert_array_equal(part.matrix, second.matrix[:, :, 2:4])
+    assert second.window(3, 0, 2).shape == (4, 5, 6, 2)
+
+
+def test_walkers_go_where_rows_say(pair):
+    """20,000 of them from one state, by a chi-square test at one in a million."""
+    mdp, n = pair[0], 20_000
+    start, row = 101, pair[1].dynamics.to_sparse()[2][[101]].toarray().ravel()
+    states, actions = np.full(n, start), np.full(n, 2)
+    reached = mdp.dynamics.step(states, actions, np.random.default_rng(5)).states
+    seen = np.bincount(reached, minlength=mdp.n_states)
+    assert not seen[row == 0].any()
+    assert stats.chisquare(seen[row > 0], n * row[row > 0]).pvalue > 1e-6
+
+
+def test_over_a_horizon_a_stage_may_depend_on_other_axes_at_other_times():
+    def later(time, x, y):
+        return x if time < 2 else 0 * y
+
+    horizon = ts.FiniteHorizon(3, 1.0)
+    mdp = ts.MDP.staged(
+        {"x": range(3), "y": range(2)},
+        (0, 1),
+        horizon,
+        [ts.Decide("x", to=later, pays=lambda x, y, action: x + y * action)],
+    )
+    assert ts.solve(mdp).value[0].tolist() == [[0.0, 3.0], [3.0, 6.0], [6.0, 9.0]]
