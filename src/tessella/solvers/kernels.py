@@ -153,7 +153,7 @@ def advance(
     program, method: Method, fixed: bool, chunk: int, data: Data, state: State, limit
 ) -> Stretch:
     """Up to ``limit <= chunk`` rounds of refine and look."""
-    operators, xp = Operators(program, data), numerics(state.value)
+    operators, xp = Operators(program, data, fixed=fixed), numerics(state.value)
 
     def go_on(carry):
         state, k, *_ = carry

@@ -13,7 +13,10 @@ need 1 / (1 - discount) of them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from tessella.numerics import numerics
 from tessella.solvers.method import Method, between, whole
@@ -26,6 +29,10 @@ SWEEPS_INSTEAD = 2  # for each product that got nowhere: most of the work is the
 PATIENCE = 50  # steps of a linear solver before a direct solve takes over, where there is one
 NEEDED = 0.1  # of the residual that may be left: its norm may hide entries larger than itself
 TINY = 1e-300
+BURST, BURSTS = 8, 5  # sweeps over all actions between looks at the policy, and looks at most
+STAYS = 0.01  # of the states may change their action in a burst, and the policy counts as settled
+FEW_SWEEPS = 80  # of one policy, up to which no direct solve of a small model is quicker
+DIRECT = 1000  # states up to which it is quicker than a linear solver
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,51 @@ class InexactPolicyIteration(Method):
         whole(self, "max_products", 1)
 
     def refine(self, operators, state):
+        if operators.quick:
+            return improved(operators, state, self.forcing, self.max_products)
         return evaluate_greedy(operators, state, self.forcing, self.max_products)
+
+
+def improved(operators, state, forcing: float, max_products: int):
+    """The next point where a sweep over all actions costs next to nothing.
+
+    Evaluating a policy that the next few sweeps would change anyway is in vain, so sweeps over all
+    actions come first, until they leave the policy about as it is. If they show that a few more
+    reach the target, those are all; else the policy is evaluated, directly if the model is small.
+    """
+    from tessella.solvers.kernels import target
+
+    criterion, aim = operators.criterion, float(target(operators.data, state.floor)) / 2
+    spread, policy = criterion.spread, state.policy
+    last, backup = float(spread(state.backup - state.value)), state.backup
+    for _ in range(BURSTS):
+        value = operators.swept(backup, BURST - 1)
+        backup, greedy = operators.bellman(value)
+        left = float(spread(backup - value))
+        few = needed(left, (left / max(last, TINY)) ** (1 / BURST), bound_of(criterion, left), aim)
+        changed, policy, last = np.count_nonzero(greedy != policy), greedy, left
+        if few == 0 or changed <= STAYS * greedy.size:
+            break
+    if few <= FEW_SWEEPS:
+        return operators.swept_under(policy, backup, few)
+    found = state._replace(value=value, backup=backup, policy=policy)
+    if greedy.size > DIRECT:
+        return evaluate_greedy(operators, found, forcing, max_products)
+    shared = criterion.shared(backup - value)
+    e = operators.solved(policy, backup - value - shared)
+    return value + criterion.forever(shared) + e
+
+
+def bound_of(criterion, spread: float) -> float:
+    """About the bound that a residual of this spread proves."""
+    return float(criterion.error(criterion.discount * spread / 2))
+
+
+def needed(left: float, rho: float, bound: float, aim: float) -> int:
+    """Sweeps until the bound is at ``aim``, if each cuts it to ``rho`` of what it was."""
+    if bound <= aim:
+        return 0
+    return math.ceil(math.log(aim / bound) / math.log(min(max(rho, TINY), 1 - 1e-9)))
 
 
 def evaluate_greedy(operators, state, forcing: float, max_products: int):
