@@ -78,8 +78,11 @@ class Operators:
         """(T v, greedy action), without storing states x actions unless they are few."""
         return self._best(self.criterion.discount * value)
 
-    def all_q(self, discounted: Any) -> Any:
+    def all_q(self, value: Any) -> Any:
         """(A, grid) the values of all actions, where they are few and NumPy computes; else None."""
+        return self._all_q(self.criterion.discount * value)
+
+    def _all_q(self, discounted: Any) -> Any:
         if not isinstance(self.program, Plain):
             return None
         q_A, feasible = self.program.all_actions(self.data.arrays, discounted), self.data.feasible
@@ -107,11 +110,11 @@ class Operators:
         return w / discount, more, longer(discount * more)
 
     def _highest(self, discounted: Any) -> Any:
-        q_A = self.all_q(discounted)
+        q_A = self._all_q(discounted)
         return self._best(discounted)[0] if q_A is None else q_A.max(axis=0)
 
     def _best(self, discounted: Any) -> tuple[Any, Any]:
-        q_A = self.all_q(discounted)
+        q_A = self._all_q(discounted)
         if q_A is not None:
             return q_A.max(axis=0), q_A.argmax(axis=0).astype(np.int32)
         q_of, xp = self._q_of(discounted), numerics(discounted)

@@ -21,9 +21,13 @@ from numpy.typing import NDArray
 from tessella.mdp.dynamics import Plain
 from tessella.mdp.tabular.rows import DENSE
 
-DENSE_ENTRIES = 1 << 15  # of rows that are multiplied as dense: a sparse product starts slowly
-QUICK = 1 << 18  # of rows whose product takes little longer than to call for it
-PAIRS = 1 << 16  # of states and actions, up to which all action values are held at once
+# Beyond some 9,000 entries a dense product or solve is shared among threads, which wait for one
+# another: on busy cores a hundred times longer than a sparse one takes on its own.
+DENSE_ENTRIES = 1 << 13  # of rows that are multiplied as dense: a sparse product starts slowly
+FEW = 90  # states up to which a linear system is solved as a dense one
+QUICK = 1 << 18  # entries whose product takes little longer than all calls of a sweep
+SHORT = 4  # entries a pair: moves so simple lead nearby, and policies settle after many sweeps
+PAIRS = 1 << 20  # of states and actions, up to which all action values are held at once
 
 Made = TypeVar("Made")
 
@@ -52,17 +56,18 @@ class Table:
     row_of: NDArray[np.integer]  # (A, S)
     reward: NDArray[np.float64]  # (A, S)
     places: tuple[slice, ...] | None  # of each action's rows, where they stand at regular places
-    small: bool  # whether the values of all actions are held at once
+    quick: bool  # whether sweeps over all actions cost little: their values are held at once
     _last: LastPolicy[OneTable] = field(default_factory=LastPolicy, repr=False)
 
     @staticmethod
     def of(rows: Any, row_of: NDArray, reward: NDArray) -> Table:
         """From distinct sparse rows (U, S) and (S, A) of all else."""
+        entries = rows.nnz
         if rows.shape[0] * rows.shape[1] <= max(DENSE_ENTRIES, rows.nnz / DENSE):
             rows = rows.toarray()
-        small = row_of.size <= PAIRS
-        by_action = np.ascontiguousarray(row_of.T, dtype=np.intp if small else None)
-        return Table(rows, by_action, np.ascontiguousarray(reward.T), _regular(row_of), small)
+        quick = row_of.size <= PAIRS and entries <= max(QUICK, SHORT * row_of.size)
+        by_action = np.ascontiguousarray(row_of.T, dtype=np.intp if quick else None)
+        return Table(rows, by_action, np.ascontiguousarray(reward.T), _regular(row_of), quick)
 
     def picked(self, w: NDArray, action: int) -> NDArray[np.float64]:
         """(S,) the entries of ``w = U v`` that belong to an action."""
@@ -107,15 +112,22 @@ class OneTable:
 
     def solved(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
         """(S,) the solution of (I - discount P_pi) x = rhs."""
-        rows = self.rows if self.own is None else self.rows[self.own]
-        if isinstance(rows, np.ndarray) and np.count_nonzero(rows) >= DENSE * rows.size:
-            found = np.linalg.solve(np.eye(len(rows)) - discount * rows, rhs)
-            return np.asarray(found, dtype=np.float64)
         import scipy.sparse as sp
         from scipy.sparse.linalg import splu
 
-        system = sp.eye_array(len(rhs), format="csr") - discount * rows
-        return splu(sp.csc_array(system)).solve(rhs)
+        rows, n = self.rows if self.own is None else self.rows[self.own], len(rhs)
+        full = isinstance(rows, np.ndarray)
+        if n <= FEW or (full and np.count_nonzero(rows) >= DENSE * rows.size):
+            system = -discount * (rows if full else rows.toarray())
+            system.ravel()[:: n + 1] += 1
+            return np.asarray(np.linalg.solve(system, rhs), dtype=np.float64)
+        # Each row begins with the 1 of I. As columns they are the transpose, which is factorised.
+        rows, states = sp.csr_array(rows) if full else rows, np.arange(n + 1, dtype=np.int32)
+        first = rows.indptr[:-1]
+        entries = np.insert(-discount * rows.data, first, 1.0)
+        places = np.insert(rows.indices, first, states[:-1])
+        system = sp.csc_array((entries, places, rows.indptr + states), shape=(n, n))
+        return splu(system).solve(rhs, "T")
 
     def forward(self, x: NDArray) -> NDArray[np.float64]:
         """(S,) P_pi' x."""
@@ -141,10 +153,10 @@ class TableProgram(Plain):
         return (q_S + arrays.reward[action] if pay else q_S).reshape(self.shape)
 
     def quick(self, arrays: Table) -> bool:
-        return arrays.small and arrays.rows.size <= QUICK
+        return arrays.quick
 
     def all_actions(self, arrays: Table, w_S):
-        if not arrays.small:
+        if not arrays.quick:
             return None
         q_AS = (arrays.rows @ w_S.ravel()).take(arrays.row_of)
         q_AS += arrays.reward
