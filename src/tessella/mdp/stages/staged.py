@@ -119,7 +119,7 @@ class Staged(Dynamics):
         return self.written if self.small else self.stored
 
     @cached_property
-    def stored(self) -> Built:
+    def stored(self) -> Built:  # type: ignore[override]
         rows = sum(stage.operation.rounded for stage in self.stages)
         rows *= 1 + EPS * self.through_stages.terms
         # What a later stage pays is weighed by the rows of those before it.
@@ -131,7 +131,7 @@ class Staged(Dynamics):
         return any(stage.operation.interpolates for stage in self.stages)
 
     @cached_property
-    def written(self) -> Built:
+    def written(self) -> Built:  # type: ignore[override]
         # Each entry of a row, and each reward, is a sum over stages of so many terms.
         rounding = EPS / 2 * (self.through_stages.terms + 2)
         built = self.stored
@@ -168,7 +168,7 @@ class Staged(Dynamics):
         )
 
     @cached_property
-    def reward_scale(self) -> float:
+    def reward_scale(self) -> float:  # type: ignore[override]
         paid = (stage.reward for stage in self.stages if stage.reward is not None)
         return float(sum(map(largest_reward, paid)))
 
