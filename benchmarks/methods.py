@@ -1,6 +1,6 @@
 """Which method is quickest, over a varied set of models: what the automatic choice rests on.
 
-    python benchmarks/methods.py [small|all]
+    python benchmarks/methods.py [small|all|word of a model's name ...]
 
 Processor time of a warm solve (compiled before, the best of a few), each as a multiple of the
 quickest on that model, in one run. The last column is what ``solve`` takes by itself; the last line
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -84,6 +85,15 @@ def random(states: int, discount: float) -> ts.MDP:
     return ts.MDP.from_arrays(rows, rng.normal(size=(states, 10)), discount)
 
 
+def of_rivals(kind: str, *settings, discount: float) -> ts.MDP:
+    """A model of the comparison with rivals."""
+    sys.path.insert(0, str(Path(__file__).parent / "rivals"))
+    from models import MAKERS
+
+    pairs = MAKERS[kind](*settings)
+    return ts.MDP.from_pairs(pairs.state, pairs.action, pairs.rows, pairs.reward, discount)
+
+
 def machine(states: int, discount: float) -> ts.MDP:
     """Wear that grows slowly until a repair: mixes in as many periods as there are states."""
     wear = ts.Shift("wear", ts.Noise("w", [0, 1], [0.5, 0.5]), pays=lambda wear: -wear / states)
@@ -107,6 +117,14 @@ CASES = {
     "queue 20,301, 0.99": lambda: queue(200, 100, 0.99),
     "platelets 3,087, 0.95": lambda: platelets(2, 20, 0.95),
     "platelets 9,317, 0.99": lambda: platelets(3, 10, 0.99),
+    "random 200, 0.95": lambda: of_rivals("random", 200, 4, 10, discount=0.95),
+    "random 5,000, 0.95": lambda: of_rivals("random", 5_000, 5, 20, discount=0.95),
+    "map 10 x 10, 0.99": lambda: of_rivals("lake", 10, discount=0.99),
+    "map 30 x 30, 0.99": lambda: of_rivals("lake", 30, discount=0.99),
+    "map 100 x 100, 0.99": lambda: of_rivals("lake", 100, discount=0.99),
+    "maintenance 341, 0.95": lambda: ts.problem("maintenance").build(),
+    "battery 315, 0.99": lambda: ts.problem("battery_arbitrage").build(),
+    "traffic 432, 0.99": lambda: ts.problem("traffic_intersection").build(),
     "random 20,000, 0.95": lambda: random(20_000, 0.95),
     "random 20,000, 0.99": lambda: random(20_000, 0.99),
     "machine 20,000, 0.95": lambda: machine(20_000, 0.95),
@@ -130,10 +148,12 @@ def seconds(mdp: ts.MDP, method: ts.Method, repeats: int) -> tuple[float, int]:
 
 
 def main() -> None:
-    large = sys.argv[1:] == ["all"]
+    words = [word for word in sys.argv[1:] if word not in ("small", "all")]
     print(f"{'model':26}" + "".join(f"{name:>18}" for name in METHODS) + "   automatic")
     behind = []
-    for name, build in (CASES | (LARGE if large else {})).items():
+    for name, build in (CASES | (LARGE if "all" in sys.argv[1:] else {})).items():
+        if words and not any(word in name for word in words):
+            continue
         mdp = build()
         repeats = 3 if mdp.n_states < 50_000 else 1
         found = {label: seconds(mdp, method, repeats) for label, method in METHODS.items()}

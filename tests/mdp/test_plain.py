@@ -9,7 +9,8 @@ import scipy.sparse as sp
 import tessella as ts
 from tessella.mdp.dynamics import adjoint_under, under_policy
 from tessella.mdp.tabular import plain
-from tessella.solvers.driver import Engine, iterate
+from tessella.solvers.driver import Engine, decide, iterate
+from tessella.solvers.operators import Operators
 
 STATES, ACTIONS = 40, 3
 
@@ -141,3 +142,89 @@ def test_a_method_written_with_jax_solves_tables_too():
     mdp = ts.MDP.from_arrays(P, P[..., 0], 0.9, layout="SAS")
     mine, ours = ts.solve(mdp, Doubled(tol=1e-8)), ts.solve(mdp)
     assert np.abs(mine.value - ours.value).max() <= mine.error_bound + ours.error_bound
+
+
+@pytest.mark.parametrize("listed", [by_state, in_part])
+@pytest.mark.parametrize("actions", [1, ACTIONS])
+def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_last_bit(
+    form, listed, actions, monkeypatch
+):
+    s, a, given = listed(rows(False))
+    kept = (a < actions) | (a == a[np.searchsorted(s, s)])
+    reward = np.random.default_rng(4).normal(size=len(s))
+
+    def model():
+        return ts.MDP.from_pairs(s[kept], a[kept], given[kept], reward[kept], 0.9)
+
+    at_once = model()
+    assert at_once.dynamics.lowered.arrays.quick
+    monkeypatch.setattr(plain, "PAIRS", 0)
+    in_turn = model()
+    assert not in_turn.dynamics.lowered.arrays.quick
+    value, bound = np.random.default_rng(5).normal(size=STATES), 1e-3
+    for mdp in (at_once, in_turn):
+        engine = Engine(mdp, None)
+        operators = Operators(engine.program, engine.data, gain=0.3)
+        looked = *operators.bellman(value), operators.swept(value, 3)
+        decided = decide(engine, value, bound)
+        found = [*looked, decided.margin, decided.policy, decided.tie]
+        if mdp is at_once:
+            first = found
+    assert all(np.array_equal(x, y) for x, y in zip(first, found, strict=True))
+
+
+def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
+    P = rows(False)
+    mdp = ts.MDP.from_arrays(P, P[..., 0], 0.9, layout="SAS")
+    engine = Engine(mdp, None)
+    operators = Operators(engine.program, engine.data, gain=0.3)
+    policy, value = np.arange(STATES) % ACTIONS, np.random.default_rng(6).normal(size=STATES)
+    together, one_by_one = operators.swept_under(policy, value, 5), value
+    for _ in range(5):
+        one_by_one = operators.sweep(policy, one_by_one)
+    assert np.allclose(together, one_by_one, atol=1e-14)
+
+
+def walled(side: int) -> ts.MDP:
+    """A square to cross to its last place, where each move fails now and then; holes end it."""
+    y, x = np.divmod(np.arange(side * side), side)
+    hole = ((3 * x + 5 * y) % 11 == 0) & (x + y > 0)
+    ends = hole | (x + y == 2 * side - 2)
+    staying = sp.eye_array(side * side, format="csr")
+    moves = []
+    for dy, dx in ((0, -1), (1, 0), (0, 1), (-1, 0)):
+        there = np.clip(y + dy, 0, side - 1) * side + np.clip(x + dx, 0, side - 1)
+        there = np.where(ends, y * side + x, there)
+        moves.append(0.8 * staying[there] + 0.2 * staying)
+    arriving = np.stack([np.where(ends, 0.0, move[:, [-1]].toarray()[:, 0]) for move in moves], 1)
+    return ts.MDP.from_arrays(moves, arriving, 0.99)
+
+
+def test_policies_that_sweeps_would_change_are_not_evaluated(monkeypatch):
+    """News of the goal travels a place a period: policies on its way are not worth a solve."""
+    systems = []
+    monkeypatch.setattr(
+        plain.OneTable,
+        "solved",
+        lambda one, rhs, discount, solve=plain.OneTable.solved: (
+            systems.append(rhs) or solve(one, rhs, discount)
+        ),
+    )
+    mdp = walled(20)
+    found = ts.solve(mdp, tol=1e-6)
+    exact = ts.solve(mdp, ts.PolicyIteration(tol=1e-9))
+    assert np.abs(found.value - exact.value).max() <= found.error_bound + exact.error_bound
+    assert found.sweeps < exact.sweeps / 2
+    assert len(systems) < exact.sweeps / 2
+
+
+@pytest.mark.parametrize("guess", [None, 1.0])
+def test_a_model_that_pays_nothing_is_worth_nothing(guess):
+    class Guessed(ts.InexactPolicyIteration):
+        def begin(self, mdp):
+            return None if guess is None else np.full(STATES, guess)
+
+    mdp = ts.MDP.from_arrays(rows(False), np.zeros((STATES, ACTIONS)), 0.9, layout="SAS")
+    found = ts.solve(mdp, Guessed())
+    assert np.abs(found.value).max() <= found.error_bound + 1e-300  # what underflow may leave
+    assert found.error_bound <= 1e-9

@@ -116,7 +116,7 @@ def test_periods_too_many_for_tables_make_none():
         "x", lambda x, action: np.minimum(x + action, 59), pays=lambda action, time: -action * time
     )
     sold = ts.Shift("x", ts.Noise("w", [0, -1], [0.5, 0.5]), pays=lambda x: 0.1 * x)
-    mdp = ts.MDP.staged(shop, range(5), ts.FiniteHorizon(400), [order, sold])
+    mdp = ts.MDP.staged(shop, range(5), ts.FiniteHorizon(600), [order, sold])
     assert not mdp.dynamics.small
     assert mdp.dynamics.terms > 0
     assert mdp.dynamics.adjoint_terms > 0

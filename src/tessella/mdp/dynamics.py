@@ -72,6 +72,22 @@ class Plain(ABC):
     def under(self, arrays: Any, w_S: Any, policy: Any, pay: bool) -> Any:
         """The whole backward pass with each state's own action in ``policy`` (grid)."""
 
+    def quick(self, arrays: Any) -> bool:
+        """Whether a pass over all actions takes hardly longer than the calls that it is made of."""
+        return False
+
+    def all_actions(self, arrays: Any, w_S: Any) -> Any:
+        """(A, grid) the whole pass for all actions at once; None where that would hold too much."""
+        return None
+
+    def swept(
+        self, arrays: Any, v_S: Any, policy: Any, count: int, discount: float, gain: float
+    ) -> Any:
+        """``count`` times v = under(discount v) - gain."""
+        for _ in range(count):
+            v_S = self.under(arrays, discount * v_S, policy, True) - gain
+        return v_S
+
     @abstractmethod
     def solved(self, arrays: Any, rhs: Any, policy: Any, discount: float) -> Any:
         """The solution x of (I - discount P_pi) x = rhs, directly."""

@@ -148,7 +148,7 @@ class Engine:
         """
         if self.layout is not None:
             return self.layout.given_out(array)
-        return array if held() else np.asarray(array)
+        return array if not self.plain and held() else np.asarray(array)
 
     @property
     def program(self):
@@ -291,7 +291,7 @@ def _start(engine: Engine, value: NDArray | None, policy: NDArray | None) -> ker
     shape = engine.mdp.grid.shape
     if value is None and policy is None and engine.layout is not None:
         return _begun(*map(engine.layout.zeros, (jnp.float64, jnp.int32)))
-    if value is None and policy is None and held() and not engine.plain:
+    if value is None and policy is None and not engine.plain and held():
         return _begun(jnp.zeros(shape), jnp.zeros(shape, jnp.int32))  # nothing of it on the host
     point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
     if point.size != int(np.prod(shape)) or not np.isfinite(point).all():

@@ -153,7 +153,7 @@ def advance(
     program, method: Method, fixed: bool, chunk: int, data: Data, state: State, limit
 ) -> Stretch:
     """Up to ``limit <= chunk`` rounds of refine and look."""
-    operators, xp = Operators(program, data), numerics(state.value)
+    operators, xp = Operators(program, data, fixed=fixed), numerics(state.value)
 
     def go_on(carry):
         state, k, *_ = carry
@@ -235,14 +235,25 @@ class Decision(NamedTuple):
 def decide(program, data: Data, value, bound) -> Decision:
     """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
     operators, v, shift = centred(program, data, value)
-    xp, q_of, eta = numerics(v), operators.q(v), operators.rounding(v, shift)
+    xp, eta = numerics(v), operators.rounding(v, shift)
     tie = 2 * (operators.criterion.largest * bound + eta)
-    best, second = best_two(program, q_of, v)
-
     # A loose bound leaves much undecided, yet the best guess is still the greedy action.
     near = xp.minimum(tie, TIED * operators.criterion.forever(data.numbers.reward_scale))
-    policy = lowest_near(program, q_of, best, xp.maximum(near, 2 * eta))
-    return Decision(best - second, policy, tie)
+    near, q_A = xp.maximum(near, 2 * eta), operators.all_q(v)
+    if q_A is not None:
+        return Decision(*ranked(q_A, near), tie)
+    q_of = operators.q(v)
+    best, second = best_two(program, q_of, v)
+    return Decision(best - second, lowest_near(program, q_of, best, near), tie)
+
+
+def ranked(q_A, near):
+    """(grid) margins and the lowest actions near the best, from (A, grid) values of all actions."""
+    best = q_A.max(axis=0)
+    policy = (q_A >= best - near).argmax(axis=0).astype(np.int32)
+    if len(q_A) == 1:
+        return np.full(best.shape, np.inf), policy
+    return best - np.partition(q_A, -2, axis=0)[-2], policy
 
 
 def lowest_near(program, q_of, best, near):

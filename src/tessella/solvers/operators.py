@@ -11,7 +11,7 @@ reward. A method of solving sees a model as these operators and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +50,7 @@ class Operators:
     program: Program | Plain
     data: Data
     gain: Any = 0.0
+    fixed: bool = False  # whether a policy is evaluated, and none is looked for
 
     @property
     def criterion(self) -> Enclosure:
@@ -57,7 +58,7 @@ class Operators:
 
     def around(self, shift: Any) -> Operators:
         """The operators for values less ``shift``."""
-        return replace(self, gain=self.criterion.gain(shift))
+        return Operators(self.program, self.data, self.criterion.gain(shift), self.fixed)
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
@@ -74,15 +75,28 @@ class Operators:
         return q_of
 
     def bellman(self, value: Any) -> tuple[Any, Any]:
-        """(T v, greedy action), without storing states x actions."""
+        """(T v, greedy action), without storing states x actions unless they are few."""
         return self._best(self.criterion.discount * value)
+
+    def all_q(self, value: Any) -> Any:
+        """(A, grid) the values of all actions, where they are few and NumPy computes; else None."""
+        return self._all_q(self.criterion.discount * value)
+
+    def _all_q(self, discounted: Any) -> Any:
+        if not isinstance(self.program, Plain):
+            return None
+        q_A, feasible = self.program.all_actions(self.data.arrays, discounted), self.data.feasible
+        if q_A is None:
+            return None
+        q_A -= self.gain
+        return q_A if feasible is None else np.where(feasible, q_A, -np.inf)
 
     def swept(self, value: Any, count: Any) -> Any:
         """T^count v; what is discounted goes from sweep to sweep, with no pass of its own."""
         discount = self.criterion.discount
         w = discount * value
-        w = numerics(value).repeat(count - 1, lambda w: discount * self._best(w)[0], w)
-        return self._best(w)[0]
+        w = numerics(value).repeat(count - 1, lambda w: discount * self._highest(w), w)
+        return self._highest(w)
 
     def summed(self, policy: Any, first: Any, count: int) -> tuple[Any, Any, Any]:
         """Sums of ``count`` terms of first + discount P_pi first + ..., of one more, and of two."""
@@ -95,7 +109,14 @@ class Operators:
         more = longer(w)
         return w / discount, more, longer(discount * more)
 
+    def _highest(self, discounted: Any) -> Any:
+        q_A = self._all_q(discounted)
+        return self._best(discounted)[0] if q_A is None else q_A.max(axis=0)
+
     def _best(self, discounted: Any) -> tuple[Any, Any]:
+        q_A = self._all_q(discounted)
+        if q_A is not None:
+            return q_A.max(axis=0), q_A.argmax(axis=0).astype(np.int32)
         q_of, xp = self._q_of(discounted), numerics(discounted)
 
         def step(action, carry):
@@ -108,6 +129,18 @@ class Operators:
         lowest = xp.full(discounted.shape, -xp.inf, discounted.dtype)
         start = lowest, xp.zeros(discounted.shape, xp.int32)
         return over_actions(self.program, step, start)
+
+    @property
+    def quick(self) -> bool:
+        """Whether an optimum is looked for that sweeps over all actions come near to at once."""
+        program, arrays = self.program, self.data.arrays
+        return not self.fixed and self.direct and program.quick(arrays)  # type: ignore[union-attr]
+
+    def swept_under(self, policy: Any, value: Any, count: int) -> Any:
+        """T_pi^count v, where rewards are discounted and NumPy computes."""
+        assert isinstance(self.program, Plain)
+        numbers = count, self.criterion.discount, self.gain
+        return self.program.swept(self.data.arrays, value, policy, *numbers)
 
     def sweep(self, policy: Any, value: Any) -> Any:
         """T_pi v."""

@@ -9,11 +9,19 @@ It is solved to nearly full accuracy (policy iteration), or only until the resid
 where a few will do, else by BiCGSTAB, which needs only products with P_pi. The iteration count of a
 Krylov method hardly grows as the discount approaches 1, where sweeps of a chain that mixes slowly
 need 1 / (1 - discount) of them.
+
+Small tables, and those of short rows, are first swept over all actions (``settle``): NumPy compares
+all of these in one go, and fewer policies are left to evaluate.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tessella.numerics import numerics
 from tessella.solvers.method import Method, between, whole
@@ -26,6 +34,11 @@ SWEEPS_INSTEAD = 2  # for each product that got nowhere: most of the work is the
 PATIENCE = 50  # steps of a linear solver before a direct solve takes over, where there is one
 NEEDED = 0.1  # of the residual that may be left: its norm may hide entries larger than itself
 TINY = 1e-300
+BURST = 8  # sweeps over all actions between looks at the policy
+BURSTS = 50, 5  # one for so many states, at most so many: they cost about as much as evaluating
+STAYS = 0.01  # of the states may change their action in a burst, and the policy counts as settled
+DIRECTLY = 4, 400  # sweeps that take as long as a direct solve: times root of states, at most
+DIRECT = 1000  # states up to which it is quicker than a linear solver
 
 
 @dataclass(frozen=True)
@@ -47,7 +60,10 @@ class PolicyIteration(Method):
 
 @dataclass(frozen=True)
 class InexactPolicyIteration(Method):
-    """Policy iteration with evaluations cut short: the automatic choice."""
+    """Policy iteration with evaluations cut short: the automatic choice.
+
+    ``forcing`` and ``max_products`` are of the linear solver; small tables need none.
+    """
 
     max_sweeps: int = field(default=10_000, compare=False)
     forcing: float = 1e-2
@@ -61,7 +77,65 @@ class InexactPolicyIteration(Method):
         whole(self, "max_products", 1)
 
     def refine(self, operators, state):
+        if operators.quick:
+            return improved(operators, state, self.forcing, self.max_products)
         return evaluate_greedy(operators, state, self.forcing, self.max_products)
+
+
+def improved(operators, state, forcing: float, max_products: int):
+    """The next point where a sweep over all actions costs next to nothing, or news travels slowly.
+
+    Evaluating a policy that the next few sweeps would change anyway is in vain, so sweeps over all
+    actions come first, until they leave the policy about as it is. If they show that a few more
+    reach the target, those are all; else the policy is evaluated, directly if the model is small.
+    """
+    settled, criterion = settle(operators, state), operators.criterion
+    value, backup, policy, n = settled.value, settled.backup, settled.policy, state.value.size
+    if settled.needed <= min(DIRECTLY[0] * math.sqrt(n), DIRECTLY[1]):
+        return operators.swept_under(policy, backup, settled.needed)
+    if n > DIRECT:
+        found = state._replace(value=value, backup=backup, policy=policy)
+        return evaluate_greedy(operators, found, forcing, max_products)
+    residual = backup - value
+    shared = criterion.shared(residual)
+    e = operators.solved(policy, residual - shared)
+    return operators.evaluated(value + criterion.forever(shared), e)
+
+
+class Settled(NamedTuple):
+    """A point that sweeps over all actions lead to."""
+
+    value: NDArray[np.float64]  # v, (grid)
+    backup: NDArray[np.float64]  # T v, (grid)
+    policy: NDArray[np.int32]  # greedy at v, (grid)
+    needed: int  # sweeps from here to the target, at the pace of the last ones
+
+
+def settle(operators, state) -> Settled:
+    """Sweep over all actions until that leaves the policy about as it is, or for long enough."""
+    from tessella.solvers.kernels import target
+
+    criterion, aim = operators.criterion, float(target(operators.data, state.floor)) / 2
+    last, n = float(criterion.spread(state.backup - state.value)), state.value.size
+    now = Settled(state.value, state.backup, state.policy, 0)
+    for _ in range(min(max(n // BURSTS[0], 1), BURSTS[1])):
+        value = operators.swept(now.backup, BURST - 1)
+        backup, policy = operators.bellman(value)
+        left = float(criterion.spread(backup - value))
+        rho = (left / max(last, TINY)) ** (1 / BURST)
+        bound = float(criterion.error(criterion.discount * left / 2))
+        changed, last = np.count_nonzero(policy != now.policy), left
+        now = Settled(value, backup, policy, sweeps_between(bound, aim, rho))
+        if not now.needed or changed <= STAYS * n:
+            break
+    return now
+
+
+def sweeps_between(bound: float, aim: float, rho: float) -> int:
+    """Sweeps from one bound to another, if each leaves ``rho`` of it; 0 where nothing is left."""
+    if not aim < bound < math.inf:
+        return 0
+    return math.ceil(math.log(max(aim / bound, TINY)) / math.log(min(max(rho, TINY), 1 - 1e-9)))
 
 
 def evaluate_greedy(operators, state, forcing: float, max_products: int):

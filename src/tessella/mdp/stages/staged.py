@@ -76,7 +76,7 @@ class Staged(Dynamics):
     def row_mass(self) -> Mass:
         return reduce(Mass.then, (stage.operation.mass for stage in self.stages))
 
-    @property
+    @cached_property
     def small(self) -> bool:
         """Whether it is solved as a table."""
         return self.entries <= SMALL
@@ -118,8 +118,8 @@ class Staged(Dynamics):
     def built(self) -> Built:
         return self.written if self.small else self.stored
 
-    @property
-    def stored(self) -> Built:
+    @cached_property
+    def stored(self) -> Built:  # type: ignore[override]
         rows = sum(stage.operation.rounded for stage in self.stages)
         rows *= 1 + EPS * self.through_stages.terms
         # What a later stage pays is weighed by the rows of those before it.
@@ -130,8 +130,8 @@ class Staged(Dynamics):
     def interpolated(self) -> bool:
         return any(stage.operation.interpolates for stage in self.stages)
 
-    @property
-    def written(self) -> Built:
+    @cached_property
+    def written(self) -> Built:  # type: ignore[override]
         # Each entry of a row, and each reward, is a sum over stages of so many terms.
         rounding = EPS / 2 * (self.through_stages.terms + 2)
         built = self.stored
@@ -150,14 +150,14 @@ class Staged(Dynamics):
     def adjoint_terms(self) -> int:
         return self._added.adjoint_terms
 
-    @property
+    @cached_property
     def _added(self) -> Added:
         """On either way: a method that JAX compiles takes a small model through stages."""
         if not self.small:
             return self.through_stages
         return self.through_stages.or_else(Added(self.table.terms, self.table.adjoint_terms))
 
-    @property
+    @cached_property
     def through_stages(self) -> Added:
         """Numbers added up on the way through the stages."""
         # Two more for each stage: the products, and the reward that is added.
@@ -167,8 +167,8 @@ class Staged(Dynamics):
             sum(operation.adjoint_terms + 2 for operation in operations),
         )
 
-    @property
-    def reward_scale(self) -> float:
+    @cached_property
+    def reward_scale(self) -> float:  # type: ignore[override]
         paid = (stage.reward for stage in self.stages if stage.reward is not None)
         return float(sum(map(largest_reward, paid)))
 

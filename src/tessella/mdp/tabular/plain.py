@@ -4,6 +4,9 @@ With U the distinct rows, one sweep over all actions is one product U w, from wh
 picks its own. A sweep of one policy touches that policy's rows only: they are taken out once, and
 kept while the policy stays the same. Where states share rows, so that there are fewer of them than
 states, multiplying all of them is less work still. A run begins at w = 0, where U w needs no work.
+
+A call of NumPy takes a microsecond, as long as some hundred products: the actions of a small table
+are compared in one go, not one after the other.
 """
 
 from __future__ import annotations
@@ -18,10 +21,13 @@ from numpy.typing import NDArray
 from tessella.mdp.dynamics import Plain
 from tessella.mdp.tabular.rows import DENSE
 
-DENSE_ENTRIES = (
-    1 << 18
-)  # entries of rows that are multiplied as dense: a sparse product starts slowly
-
+# Beyond some 9,000 entries a dense product or solve is shared among threads, which wait for one
+# another: on busy cores a hundred times longer than a sparse one takes on its own.
+DENSE_ENTRIES = 1 << 13  # of rows that are multiplied as dense: a sparse product starts slowly
+FEW = 90  # states up to which a linear system is solved as a dense one
+QUICK = 1 << 18  # entries whose product takes little longer than all calls of a sweep
+SHORT = 4  # entries a pair: moves so simple lead nearby, and policies settle after many sweeps
+PAIRS = 1 << 20  # of states and actions, up to which all action values are held at once
 
 Made = TypeVar("Made")
 
@@ -50,15 +56,18 @@ class Table:
     row_of: NDArray[np.integer]  # (A, S)
     reward: NDArray[np.float64]  # (A, S)
     places: tuple[slice, ...] | None  # of each action's rows, where they stand at regular places
+    quick: bool  # whether sweeps over all actions cost little: their values are held at once
     _last: LastPolicy[OneTable] = field(default_factory=LastPolicy, repr=False)
 
     @staticmethod
     def of(rows: Any, row_of: NDArray, reward: NDArray) -> Table:
         """From distinct sparse rows (U, S) and (S, A) of all else."""
+        entries = rows.nnz
         if rows.shape[0] * rows.shape[1] <= max(DENSE_ENTRIES, rows.nnz / DENSE):
             rows = rows.toarray()
-        by_action = np.ascontiguousarray(row_of.T)
-        return Table(rows, by_action, np.ascontiguousarray(reward.T), _regular(row_of))
+        quick = row_of.size <= PAIRS and entries <= max(QUICK, SHORT * row_of.size)
+        by_action = np.ascontiguousarray(row_of.T, dtype=np.intp if quick else None)
+        return Table(rows, by_action, np.ascontiguousarray(reward.T), _regular(row_of), quick)
 
     def picked(self, w: NDArray, action: int) -> NDArray[np.float64]:
         """(S,) the entries of ``w = U v`` that belong to an action."""
@@ -103,15 +112,22 @@ class OneTable:
 
     def solved(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
         """(S,) the solution of (I - discount P_pi) x = rhs."""
-        rows = self.rows if self.own is None else self.rows[self.own]
-        if isinstance(rows, np.ndarray) and np.count_nonzero(rows) >= DENSE * rows.size:
-            found = np.linalg.solve(np.eye(len(rows)) - discount * rows, rhs)
-            return np.asarray(found, dtype=np.float64)
         import scipy.sparse as sp
         from scipy.sparse.linalg import splu
 
-        system = sp.eye_array(len(rhs), format="csr") - discount * rows
-        return splu(sp.csc_array(system)).solve(rhs)
+        rows, n = self.rows if self.own is None else self.rows[self.own], len(rhs)
+        full = isinstance(rows, np.ndarray)
+        if n <= FEW or (full and np.count_nonzero(rows) >= DENSE * rows.size):
+            system = -discount * (rows if full else rows.toarray())
+            system.ravel()[:: n + 1] += 1
+            return np.asarray(np.linalg.solve(system, rhs), dtype=np.float64)
+        # Each row begins with the 1 of I. As columns they are the transpose, which is factorised.
+        rows, states = sp.csr_array(rows) if full else rows, np.arange(n + 1, dtype=np.int32)
+        first = rows.indptr[:-1]
+        entries = np.insert(-discount * rows.data, first, 1.0)
+        places = np.insert(rows.indices, first, states[:-1])
+        system = sp.csc_array((entries, places, rows.indptr + states), shape=(n, n))
+        return splu(system).solve(rhs, "T")
 
     def forward(self, x: NDArray) -> NDArray[np.float64]:
         """(S,) P_pi' x."""
@@ -135,6 +151,24 @@ class TableProgram(Plain):
     def head(self, arrays: Table, w, action, pay):
         q_S = arrays.picked(w, action)
         return (q_S + arrays.reward[action] if pay else q_S).reshape(self.shape)
+
+    def quick(self, arrays: Table) -> bool:
+        return arrays.quick
+
+    def all_actions(self, arrays: Table, w_S):
+        if not arrays.quick:
+            return None
+        q_AS = (arrays.rows @ w_S.ravel()).take(arrays.row_of)
+        q_AS += arrays.reward
+        return q_AS.reshape(self.n_actions, *self.shape)
+
+    def swept(self, arrays: Table, v_S, policy, count, discount, gain):
+        one, v = arrays.under(policy), v_S.ravel()
+        paid = one.reward - gain
+        for _ in range(count):
+            v = one.expect(discount * v)
+            v += paid
+        return v.reshape(self.shape)
 
     def under(self, arrays: Table, w_S, policy, pay):
         one = arrays.under(policy)
