@@ -125,28 +125,84 @@ def test_sweeps_that_converge_are_the_answer(large):
 
 
 def test_hat_functions_sum_to_one_and_are_one_at_their_own_cut_point():
-    for length in (1, 2, 33, 34, 501):
-        basis = coarse.hats(length)
-        assert len(basis) == min(length, coarse.NODES)
-        assert basis.sum(axis=0) == pytest.approx(np.ones(length))
-        assert (basis.max(axis=1) == 1).all()
+    for length, count in ((1, 1), (2, 3), (33, 33), (34, 33), (501, 65)):
+        cuts = coarse.Cuts.of(length, count, 1)
+        assert len(cuts.places) == min(length, count)
+        assert cuts.hats.sum(axis=0) == pytest.approx(np.ones(length))
+        assert (cuts.hats[:, cuts.places] == np.eye(len(cuts.places))).all()
+
+
+SHAPES = [(1,), (12, 300), (33, 25), (1001, 501), (8,) * 6, (100_000,), (15_000, 2), (9, 9, 400)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("far", [False, True])
+def test_nodes_and_the_products_for_them_are_few_and_slow_axes_are_cut_finer(shape, far):
+    reaches = shape if far else tuple(1 for _ in shape)
+    cuts = coarse.chosen(shape, reaches)
+    nodes = [len(c.places) for c in cuts]
+    assert np.prod(nodes) <= min(coarse.NODES, np.cbrt(coarse.INVERTED * np.prod(shape)))
+    assert np.prod([c.colours for c in cuts]) <= coarse.PRODUCTS
+    if not far:  # no axis was cut while another that could be cut had longer cells
+        cells = [n / max(m - 1, 0.5) for n, m in zip(shape, nodes, strict=True)]
+        could = [cell for cell, n, m in zip(cells, shape, nodes, strict=True) if m < n]
+        was = [cell for cell, m in zip(cells, nodes, strict=True) if m > 1]
+        assert max(could, default=0) <= 2 * min(was, default=np.inf)
+
+
+def lazy_walk(length: int, reach: int, seed: int) -> np.ndarray:
+    """(length, length) a chain that moves by at most ``reach``, differently in each state."""
+    apart = abs(np.subtract.outer(np.arange(length), np.arange(length)))
+    rows = np.where(apart <= reach, np.random.default_rng(seed).random((length, length)), 0)
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def system_of(walks: list[np.ndarray], cuts) -> tuple[np.ndarray, np.ndarray]:
+    """(A, A_c^-1) of independent chains along two axes: dense, and as the solvers make it."""
+
+    def expect(x):
+        return jnp.asarray(walks[0]) @ x @ jnp.asarray(walks[1]).T
+
+    like = jnp.zeros([len(walk) for walk in walks])
+    seen = np.asarray(coarse.small_system(expect, cuts, like))
+    dense = np.eye(like.size) - np.kron(*walks) + 1 / like.size
+    return dense, coarse.inverted(seen, cuts)
 
 
 @in_float64
-def test_the_correction_inverts_a_system_on_functions_of_one_coordinate():
-    """Two independent lazy walks; on sums of a function of each, M A = A + 1 up to a constant."""
-    walks = [np.eye(n) * 0.5 + np.eye(n, k=1) * 0.25 + np.eye(n, k=-1) * 0.25 for n in (9, 14)]
-    for walk in walks:
-        walk[0, 0], walk[-1, -1] = 0.75, 0.75
+@pytest.mark.parametrize(
+    ("reach", "counts"), [((1, 1), (9, 17)), ((3, 1), (5, 9)), ((6, 2), (4, 7))]
+)
+def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reach, counts):
+    lengths = 41, 64
+    walks = [lazy_walk(n, r, seed) for seed, (n, r) in enumerate(zip(lengths, reach, strict=True))]
+    cuts = tuple(map(coarse.Cuts.of, lengths, counts, reach))
+    assert min(c.colours / len(c.places) for c in cuts) < 1  # nodes do share a product
+    dense, inverse = system_of(walks, cuts)
+    functions = np.kron(*(c.hats for c in cuts)).T
+    nodes = np.ravel_multi_index(np.ix_(*(c.places for c in cuts)), lengths).ravel()
+    assert inverse @ (dense @ functions)[nodes] == pytest.approx(np.eye(len(nodes)), abs=1e-6)
 
-    def left(x):
-        return x + x.mean() - jnp.asarray(walks[0]) @ x @ jnp.asarray(walks[1]).T
 
-    inverse = coarse.inverted(np.asarray(coarse.small_system(left, jnp.zeros((9, 14)))))
-    f = jnp.asarray(np.cos(np.arange(9))[:, None] + np.arange(14.0) ** 2)
-    assert np.allclose(coarse.corrected(inverse, left(f)), left(f) + f, atol=1e-8)
-    broken = coarse.inverted(np.full((3, 3), np.nan))
-    assert (broken == 0).all()
+@in_float64
+def test_the_correction_inverts_a_system_whose_states_are_all_nodes_and_has_an_adjoint():
+    walks = [lazy_walk(9, 1, 0), lazy_walk(14, 2, 1)]
+    cuts = coarse.Cuts.of(9, 9, 1), coarse.Cuts.of(14, 14, 2)
+    dense, inverse = system_of(walks, cuts)
+    f = np.cos(np.arange(9))[:, None] + np.arange(14.0) ** 2
+    right = (dense @ f.ravel()).reshape(f.shape)
+    whole = coarse.Coarse(tuple(c.hats for c in cuts), inverse)
+    assert coarse.corrected(whole, right) == pytest.approx(right + f, abs=1e-6)
+
+    cuts = coarse.Cuts.of(9, 4, 1), coarse.Cuts.of(14, 5, 2)
+    part = coarse.Coarse(tuple(c.hats for c in cuts), system_of(walks, cuts)[1])
+    there, back = coarse.corrected(part, f), coarse.corrected_adjoint(part, right)
+    assert (there * right).sum() == pytest.approx((f * back).sum(), rel=1e-10)
+
+
+def test_a_system_that_is_no_number_corrects_nothing():
+    cuts = (coarse.Cuts.of(3, 3, 2),)
+    assert (coarse.inverted(np.full((3, 3), np.nan), cuts) == 0).all()
 
 
 def test_the_way_back_is_bounded_where_a_linear_solver_breaks_down():

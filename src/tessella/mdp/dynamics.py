@@ -208,6 +208,10 @@ class Dynamics(ABC):
         """
         return None
 
+    def reach(self, axis: int) -> tuple[int, int] | None:
+        """How far a period may move a state down and up ``axis``; None where that is not known."""
+        return None
+
     @cached_property
     def mass(self) -> Mass:
         return self.row_mass()

@@ -28,7 +28,7 @@ from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
 from tessella.solvers.chains import refuse_chain
 from tessella.solvers.checkpoint import Keeper
-from tessella.solvers.coarse import inverted
+from tessella.solvers.coarse import Coarse, Cuts, chosen, inverted
 from tessella.solvers.method import Method, checked_tol
 from tessella.solvers.operators import Data, Numbers
 from tessella.solvers.result import History, Result
@@ -173,8 +173,19 @@ class Engine:
         """The same, with a coarse correction made for this policy where models may need one."""
         if not self.widely_averaged:
             return self.data
-        system = kernels.coarse_system(self.program, self.data, policy)
-        return self.data._replace(coarse=placed(self.program, inverted(np.asarray(system))))
+        cuts = self.cuts
+        seen = np.asarray(kernels.coarse_system(self.program, cuts, self.data, policy))
+        bases = placed(self.program, tuple(cut.hats for cut in cuts))
+        coarse = Coarse(bases, placed(self.program, inverted(seen, cuts)))
+        return self.data._replace(coarse=coarse)
+
+    @cached_property
+    def cuts(self) -> tuple[Cuts, ...]:
+        """Where a coarse correction has its nodes."""
+        shape = self.mdp.grid.shape
+        reaches = map(self.mdp.dynamics.reach, range(len(shape)))
+        known = (n if r is None else max(r) for n, r in zip(shape, reaches, strict=True))
+        return chosen(shape, tuple(known))
 
     @cached_property
     def data(self) -> Data:

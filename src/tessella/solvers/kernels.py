@@ -18,7 +18,7 @@ from tessella.mdp.dynamics import over_actions
 from tessella.mdp.engine import compiled
 from tessella.numerics import NUMPY, numerics
 from tessella.rounding import EPS
-from tessella.solvers.coarse import small_system
+from tessella.solvers.coarse import Cuts, small_system
 from tessella.solvers.method import Method
 from tessella.solvers.operators import Data, Operators, size
 
@@ -186,11 +186,11 @@ def first_look(program, fixed: bool, data: Data, state: State) -> State:
     return look(Operators(program, data), fixed, state.value, state.shift, state.policy)
 
 
-@compiled("program")
-def coarse_system(program, data: Data, policy):
-    """The small matrix of ``coarse``, of a policy's linear system."""
+@compiled("program", "cuts")
+def coarse_system(program, cuts: tuple[Cuts, ...], data: Data, policy):
+    """What the small matrix of ``coarse`` is made of, for a policy."""
     operators = Operators(program, data)
-    return small_system(lambda e: operators.left(policy, e), policy)
+    return small_system(lambda e: operators.expect(policy, e), cuts, policy)
 
 
 @compiled("program", "fixed")

@@ -19,7 +19,7 @@ import numpy as np
 from tessella.criteria.criterion import Enclosure
 from tessella.mdp.dynamics import Plain, Program, adjoint_under, over_actions, under_policy
 from tessella.numerics import numerics
-from tessella.solvers.coarse import corrected
+from tessella.solvers.coarse import corrected, corrected_adjoint
 
 
 class Numbers(NamedTuple):
@@ -188,7 +188,7 @@ class Operators:
     def preconditioned_adjoint(self, residual: Any) -> Any:
         """The same for the adjoint system."""
         coarse = self.data.coarse
-        return residual if coarse is None else corrected(coarse.T, residual)
+        return residual if coarse is None else corrected_adjoint(coarse, residual)
 
     def evaluated(self, value: Any, unknown: Any) -> Any:
         """``value`` improved by the solution of that system."""

@@ -179,7 +179,6 @@ class Staged(Dynamics):
         return Lowered(program, on_device([stage.arrays() for stage in self.stages]))
 
     def reach(self, axis: int) -> Reach | None:
-        """How far a period may move a state along ``axis``; None where that is not known."""
         found = [stage.operation.reach(axis) for stage in self.stages]
         known = [reach for reach in found if reach is not None]
         return sum(known, Reach()) if len(known) == len(found) else None
