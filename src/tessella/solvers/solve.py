@@ -29,7 +29,7 @@ from tessella.solvers.solution import Solution, optimal
 # so fewer and better rounds are quicker there.
 SMALL = 10_000
 FORCING = 1e-2, 1e-1  # of small models, and of others
-AVERAGES = 1e-4, 500  # of large averages, whose policy has settled: forcing, and products at most
+AVERAGES = 3e-2, 500  # of large averages, whose policy has settled: forcing, and products at most
 
 
 def solve(
