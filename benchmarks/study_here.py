@@ -37,8 +37,8 @@ TOLERANCES = {
     "trained by gradients": {
         "policy_error": 0.02,  # of the states, all near the boundary
         "value_gap": 0.2,
-        "mean_loss": 0.2,
-        "worst_loss": 2.0,  # of a single state
+        "mean_loss": 1.5,  # of values in the hundreds
+        "worst_loss": 4.0,  # of a single state
     },
 }
 

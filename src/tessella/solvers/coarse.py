@@ -130,8 +130,10 @@ def small_system(expect: Callable[[Any], Any], cuts: Sequence[Cuts], like: Any) 
 
 
 def inverted(seen: NDArray[np.float64], cuts: Sequence[Cuts]) -> NDArray[np.float64]:
-    """A_c^-1 of an average, from what ``small_system`` saw; zeros, which correct nothing, where
-    there is none."""
+    """A_c^-1 of an average, from what ``small_system`` saw; zeros, which correct nothing, if none.
+
+    A holds the mean of the unknown, so A_c that of each function.
+    """
     sizes = [len(c.places) for c in cuts]
     nodes = prod(sizes)
     system = np.eye(nodes)
@@ -144,7 +146,7 @@ def inverted(seen: NDArray[np.float64], cuts: Sequence[Cuts]) -> NDArray[np.floa
     for c in cuts:
         means = np.multiply.outer(means, c.hats.mean(1))
     try:
-        found = np.linalg.inv(system + means.ravel())
+        found = np.asarray(np.linalg.inv(system + means.ravel()), dtype=np.float64)
     except np.linalg.LinAlgError:
         return np.zeros(system.shape)
     return found if np.isfinite(found).all() else np.zeros(system.shape)
