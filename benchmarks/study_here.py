@@ -1,6 +1,6 @@
 """The paper's study in one process, on whichever device JAX finds: seconds, and its records.
 
-python benchmarks/study_here.py SEEDS records.json
+python benchmarks/study_here.py SEEDS records.json [K/N]     (K/N: the K-th of N parts of it)
 python benchmarks/study_here.py compare one.json other.json
 
 Two devices add up in another order. Solves and exact evaluations differ by no more than their
@@ -53,13 +53,14 @@ def main() -> None:
         compare(*sys.argv[2:])
         return
     seeds, out = int(sys.argv[1]), Path(sys.argv[2])
+    part, parts = map(int, (sys.argv[3] if len(sys.argv) > 3 else "1/1").split("/"))
     began, records = time.perf_counter(), []
 
     def accept(outcome: Any) -> None:
         records.extend(map(told, outcome.records))
         out.write_text(json.dumps(records))
 
-    dispatch_here(batches(paper_study(seeds=seeds).specs), accept)
+    dispatch_here(batches(paper_study(seeds=seeds).specs)[part - 1 :: parts], accept)
     spent = time.perf_counter() - began
     print(f"{jax.devices()[0].device_kind}: {len(records)} records in {spent:.0f} s")
 

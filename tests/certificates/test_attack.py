@@ -299,15 +299,16 @@ def test_foreign_arrays_under_the_true_fingerprint_are_not_loaded(tmp_path, rena
 
 def test_a_table_whose_hash_was_made_anew_for_a_foreign_fingerprint_is_not_loaded(tmp_path):
     from tessella.mdp.files import netcdf as files
+    from tessella.mdp.files.variables import take
 
     small(tmp_path)
     with netCDF4.Dataset(tmp_path / "m.nc", "a") as file:
         file.setncattr("fingerprint", "0" * 64)
         about = {name: file.getncattr(name) for name in file.ncattrs() if name != "content"}
-        arrays = {name: (files._read(file, name), ()) for name in file.variables}
+        arrays = {name: (take(file, name), ()) for name in file.variables}
         for group in file.groups.values():
             for name in group.variables:
-                arrays[f"{group.name}/{name}"] = (files._read(group, name), ())
+                arrays[f"{group.name}/{name}"] = (take(group, name), ())
         file.setncattr("content", files.digest(about, arrays))
     with pytest.raises(ts.FileError, match=r"m\.nc has the fingerprint of another model"):
         ts.MDP.load(tmp_path / "m.nc")

@@ -188,12 +188,8 @@ def test_a_file_whose_periods_do_not_move_time_is_refused(tmp_path):
     attributes, variables = netcdf._contents(mdp)
     values, along = variables["indices"]
     variables["indices"] = np.where(values >= 11, values - 11, values), along  # nobody moves on
-    file = netCDF4.Dataset(str(tmp_path / "m.nc"), "w")
-    file.setncatts(attributes | {"content": netcdf.digest(attributes, variables)})
-    for name, (of, dimensions) in variables.items():
-        group, _, last = name.rpartition("/")
-        netcdf._write(file.createGroup(group) if group else file, last, of, dimensions)
-    file.close()
+    with netCDF4.Dataset(str(tmp_path / "m.nc"), "w") as file:
+        netcdf._put_model(file, attributes, variables)
     with pytest.raises(ts.FileError, match="every period must move time on by one; time=0"):
         ts.MDP.load(tmp_path / "m.nc")
 
