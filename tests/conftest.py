@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {HERE / name: rank for rank, name in enumerate(LONGEST)}
     assert all(path.is_file() for path in ranks), "LONGEST names files that are there"
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def problems_of_before() -> Iterator[None]:
+    """What a module registers, by a study of its own problems say, is gone after it."""
+    from tessella.problems import registry
+
+    before = dict(registry._registered)
+    yield
+    registry._registered.clear()
+    registry._registered.update(before)
 
 
 def pytest_collection_finish() -> None:

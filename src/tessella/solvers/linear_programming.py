@@ -2,9 +2,9 @@
 
     minimise  sum_s V(s)   subject to   V(s) - discount sum_s' P(s'|s,a) V(s') >= r(s, a).
 
-HiGHS (interior points, then a corner) finds the binding constraints, that is, the optimal action of
-each state; one sparse LU solve of that policy then gives its value to full accuracy. The result is
-enclosed like any other.
+HiGHS (dual simplex) finds the binding constraints, that is, the optimal action of each state; one
+sparse LU solve of that policy then gives its value to full accuracy. The result is enclosed like
+any other.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class LinearProgramming(Method):
             A_ub=-stacked,
             b_ub=-sparse.reward[state, action] / scale,
             bounds=(None, None),
-            method="highs-ipm",
+            method="highs-ds",  # interior points take some feasible programs for infeasible
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if result.status != 0:
