@@ -247,7 +247,7 @@ def iterate(
                 stretch = stretch._replace(state=state)
                 log.add([state.bound], [state.changed], stretch.target)
         ended = bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps
-        ended = ended or _rounded_off(state, log)
+        ended = ended or _rounded_off(method, state, log)
         if keeper is not None and (keeper.due or ended):
             keeper.write(_value(engine, data.criterion, state), log.history())
         if ended:
@@ -280,9 +280,14 @@ def _polished(
     return more.state if better else state
 
 
-def _rounded_off(state: kernels.State, log: _Log) -> bool:
-    """Whether only rounding moves the bound to and fro, near what it leaves, and no round helps."""
-    return log.stuck and float(state.bound) <= kernels.ABOVE_FLOOR * float(state.floor)
+def _rounded_off(method: Method, state: kernels.State, log: _Log) -> bool:
+    """Whether only rounding moves the bound to and fro, near what it leaves, and no round helps.
+
+    Of rounds that solve linear systems: sweeps near discount 1 bring next to nothing each, and yet
+    get there.
+    """
+    near = float(state.bound) <= kernels.ABOVE_FLOOR * float(state.floor)
+    return method.linear and log.stuck and near
 
 
 def _directly(engine: Engine, state: kernels.State) -> kernels.State | None:
@@ -394,10 +399,10 @@ def _report(
     converged = bound <= wanted
     if converged:
         reason = f"bound {bound:.3g} is within the tolerance {wanted:.3g}"
-    elif bound <= kernels.AT_FLOOR * floor or _rounded_off(state, log):
+    elif bound <= kernels.AT_FLOOR * floor or _rounded_off(method, state, log):
         reason = (
-            f"float64 cannot certify tol={wanted:.3g} for this model: rounding alone leaves "
-            f"{floor:.3g}; ask for more than that, or for tol=None"
+            f"float64 cannot certify tol={wanted:.3g} for this model: rounding leaves a bound of "
+            f"{bound:.3g}; ask for more than that, or for tol=None"
         )
     elif log.stopped:
         reason = f"stopped by the callback after {len(log)} sweeps at bound {bound:.3g}"
