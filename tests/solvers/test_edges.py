@@ -188,7 +188,7 @@ def test_sweeps_that_bring_little_each_go_on_to_a_tolerance_near_what_rounding_l
 
     class Near(ts.ValueIteration):
         def begin(self, mdp):
-            return best.value + [4e-13, -4e-13]
+            return best.value + np.array([4e-13, -4e-13])
 
     rows, reward = np.array([[[0.0, 1.0], [1.0, 0.0]]]), np.array([[1.0], [0.0]])
     mdp = ts.MDP.from_arrays(rows, reward, 0.9995)
