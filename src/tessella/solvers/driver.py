@@ -247,11 +247,11 @@ def iterate(
                 stretch = stretch._replace(state=state)
                 log.add([state.bound], [state.changed], stretch.target)
         ended = bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps
-        ended = ended or _rounded_off(method, state, log)
+        ended = ended or _rounded_off(method, data, state, log)
         if keeper is not None and (keeper.due or ended):
             keeper.write(_value(engine, data.criterion, state), log.history())
         if ended:
-            return _report(engine, method, data.criterion, stretch, log, partial)
+            return _report(engine, method, data, stretch, log, partial)
         if helped and not log.changes[-1]:
             helped = False  # the policy stays: what is left is for the method's own rounds
         elif method.linear and log.stalled and engine.widely_averaged:
@@ -280,13 +280,13 @@ def _polished(
     return more.state if better else state
 
 
-def _rounded_off(method: Method, state: kernels.State, log: _Log) -> bool:
+def _rounded_off(method: Method, data: Data, state: kernels.State, log: _Log) -> bool:
     """Whether only rounding moves the bound to and fro, near what it leaves, and no round helps.
 
     Of rounds that solve linear systems: sweeps near discount 1 bring next to nothing each, and yet
     get there.
     """
-    near = float(state.bound) <= kernels.ABOVE_FLOOR * float(state.floor)
+    near = float(state.bound) <= kernels.ABOVE_FLOOR * float(kernels.least(data, state.floor))
     return method.linear and log.stuck and near
 
 
@@ -385,13 +385,13 @@ class _Log:
 def _report(
     engine: Engine,
     method: Method,
-    criterion: Enclosure,
+    data: Data,
     stretch: kernels.Stretch,
     log: _Log,
     partial: bool,
 ) -> Result:
     state, wanted = stretch.state, float(stretch.target)
-    bound, floor = float(state.bound), float(state.floor)
+    bound, floor = float(state.bound), float(kernels.least(data, state.floor))
     if np.isnan(bound):
         raise NotConverged(
             f"the run broke down after {len(log)} sweeps: its numbers are not finite"
@@ -399,7 +399,7 @@ def _report(
     converged = bound <= wanted
     if converged:
         reason = f"bound {bound:.3g} is within the tolerance {wanted:.3g}"
-    elif bound <= kernels.AT_FLOOR * floor or _rounded_off(method, state, log):
+    elif bound <= kernels.AT_FLOOR * floor or _rounded_off(method, data, state, log):
         reason = (
             f"float64 cannot certify tol={wanted:.3g} for this model: rounding leaves a bound of "
             f"{bound:.3g}; ask for more than that, or for tol=None"
@@ -408,7 +408,7 @@ def _report(
         reason = f"stopped by the callback after {len(log)} sweeps at bound {bound:.3g}"
     else:
         reason = f"{method.limit} at bound {bound:.3g}, short of {wanted:.3g}"
-    value, gain = _values(engine, criterion, state)
+    value, gain = _values(engine, data.criterion, state)
     done = Result(value, bound, converged, reason, log.history(), gain=gain)
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)
