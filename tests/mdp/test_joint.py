@@ -16,7 +16,7 @@ from tessella.mdp.scope import make_scope
 from tessella.mdp.stages import jump
 from tessella.mdp.stages.decide import Overwrite
 from tessella.mdp.stages.joint import Joint
-from tessella.mdp.stages.jump import Scatter
+from tessella.mdp.stages.scatter import Scatter
 
 AXES = {"x": range(4), "y": range(5), "z": range(6), "last": range(12)}
 

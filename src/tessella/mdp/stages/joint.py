@@ -38,6 +38,7 @@ from tessella.mdp.stages.operation import (
     with_length,
     within,
 )
+from tessella.mdp.stages.scatter import Scatter
 
 HASHED = 1 << 26  # targets of whole states up to which a fingerprint is made of these
 COLUMNS = 64  # for each outcome at most: more products than that take longer than looking up
@@ -127,8 +128,6 @@ class Joint(RandomOperation):
         shape = with_length(self.shape, axis, count)
         if axis not in self.moved:
             return replace(self, shape=shape, target=target, probs=probs)
-        from tessella.mdp.stages.jump import Scatter
-
         reached, own = list(np.unravel_index(target, self.lengths)), self.moved.index(axis)
         reached[own] = within(reached[own], first, count)
         lengths = with_length(self.lengths, own, count)
