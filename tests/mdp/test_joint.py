@@ -9,12 +9,14 @@ import pytest
 from scipy import stats
 
 import tessella as ts
+from tessella.grid import StateGrid
 from tessella.mdp.dynamics import adjoint_under, under_policy
 from tessella.mdp.engine import in_float64
+from tessella.mdp.scope import make_scope
 from tessella.mdp.stages import jump
 from tessella.mdp.stages.decide import Overwrite
 from tessella.mdp.stages.joint import Joint
-from tessella.mdp.stages.jump import Scatter
+from tessella.mdp.stages.scatter import Scatter
 
 AXES = {"x": range(4), "y": range(5), "z": range(6), "last": range(12)}
 
@@ -108,11 +110,21 @@ def test_a_narrower_grid_and_windows_have_the_same_matrix(pair):
     second = pair[0].dynamics.stages[1].operation
     assert second.without(2) is None
     assert second.without(3).shape == (4, 5, 6)
-    assert second.reach(0) is None
-    assert second.reach(1) == (0, 0) == second.reach(3)
+    assert [second.reach(axis) for axis in range(4)] == [(3, 3), (0, 0), (2, 0), (0, 0)]
     part = second.window(1, 2, 2)
     np.testing.assert_array_equal(part.matrix, second.matrix[:, :, 2:4])
     assert second.window(3, 0, 2).shape == (4, 5, 6, 2)
+
+
+def test_targets_may_be_more_than_32_bits_count():
+    """50,000 x 50,000 states, all of which lead to the last; nothing is made over the grid."""
+    scope = make_scope(StateGrid({"x": range(50_000), "y": range(50_000)}), (0,), "action")
+    to_the_last = ts.Jump(
+        ts.Noise("k", (0,), (1.0,)), to=lambda k: {"x": k + 49_999, "y": k + 49_999}
+    )
+    operation = to_the_last.numbers(scope).operation
+    assert isinstance(operation, Joint)
+    assert operation.target.ravel().tolist() == [50_000**2 - 1]
 
 
 def test_walkers_go_where_rows_say(pair):

@@ -6,6 +6,7 @@ import pytest
 import tessella as ts
 from tessella.mdp.engine import in_float64, on_device
 from tessella.mdp.stages import reward as rewards
+from tessella.mdp.stages.joint import Joint
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.stages.windows import Cut, cut, stages_of, window_program
 
@@ -46,6 +47,14 @@ MODELS = {
             },
         ),
     ),
+    "few": lambda: staged(  # axes touched by a jump: a matrix on them
+        decided(),
+        ts.Jump(
+            ts.Noise("way", range(8), np.arange(8) / 28),
+            to=lambda place, way: {"place": np.clip(place - way % 3, 0, PLACES - 1)},
+        ),
+        ts.Move("mood", by_place),
+    ),
     "scratch": lambda: staged(
         ts.Decide("sent", to=lambda step: step),
         ts.Shift("place", SLIP, edge="clip"),
@@ -69,7 +78,7 @@ def test_the_middle_of_a_window_is_what_the_whole_model_gives(name, axis):
     assert isinstance(dynamics, Staged)
     reach, length = dynamics.reach(axis), dynamics.shape[axis]
     if reach is None:
-        assert (name, axis) == ("chains", 1), "a full matrix reaches everywhere"
+        assert (name, axis) in (("chains", 1), ("few", 1)), "a full matrix reaches everywhere"
         return
     made = Cut(axis, length, 3, *reach)
     w = np.random.default_rng(1).normal(size=dynamics.shape)
@@ -92,8 +101,20 @@ def test_a_reach_is_no_wider_than_what_the_stages_do():
         "between": (1, 3),
         "chains": (0, 2),
         "jumps": (1, 2),
+        "few": (2, 2),
         "scratch": (1, 4),
     }
+
+
+def test_a_jump_that_touches_few_axes_is_cut_along_those_too_and_swept_in_place():
+    mdp = MODELS["few"]()
+    assert isinstance(mdp.dynamics, Staged)
+    assert isinstance(mdp.dynamics.stages[1].operation, Joint)
+    found, usual = cut(mdp.dynamics, 3), ts.solve(mdp, tol=1e-6)
+    assert found is not None
+    assert (found.axis, found.below, found.above) == (0, 2, 2)
+    swept = ts.solve(mdp, ts.InPlace(1e-6, states=40))
+    assert np.abs(swept.value - usual.value).max() <= swept.error_bound + usual.error_bound
 
 
 def test_rewards_kept_as_factors_are_cut_as_factors(monkeypatch):

@@ -183,6 +183,21 @@ def test_a_limit_raises_with_the_partial_result_unless_it_is_asked_for():
     assert np.abs(partial.value - full.value).max() <= partial.error_bound + full.error_bound
 
 
+def test_sweeps_that_bring_little_each_go_on_to_a_tolerance_near_what_rounding_leaves():
+    """At discount 0.9995, 200 sweeps bring a tenth, and thousands what was asked for."""
+
+    class Near(ts.ValueIteration):
+        def begin(self, mdp):
+            return best.value + np.array([4e-13, -4e-13])
+
+    rows, reward = np.array([[[0.0, 1.0], [1.0, 0.0]]]), np.array([[1.0], [0.0]])
+    mdp = ts.MDP.from_arrays(rows, reward, 0.9995)
+    best = ts.solve(mdp)
+    found = ts.solve(mdp, Near(1.3 * best.error_bound, max_sweeps=20_000))
+    assert found.converged
+    assert found.sweeps > 1000
+
+
 def test_a_tolerance_below_rounding_is_refused_with_what_can_be_had():
     mdp = random_model(np.random.default_rng(5), discount=0.9999)
     with pytest.raises(ts.NotConverged, match=r"float64 cannot certify tol=1e-14 .* rounding"):

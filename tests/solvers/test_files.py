@@ -71,6 +71,15 @@ def test_a_file_that_is_no_solution_is_refused(solution, tmp_path):
         ts.Solution.load(tmp_path / "s.nc", solution.mdp)
 
 
+def test_a_damaged_file_is_refused_in_a_sentence(solution, tmp_path):
+    solution.save(tmp_path / "s.nc")
+    held = (tmp_path / "s.nc").read_bytes()
+    begun = held.index(b"\x78\x01")  # of a compressed array
+    (tmp_path / "s.nc").write_bytes(held[: begun + 2] + bytes(30) + held[begun + 32 :])
+    with pytest.raises(ts.FileError, match="of a file cannot be read"):
+        ts.Solution.load(tmp_path / "s.nc", solution.mdp)
+
+
 def test_the_verb_wins_over_the_folder_of_its_name():
     import tessella.solvers.kernels  # noqa: F401
 

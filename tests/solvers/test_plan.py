@@ -10,6 +10,7 @@ from tessella.mdp.told import bytes_of
 from tessella.solvers import plan as plans
 from tessella.solvers.driver import Engine
 from tessella.solvers.in_place import Sweeper
+from tessella.solvers.single_precision import SinglePrecision
 from tessella.solvers.slabs import cut_into_slabs
 from tessella.solvers.solve import automatic
 
@@ -92,6 +93,29 @@ def test_a_plan_takes_the_words_of_solve():
         ts.plan(mdp, ts.ValueIteration(1e-3), tol=1e-3)
     with pytest.raises(ts.ArgumentError, match="as many devices"):
         ts.plan(mdp, devices=1000)
+
+
+def test_what_solve_refuses_is_not_planned():
+    average = ts.inventory().with_criterion(ts.Average())
+    with pytest.raises(ts.ArgumentError, match="method must be a method object"):
+        ts.plan(average, 1e-3)  # type: ignore[arg-type]
+    for mdp in (average, ts.inventory().with_criterion(ts.FiniteHorizon(3))):
+        with pytest.raises(ts.ArgumentError, match="in place serves models of stages with disc"):
+            ts.plan(mdp, ts.InPlace(1e-3))
+
+
+def test_a_small_model_for_a_compiled_method_is_timed_compiled():
+    made = ts.plan(ts.inventory(max_stock=9, max_regime=2), SinglePrecision(1e-3))
+    assert "its table" not in made.arrays
+    assert made.compiled
+
+
+def test_sweeps_are_counted_where_their_numbers_would_vanish():
+    mdp = ts.MDP.from_arrays(np.eye(3)[None], np.full((3, 1), 1e280), 0.99)
+    planned = ts.plan(mdp, tol=1e-40, calibrate=False).sweeps
+    assert planned == pytest.approx(
+        np.log(1e280 * 1e4) / 0.01005 + np.log(1e40) / 0.01005, rel=1e-3
+    )
 
 
 def test_what_later_stages_overwrite_or_forget_is_not_counted_in_between():

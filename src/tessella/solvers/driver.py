@@ -35,6 +35,7 @@ from tessella.solvers.result import History, Result
 
 LARGEST = 1e290  # values beyond this are refused: their sums could overflow
 SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
+UNDERFLOW = 1e-300  # what a backup of numbers near the least may lose in all
 STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
 STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
 STRETCH = 256  # sweeps in one compiled call
@@ -199,7 +200,8 @@ class Engine:
         """The same with other arrays of the dynamics, such as those of a window."""
         dynamics = self.mdp.dynamics
         unit = EPS * (dynamics.terms + 8)
-        numbers = unit, dynamics.built.rows, dynamics.built.reward, dynamics.reward_scale
+        lost = dynamics.built.reward + UNDERFLOW
+        numbers = unit, dynamics.built.rows, lost, dynamics.reward_scale
         aims = self.tol or 0, kernels.RELATIVE
         rounding = Numbers(*map(np.float64, (*numbers, *aims)))
         return Data(arrays, feasible, self.enclosure(unit), rounding)
@@ -247,11 +249,11 @@ def iterate(
                 stretch = stretch._replace(state=state)
                 log.add([state.bound], [state.changed], stretch.target)
         ended = bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps
-        ended = ended or _rounded_off(state, log)
+        ended = ended or _rounded_off(method, data, state, log)
         if keeper is not None and (keeper.due or ended):
             keeper.write(_value(engine, data.criterion, state), log.history())
         if ended:
-            return _report(engine, method, data.criterion, stretch, log, partial)
+            return _report(engine, method, data, stretch, log, partial)
         if helped and not log.changes[-1]:
             helped = False  # the policy stays: what is left is for the method's own rounds
         elif method.linear and log.stalled and engine.widely_averaged:
@@ -280,9 +282,14 @@ def _polished(
     return more.state if better else state
 
 
-def _rounded_off(state: kernels.State, log: _Log) -> bool:
-    """Whether only rounding moves the bound to and fro, near what it leaves, and no round helps."""
-    return log.stuck and float(state.bound) <= kernels.ABOVE_FLOOR * float(state.floor)
+def _rounded_off(method: Method, data: Data, state: kernels.State, log: _Log) -> bool:
+    """Whether only rounding moves the bound to and fro, near what it leaves, and no round helps.
+
+    Of rounds that solve linear systems: sweeps near discount 1 bring next to nothing each, and yet
+    get there.
+    """
+    near = float(state.bound) <= kernels.ABOVE_FLOOR * float(kernels.least(data, state.floor))
+    return method.linear and log.stuck and near
 
 
 def _directly(engine: Engine, state: kernels.State) -> kernels.State | None:
@@ -380,13 +387,13 @@ class _Log:
 def _report(
     engine: Engine,
     method: Method,
-    criterion: Enclosure,
+    data: Data,
     stretch: kernels.Stretch,
     log: _Log,
     partial: bool,
 ) -> Result:
     state, wanted = stretch.state, float(stretch.target)
-    bound, floor = float(state.bound), float(state.floor)
+    bound, floor = float(state.bound), float(kernels.least(data, state.floor))
     if np.isnan(bound):
         raise NotConverged(
             f"the run broke down after {len(log)} sweeps: its numbers are not finite"
@@ -394,16 +401,16 @@ def _report(
     converged = bound <= wanted
     if converged:
         reason = f"bound {bound:.3g} is within the tolerance {wanted:.3g}"
-    elif bound <= kernels.AT_FLOOR * floor or _rounded_off(state, log):
+    elif bound <= kernels.AT_FLOOR * floor or _rounded_off(method, data, state, log):
         reason = (
-            f"float64 cannot certify tol={wanted:.3g} for this model: rounding alone leaves "
-            f"{floor:.3g}; ask for more than that, or for tol=None"
+            f"float64 cannot certify tol={wanted:.3g} for this model: rounding leaves a bound of "
+            f"{bound:.3g}; ask for more than that, or for tol=None"
         )
     elif log.stopped:
         reason = f"stopped by the callback after {len(log)} sweeps at bound {bound:.3g}"
     else:
         reason = f"{method.limit} at bound {bound:.3g}, short of {wanted:.3g}"
-    value, gain = _values(engine, criterion, state)
+    value, gain = _values(engine, data.criterion, state)
     done = Result(value, bound, converged, reason, log.history(), gain=gain)
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)

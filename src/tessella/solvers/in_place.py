@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.engine import compiled, in_callers_setting, in_float64, on_device
+from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import places, with_length
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import Staged, StagedProgram
@@ -231,15 +232,20 @@ class Swept:
     tie: float  # margins up to this are ties
 
 
+def refuse_unserved(mdp: MDP) -> None:
+    """Refuse a model that is not swept in place."""
+    if not isinstance(mdp.dynamics, Staged) or not isinstance(mdp.criterion, Discounted):
+        rule = "value iteration in place serves models of stages with discounted rewards"
+        raise ArgumentError(rule, value=f"this is {mdp.criterion}")
+
+
 @in_float64
 def iterate_in_place(
     engine: Engine, method: InPlace, callback: Callback | None, partial: bool
 ) -> Swept:
     """Sweep until the tolerance, the method's limit, or the callback's wish."""
     mdp, tol = engine.mdp, method.tolerance(engine.mdp)
-    if not isinstance(mdp.dynamics, Staged) or not isinstance(mdp.criterion, Discounted):
-        rule = "value iteration in place serves models of stages with discounted rewards"
-        raise ArgumentError(rule, value=f"this is {mdp.criterion}")
+    refuse_unserved(mdp)
     assert tol is not None
     run, began = Sweeper(engine, cut_into_slabs(mdp, method.states)), time.perf_counter()
     bounds, seconds, stopped = [], [], False

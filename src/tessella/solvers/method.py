@@ -80,6 +80,15 @@ class Method(ABC):
         return type(self).__name__
 
 
+def refuse_other(method: object, tol: object) -> None:
+    """Refuse what stands in the place of a method, and a tolerance beside one."""
+    if tol is not None:
+        raise ArgumentError("say tol in the method object")
+    if not isinstance(method, Method):
+        rule = "method must be a method object such as ValueIteration()"
+        raise ArgumentError(rule, value=f"got {method!r}")
+
+
 def checked_tol(tol: object) -> float | None:
     """``tol`` as a positive number, or None."""
     if tol is None:

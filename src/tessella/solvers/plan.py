@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ArgumentError, expect
+from tessella.errors import expect
 from tessella.mdp.dynamics import Plain
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.reward import ExpectedReward
@@ -34,7 +34,7 @@ from tessella.mdp.tabular.tabular import Tabular
 from tessella.mdp.timed import Timed
 from tessella.mdp.told import bytes_of, widest
 from tessella.solvers.devices import devices_for
-from tessella.solvers.method import Method, checked_tol
+from tessella.solvers.method import Method, checked_tol, refuse_other
 from tessella.solvers.mixed_precision import LARGE, pays_off
 
 RELATIVE = 1e-12  # of the largest value: what a solve aims at without a tolerance
@@ -127,8 +127,8 @@ def plan(
     ``calibrate`` compiles and times a few sweeps, where the model fits.
     """
     expect("plan", mdp, MDP)
-    if method is not None and tol is not None:
-        raise ArgumentError("say tol in the method object")
+    if method is not None:
+        refuse_other(method, tol)
     tol = checked_tol(tol) if method is None else method.tolerance(mdp)
     shared, cut = devices_for(mdp, devices), _cut(mdp, method)
     count = max(len(shared), 1)
@@ -138,8 +138,9 @@ def plan(
     made = Plan(mdp.n_states, name, arrays, there, _sweeps(mdp, tol), devices=count)
     if not calibrate or not made.fits or isinstance(mdp.dynamics, Timed):
         return made
-    compiled = bool(shared or cut) or not isinstance(mdp.dynamics.lowered.program, Plain)
-    return replace(made, sweep_seconds=sweep_seconds(mdp, shared, cut), compiled=compiled)
+    traced = method is not None and method.traced
+    compiled = bool(shared or cut or traced) or not isinstance(mdp.dynamics.lowered.program, Plain)
+    return replace(made, sweep_seconds=sweep_seconds(mdp, shared, cut, traced), compiled=compiled)
 
 
 def _method(mdp: MDP) -> str:
@@ -153,10 +154,13 @@ def _cut(mdp: MDP, method: Method | None) -> Cut | None:
     """How a model that is swept in place is cut into slabs; None where it is not."""
     if method is None:
         return None
-    from tessella.solvers.in_place import InPlace
+    from tessella.solvers.in_place import InPlace, refuse_unserved
     from tessella.solvers.slabs import cut_into_slabs
 
-    return cut_into_slabs(mdp, method.states) if isinstance(method, InPlace) else None
+    if not isinstance(method, InPlace):
+        return None
+    refuse_unserved(mdp)
+    return cut_into_slabs(mdp, method.states)
 
 
 def _sharing(shared: Sequence[Any]) -> int:
@@ -241,8 +245,9 @@ def _sweeps(mdp: MDP, tol: float | None) -> int | None:
     if scale == 0 or discount == 0:
         return 1
     wanted = tol or RELATIVE * mdp.criterion.forever(scale)
-    residual = mdp.criterion.per_period(mdp.criterion.per_period(wanted)) / scale
-    return max(math.ceil(math.log(residual) / math.log(discount)), 1)
+    # By logarithms: of a huge scale and a tiny tolerance the quotient would vanish.
+    left = math.log(wanted) + 2 * math.log(mdp.criterion.per_period(1.0)) - math.log(scale)
+    return max(math.ceil(left / math.log(discount)), 1)
 
 
 def available(states: int) -> int:
@@ -266,12 +271,14 @@ def _device_memory() -> Mapping[str, int]:
     return {} if device.platform == "cpu" else device.memory_stats() or {}
 
 
-def sweep_seconds(mdp: MDP, shared: Sequence[Any] = (), cut: Cut | None = None) -> float:
-    """Seconds of one plain sweep of this model, compiled, on these devices or in slabs."""
+def sweep_seconds(
+    mdp: MDP, shared: Sequence[Any] = (), cut: Cut | None = None, traced: bool = False
+) -> float:
+    """Seconds of one plain sweep of this model, after compiling, on these devices or in slabs."""
     from tessella.solvers.driver import Engine, swept
     from tessella.solvers.in_place import swept_in_place
 
-    engine = Engine(mdp, None, devices=() if cut else shared)
+    engine = Engine(mdp, None, traced=traced, devices=() if cut else shared)
     sweep = partial(swept, engine) if cut is None else swept_in_place(engine, cut)
     sweep(1)
     began = time.perf_counter()

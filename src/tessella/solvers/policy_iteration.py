@@ -91,13 +91,14 @@ def improved(operators, state, forcing: float, max_products: int):
     """
     settled, criterion = settle(operators, state), operators.criterion
     value, backup, policy, n = settled.value, settled.backup, settled.policy, state.value.size
+    residual = backup - value
+    shared = criterion.shared(residual)  # known without solving: it is paid for ever
     if settled.needed <= min(DIRECTLY[0] * math.sqrt(n), DIRECTLY[1]):
-        return operators.swept_under(policy, backup, settled.needed)
+        ahead = backup + criterion.discount * criterion.forever(shared)
+        return operators.swept_under(policy, ahead, settled.needed)
     if n > DIRECT:
         found = state._replace(value=value, backup=backup, policy=policy)
         return evaluate_greedy(operators, found, forcing, max_products)
-    residual = backup - value
-    shared = criterion.shared(residual)
     e = operators.solved(policy, residual - shared)
     return operators.evaluated(value + criterion.forever(shared), e)
 

@@ -19,7 +19,7 @@ from tessella.solvers.devices import devices_for
 from tessella.solvers.driver import WIDE, Callback, Engine, decide, iterate
 from tessella.solvers.ending import until_the_end
 from tessella.solvers.in_place import InPlace, iterate_in_place
-from tessella.solvers.method import Method
+from tessella.solvers.method import Method, refuse_other
 from tessella.solvers.mixed_precision import MixedPrecision, pays_off
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Precision, Result
@@ -58,11 +58,8 @@ def solve(
     expect("solve", mdp, MDP)
     if method is None:
         method = automatic(mdp, tol)
-    elif tol is not None:
-        raise ArgumentError("say tol in the method object")
-    if not isinstance(method, Method):
-        rule = "method must be a method object such as ValueIteration()"
-        raise ArgumentError(rule, value=f"got {method!r}")
+    else:
+        refuse_other(method, tol)
     shared = devices_for(mdp, devices)
     engine = Engine(mdp, method.tolerance(mdp), traced=method.traced, devices=shared)
     keeper = _keeper(engine, method, checkpoint)

@@ -49,5 +49,8 @@ def _write(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) 
 
 def take(group: Any, name: str) -> NDArray:
     """The values of one variable, of a file whose masks are off."""
-    values = group[name][:]
+    try:
+        values = group[name][:]
+    except (OSError, RuntimeError) as error:  # what the library raises of damaged bytes
+        raise FileError(f"{name!r} of a file cannot be read: {error}") from error
     return np.asarray(values, dtype=str) if values.dtype == object else np.asarray(values)

@@ -32,8 +32,9 @@ from tessella.grid import index_type, refuse_unordered
 from tessella.mdp import checks
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import Scope, call
-from tessella.mdp.stages.jump import Scatter, targets
+from tessella.mdp.stages.jump import targets
 from tessella.mdp.stages.noise import Law
+from tessella.mdp.stages.scatter import Scatter
 from tessella.mdp.stages.stage import Function, StageNumbers, net
 from tessella.mdp.stages.staged import Staged
 from tessella.rounding import EPS, expected_error

@@ -7,7 +7,8 @@ With y the coordinates that the jump depends on, x those that it moves, and z al
 Only the columns x that something leads to are kept. A coordinate that is moved and not depended on
 does not matter before the jump: the result is an open mesh, of length one along it. Likewise along
 all that later stages overwrite or forget: neither is worked out for each of its values. An entry
-adds up K probabilities and then so many products as there are columns.
+adds up K probabilities and then so many products as there are columns. Cut along an axis that it
+moves, it is a jump over whole states again: windows have different columns.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from tessella.mdp.stages.operation import (
     shared,
     trimmed,
     with_length,
+    within,
 )
+from tessella.mdp.stages.scatter import Scatter
 
 HASHED = 1 << 26  # targets of whole states up to which a fingerprint is made of these
 COLUMNS = 64  # for each outcome at most: more products than that take longer than looking up
@@ -48,7 +51,8 @@ def joint(scope: Scope, moved: dict[int, ArrayLike], law: Law, what: str) -> Joi
         return None
     where = [checks.positions(scope, a, moved[a], what, law.named, law.probs) for a in axes]
     lengths = tuple(shape[a] for a in axes)
-    flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*where)), lengths).astype(np.int32)
+    flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*where)), lengths)
+    flat = flat.astype(index_type(math.prod(lengths)))
     flat = np.broadcast_to(flat, (*flat.shape[:-1], count))
     columns = np.unique(flat)
     rows = math.prod(np.broadcast_shapes(flat.shape, law.probs.shape)[:-1])
@@ -65,18 +69,20 @@ class Joint(RandomOperation):
     hashed_as: ClassVar[str] = "Scatter"
 
     moved: tuple[int, ...]
-    target: NDArray[np.int32]
+    target: NDArray[np.integer]
     probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
-    columns: NDArray[np.int32]  # the targets that there are, in order
+    columns: NDArray[np.integer]  # the targets that there are, in order
 
     def identity(self) -> tuple:
         """What a fingerprint is made of: as for any jump, unless that is too much."""
-        size, some = math.prod(self.shape), self.target.shape[:2]
-        if size * math.prod(some) > HASHED:
+        if math.prod(self.shape) * math.prod(self.target.shape[:2]) > HASHED:
             return self.shape, self.moved, self.target, self.probs
+        return self.shape, self._whole(), self.probs
+
+    def _whole(self) -> NDArray[np.integer]:
+        """(A | 1, K, *grid) the targets as whole states."""
         whole = [[self._flat(to) for to in own] for own in self.target]
-        whole = np.array(whole, dtype=index_type(size)).reshape(*some, *self.shape)
-        return self.shape, whole, self.probs
+        return np.array(whole, dtype=index_type(math.prod(self.shape)))
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -110,13 +116,23 @@ class Joint(RandomOperation):
         others = with_lengths(after, self.moved, (1,) * len(self.moved))
         return np.broadcast_shapes(others, self.rows[1:])
 
-    def reach(self, axis: int) -> Reach | None:
-        return None if axis in self.moved else Reach()
+    def reach(self, axis: int) -> Reach:
+        if axis not in self.moved:
+            return Reach()
+        reached = np.unravel_index(self.target, self.lengths)[self.moved.index(axis)]
+        own = with_length((1,) * self.target.ndim, axis + 2, -1)
+        return Reach.of(reached - np.arange(self.shape[axis]).reshape(own))
 
-    def window(self, axis: int, first: int, count: int) -> Joint:
+    def window(self, axis: int, first: int, count: int) -> RandomOperation:
         target, probs = (places(a, axis + 2, first, count) for a in (self.target, self.probs))
         shape = with_length(self.shape, axis, count)
-        return replace(self, shape=shape, target=target, probs=probs)
+        if axis not in self.moved:
+            return replace(self, shape=shape, target=target, probs=probs)
+        reached, own = list(np.unravel_index(target, self.lengths)), self.moved.index(axis)
+        reached[own] = within(reached[own], first, count)
+        lengths = with_length(self.lengths, own, count)
+        part = replace(self, shape=shape, target=np.ravel_multi_index(tuple(reached), lengths))
+        return Scatter(shape, part._whole(), probs)
 
     @property
     def acts(self) -> bool:
