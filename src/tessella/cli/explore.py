@@ -71,7 +71,7 @@ def command(
         serve(own, limits, listening)
 
     data = {"address": address, "model": model, "most_states": most_states, "seconds": seconds}
-    return Answer(f"the explorer is at {address}; Ctrl-C ends it", data, then=go_on)
+    return Answer(f"The explorer runs until Ctrl-C, at\n{address}", data, then=go_on)
 
 
 def _server() -> Any:

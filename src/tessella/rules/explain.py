@@ -45,7 +45,8 @@ def _size(rule: Rule) -> str:
     if rule.proven:
         return text + ", and no rule of its class with fewer keeps the promise."
     if rule.size_needed:
-        return text + f"; at least {rule.size_needed:,} are needed in its class."
+        verb = "is" if rule.size_needed == 1 else "are"
+        return text + f"; at least {rule.size_needed:,} {verb} needed in its class."
     return text + "; it is not proven that fewer would not do."
 
 
