@@ -326,3 +326,12 @@ def test_what_cannot_be_asked_is_refused(small, arguments, said):
 def test_a_frontier_of_no_whole_number_of_numbers_is_refused(small, most):
     with pytest.raises(ts.ArgumentError, match=f"most is a whole number, at least 1; got {most!r}"):
         ts.frontier(small, most)
+
+
+def test_the_size_that_is_found_does_not_hang_on_the_last_digits_of_a_solution():
+    """Costs of several slopes tie, and rounding picks among them; so the next best are judged."""
+    mdp = ts.problem("perishable").build()
+    methods = ts.PolicyIteration(), ts.ValueIteration(1e-8), ts.InexactPolicyIteration(1e-4)
+    kinds = [ts.OrderUpTo()]
+    found = [ts.compress(ts.solve(mdp, how), loss=0.005, classes=kinds).size for how in methods]
+    assert found == [2, 2, 2]

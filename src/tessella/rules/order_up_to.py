@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import ClassVar
 
 import numpy as np
@@ -42,6 +42,7 @@ LOTS = 6  # tried where the level has several axes, or where there are many of t
 SLOPES = 20  # of either sign, in a first look
 FINER = (5, 25)  # how much nearer later looks are
 SUMS = 15  # sums of axes, at most
+NEARLY = 20  # of one size that are judged in small models: costs of several slopes may tie
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,15 @@ class OrderUpTo(RuleClass):
         return 4 if len(costs.numeric) > 1 else 3
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+        return falling([draft.made() for draft in _best(self._drafts(costs, most))])
+
+    def nearly(self, costs: Costs, most: int) -> list[Fitted]:
+        """Of each size some that cost little more, with other slopes."""
+        drafts = sorted(self._drafts(costs, most), key=lambda draft: (draft.size, draft.cost))
+        sizes = [list(same) for _, same in groupby(drafts, key=lambda draft: draft.size)]
+        return [draft.made() for same in sizes for draft in same[1:NEARLY]]
+
+    def _drafts(self, costs: Costs, most: int) -> list[Draft]:
         found: list[Draft] = []
         sums = [c for n in range(1, len(costs.numeric) + 1) for c in combinations(costs.numeric, n)]
         for axes in sums[:SUMS]:
@@ -81,7 +91,7 @@ class OrderUpTo(RuleClass):
             for other in others:
                 if most >= 2 and time.perf_counter() < costs.deadline:
                     found += _sloped(costs, (*axes, other), most)
-        return falling([draft.made() for draft in _best(found)])
+        return found
 
     def coarser(self, costs: Costs, fitted: Fitted) -> Iterator[Fitted]:
         """The best of the same size with a slope of fewer digits."""
@@ -113,7 +123,7 @@ def _best(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def _sloped(costs: Costs, axes: tuple[int, ...], most: int) -> list[Draft]:
-    """Forms on a level with a slope, with slopes ever nearer to the best of each size.
+    """Forms on a level with a slope, with slopes ever nearer to the best one.
 
     Where the states are many, slopes are compared on blocks of them.
     """
@@ -130,7 +140,7 @@ def _sloped(costs: Costs, axes: tuple[int, ...], most: int) -> list[Draft]:
         if time.perf_counter() > costs.deadline:
             break
     if not level.seen.blocks:
-        return _best(form for _, form in found)
+        return [form for _, form in found]
     slopes = {
         min((f.cost, w) for w, f in found if f.size == n)[1] for n in {f.size for _, f in found}
     }

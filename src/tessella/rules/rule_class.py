@@ -165,6 +165,13 @@ class RuleClass(ABC):
         """More rules of at most ``most`` numbers for a frontier to judge, whatever they cost."""
         return []
 
+    def nearly(self, costs: Costs, most: int) -> list[Fitted]:
+        """More rules that cost little more than those of ``fit``, to be judged in small models.
+
+        Where costs tie, rounding picks one of them, and it need not be the one that loses least.
+        """
+        return []
+
     def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
         """Rules of the class that differ from one of its rules in a single number."""
         yield from ()

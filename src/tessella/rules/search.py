@@ -237,6 +237,8 @@ class Search:
             target = 0.0 if self.whole else self.promise.most
             costs = self.costs(self._weighted(weights / rounds))
             judged = self._judge(kind, kind.fit(costs, room, target))
+            if self.judge.small:
+                self._judge(kind, kind.nearly(costs, room))
             idle = idle + 1 if self._room(kind, most) == room and not self.whole else 0
             if not judged or self.judge.count == before or idle > PATIENCE:
                 break

@@ -35,7 +35,6 @@ from tessella.solvers.result import History, Result
 
 LARGEST = 1e290  # values beyond this are refused: their sums could overflow
 SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
-UNDERFLOW = 1e-300  # what a backup of numbers near the least may lose in all
 STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
 STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
 STRETCH = 256  # sweeps in one compiled call
@@ -200,8 +199,7 @@ class Engine:
         """The same with other arrays of the dynamics, such as those of a window."""
         dynamics = self.mdp.dynamics
         unit = EPS * (dynamics.terms + 8)
-        lost = dynamics.built.reward + UNDERFLOW
-        numbers = unit, dynamics.built.rows, lost, dynamics.reward_scale
+        numbers = unit, dynamics.built.rows, dynamics.built.reward, dynamics.reward_scale
         aims = self.tol or 0, kernels.RELATIVE
         rounding = Numbers(*map(np.float64, (*numbers, *aims)))
         return Data(arrays, feasible, self.enclosure(unit), rounding)
@@ -316,6 +314,10 @@ def _start(engine: Engine, value: NDArray | None, policy: NDArray | None) -> ker
         raise ArgumentError(
             f"a guess must hold finite values of shape {shape}", value=f"got {point.shape}"
         )
+    if (
+        engine.mdp.dynamics.reward_scale == 0
+    ):  # worth 0: what is far off would vanish, digit by digit
+        point = np.zeros(shape)
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
     return _begun(*(engine.placed(array.reshape(shape)) for array in (point, actions)))
 
