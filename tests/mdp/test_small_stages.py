@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -27,10 +29,11 @@ def test_nothing_is_compiled_from_the_model_to_its_certificate():
 
 def test_a_model_past_the_limit_goes_through_stages(monkeypatch):
     mdp = ts.inventory(max_stock=9, max_regime=4)
-    entries = mdp.n_states * mdp.n_actions * mdp.dynamics.longest_row
-    monkeypatch.setattr(staged, "SMALL", entries)
+    assert isinstance(mdp.dynamics, staged.Staged)
+    likely = mdp.dynamics.likely_entries
+    monkeypatch.setattr(staged, "SMALL", likely)
     assert isinstance(mdp.dynamics.lowered.program, Plain)
-    monkeypatch.setattr(staged, "SMALL", entries - 1)
+    monkeypatch.setattr(staged, "SMALL", likely - 1)
     large = ts.inventory(max_stock=9, max_regime=4)
     assert not isinstance(large.dynamics.lowered.program, Plain)
     assert large.dynamics.factorised(np.zeros(large.grid.shape, dtype=int), 0.9) is None
@@ -91,23 +94,71 @@ def test_no_method_of_the_package_compiles_for_a_small_model(method):
     assert engine.PIECES.made == made
 
 
-def test_scratch_axes_count_towards_the_size_of_a_table():
-    def model(wide: int) -> ts.MDP:
-        rain = ts.Noise("rain", [0, 1, 2], [0.5, 0.25, 0.25])
-        return ts.MDP.staged(
-            {"x": range(5)},
-            (0, 1),
-            0.9,
-            [ts.Shift("y", rain), ts.Shift("y", rain), ts.Pay(lambda y: 1.0 * y)],
-            scratch={"y": range(wide)},
-        )
+def test_states_of_scratch_axes_that_nothing_reaches_make_no_rows():
+    rain = ts.Noise("rain", [0, 1, 2], [0.5, 0.25, 0.25])
+    stages = [ts.Shift("y", rain), ts.Shift("y", rain), ts.Pay(lambda y: 1.0 * y)]
 
-    narrow, wide = model(3).dynamics, model(60_000).dynamics
-    assert isinstance(narrow, staged.Staged)
+    def model(wide: int) -> ts.MDP:
+        return ts.MDP.staged({"x": range(5)}, (0, 1), 0.9, stages, scratch={"y": range(wide)})
+
+    narrow, wide = model(5).dynamics, model(60_000).dynamics
     assert isinstance(wide, staged.Staged)
-    assert narrow.longest_row == wide.longest_row
-    assert narrow.small
-    assert not wide.small
+    assert wide.entries > staged.SMALL, "what is never reached counts there"
+    assert wide.small
+    np.testing.assert_array_equal(wide.table.reward, narrow.table.reward)  # type: ignore[union-attr]
+    assert (wide.to_sparse()[1] != narrow.to_sparse()[1]).nnz == 0
+
+
+def whole(dynamics: staged.Staged, action: int) -> np.ndarray:
+    """(S, S) the product of all stages, over all states that each knows of, as dense matrices."""
+    product = np.eye(dynamics.scope.grid.size)
+    for stage in dynamics.stages:
+        before, after = stage.operation.shape, stage.operation.reached
+        matrix = np.zeros((math.prod(before), math.prod(after)))
+        for to, p in stage.operation.outcomes(action):
+            np.add.at(matrix, (np.arange(len(matrix)), to.ravel()), np.ravel(p))
+        product = product @ matrix
+    return product
+
+
+PLATELETS = ts.problem("platelets")
+
+
+def test_rows_of_what_is_reached_are_those_of_all_states_of_the_stages():
+    dynamics = PLATELETS.build(most=3).dynamics
+    assert isinstance(dynamics, staged.Staged)
+    for action, rows in enumerate(dynamics.to_sparse()):
+        expected = whole(dynamics, action)
+        unit = EPS * dynamics.through_stages.terms  # of sums of products, none of them negative
+        np.testing.assert_allclose(rows.toarray(), expected, rtol=2 * unit, atol=0)
+
+
+@pytest.mark.parametrize("most", [2, 6])
+def test_some_rows_tell_how_many_probabilities_a_table_has(most):
+    dynamics = PLATELETS.build(most=most).dynamics
+    assert isinstance(dynamics, staged.Staged)
+    true = sum(rows.nnz for rows in dynamics.to_sparse())
+    assert true / 2 <= dynamics.likely_entries <= 2 * true
+    assert dynamics.entries >= true
+
+
+def test_stages_that_take_more_products_than_rows_have_entries_give_way_to_a_table(monkeypatch):
+    def dynamics() -> staged.Staged:
+        made = PLATELETS.build(most=6).dynamics
+        assert isinstance(made, staged.Staged)
+        return made
+
+    likely, products = dynamics().likely_entries, dynamics().products
+    assert products > likely
+    monkeypatch.setattr(staged, "SHORTEST", 1)
+    monkeypatch.setattr(staged, "SMALL", 1)
+    assert not dynamics().small
+    monkeypatch.setattr(staged, "HEAVY", products)
+    assert dynamics().small
+    monkeypatch.setattr(staged, "LARGEST", likely)
+    assert dynamics().small
+    monkeypatch.setattr(staged, "LARGEST", likely - 1)
+    assert not dynamics().small
 
 
 def test_periods_too_many_for_tables_make_none():

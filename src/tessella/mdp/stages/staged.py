@@ -8,12 +8,13 @@ where r_i is the stage's expected reward given the state at its moment. Memory i
 
 A small model is solved as the table of its periods: multiplying a few rows takes no longer than
 going through stages, and nothing has to be compiled. Its bounds then count the rounding of rows.
+So is one whose stages would take more products than its rows have entries.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
@@ -34,7 +35,11 @@ from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, Added, Built, Mass
 
-SMALL = 1 << 20  # probabilities of a model that is solved as a table, counted from above
+SMALL = 1 << 20  # probabilities of a model that is solved as a table
+HEAVY = 1 << 24  # products of one sweep through stages, from which on a table may be less work ...
+LARGEST = 1 << 24  # ... of so many probabilities at most
+SHORTEST = 16  # of them in a row, or nobody looks: rows of so many pairs take long to make
+SAMPLED = 16, 3  # states and actions, whose rows tell how long rows are
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +84,10 @@ class Staged(Dynamics):
     @cached_property
     def small(self) -> bool:
         """Whether it is solved as a table."""
-        return self.entries <= SMALL
+        most = SMALL if self.products < HEAVY else min(self.products, LARGEST)
+        if self.entries <= SMALL or self.scope.grid.size * self.n_actions * SHORTEST > most:
+            return self.entries <= SMALL
+        return self.likely_entries <= most
 
     @property
     def entries(self) -> int:
@@ -90,6 +98,24 @@ class Staged(Dynamics):
             copies = self.n_actions if operation.acts else copies
             largest = max(largest, math.prod(operation.shape) * outcomes * copies)
         return max(largest, self.scope.grid.size * self.n_actions * self.longest_row)
+
+    @property
+    def products(self) -> int:
+        """Of a sweep over all actions through the stages, by what matters to each."""
+        acting, total = self._first_acting, 0
+        for i, length in self._meshes():
+            once = length * max(self.stages[i].operation.terms, 1)
+            total += once * (self.n_actions if i < acting else 1)
+        return total
+
+    @property
+    def likely_entries(self) -> int:
+        """Probabilities of its table, judged by some rows."""
+        n, (n_states, n_some) = self.scope.grid.size, SAMPLED
+        states = np.unique(np.linspace(0, n - 1, n_states).astype(int))
+        actions = np.unique(np.linspace(0, self.n_actions - 1, n_some).astype(int))
+        found = [_rows_of(self._operations, a, states).nnz for a in actions]
+        return math.ceil(sum(found) / (len(states) * len(actions)) * n * self.n_actions)
 
     @cached_property
     def table(self) -> Tabular:
@@ -186,7 +212,11 @@ class Staged(Dynamics):
     @property
     def widest(self) -> int:
         """Numbers of the largest array that a backward pass goes through, by what matters there."""
-        lengths, shared, largest = self.shape, self._first_acting, math.prod(self.shape)
+        return max(math.prod(self.shape), *(length for _, length in self._meshes()))
+
+    def _meshes(self) -> Iterator[tuple[int, int]]:
+        """Stages from the last on, and how many numbers a backward pass has before each."""
+        lengths, shared = self.shape, self._first_acting
         for i in reversed(range(len(self.stages))):
             operation, reward = self.stages[i].operation, self.stages[i].reward
             lengths = operation.lengths_before(lengths)
@@ -194,8 +224,7 @@ class Staged(Dynamics):
                 lengths = np.broadcast_shapes(lengths, reward.shape[1:])
             if i == shared:  # what actions share is handed on in full
                 lengths = operation.shape
-            largest = max(largest, math.prod(lengths))
-        return largest
+            yield i, math.prod(lengths)
 
     @property
     def _first_acting(self) -> int:
@@ -359,24 +388,55 @@ def _expected(operation: Operation, w: NDArray, action: int) -> NDArray[np.float
 
 def _after(operations: Sequence[Operation], action: int, later=None):
     """Sparse matrix of some stages under an action, and of what comes later."""
+    if not operations:
+        assert later is not None
+        return later.copy()
+    matrices, live = [], None
+    for operation in operations[:-1]:
+        matrix, live = _compact(_matrix(operation, action, live))
+        matrices.append(matrix)
+    last = _matrix(operations[-1], action, live)
     # From the last stage on, so that no entry adds up more terms than a stage has.
-    for operation in reversed(operations):
-        matrix = _matrix(operation, action)
-        later = matrix if later is None else matrix @ later
-    assert later is not None
-    return later.copy() if not operations else later
+    rows = last if later is None else last @ later
+    for matrix in reversed(matrices):
+        rows = matrix @ rows
+    return rows
 
 
-def _matrix(operation: Operation, action: int):
-    """Sparse matrix of one stage, from the states before it to those after it."""
+def _rows_of(operations: Sequence[Operation], action: int, states: NDArray):
+    """Sparse rows of some states under an action, one stage after the other."""
     import scipy.sparse as sp
 
-    shape = math.prod(operation.shape), math.prod(operation.reached)
+    rows, live = sp.csr_array(sp.eye_array(len(states))), states
+    for operation in operations:
+        matrix, live = _compact(_matrix(operation, action, live))
+        rows = sp.csr_array(rows @ matrix)
+    return rows
+
+
+def _compact(matrix):
+    """A sparse matrix without its empty columns, and where the others stood."""
+    import scipy.sparse as sp
+
+    reached = np.zeros(matrix.shape[1], dtype=bool)
+    reached[matrix.indices] = True
+    live, place = np.flatnonzero(reached), np.cumsum(reached) - 1
+    parts = matrix.data, place[matrix.indices], matrix.indptr
+    return sp.csr_array(parts, shape=(matrix.shape[0], len(live))), live
+
+
+def _matrix(operation: Operation, action: int, live: NDArray | None):
+    """Sparse matrix of one stage, from the ``live`` states before it (or all) to those after it."""
+    import scipy.sparse as sp
+
+    n = math.prod(operation.shape) if live is None else len(live)
     data, source, target = [], [], []
     for to, p in operation.outcomes(action):
+        to, p = (a.ravel() if live is None else a.ravel()[live] for a in (to, p))
         kept = np.flatnonzero(p)
-        data.append(p.ravel()[kept])
+        data.append(p[kept])
         source.append(kept)
-        target.append(to.ravel()[kept])
+        target.append(to[kept])
     entries = (np.concatenate(source), np.concatenate(target))
+    shape = n, math.prod(operation.reached)
     return sp.csr_array((np.concatenate(data), entries), shape=shape)
