@@ -1,7 +1,11 @@
-"""The paper's study in one process, on whichever device JAX finds: seconds, and its records.
+"""The paper's study on whichever device JAX finds: seconds, and its records.
 
-python benchmarks/study_here.py SEEDS records.json [K/N]     (K/N: the K-th of N parts of it)
-python benchmarks/study_here.py compare one.json other.json
+python benchmarks/study_here.py SEEDS records.json [processes]
+python benchmarks/study_here.py compare one.json other.json     (or records.parquet of a study)
+
+One process trains what JAX trains, one batch after the other: several would share the device in
+slices of time, and all of them wait. The others, where there are some, take the rest, which is
+NumPy's and scikit-learn's.
 
 Two devices add up in another order. Solves and exact evaluations differ by no more than their
 bounds, so what is found without gradients agrees to those. A network that is trained in single
@@ -15,19 +19,23 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.paper.plan import paper_study
 from tessella.runner.dispatch import dispatch_here
 from tessella.runner.record import FIGURES
-from tessella.runner.study import batches
+from tessella.runner.study import Batch, batches
 
 NETWORKS = {"neural", "margin"}
+LONGEST = {"tabular_q_100"}  # of those that JAX trains: they come first
+TRAINED = NETWORKS | LONGEST | {"tabular_q", "double_q"}  # by JAX
 REASONS = {
     "found without them": "which agree to the bounds of solves and of exact evaluations",
     "trained by gradients": "which differ where sums are made in another order",
@@ -53,22 +61,50 @@ def main() -> None:
         compare(*sys.argv[2:])
         return
     seeds, out = int(sys.argv[1]), Path(sys.argv[2])
-    part, parts = map(int, (sys.argv[3] if len(sys.argv) > 3 else "1/1").split("/"))
+    processes = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     began, records = time.perf_counter(), []
-
-    def accept(outcome: Any) -> None:
-        records.extend(map(told, outcome.records))
+    spent: dict[str, float] = {}
+    for method, found, seconds in outcomes(batches(paper_study(seeds=seeds).specs), processes):
+        records += found
+        spent[method] = spent.get(method, 0.0) + seconds
         out.write_text(json.dumps(records))
+    wall = time.perf_counter() - began
+    print(f"{device()}: {len(records)} records in {wall:.0f} s by {processes} processes")
+    for method, seconds in sorted(spent.items(), key=lambda item: -item[1]):
+        print(f"  {method}: {seconds:.0f} s of a process")
 
-    dispatch_here(batches(paper_study(seeds=seeds).specs)[part - 1 :: parts], accept)
-    spent = time.perf_counter() - began
-    print(f"{jax.devices()[0].device_kind}: {len(records)} records in {spent:.0f} s")
+
+def outcomes(waiting: Sequence[Batch], processes: int) -> Iterator[tuple[str, list[dict], float]]:
+    """(method, records, seconds) of each batch, as they end."""
+    if processes == 1:
+        yield from map(worked, waiting)
+        return
+    spawn = get_context("spawn")
+    pools = ProcessPoolExecutor(1, spawn), ProcessPoolExecutor(processes - 1, spawn)
+    ordered = sorted(waiting, key=lambda batch: batch.specs[0].method not in LONGEST)
+    with pools[0], pools[1]:
+        ends = [
+            pools[batch.specs[0].method not in TRAINED].submit(worked, batch) for batch in ordered
+        ]
+        for end in as_completed(ends):
+            yield end.result()
+
+
+def worked(batch: Batch) -> tuple[str, list[dict], float]:
+    """One batch in this process."""
+    began, records = time.perf_counter(), []
+    dispatch_here([batch], lambda outcome: records.extend(map(told, outcome.records)))
+    return batch.specs[0].method, records, time.perf_counter() - began
+
+
+def device() -> str:
+    import jax
+
+    return jax.devices()[0].device_kind
 
 
 def compare(one: str, other: str) -> None:
-    first, second = (
-        {r["spec"]: r["figures"] for r in json.loads(Path(p).read_text())} for p in (one, other)
-    )
+    first, second = ({r["spec"]: r["figures"] for r in read(Path(p))} for p in (one, other))
     both = sorted(first.keys() & second.keys())
     print(f"{len(both)} records in both, {len(first)} and {len(second)} in each")
     for kind, why in REASONS.items():
@@ -77,6 +113,14 @@ def compare(one: str, other: str) -> None:
         for name in FIGURES if specs else ():
             pairs = np.array([[side[spec][name] for side in (first, second)] for spec in specs])
             print(f"  {line(name, TOLERANCES[kind][name], pairs)}")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".parquet":
+        from tessella.runner.parquet import read_parquet
+
+        return [told(record) for record in read_parquet(path)]
+    return json.loads(path.read_text())
 
 
 def kind_of(spec: str) -> str:
