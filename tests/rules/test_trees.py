@@ -94,6 +94,33 @@ def test_our_trees_lose_no_more_than_those_of_cart_at_any_size(solution):
         assert ours <= theirs + 1e-12
 
 
+class OnlyOffers(ts.AxisTree):
+    """Trees that are grown greedily, and one leaf."""
+
+    def fit(self, costs, most, target):
+        return super().fit(costs, 1, target)
+
+
+def test_every_tree_that_is_offered_is_judged_in_a_model_judged_by_loops(monkeypatch):
+    monkeypatch.setattr("tessella.rules.judge.SMALL", 1)
+    rng = np.random.default_rng(3)
+    rows, axes = (
+        rng.dirichlet(np.full(80, 0.3), size=(ACTIONS, 80)),
+        {"x": range(10), "y": range(8)},
+    )
+    solution = ts.solve(ts.MDP.from_arrays(rows, rng.random((80, ACTIONS)), 0.9, grid=axes))
+    grid, best = solution.mdp.grid, solution.policy.table.ravel()
+    judge = Judge(solution, np.full(grid.size, 1 / grid.size))
+    assert not judge.small
+    found = ts.frontier(solution, 3 * 45 - 2, classes=[OnlyOffers()], relative=False)
+    for leaves in range(2, 45):
+        cart = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
+        cart.fit(grid.points, best, sample_weight=judge.optimal.visits)
+        theirs = judge(cart.predict(grid.points)).mean
+        ours = min(p.loss for p in found.points if p.size <= 3 * leaves - 2)
+        assert ours <= theirs + 1e-6  # what losses of a large model are told apart by
+
+
 def test_neighbours_of_a_tree_differ_in_one_number():
     grid = ts.StateGrid(x=range(6), season=["dry", "wet", "cold"])
     costs = ts.Costs(grid, (0, 1, 2), np.zeros((18, 3)))

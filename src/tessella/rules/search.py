@@ -31,7 +31,7 @@ from tessella.rules.rule_class import Costs, Fitted, RuleClass
 from tessella.rules.visits import Necessary, necessary
 
 ROUNDS, ROUNDS_LARGE = 8, 3
-SPREAD = 12  # sizes of rules of a large model that are judged for a frontier
+SPREAD, MANY = 12, 5_000  # rules judged at a time for a frontier, in models of so many states
 PATIENCE, IDLE = 3, 8  # rounds without a smaller rule, and without a new one
 BARS = 6
 VARIED, MOST_VARIED = 6_000, 60  # rounds about single rules: states x rounds, and rounds
@@ -326,10 +326,10 @@ class Search:
 
     def _judge(self, kind: RuleClass, fits: list[Fitted]) -> list[Judged]:
         """Judge rules and keep the best of each size; in a large model only some of them."""
-        if not self.judge.small and self.whole and fits:
-            fits = [fits[i] for i in np.unique(np.linspace(0, len(fits) - 1, SPREAD).astype(int))]
-        elif not self.judge.small and len(fits) > 1:
+        if not self.judge.small and not self.whole and len(fits) > 1:
             return self._bisect(kind, fits)
+        if not self.judge.small and len(fits) > SPREAD and self.judge.mdp.n_states > MANY:
+            fits = [fits[i] for i in np.unique(np.linspace(0, len(fits) - 1, SPREAD).astype(int))]
         found = []
         for fitted in fits:
             if self.over and self.best() is not None:
