@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
@@ -94,7 +95,7 @@ def test_no_method_of_the_package_compiles_for_a_small_model(method):
     assert engine.PIECES.made == made
 
 
-def test_states_of_scratch_axes_that_nothing_reaches_make_no_rows():
+def test_values_of_a_scratch_axis_that_nothing_reaches_do_not_keep_a_model_from_being_a_table():
     rain = ts.Noise("rain", [0, 1, 2], [0.5, 0.25, 0.25])
     stages = [ts.Shift("y", rain), ts.Shift("y", rain), ts.Pay(lambda y: 1.0 * y)]
 
@@ -142,23 +143,89 @@ def test_some_rows_tell_how_many_probabilities_a_table_has(most):
     assert dynamics.entries >= true
 
 
-def test_stages_that_take_more_products_than_rows_have_entries_give_way_to_a_table(monkeypatch):
+def heavy(monkeypatch) -> Callable[[], staged.Staged]:
+    """Platelets small enough for tests, to be taken for a model of heavy stages."""
+
     def dynamics() -> staged.Staged:
         made = PLATELETS.build(most=6).dynamics
         assert isinstance(made, staged.Staged)
         return made
 
-    likely, products = dynamics().likely_entries, dynamics().products
-    assert products > likely
+    assert dynamics().products > dynamics().likely_entries
     monkeypatch.setattr(staged, "SHORTEST", 1)
     monkeypatch.setattr(staged, "SMALL", 1)
     assert not dynamics().small
-    monkeypatch.setattr(staged, "HEAVY", products)
+    monkeypatch.setattr(staged, "HEAVY", dynamics().products)
+    return dynamics
+
+
+def test_stages_that_take_more_products_than_rows_have_entries_give_way_to_a_table(monkeypatch):
+    dynamics = heavy(monkeypatch)
+    likely = dynamics().likely_entries
     assert dynamics().small
     monkeypatch.setattr(staged, "LARGEST", likely)
     assert dynamics().small
     monkeypatch.setattr(staged, "LARGEST", likely - 1)
     assert not dynamics().small
+
+
+def test_both_ways_of_a_model_with_heavy_stages_lead_to_one_optimum_within_their_bounds():
+    as_table = ts.solve(PLATELETS.build(most=6))
+    with by("stages"):
+        through = ts.solve(PLATELETS.build(most=6))
+        assert not isinstance(through.mdp.dynamics.lowered.program, Plain)
+    apart = np.abs(as_table.value - through.value).max()
+    assert apart <= as_table.error_bound + through.error_bound
+
+
+def test_a_table_that_turns_out_longer_than_it_was_judged_is_given_up(monkeypatch):
+    dynamics = heavy(monkeypatch)()
+    dynamics.__dict__["likely_entries"] = 1
+    monkeypatch.setattr(staged, "LARGEST", dynamics.entries // 1_000)
+    true = sum(rows.nnz for rows in dynamics.to_sparse())
+    assert true > staged.MISJUDGED * staged.LARGEST
+    assert not dynamics.small
+    assert "table" not in dynamics.__dict__
+
+
+@pytest.mark.parametrize(("limit", "of"), [("VISITED", "sum"), ("WIDEST", "max")])
+def test_rows_are_not_looked_for_where_that_alone_would_take_long(monkeypatch, limit, of):
+    dynamics = heavy(monkeypatch)()
+    each = [staged.visited(stage.operation) for stage in dynamics.stages]
+    held = {"sum": sum(each) * dynamics.n_actions, "max": max(each)}[of]
+    assert dynamics._may_be_written(staged.LARGEST)
+    monkeypatch.setattr(staged, limit, held - 1)
+    assert not dynamics._may_be_written(1 << 24)
+    monkeypatch.setattr(staged, "rows_of", None)  # which would not do when called
+    assert not dynamics.small
+
+
+def test_states_whose_rows_are_short_are_not_taken_for_all(monkeypatch):
+    """Nothing happens on the diagonal of a cube, where evenly spaced states all lie."""
+
+    def still(x, y, z):
+        return (x == y) & (y == z)
+
+    def drawn(name: str) -> ts.Noise:
+        law = lambda x, y, z: np.where(still(x, y, z), np.eye(8)[0], np.full(8, 1 / 8))  # noqa: E731
+        return ts.Noise(name, range(8), law)
+
+    stages = [
+        ts.Jump(drawn("u"), to=lambda u, x, y, z: {"x": np.where(u == 0, x, u)}),
+        ts.Jump(drawn("v"), to=lambda v, x, y, z: {"y": np.where(v == 0, y, v)}),
+        ts.Jump(drawn("w"), to=lambda w, z, action: {"z": np.where(w == 0, z, (w + action) % 8)}),
+    ]
+    axes = dict.fromkeys("xyz", range(8))
+    dynamics = ts.MDP.staged(axes, (0, 1), 0.9, stages).dynamics
+    assert isinstance(dynamics, staged.Staged)
+    true = sum(rows.nnz for rows in dynamics.to_sparse())
+    assert true / 1.5 < dynamics.likely_entries < 1.5 * true
+
+
+def test_who_needs_something_compiled_gets_stages_and_makes_no_table():
+    dynamics = PLATELETS.build(most=2).dynamics
+    assert isinstance(dynamics.compiled.program, staged.StagedProgram)
+    assert "table" not in dynamics.__dict__
 
 
 def test_periods_too_many_for_tables_make_none():

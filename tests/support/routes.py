@@ -17,9 +17,9 @@ ROUTES = "table", "stages"
 @contextmanager
 def by(route: str) -> Iterator[None]:
     """Within, staged models go this way; build and solve them here."""
-    before = staged.SMALL
-    staged.SMALL = before if route == "table" else 0
+    before = staged.SMALL, staged.LARGEST
+    staged.SMALL, staged.LARGEST = before if route == "table" else (0, 0)
     try:
         yield
     finally:
-        staged.SMALL = before
+        staged.SMALL, staged.LARGEST = before

@@ -27,12 +27,16 @@ from tessella.numerics import numerics
 from tessella.solvers.method import Method, between, whole
 
 TRIED = 4  # sweeps of a policy that show how fast sweeps are
-FEW = 40  # where no more than these are needed, nothing is quicker
+FEW = 40, 100  # where no more are needed, nothing is quicker: of tables, and through stages
+EARLY = 8  # sweeps through stages for a policy that still changes in more states ...
+SETTLED = 1e-3  # ... than this share of all
 HELPED = 0.5  # a linear solve that leaves more of the residual's span than this has failed
 NEARLY_EXACT = 1e-13  # of the residual: what policy iteration leaves of it
 SWEEPS_INSTEAD = 2  # for each product that got nowhere: most of the work is then of use
 PATIENCE = 50  # steps of a linear solver before a direct solve takes over, where there is one
 NEEDED = 0.1  # of the residual that may be left: its norm may hide entries larger than itself
+LEFT = 0.5  # the same of what sweeps leave, whose pace is that of the largest entries
+RISKED = 4  # a linear solver may take so many sweeps less in steps, of two products each
 TINY = 1e-300
 BURST = 8  # sweeps over all actions between looks at the policy
 BURSTS = 50, 5  # one for so many states, at most so many: they cost about as much as evaluating
@@ -55,7 +59,10 @@ class PolicyIteration(Method):
         whole(self, "max_products", 1)
 
     def refine(self, operators, state):
-        return evaluate_greedy(operators, state, NEARLY_EXACT, self.max_products)
+        forcing = NEARLY_EXACT
+        if operators.data.coarse is not None:
+            forcing = enough(operators, state, forcing)
+        return evaluate_greedy(operators, state, forcing, self.max_products)
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,8 @@ class InexactPolicyIteration(Method):
     def refine(self, operators, state):
         if operators.quick:
             return improved(operators, state, self.forcing, self.max_products)
-        return evaluate_greedy(operators, state, self.forcing, self.max_products)
+        forcing = enough(operators, state, self.forcing)
+        return evaluate_greedy(operators, state, forcing, self.max_products)
 
 
 def improved(operators, state, forcing: float, max_products: int):
@@ -153,30 +161,36 @@ def evaluate_greedy(operators, state, forcing: float, max_products: int):
     begun = operators.criterion.step(state.value, state.backup)
     tried, left = swept(operators, state.policy, begun)
     rho = (spread(left) / xp.maximum(spread(first), TINY)) ** (1 / (TRIED + 1))
-    needed = xp.log(forcing) / xp.log(xp.clip(rho, TINY, 1 - 1e-9)) - TRIED
-    few = needed <= FEW
+    pace, most = xp.log(xp.clip(rho, TINY, 1 - 1e-9)), FEW[not operators.direct]
+    needed = xp.log(forcing) / pace - TRIED
+    few, wanted = needed <= most, needed
+    if not operators.direct:  # a sweep of all actions takes hardly longer than one of a policy
+        last = xp.log(xp.clip(LEFT * end(operators, state), TINY, 1.0)) / pace - TRIED
+        settled = state.changed <= SETTLED * state.value.size
+        wanted = xp.where(settled, xp.minimum(last, most), xp.minimum(needed, EARLY))
     # Whichever way ends in sweeps leaves them to one loop, so that it is compiled once.
     value, count = xp.either(
         few,
-        lambda: (tried, xp.ceil(xp.maximum(needed, 0)).astype(int)),
-        lambda: solve_linear(
-            operators, state.policy, tried, left, enough(operators, state, forcing), max_products
-        ),
+        lambda: (tried, xp.ceil(xp.maximum(wanted, 0)).astype(int)),
+        lambda: solve_linear(operators, state.policy, tried, left, forcing, max_products, needed),
     )
     return xp.repeat(count, lambda v: operators.plain(state.policy, v), value)
 
 
 def enough(operators, state, forcing: float):
-    """The forcing; of large averages no less than the run still needs, near its end.
+    """The forcing, but no less than the run still needs: what a last round does beyond is in vain.
 
-    Close to what rounding leaves, a linear solver would go on for all its products in vain.
+    So it is close to what rounding leaves, where a linear solver would go on for all its products.
     """
+    wanted = NEEDED * end(operators, state)
+    return numerics(wanted).clip(wanted, forcing, 0.5)
+
+
+def end(operators, state):
+    """The share of its bound that a run may end with."""
     from tessella.solvers.kernels import target
 
-    if operators.data.coarse is None:
-        return forcing
-    wanted = NEEDED * target(operators.data, state.floor) / state.bound
-    return numerics(wanted).clip(wanted, forcing, 0.5)
+    return target(operators.data, state.floor) / state.bound
 
 
 def swept(operators, policy, begun):
@@ -191,10 +205,11 @@ def swept(operators, policy, begun):
     return value, backup - value
 
 
-def solve_linear(operators, policy, value, left, forcing, max_products: int):
+def solve_linear(operators, policy, value, left, forcing, max_products: int, needed):
     """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves too much of ``left``.
 
-    ``left`` (grid) is the residual at v.
+    ``left`` (grid) is the residual at v. Sweeps would need ``needed`` of them: a solver that gets
+    nowhere has cost half as much at most.
     """
     xp = numerics(value)
 
@@ -206,6 +221,8 @@ def solve_linear(operators, policy, value, left, forcing, max_products: int):
     most, rough = max(max_products // 2, 1), operators.preconditioned
     if operators.direct:
         most = min(most, PATIENCE)
+    else:
+        most = xp.clip(needed / RISKED, TRIED, most).astype(int)
     e = xp.bicgstab(system, left - shared, tol=forcing, maxiter=most, rough=rough)
     value = value + operators.criterion.forever(shared)
     # A small norm may hide large entries; sweeps even them out.
@@ -214,4 +231,5 @@ def solve_linear(operators, policy, value, left, forcing, max_products: int):
     if operators.direct and not helped:
         e = operators.solved(policy, left - shared)
         return swept(operators, policy, operators.evaluated(value, e))[0], 0
-    return xp.where(helped, found, value), xp.where(helped, 0, SWEEPS_INSTEAD * max_products)
+    instead = xp.clip(xp.ceil(needed), 0, SWEEPS_INSTEAD * max_products).astype(int)
+    return xp.where(helped, found, value), xp.where(helped, 0, instead)

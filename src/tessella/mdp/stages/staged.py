@@ -8,7 +8,8 @@ where r_i is the stage's expected reward given the state at its moment. Memory i
 
 A small model is solved as the table of its periods: multiplying a few rows takes no longer than
 going through stages, and nothing has to be compiled. Its bounds then count the rounding of rows.
-So is one whose stages would take more products than its rows have entries.
+So is a larger one of heavy stages, if they take more products than its rows have entries, and these
+are not too many to be made and held.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tessella.mdp.dynamics import Dynamics, Factorised, Lowered, Steps
 from tessella.mdp.scope import TIME, Scope, call
 from tessella.mdp.stages.operation import CompiledOperation, Operation, Reach, at, paid
 from tessella.mdp.stages.pay import Pay
+from tessella.mdp.stages.product import product, rows_of, visited
 from tessella.mdp.stages.reward import largest_reward
 from tessella.mdp.stages.scratch import Resting, begun_on, fold, widened
 from tessella.mdp.stages.stage import Stage, StageNumbers
@@ -38,8 +40,11 @@ from tessella.rounding import EPS, Added, Built, Mass
 SMALL = 1 << 20  # probabilities of a model that is solved as a table
 HEAVY = 1 << 24  # products of one sweep through stages, from which on a table may be less work ...
 LARGEST = 1 << 24  # ... of so many probabilities at most
-SHORTEST = 16  # of them in a row, or nobody looks: rows of so many pairs take long to make
-SAMPLED = 16, 3  # states and actions, whose rows tell how long rows are
+SHORTEST = 16  # probabilities of a row, on average, with which a table must still be small enough
+WIDEST = 1 << 24  # outcomes in all states of one stage, up to which rows may be made ...
+VISITED = 1 << 27  # ... and of all stages and actions
+SAMPLED = 256, 3  # states and actions, whose rows tell how long rows are
+MISJUDGED = 2  # times as many as was judged by these, and making rows ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +88,22 @@ class Staged(Dynamics):
 
     @cached_property
     def small(self) -> bool:
-        """Whether it is solved as a table."""
+        """Whether it is solved as a table: one that must be small, or was made and is."""
+        if self.entries <= SMALL:
+            return True
         most = SMALL if self.products < HEAVY else min(self.products, LARGEST)
-        if self.entries <= SMALL or self.scope.grid.size * self.n_actions * SHORTEST > most:
-            return self.entries <= SMALL
-        return self.likely_entries <= most
+        if not self._may_be_written(most) or self.likely_entries > most:
+            return False
+        made = self._written_out(MISJUDGED * most)
+        if made is not None:
+            self.__dict__["table"] = made
+        return made is not None
+
+    def _may_be_written(self, most: int) -> bool:
+        """Whether looking for its rows takes little time and memory, however long they are."""
+        each = [visited(operation) for operation in self._operations]
+        shortest = self.scope.grid.size * self.n_actions * SHORTEST
+        return shortest <= most and max(each) <= WIDEST and sum(each) * self.n_actions <= VISITED
 
     @property
     def entries(self) -> int:
@@ -108,28 +124,42 @@ class Staged(Dynamics):
             total += once * (self.n_actions if i < acting else 1)
         return total
 
-    @property
+    @cached_property
     def likely_entries(self) -> int:
-        """Probabilities of its table, judged by some rows."""
-        n, (n_states, n_some) = self.scope.grid.size, SAMPLED
-        states = np.unique(np.linspace(0, n - 1, n_states).astype(int))
-        actions = np.unique(np.linspace(0, self.n_actions - 1, n_some).astype(int))
-        found = [_rows_of(self._operations, a, states).nnz for a in actions]
+        """Probabilities of its table, judged by rows drawn at random, the same in every process."""
+        n, rng = self.scope.grid.size, np.random.default_rng(0)
+        states = rng.choice(n, min(SAMPLED[0], n), replace=False)
+        actions = rng.choice(self.n_actions, min(SAMPLED[1], self.n_actions), replace=False)
+        found = [rows_of(self._operations, a, states).nnz for a in actions]
         return math.ceil(sum(found) / (len(states) * len(actions)) * n * self.n_actions)
 
     @cached_property
     def table(self) -> Tabular:
         """The same dynamics by rows, each entry a rounded sum of products over the stages."""
+        made = self._written_out(math.inf)
+        assert made is not None
+        return made
+
+    def _written_out(self, most: float) -> Tabular | None:
+        """The table; None where it turns out to have more probabilities than these."""
         import scipy.sparse as sp
 
         n, n_actions, operations = self.scope.grid.size, self.n_actions, self._operations
         shared = self._first_shared
         if shared > 1:
-            rows, row_of = sp.vstack(self.to_sparse(), format="csr"), np.arange(n * n_actions)
+            parts, entries = [], 0
+            for part in self._each_action():
+                parts.append(part)
+                entries += part.nnz
+                if entries > most:
+                    return None
+            rows, row_of = sp.vstack(parts, format="csr"), np.arange(n * n_actions)
         else:  # few distinct moves, each followed by the same rest of the period
-            moves = [_after(operations[:1], a) for a in range(n_actions if shared else 1)]
+            moves = [product(operations[:1], a) for a in range(n_actions if shared else 1)]
             rows, row_of = unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
-            rows = rows if len(operations) == 1 else rows @ _after(operations[1:], 0)
+            rows = rows if len(operations) == 1 else rows @ product(operations[1:], 0)
+            if rows.nnz > most:
+                return None
         row_of = np.resize(row_of, n * n_actions).reshape(n_actions, n).T
         return Tabular.build(
             self.scope, sp.csr_array(rows), row_of, self.expected_reward(), built=self.written
@@ -138,7 +168,12 @@ class Staged(Dynamics):
     @cached_property
     def lowered(self) -> Lowered:
         """For NumPy where the model is small, and compiled otherwise."""
-        return self.table.lowered if self.small else self.lower()
+        return self.table.lowered if self.small else self.compiled
+
+    @cached_property
+    def compiled(self) -> Lowered:
+        """Through stages, whose bounds do not count the rounding of rows."""
+        return self.lower()
 
     @property
     def built(self) -> Built:
@@ -235,9 +270,14 @@ class Staged(Dynamics):
         return self.table.factorised(policy, discount) if self.small else None
 
     def to_sparse(self) -> list:
+        return list(self._each_action())
+
+    def _each_action(self) -> Iterator:
+        """(S, S) the rows of one action after the other."""
         shared = self._first_shared
-        end = _after(self._operations[shared:], 0) if shared < len(self.stages) else None
-        return [_after(self._operations[:shared], a, end) for a in range(self.n_actions)]
+        end = product(self._operations[shared:], 0) if shared < len(self.stages) else None
+        for action in range(self.n_actions):
+            yield product(self._operations[:shared], action, end)
 
     @property
     def _operations(self) -> list[Operation]:
@@ -384,59 +424,3 @@ def _expected(operation: Operation, w: NDArray, action: int) -> NDArray[np.float
     for to, p in operation.outcomes(action):
         total += p * flat[to]
     return total
-
-
-def _after(operations: Sequence[Operation], action: int, later=None):
-    """Sparse matrix of some stages under an action, and of what comes later."""
-    if not operations:
-        assert later is not None
-        return later.copy()
-    matrices, live = [], None
-    for operation in operations[:-1]:
-        matrix, live = _compact(_matrix(operation, action, live))
-        matrices.append(matrix)
-    last = _matrix(operations[-1], action, live)
-    # From the last stage on, so that no entry adds up more terms than a stage has.
-    rows = last if later is None else last @ later
-    for matrix in reversed(matrices):
-        rows = matrix @ rows
-    return rows
-
-
-def _rows_of(operations: Sequence[Operation], action: int, states: NDArray):
-    """Sparse rows of some states under an action, one stage after the other."""
-    import scipy.sparse as sp
-
-    rows, live = sp.csr_array(sp.eye_array(len(states))), states
-    for operation in operations:
-        matrix, live = _compact(_matrix(operation, action, live))
-        rows = sp.csr_array(rows @ matrix)
-    return rows
-
-
-def _compact(matrix):
-    """A sparse matrix without its empty columns, and where the others stood."""
-    import scipy.sparse as sp
-
-    reached = np.zeros(matrix.shape[1], dtype=bool)
-    reached[matrix.indices] = True
-    live, place = np.flatnonzero(reached), np.cumsum(reached) - 1
-    parts = matrix.data, place[matrix.indices], matrix.indptr
-    return sp.csr_array(parts, shape=(matrix.shape[0], len(live))), live
-
-
-def _matrix(operation: Operation, action: int, live: NDArray | None):
-    """Sparse matrix of one stage, from the ``live`` states before it (or all) to those after it."""
-    import scipy.sparse as sp
-
-    n = math.prod(operation.shape) if live is None else len(live)
-    data, source, target = [], [], []
-    for to, p in operation.outcomes(action):
-        to, p = (a.ravel() if live is None else a.ravel()[live] for a in (to, p))
-        kept = np.flatnonzero(p)
-        data.append(p[kept])
-        source.append(kept)
-        target.append(to[kept])
-    entries = (np.concatenate(source), np.concatenate(target))
-    shape = n, math.prod(operation.reached)
-    return sp.csr_array((np.concatenate(data), entries), shape=shape)
