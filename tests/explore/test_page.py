@@ -5,26 +5,14 @@ Chromium is Debian's package; where it is missing, the tests say so and how to g
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass, field
 
 import pytest
 from playwright.sync_api import Page, Request, expect, sync_playwright
+from support.chromium import CHROMIUM, HOW, QUIET
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-HOW = "the page was NOT tested: there is no Chromium here; get it with: apt-get install chromium"
-QUIET = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 LONG = 120_000  # milliseconds: a crowded machine compiles for a while
 LAKE, OWN = "#model=frozen_lake", "#model=own"
 DESK = {"width": 1280, "height": 900}
