@@ -118,7 +118,9 @@ def test_every_formula_is_markup_that_a_browser_draws_by_itself(site):
 LOOKED_AT = """() => [
   [...document.querySelectorAll("pre .go")].filter((line) => {
     const box = line.closest("pre").getBoundingClientRect();
-    return line.getBoundingClientRect().right > box.right + 1;
+    const range = document.createRange();
+    range.selectNodeContents(line);
+    return range.getBoundingClientRect().right > box.right + 1;
   }).length,
   [...document.querySelectorAll("pre:has(.gp)")].map((pre) => {
     getSelection().selectAllChildren(pre);
