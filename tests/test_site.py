@@ -116,7 +116,7 @@ def test_every_formula_is_markup_that_a_browser_draws_by_itself(site):
 
 # Output lines that are wider than their box, and what a reader who copies every session gets.
 LOOKED_AT = """() => [
-  [...document.querySelectorAll("pre .go")].filter((line) => {
+  [...document.querySelectorAll("pre .go:not(.columns)")].filter((line) => {
     const box = line.closest("pre").getBoundingClientRect();
     const range = document.createRange();
     range.selectNodeContents(line);
@@ -144,6 +144,12 @@ def test_what_programs_print_fits_the_page_and_sessions_are_copied_without_promp
                 assert not any(">>>" in text or "..." in text for text in copied)
                 assert name != "rules" or any("ts.compress(" in text for text in copied)
         browser.close()
+
+
+def test_tables_that_programs_print_keep_their_columns(site):
+    table, prose = ((site / f"{n}.html").read_text("utf-8") for n in ("comparisons", "start"))
+    assert re.search(r'class="go columns">linear +50 ', table)
+    assert 'class="go">It is of the class' in prose
 
 
 def test_blocks_of_code_end_with_their_last_line(site):
