@@ -19,7 +19,7 @@ copyright = "the tessella authors; MIT licence"
 version = release = "0.1.0"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
-extensions += ["breaks", "mathml", "public_names"]
+extensions += ["blocks", "breaks", "mathml", "public_names"]
 exclude_patterns = ["_site", "_static"]
 
 myst_enable_extensions = ["dollarmath", "attrs_block"]
@@ -45,6 +45,7 @@ html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
+highlight_language = "none"  # a block without a language is what one types in a shell
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 

@@ -133,7 +133,7 @@ def told(rule: ts.Rule) -> list[str]:
     proven = ", and none of its class is smaller" if rule.proven else ""
     head = f"**Rule.** {rule.kind.capitalize()}, {size}{proven}; {lost(rule)}.\n"
     text = [line for line in rule.explain().splitlines() if not line.startswith(ABOUT)]
-    return [head, "```text", *text, "```\n"]
+    return [head, "```output", *text, "```\n"]
 
 
 def lost(rule: ts.Rule) -> str:

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from support.chromium import CHROMIUM, HOW, QUIET
 
 import tessella
 
@@ -111,3 +112,47 @@ def test_every_formula_is_markup_that_a_browser_draws_by_itself(site):
     assert "<math" in (site / "paper.html").read_text(encoding="utf-8")
     scripts = [path.name.lower() for path in site.rglob("*.js")]
     assert [name for name in scripts if "mathjax" in name or "katex" in name] == []
+
+
+# Output lines that are wider than their box, and what a reader who copies every session gets.
+LOOKED_AT = """() => [
+  [...document.querySelectorAll("pre .go:not(.columns)")].filter((line) => {
+    const box = line.closest("pre").getBoundingClientRect();
+    const range = document.createRange();
+    range.selectNodeContents(line);
+    return range.getBoundingClientRect().right > box.right + 1;
+  }).length,
+  [...document.querySelectorAll("pre:has(.gp)")].map((pre) => {
+    getSelection().selectAllChildren(pre);
+    return getSelection().toString();
+  }),
+]"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=HOW)
+def test_what_programs_print_fits_the_page_and_sessions_are_copied_without_prompts(site):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as drives:
+        browser = drives.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        for width in (420, 1200):
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            for name in ("start", "rules", "gallery"):
+                page.goto((site / f"{name}.html").as_uri())
+                wide, copied = page.evaluate(LOOKED_AT)
+                assert wide == 0, f"{name} at {width} px"
+                assert not any(">>>" in text or "..." in text for text in copied)
+                assert name != "rules" or any("ts.compress(" in text for text in copied)
+        browser.close()
+
+
+def test_tables_that_programs_print_keep_their_columns(site):
+    table, prose = ((site / f"{n}.html").read_text("utf-8") for n in ("comparisons", "start"))
+    assert re.search(r'class="go columns">linear +50 ', table)
+    assert 'class="go">It is of the class' in prose
+
+
+def test_blocks_of_code_end_with_their_last_line(site):
+    text = (site / "rules.html").read_text(encoding="utf-8")
+    assert "<pre>" in text
+    assert not re.search(r"\n\s*\n</pre>", text)

@@ -6,7 +6,7 @@ import pytest
 from support.pages import DOCS, check_page
 
 PAGES = {
-    "start.md": 6,
+    "start.md": 3,
     "coming-from.md": 8,
     "tutorials/python.md": 8,
     "tutorials/arrays.md": 8,

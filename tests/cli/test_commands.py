@@ -22,7 +22,7 @@ SMALL = ("frozen_lake",)  # 16 states: solved once, remembered by all that follo
 # Command, what a person looks for in its text; files are made in the order of the list.
 WORDS = {
     "list": ((), "machine_replacement   machine_replacement   When to replace a machine"),
-    "show": (SMALL, "1. turn (3 outcomes) moves the state, by move; it pays"),
+    "show": (SMALL, "1. turn (3 outcomes) changes row and column, depending on move; it pays"),
     "new": (("naor_admission",), 'problem = "naor_admission"'),
     "check": (SMALL, "sound: frozen_lake: 16 states (row 4 x column 4), 4 move actions"),
     "solve": (SMALL, "bound    no value is off by more than"),
@@ -71,6 +71,13 @@ def test_without_a_terminal_the_text_is_plain(name, tmp_path, kept, monkeypatch)
     assert done.exit_code == 0, done.output
     assert sought in done.stdout
     assert not CONTROL.search(done.output)
+
+
+def test_a_model_is_shown_with_what_its_axes_stand_for_and_with_short_numbers():
+    shown = CliRunner().invoke(main, ["show", "hydro_reservoir"]).output
+    assert "level  81 values  0, 0.125, 0.25, ..., 10" in shown
+    assert "water in the reservoir" in shown
+    assert "release: 0, 0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4" in shown
 
 
 @pytest.mark.parametrize("name", WORDS)

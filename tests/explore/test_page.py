@@ -5,26 +5,14 @@ Chromium is Debian's package; where it is missing, the tests say so and how to g
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass, field
 
 import pytest
 from playwright.sync_api import Page, Request, expect, sync_playwright
+from support.chromium import CHROMIUM, HOW, QUIET
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-HOW = "the page was NOT tested: there is no Chromium here; get it with: apt-get install chromium"
-QUIET = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 LONG = 120_000  # milliseconds: a crowded machine compiles for a while
 LAKE, OWN = "#model=frozen_lake", "#model=own"
 DESK = {"width": 1280, "height": 900}
@@ -175,12 +163,32 @@ def test_a_model_of_ones_own_has_a_slider_for_each_parameter(visit):
     assert pixels(page) != before
 
 
+@pytest.mark.parametrize("address", ["#model=nonsense&set.slip=0.1", "?model=nonsense"])
+def test_an_unknown_model_in_the_address_is_said_to_be_unknown_with_what_to_do(visit, address):
+    page = visit(address)
+    said = page.locator("#unknown")
+    expect(said).to_contain_text("No model here is called “nonsense”. Choose one from the list")
+    expect(said).to_contain_text("tessella explore MODEL")
+    expect(said).to_contain_text("Shown instead is INV-Mix.")
+    expect(page).to_have_url(re.compile(r"/#model=INV-Mix$"))
+    redrawn(page, lambda: page.select_option("#model", "frozen_lake"))
+    expect(said).to_be_hidden()
+
+
+def test_a_known_model_may_stand_in_the_address_either_way(visit):
+    page = visit("?model=frozen_lake")
+    expect(page.locator("#model")).to_have_value("frozen_lake")
+    expect(page.locator("#unknown")).to_be_hidden()
+
+
 def test_geometry_and_structure_stand_beside_the_map(visit, explorer):
     page = visit()
     told = explorer.ask("structure")
     holds = [one["name"] for one in told["structures"] if one["holds"]]
     expect(page.locator("#panel-facts .tests .holds")).to_have_count(len(holds))
     expect(page.locator("#panel-facts")).to_contain_text("no value is off by more than")
+    convex = page.locator("#panel-facts .tests li", has_text="orthogonally convex")
+    expect(convex).to_have_attribute("title", re.compile("line along an axis .* in one piece"))
     cells = page.locator("#panel-facts .figures div", has=page.get_by_text("cells", exact=True))
     expect(cells.locator("dd")).to_have_text(str(told["geometry"]["region_components"]))
 

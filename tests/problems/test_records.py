@@ -215,3 +215,28 @@ def test_a_problem_whose_function_fails_says_which_and_how():
 
     with pytest.raises(ts.ModelError, match=r"the problem broken could not be built .* KeyError"):
         ts.Problem("broken", "fails", make).build()
+
+
+def test_a_coordinate_is_explained_by_its_name_or_by_that_of_its_family():
+    shelf = replace(WALK, axes={"x": "where it stands", "due#": "units, number # to arrive"})
+    said = [shelf.coordinate(axis) for axis in ("x", "due2", "due12", "due", "y1")]
+    assert said == [
+        "where it stands",
+        "units, number 2 to arrive",
+        "units, number 12 to arrive",
+        "",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("known", registry.all_problems(), ids=lambda known: known.name)
+def test_every_axis_of_the_packages_own_problems_is_explained(known):
+    longer = {p.name: 3 for p in known.parameters if p.name in ("lead_time", "life")}
+    axes = known.build(**longer).grid.axes
+    assert all(known.coordinate(axis) for axis in axes), axes
+    unused = [
+        name
+        for name in known.axes
+        if not any(known.coordinate(a) and name.rstrip("#") in a for a in axes)
+    ]
+    assert not unused

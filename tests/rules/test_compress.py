@@ -213,6 +213,48 @@ def test_the_frontier_falls_and_every_class_stands_in_the_outcomes(small):
     assert {o.kind for o in found.outcomes} == {k.name for k in KINDS}
 
 
+class Empty(ts.RuleClass):
+    """A class that finds nothing."""
+
+    name = "empty"
+
+    def fit(self, costs, most, target):
+        return []
+
+
+class Refused(Empty):
+    """A class that has no rules for any model."""
+
+    name = "refused"
+
+    def refusal(self, costs):
+        return "no model will do"
+
+
+def test_where_a_class_has_no_rule_it_says_what_was_tried_and_what_may_help(small):
+    found = ts.compress(small, 0.3, classes=[ts.RunLength(), Empty(), Refused()])
+    most, (_, empty, refused) = found.size, found.outcomes
+    assert str(empty) == (
+        "empty: none found (the class has no exact solver; "
+        f"rules of up to {most} numbers tried: 0; a larger loss may allow one)"
+    )
+    assert str(refused) == "refused: none found (the class does not apply: no model will do)"
+    (whole,) = ts.frontier(small, 20, classes=[Empty()]).outcomes
+    assert "rules of up to 20 numbers tried: 0; a larger `most` may allow one" in whole.said
+    with pytest.raises(ts.ArgumentError, match="a larger loss may allow one"):
+        ts.compress(small, 0.0, classes=[Empty()])
+
+
+def test_a_least_size_that_is_not_found_says_what_is_known_and_what_may_help(small):
+    unknown = ts.least_size(small, 0.0, Empty())
+    assert (
+        unknown.said == "nothing is proven; rules tried: 0; a larger loss or `most` may allow one"
+    )
+    assert "no model will do" in ts.least_size(small, 0.0, Refused()).said
+    none = ts.least_size(small, 0.0, ts.OneAction(), most=1)
+    assert none.said.startswith("none with 1 numbers or fewer keeps the promise; a larger loss")
+
+
 def test_a_model_told_in_costs_is_spoken_of_in_costs(tmp_path):
     _, rows, reward = random_model(5)
     mdp = ts.MDP.from_arrays(rows, -reward, DISCOUNT, grid=AXES, minimise=True)

@@ -34,6 +34,38 @@ def test_nothing_is_said_about_pace_before_anything_arrived():
     assert line("Linear", stage, 3.0) == "Linear: 0 of 10"
 
 
+def test_the_time_left_is_being_estimated_until_a_tenth_of_the_work_is_done():
+    stage = Pace(total=1000, work=100.0, began=0.0)
+    assert line("Linear", stage, 2.0) == "Linear: 0 of 1,000, estimating the time left"
+    stage.add(20, 9.0, now=20.0)
+    assert line("Linear", stage, 20.0) == (
+        "Linear: 20 of 1,000, 1.0 a second, estimating the time left"
+    )
+    stage.add(20, 1.0, now=40.0)
+    assert stage.remaining(40.0) == "6:00 left"
+
+
+def test_a_long_study_has_its_estimate_after_a_minute_with_some_runs():
+    stage = Pace(total=10_000, work=10_000.0, began=0.0)
+    for second in (10.0, 20.0, 30.0, 40.0):
+        stage.add(1, 5.0, now=second)
+    assert stage.left(61.0) is None
+    stage.add(1, 5.0, now=50.0)
+    assert stage.left(59.0) is None
+    assert stage.left(62.5) == pytest.approx((10_000 - 25) * 62.5 / 25)
+
+
+def test_bars_say_that_the_time_left_is_being_estimated_of_what_has_begun():
+    stream = io.StringIO()
+    with bars(stream) as shown:
+        shown.stage("All", 100, 100.0)
+        shown.stage("Later", 50, 50.0)
+        shown.advance("All", 1, 1.0)
+    said = {text.split()[0]: text for text in stream.getvalue().splitlines() if text.strip()}
+    assert "estimating" in said["All"]
+    assert "estimating" not in said["Later"]
+
+
 def test_a_line_has_counts_rate_and_time_left():
     stage = Pace(total=1155, work=100.0, began=0.0)
     stage.add(300, 25.0, now=10.0)

@@ -525,7 +525,7 @@ def test_no_order_is_read_into_action_names(tile):
         "independent of x",
         "threshold in y",  # it finds an order of the actions and supposes none
         "connected",
-        "convex",
+        "orthogonally convex",  # along lines of axes, not of every direction
         "linear scores",
     ]
     for test in (

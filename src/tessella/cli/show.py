@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tessella.cli.command import Answer, as_command, table
@@ -30,9 +31,9 @@ def command(model: str, given: tuple[str, ...]) -> Answer:
     happens = events(mdp)
     data = about(mdp) | {"events": happens, "bytes": _bytes(mdp)}
     if known is not None:
-        data["problem"] = _record(known)
+        data["problem"] = _record(known, mdp)
     parts = [] if known is None else [str(known), ""]
-    return Answer("\n".join([*parts, _told(mdp, happens)]), {"model": data})
+    return Answer("\n".join([*parts, _told(mdp, happens, known)]), {"model": data})
 
 
 def _problem(word: str) -> Problem | None:
@@ -45,24 +46,31 @@ def _problem(word: str) -> Problem | None:
         return None
 
 
-def _record(known: Problem) -> dict[str, Any]:
+def _record(known: Problem, mdp: MDP) -> dict[str, Any]:
     settings = [
         {"name": p.name, "default": p.default, "range": p.range, "about": p.about}
         for p in known.settable
     ]
+    axes = [{"name": name, "about": known.coordinate(name)} for name in mdp.grid.axes]
     theory = [{"structure": t.structure, "says": t.says} for t in known.theory]
-    return {"title": known.title, "family": known.family, "settings": settings, "theory": theory}
+    return {
+        "title": known.title,
+        "family": known.family,
+        "settings": settings,
+        "axes": axes,
+        "theory": theory,
+    }
 
 
-def _told(mdp: MDP, happens: list[str]) -> str:
+def _told(mdp: MDP, happens: list[str], known: Problem | None) -> str:
     rows = [
-        (name, f"{len(values):,} values", _values([str(v) for v in values.tolist()]))
-        for name, values in zip(mdp.grid.axes, mdp.grid.values, strict=True)
+        (name, f"{len(v):,} values", _values(v.tolist()), known.coordinate(name) if known else "")
+        for name, v in zip(mdp.grid.axes, mdp.grid.values, strict=True)
     ]
     period = "Every period:" if mdp.clock is None else f"Every period ({mdp.clock}):"
     lines = [f"The model {mdp.name}:" if mdp.name else "The model:"]
     lines += [f"  {line}" for line in table(rows, right=" r").splitlines()]
-    lines += [f"  {mdp.action_name}: {_values([str(action) for action in mdp.actions])}"]
+    lines += [f"  {mdp.action_name}: {_values(mdp.actions)}"]
     lines += ["", period, *(f"  {k}. {what}" for k, what in enumerate(happens, 1))]
     from tessella.solvers.plan import in_bytes
 
@@ -74,7 +82,8 @@ def _told(mdp: MDP, happens: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _values(words: list[str]) -> str:
+def _values(values: Sequence[Any]) -> str:
+    words = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in values]
     apart = "; " if any("," in word for word in words) else ", "
     if len(words) <= FEW:
         return apart.join(words)

@@ -80,4 +80,8 @@ dual_sourcing = Problem(
         Number("holding_cost", 5.0, "h: cost of a unit left over", **PRICE),
         Number("backlog_cost", 495.0, "b: cost of a unit of demand that waits", **PRICE),
     ),
+    axes={
+        "stock": "units on hand, or owed where it is negative",
+        "due#": "units under way from the slow supplier, place in the line of arrivals: #",
+    },
 )

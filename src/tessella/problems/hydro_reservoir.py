@@ -90,5 +90,9 @@ hydro_reservoir = Problem(
         Number("shortfall_cost", 4.0, "for each unit below the reserve", **PRICE),
         Number("discount", 0.99, "worth of the next month", **DISCOUNT),
     ),
+    axes={
+        "level": "water in the reservoir",
+        "month": "the month of the decision",
+    },
     theory=(Theory("monotone in level", "the fuller it is, the more is released (Little 1955)"),),
 )

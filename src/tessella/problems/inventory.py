@@ -86,6 +86,10 @@ inventory = Problem(
         Number("shortage_cost", 1.55, "p: cost of a sale lost", **PRICE),
         Number("discount", 0.95, "worth of the next period", low=0.0, below=1.0),
     ),
+    axes={
+        "stock": "units on hand",
+        "regime": "state of the market, on which demand depends",
+    },
     observation_noise=0.45,
     theory=(
         Theory("monotone in stock", "the more there is, the less is ordered"),

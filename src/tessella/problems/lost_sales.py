@@ -94,6 +94,10 @@ lost_sales = Problem(
         Number("penalty", 4.0, "p: cost of a sale lost", **PRICE),
         Integer("slack", 0, "how far axes and orders go beyond Morton's bounds", low=0, high=100),
     ),
+    axes={
+        "stock": "units on hand",
+        "due#": "units under way, place in the line of arrivals: #",
+    },
     theory=(
         Theory(
             "monotone in stock", "the more is on hand, the less is ordered (Karlin, Scarf 1958)"

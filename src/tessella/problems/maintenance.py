@@ -79,6 +79,10 @@ maintenance = Problem(
         Number("failure_cost", 20.0, "cost of a period in failure", **PRICE),
         Number("discount", 0.95, "worth of the next period", **DISCOUNT),
     ),
+    axes={
+        "wear": "how worn the machine is; at the last value it has failed",
+        "load": "how hard it has to work",
+    },
     theory=(
         Theory("monotone in wear", "the more it is worn, the more is repaired (Derman 1963)"),
         Theory("threshold in wear", "run, service, overhaul; where wear costs little, not so"),

@@ -64,5 +64,10 @@ navigation = Problem(
         Integer("seed", 0, "which storms", low=0, high=2**32 - 1),
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
+    axes={
+        "x": "place in the cube, from side to side",
+        "y": "place in the cube, from front to back",
+        "z": "place in the cube, from bottom to top",
+    },
     aliases=("3d_navigation",),
 )

@@ -106,6 +106,10 @@ perishable = Problem(
         Number("holding_cost", 1.0, "h: cost of a unit kept", **PRICE),
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
+    axes={
+        "life#": "units in stock, days of life left: #",
+        "transit#": "units under way, periods since they were ordered: #",
+    },
     theory=(
         Theory(
             "monotone in life2", "the more there is of an age, the less is ordered (Fries 1975)"

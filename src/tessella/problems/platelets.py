@@ -132,4 +132,8 @@ platelets = Problem(
         Number("holding_cost", 1.0, "h: cost of a unit that demand left", **PRICE),
         Number("discount", 0.95, "worth of the next day", **DISCOUNT),
     ),
+    axes={
+        "weekday": "the day of the decision",
+        "life#": "units in stock, days of life left: #",
+    },
 )

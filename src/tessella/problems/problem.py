@@ -9,8 +9,8 @@ and stands beside the model: it decides samples, and nothing of the model's own 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,6 +45,7 @@ class Problem:
         title: one line that says what it is about.
         make: the function that builds the model from all parameters, by keyword.
         parameters: what may be set, with defaults, ranges and explanations.
+        axes: what a coordinate stands for, by the name of its axis; ``due#`` is for due1, due2, ...
         family: problems that differ in their settings alone; its own name where none is given.
         observation_noise: standard deviation of the coordinates of a training sample, in grid
             steps; the default of the setting ``observation_noise``.
@@ -57,6 +58,7 @@ class Problem:
     title: str
     make: Callable[..., MDP]
     parameters: tuple[Parameter, ...] = ()
+    axes: Mapping[str, str] = field(default_factory=dict)
     family: str = ""
     observation_noise: float = 0.0
     theory: tuple[Theory, ...] = ()
@@ -88,6 +90,13 @@ class Problem:
                 return known
         there = ", ".join(known.name for known in self.settable)
         raise ArgumentError(f"{self.name} has no parameter {name!r}; there are {there}")
+
+    def coordinate(self, axis: str) -> str:
+        """What a coordinate stands for, empty where the record does not say."""
+        stem = axis.rstrip("0123456789")
+        number = axis.removeprefix(stem)
+        family = self.axes.get(f"{stem}#", "").replace("#", number) if number else ""
+        return self.axes.get(axis, family)
 
     def settings(self, **given: Any) -> dict[str, Any]:
         """Every setting by name, checked and plain; what is not given has its default."""

@@ -92,6 +92,10 @@ queue_admission = Problem(
         Number("rejection_cost", 0.40, "c_rej: cost of an arrival turned away", **PRICE),
         Number("discount", 0.95, "worth of the next period", low=0.0, below=1.0),
     ),
+    axes={
+        "queue": "customers in the queue",
+        "regime": "state of the market, on which arrivals depend",
+    },
     observation_noise=0.25,
     theory=(
         Theory("monotone in queue", "the longer the queue, the less is let in"),

@@ -72,4 +72,7 @@ system_administrator = Problem(
         Number("reboot_cost", 0.45, "cost of a reboot", **PRICE),
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
+    axes={
+        "c#": "whether computer # is on (1) or off (0)",
+    },
 )

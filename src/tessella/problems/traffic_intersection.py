@@ -82,4 +82,10 @@ traffic_intersection = Problem(
         Number("switch_cost", 2.0, "cost of a switch", **PRICE),
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
+    axes={
+        "green": "the side that has green",
+        "left": "cars on the left side",
+        "right": "cars on the right side",
+        "wait": "periods that red has lasted",
+    },
 )

@@ -75,6 +75,10 @@ two_class_admission = Problem(
         Number("first_service", 1.0, "mu_1: rate at which one is served", above=0.0, high=1000.0),
         Number("second_service", 1.0, "mu_2: of the second", above=0.0, high=1000.0),
     ),
+    axes={
+        "first": "customers of the first class in service",
+        "second": "customers of the second class in service",
+    },
     theory=(
         Theory(
             "monotone in first", "the fewer servers are free, the fewer are let in (Miller 1969)"

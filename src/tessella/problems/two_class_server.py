@@ -75,6 +75,10 @@ two_class_server = Problem(
         Number("loss_cost", 10.0, "of a customer lost", **PRICE),
         Number("interest", 0.05, "per unit of time", above=0.0, high=100.0),
     ),
+    axes={
+        "first": "customers of the first class present",
+        "second": "customers of the second class present",
+    },
     theory=(
         Theory(
             "threshold in second", "the class with the larger c mu first, wherever it is present"

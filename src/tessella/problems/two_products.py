@@ -126,4 +126,8 @@ two_products = Problem(
         Number("unit_cost_a", 0.5, "c_a: cost of a unit of a ordered", **PRICE),
         Number("unit_cost_b", 0.5, "c_b: cost of a unit of b ordered", **PRICE),
     ),
+    axes={
+        "a#": "units of product a in stock, days of life left: #",
+        "b#": "units of product b in stock, days of life left: #",
+    },
 )

@@ -161,4 +161,12 @@ vertical_cas = Problem(
         ),
         Integer("every", 6, "takes every so many-th of the published cut points", low=1, high=16),
     ),
+    axes={
+        "time": "seconds gone",
+        "h": "altitude of the intruder over one's own, in ft",
+        "own": "one's own climb rate, in ft/s",
+        "intruder": "the intruder's climb rate, in ft/s",
+        "previous": "the advisory given before",
+        "follows": "whether the pilot follows it",
+    },
 )

@@ -129,17 +129,26 @@ def least_size(
     """How small a rule of one class can be: what is proven, and found on the way.
 
     Arguments as in ``compress``. Sizes up to ``most`` are ruled out by branch and bound, one after
-    the other, for as long as the time limit allows.
+    the other, for as long as the time limit allows. Where no rule is found, ``said`` tells what was
+    tried and what may help.
     """
     search, _ = _prepared(
         solution, loss, start, worst, relative, relative_to, [kind], time_limit, None
     )
     _refuse_no_count(most)
+    refusal = search.refusal(kind)
+    if refusal:
+        return Outcome(kind.name, None, 0, refusal)
     needed = search.needed(kind, most)
     needed = search.branch(kind, needed, most, math.inf) if needed else 0
     best = search.best(kind.name)
-    said = "stopped by the time limit" if search.late else ""
-    return Outcome(kind.name, None if best is None else best.size, needed, said)
+    size, said = None if best is None else best.size, []
+    if best is None and needed > 1:
+        said.append(f"none with {needed - 1:,} numbers or fewer keeps the promise")
+    elif best is None:
+        said.append(f"nothing is proven; rules tried: {search.tried:,}")
+    said.append(search.ending(best is not None, "a larger loss or `most`"))
+    return Outcome(kind.name, size, needed, "; ".join(filter(None, said)))
 
 
 def _refuse_no_count(most: object) -> None:

@@ -43,7 +43,7 @@ class Outcome:
         kind: its name.
         size: of its smallest rule that keeps the promise; None if none was found.
         needed: no rule of the class with fewer numbers keeps the promise; 0 if nothing is proven.
-        said: why the class is out or not proven, and how far the search went.
+        said: why the class is out or not proven, how far the search went, and what may help.
     """
 
     kind: str

@@ -53,6 +53,8 @@ class Search:
         whole: whether rules that break the promise are wanted too, for a frontier.
         allotted: when to stop with the class that is being looked at; what it found is judged yet.
         points: the best rule of each class and size.
+        outcomes: what became of each class.
+        tried: rules that were looked at.
     """
 
     judge: Judge
@@ -63,6 +65,7 @@ class Search:
     allotted: float = float("inf")
     points: dict[tuple[str, int], Point] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
+    tried: int = 0
 
     def costs(self, by_state: NDArray) -> Costs:
         mdp = self.judge.mdp
@@ -118,7 +121,7 @@ class Search:
     def examine(self, kind: RuleClass, most: int) -> None:
         """Look for the smallest rule of a class, with at most so many numbers."""
         first = self.costs(self.conditions[0].costs)
-        refusal = kind.refusal(first)
+        refusal, before = self.refusal(kind), self.tried
         if refusal:
             self.outcomes.append(Outcome(kind.name, None, 0, refusal))
             return
@@ -140,11 +143,27 @@ class Search:
             )
             which = "no rule of this class" if every else f"none with {most} numbers or fewer"
             said.append(f"{which} keeps the promise")
-        if self.late:
-            said.append("stopped by the time limit")
+        if best is None and (needed <= most or self.whole):
+            said.append(f"rules of up to {most:,} numbers tried: {self.tried - before:,}")
+        said.append(
+            self.ending(best is not None, "a larger `most`" if self.whole else "a larger loss")
+        )
         size = None if best is None else best.size
         self.outcomes.append(Outcome(kind.name, size, needed, "; ".join(filter(None, said))))
         self._tell(kind, best)
+
+    def refusal(self, kind: RuleClass) -> str:
+        """Why a class has no rules for this model; empty where it has."""
+        why = kind.refusal(self.costs(self.conditions[0].costs))
+        return f"the class does not apply: {why}" if why else ""
+
+    def ending(self, found: bool, more: str) -> str:
+        """How a search ended, and where it found nothing, what may help: ``more`` of something."""
+        stopped = "stopped by the time limit" if self.late else ""
+        if found:
+            return stopped
+        helps = f"{more} may allow one"
+        return f"{stopped}; more time or {helps}" if stopped else helps
 
     def _offered(self, kind: RuleClass, most: int) -> None:
         """Judge what a class offers to copy the optimal policy, however the states count.
@@ -356,6 +375,7 @@ class Search:
 
         In a large model also if it surely breaks the promise, and nobody wants such rules.
         """
+        self.tried += 1
         table = fitted.program(self.judge.mdp.grid)(self._points)
         if not self.judge.fits(table):
             return None

@@ -25,10 +25,9 @@ class _Rate(ProgressColumn):
 class _Left(ProgressColumn):
     def render(self, task: Task) -> Text:
         stage, now = task.fields["stage"], time.monotonic()
-        left = stage.left(now)
         if task.finished:
             return Text(clock(stage.elapsed(now)), style="green")
-        return Text("" if left is None else f"{clock(left)} left", style="magenta")
+        return Text(stage.remaining(now), style="magenta")
 
 
 @contextmanager

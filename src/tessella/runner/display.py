@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
-from tessella.runner.pace import Pace, clock
+from tessella.runner.pace import Pace
 
 EVERY = 10.0  # seconds between plain lines
 
@@ -76,9 +76,8 @@ class Lines:
 def line(name: str, stage: Pace, now: float) -> str:
     """``Linear Boundary: 300 of 1,155, 41.2 a second, 0:21 left``."""
     parts = [f"{name}: {stage.done:,} of {stage.total:,}"]
-    rate, left = stage.rate(now), stage.left(now)
+    rate = stage.rate(now)
     if rate is not None:
         parts.append(f"{rate:.1f} a second")
-    if left:
-        parts.append(f"{clock(left)} left")
-    return ", ".join(parts)
+    left = stage.remaining(now).replace("estimating", "estimating the time left")
+    return ", ".join(filter(None, [*parts, left]))

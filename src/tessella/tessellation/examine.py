@@ -94,7 +94,7 @@ def _ordering(t: Tessellation, along: Along) -> dict[str, Evidence]:
 
 
 def _whole(t: Tessellation) -> dict[str, Evidence]:
-    tests = {"connected": connected, "convex": convex, "linear scores": linear_scores}
+    tests = {"connected": connected, "orthogonally convex": convex, "linear scores": linear_scores}
     if t.quantities is not None:
         tests["linear index"] = linear_index
     return {name: test(t) for name, test in tests.items()}

@@ -9,6 +9,14 @@ function figures(pairs) {
   return el("dl", { class: "figures" }, pairs.map(([name, value, title]) => el("div", { title }, el("dt", {}, name), el("dd", {}, value))));
 }
 
+// What a structure means, where its name alone may mislead.
+const MEANS = {
+  connected: "Each region is in one piece.",
+  "orthogonally convex": "Each line along an axis crosses each region in one piece; slanting lines may cross it more than once.",
+  "linear scores": "Each action has a score that is linear in the state, and the largest decides.",
+  "linear index": "One weighted sum of the axes decides, by its level.",
+};
+
 export function facts(view, structure, offer) {
   const { model } = view;
   const axes = model.axes.map((axis) => `${axis.name} ${axis.values.length}`).join(" × ");
@@ -37,7 +45,7 @@ export function facts(view, structure, offer) {
   if (structure.remark) parts.push(el("p", { class: "soft" }, structure.remark));
   parts.push(
     el("ul", { class: "tests" }, ordered.map((test) =>
-      el("li", { class: test.holds ? "holds" : "fails", title: test.says }, el("span", { class: "unseen" }, test.holds ? "holds: " : "fails: "), test.name))),
+      el("li", { class: test.holds ? "holds" : "fails", title: [MEANS[test.name], test.says].filter(Boolean).join(" ") }, el("span", { class: "unseen" }, test.holds ? "holds: " : "fails: "), test.name))),
   );
   if (offer.theory.length)
     parts.push(el("h3", {}, "Theory, at the defaults"), ...offer.theory.map((known) => el("p", {}, el("strong", {}, known.structure), `: ${known.says}`)));

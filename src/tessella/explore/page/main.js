@@ -14,7 +14,7 @@ const SAMPLES = [25, 50, 100, 200, 400, 800, 1600, 3200, 6400];
 const VALUES = ["tabular", "double", "fitted"]; // methods that are told transitions, not labels: there is no noise
 const TABS = ["facts", "rule", "learn", "compare", "path"];
 
-let view = read(location.hash);
+let view = read(location.hash || location.search);
 let offers = [];
 let offer = null;
 let drawn = null; // the map of now
@@ -413,7 +413,7 @@ function fillAll() {
 
 // --- changing -----------------------------------------------------------------------------------
 
-const remember = pause(200, () => history.replaceState(null, "", written(view)));
+const remember = pause(200, () => history.replaceState(null, "", location.pathname + written(view)));
 
 // Part of the view is new: ask for what that needs.
 function change(part, { solve = false } = {}) {
@@ -458,8 +458,20 @@ function open(name) {
   begin();
 }
 
+// An address may name a model that is not on offer here.
+function tellUnknown(name, shown) {
+  byId("unknown").hidden = !name;
+  if (!name) return;
+  const why = name === "own"
+    ? "This address is about a model that another explorer was started with. To see it here, start: tessella explore MODEL"
+    : `No model here is called “${name.slice(0, 60)}”. Choose one from the list above; for a model of your own, start: tessella explore MODEL`;
+  byId("unknown").textContent = `${why} (a problem's name, or a file). Shown instead is ${shown}.`;
+}
+
 function begin() {
-  offer = offers.find((one) => one.name === view.model) ?? offers.find((one) => one.name === "INV-Mix") ?? offers[0];
+  const known = offers.find((one) => one.name === view.model);
+  offer = known ?? offers.find((one) => one.name === "INV-Mix") ?? offers[0];
+  tellUnknown(known ? "" : view.model, offer.label);
   view.model = offer.name;
   byId("model").value = offer.name;
   byId("title").textContent = offer.title;
@@ -517,7 +529,7 @@ async function save(kind) {
   const [w, h] = [900, sizeOf(drawn)[1] === 1 ? 260 : 640];
   if (kind === "toml") return take("model.toml");
   if (kind === "link") {
-    history.replaceState(null, "", written(view));
+    history.replaceState(null, "", location.pathname + written(view));
     return navigator.clipboard.writeText(location.href).catch(() => prompt("The address of this view:", location.href));
   }
   if (kind === "svg") {

@@ -26,7 +26,7 @@ export function written(view) {
 
 export function read(hash) {
   const view = fresh();
-  for (const [key, value] of new URLSearchParams(hash.replace(/^#/, ""))) {
+  for (const [key, value] of new URLSearchParams(hash.replace(/^[#?]/, ""))) {
     const [group, name] = split(key);
     if (name === undefined) {
       if (key in PLAIN) view[key] = value;
