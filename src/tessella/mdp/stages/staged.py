@@ -157,7 +157,8 @@ class Staged(Dynamics):
         else:  # few distinct moves, each followed by the same rest of the period
             moves = [product(operations[:1], a) for a in range(n_actions if shared else 1)]
             rows, row_of = unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
-            rows = rows if len(operations) == 1 else rows @ product(operations[1:], 0)
+            later = operations[1:]
+            rows = sp.csr_array(rows @ product(later, 0) if later else rows)
             if rows.nnz > most:
                 return None
         row_of = np.resize(row_of, n * n_actions).reshape(n_actions, n).T
