@@ -96,7 +96,7 @@ class Staged(Dynamics):
             return False
         made = self._written_out(MISJUDGED * most)
         if made is not None:
-            self.__dict__["table"] = made
+            object.__setattr__(self, "table", made)
         return made is not None
 
     def _may_be_written(self, most: int) -> bool:
