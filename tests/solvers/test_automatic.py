@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.routes import by
 
 import tessella as ts
 from tessella.solvers.solve import automatic
@@ -94,3 +95,12 @@ def test_large_models_are_evaluated_more_roughly_than_small_ones():
     small, large = ts.benchmark("INV-Mix"), wear(10_001, 0.9)
     assert automatic(small, 1e-3) == ts.InexactPolicyIteration(1e-3)
     assert automatic(large) == ts.InexactPolicyIteration(forcing=0.1)
+
+
+def test_through_stages_a_settled_policy_is_swept_to_the_end_and_not_beyond():
+    with by("stages"):
+        found = ts.solve(ts.inventory(), ts.InexactPolicyIteration(1e-6, forcing=0.1))
+    assert found.converged
+    settled = np.count_nonzero(found.history.changed == 0)
+    assert 1 <= settled <= 5, "rounds in which the policy stays as it is"
+    assert found.error_bound > 1e-8, "what was asked for is 1e-6"
