@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from docutils import nodes
+from docutils.core import publish_doctree
 from support.chromium import CHROMIUM, HOW, QUIET
 
 import tessella
@@ -64,6 +67,18 @@ def test_every_test_that_a_page_names_is_there():
             if not path.exists() or f"def {name}(" not in path.read_text():
                 missing.append(f"{page.name}: {file}::{name}")
     assert missing == []
+
+
+def test_blocks_end_with_their_last_line_and_keep_the_markup_within_them():
+    blocks = runpy.run_path(str(DOCS / "_site" / "blocks.py"))
+    tree = publish_doctree("::\n\n  plain\n\n.. parsed-literal::\n\n  some *slanted* text")
+    plain, marked = tree.findall(nodes.literal_block)
+    plain[0] = nodes.Text("plain\n\n")
+    before = marked.pformat()
+    blocks["trim"](None, tree)
+    assert plain.astext() == plain.rawsource == "plain"
+    assert marked.pformat() == before
+    assert [part.astext() for part in marked.findall(nodes.emphasis)] == ["slanted"]
 
 
 class Asked(HTMLParser):

@@ -18,6 +18,8 @@ COLUMNS = re.compile(r"\S {2,}\S")
 
 def trim(app: Sphinx, tree: nodes.document) -> None:
     for block in tree.findall(nodes.literal_block):
+        if [type(child) for child in block.children] != [nodes.Text]:
+            continue  # with markup of its own, which Sphinx does not colour
         text = block.astext().rstrip()
         block.rawsource = text  # Sphinx colours only what is as in the source
         block.children = []

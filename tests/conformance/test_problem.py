@@ -48,6 +48,23 @@ def test_a_problem_written_outside_the_package_passes():
     check_problem(MACHINE)
 
 
+def fleet(machines: int):
+    """So many machines, each of which is as it is."""
+    grid = {f"age{k}": range(2) for k in range(1, machines + 1)}
+    stay = np.eye(2**machines)
+    return ts.MDP.from_arrays([stay], np.zeros((len(stay), 1)), 0.9, grid=grid)
+
+
+def test_an_axis_may_be_explained_that_only_some_settings_have():
+    ages = {"age1": "of the first", "age#": "of number #"}
+    for usual in (2, 1):
+        size = ts.Integer("machines", usual, "in the fleet", low=1)
+        check_problem(ts.Problem("fleet", "Several machines", fleet, (size,), ages))
+    one = ts.Integer("machines", 1, "in the fleet", low=1, high=1)
+    with pytest.raises(AssertionError, match="fleet: axes explains 'age#', which no model"):
+        check_problem(ts.Problem("fleet", "Several machines", fleet, (one,), ages))
+
+
 def drifting(wear: float, price: float, worst: int):
     return machine(wear, price + next(calls), worst)
 
@@ -67,6 +84,9 @@ def narrow(wear: float, price: float, worst: int):
         ({"make": lambda wear: None}, "is not built: .* unexpected keyword argument"),
         ({"title": ""}, "machine has no title"),
         ({"parameters": (ts.Number("wear", 0.3), *MACHINE.parameters[1:])}, "wear has no line"),
+        ({"axes": {"age": " "}}, "machine: the axis age has no line of explanation"),
+        ({"axes": {"age": "in years", "rust": "of it"}}, "explains 'rust', which no .* are age"),
+        ({"axes": {"age#": "in years"}}, "explains 'age#', which no model that was built has"),
         ({"theory": (Theory("convex hull", ""),)}, "examine has no test 'convex hull'"),
         (
             {"theory": (Theory("monotone in age", ""),), "make": lambda **given: hump(**given)},

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.resources import files
 
 import httpx
 import numpy as np
@@ -99,6 +101,15 @@ def test_geometry_and_structure_are_those_of_the_package(explorer, lake):
     assert told["geometry"]["corner_index"] == ts.measure(tessellation).corner_index
     holds = {one["name"] for one in told["structures"] if one["holds"]}
     assert holds == set(ts.examine(tessellation).holds)
+
+
+def test_every_structure_that_the_page_explains_is_one_that_the_server_sends(explorer):
+    page = (files("tessella.explore") / "page" / "findings.js").read_text(encoding="utf-8")
+    (means,) = re.findall(r"const MEANS = \{\n(.*?)\n\};", page, re.DOTALL)
+    explained = re.findall(r'^  "?(.+?)"?: "', means, re.MULTILINE)
+    assert len(explained) == len(means.splitlines())
+    told = explorer.ask("structure", model="machine_replacement")["structures"]
+    assert set(explained) <= {one["name"] for one in told}
 
 
 def test_a_rule_is_found_drawn_and_taken_away_as_a_program_that_compiles(explorer, tmp_path):

@@ -229,6 +229,14 @@ def test_a_coordinate_is_explained_by_its_name_or_by_that_of_its_family():
     ]
 
 
+@pytest.mark.parametrize(
+    "axes", [[("x", "y")], {"x": 3}, {"": "where"}, {0: "where"}, "x", None], ids=repr
+)
+def test_axes_that_explain_nothing_are_refused_at_once(axes):
+    with pytest.raises(ts.ArgumentError, match=r"axes maps names of axes to .* walk"):
+        replace(WALK, axes=axes)
+
+
 @pytest.mark.parametrize("known", registry.all_problems(), ids=lambda known: known.name)
 def test_every_axis_of_the_packages_own_problems_is_explained(known):
     longer = {p.name: 3 for p in known.parameters if p.name in ("lead_time", "life")}

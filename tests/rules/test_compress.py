@@ -222,6 +222,15 @@ class Empty(ts.RuleClass):
         return []
 
 
+class Poor(Empty):
+    """A class of rules that take one action everywhere."""
+
+    name = "poor"
+
+    def fit(self, costs, most, target):
+        return ts.OneAction().fit(costs, most, target)
+
+
 class Refused(Empty):
     """A class that has no rules for any model."""
 
@@ -233,23 +242,26 @@ class Refused(Empty):
 
 def test_where_a_class_has_no_rule_it_says_what_was_tried_and_what_may_help(small):
     found = ts.compress(small, 0.3, classes=[ts.RunLength(), Empty(), Refused()])
-    most, (_, empty, refused) = found.size, found.outcomes
+    _, empty, refused = found.outcomes
     assert str(empty) == (
-        "empty: none found (the class has no exact solver; "
-        f"rules of up to {most} numbers tried: 0; a larger loss may allow one)"
+        "empty: none found (the class has no exact solver; a larger loss may allow one)"
     )
     assert str(refused) == "refused: none found (the class does not apply: no model will do)"
     (whole,) = ts.frontier(small, 20, classes=[Empty()]).outcomes
-    assert "rules of up to 20 numbers tried: 0; a larger `most` may allow one" in whole.said
+    assert whole.said == "the class has no exact solver; a larger `most` may allow one"
     with pytest.raises(ts.ArgumentError, match="a larger loss may allow one"):
         ts.compress(small, 0.0, classes=[Empty()])
 
 
+def test_rules_that_were_tried_are_counted(small):
+    found = ts.compress(small, 0.0, classes=[ts.RunLength(), Poor()])
+    said = found.outcomes[1].said
+    assert re.search(rf"; rules of up to {found.size} numbers tried: [1-9]\d*; a larger loss", said)
+
+
 def test_a_least_size_that_is_not_found_says_what_is_known_and_what_may_help(small):
     unknown = ts.least_size(small, 0.0, Empty())
-    assert (
-        unknown.said == "nothing is proven; rules tried: 0; a larger loss or `most` may allow one"
-    )
+    assert unknown.said == "nothing is proven; a larger loss or `most` may allow one"
     assert "no model will do" in ts.least_size(small, 0.0, Refused()).said
     none = ts.least_size(small, 0.0, ts.OneAction(), most=1)
     assert none.said.startswith("none with 1 numbers or fewer keeps the promise; a larger loss")

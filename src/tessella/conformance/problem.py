@@ -2,7 +2,7 @@
 
 Every setting within its range builds a model, the same settings always the same one, also after a
 way through JSON (a stored spec) and through a pickle (a worker); every line that a reader is shown
-is there; and what theory says of the optimal policy is found in it.
+is there, and each about an axis has one; and what theory says of the optimal policy is found in it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 
 import cloudpickle
 
+from tessella.errors import ArgumentError
 from tessella.mdp.model import MDP
+from tessella.problems.parameter import Integer
 from tessella.problems.problem import Problem
 from tessella.solvers.solve import solve
 from tessella.tessellation import examine, tessellate
@@ -33,15 +35,18 @@ def check_problem(problem: Problem, *, theory: bool = True) -> None:
     _check_same(problem, mdp, "built from its settings as JSON", problem, **settings)
     again = cloudpickle.loads(cloudpickle.dumps(problem))
     _check_same(problem, mdp, "sent to another process", again)
+    axes = set(mdp.grid.axes)
     for parameter in problem.settable:
         for value in parameter.extremes():
-            _built(problem, **{parameter.name: value})
+            axes |= set(_built(problem, **{parameter.name: value}).grid.axes)
+    _check_axes(problem, axes)
     if theory and problem.theory:
         _check_theory(problem, mdp)
 
 
 def _check_words(problem: Problem) -> None:
     lacking = [p.name for p in problem.parameters if not p.about]
+    lacking += [f"the axis {axis}" for axis, about in problem.axes.items() if not about.strip()]
     assert problem.title, f"{problem.name} has no title"
     assert not lacking, f"{problem.name}: {lacking[0]} has no line of explanation"
 
@@ -54,6 +59,42 @@ def _built(problem: Problem, **settings: Any) -> MDP:
         raise AssertionError(
             f"{problem.name} with {told}, within range, is not built: {error}"
         ) from error
+
+
+def _check_axes(problem: Problem, there: set[str]) -> None:
+    """What the record explains is an axis of some model: at the defaults, or at an end of a range.
+
+    Of a family (``due#``), also of a model a little larger than the defaults.
+    """
+    if any(axis.endswith("#") for axis in _unknown(problem, there)):
+        there = there | _axes_of_larger(problem)
+    unknown = _unknown(problem, there)
+    assert not unknown, (
+        f"{problem.name}: axes explains {unknown[0]!r}, which no model that was built has; "
+        f"there are {', '.join(sorted(there))}"
+    )
+
+
+def _unknown(problem: Problem, there: set[str]) -> list[str]:
+    explained = {problem.listed(axis) for axis in there}
+    return [axis for axis in problem.axes if axis not in explained]
+
+
+def _axes_of_larger(problem: Problem) -> set[str]:
+    """Axes of models with one more of something that is counted: a family may begin there."""
+    found: set[str] = set()
+    for known in problem.parameters:
+        if isinstance(known, Integer) and _accepts(known, known.default + 1):
+            found |= set(_built(problem, **{known.name: known.default + 1}).grid.axes)
+    return found
+
+
+def _accepts(known: Integer, value: int) -> bool:
+    try:
+        known.check(value, "")
+    except ArgumentError:
+        return False
+    return True
 
 
 def _check_same(problem: Problem, mdp: MDP, how: str, other: Problem, **settings: Any) -> None:

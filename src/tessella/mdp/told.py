@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 
 from tessella.mdp.dynamics import Dynamics
 from tessella.mdp.model import MDP
-from tessella.mdp.stages.between import Blend
-from tessella.mdp.stages.decide import Gather
-from tessella.mdp.stages.joint import Joint
+from tessella.mdp.outcomes import landing, law, leaves, spreads
 from tessella.mdp.stages.move import Matrix
 from tessella.mdp.stages.operation import Operation, Reach
 from tessella.mdp.stages.pay import Stay
 from tessella.mdp.stages.reward import ExpectedReward
-from tessella.mdp.stages.scatter import Scatter
 from tessella.mdp.stages.scratch import Open, Resting
 from tessella.mdp.stages.slices import Slices
 from tessella.mdp.stages.stage import StageNumbers
@@ -31,17 +28,17 @@ NOTHING = 1e-12  # of the largest reward: what rounding may leave of none
 
 def events(mdp: MDP) -> list[str]:
     """One sentence for each event of a period."""
-    dynamics, name, axes = mdp.dynamics, mdp.action_name, mdp.grid.axes
+    dynamics, name, axes, time = mdp.dynamics, mdp.action_name, mdp.grid.axes, ""
     periods: Sequence[Dynamics] = [dynamics]
     if isinstance(dynamics, Timed):
-        periods, axes = dynamics.distinct, axes[1:]
+        periods, time, axes = dynamics.distinct, axes[0], axes[1:]
     if not isinstance(periods[0], Staged):
         rows = periods[0].rows if isinstance(periods[0], Tabular) else None
         entries = "" if rows is None else f" ({rows.nnz:,} entries)"
         return [f"the next state is drawn from the row of state and {name}{entries}"]
     told = []
     for stages in zip(*(p.stages for p in periods if isinstance(p, Staged)), strict=False):
-        event = _Event(tuple(dict.fromkeys(stages)), axes, name)
+        event = _Event(tuple(dict.fromkeys(stages)), axes, name, time)
         told.append(str(event))
         axes = event.axes_after
     return told
@@ -54,6 +51,7 @@ class _Event:
     stages: tuple[StageNumbers, ...]
     axes: tuple[str, ...]
     action: str
+    time: str
 
     @property
     def operation(self) -> Operation:
@@ -82,7 +80,7 @@ class _Event:
     def _payment(self) -> str:
         """What a stage pays in which nothing moves."""
         done = [{"pays": "paid", "costs": "charged"}[sign] for sign in self._signs()]
-        given = self._along(array for stage in self.stages for array in _factors(stage))
+        given = self._along(_factors)
         on = f" that depends on {_together(given)}" if given else ""
         return f"an amount{on} is {' or '.join(done)}" if done else "nothing is paid"
 
@@ -90,7 +88,7 @@ class _Event:
         """Of coordinates that exist within a period only: they begin, or end."""
         if not isinstance(operation, Open):
             gone = self.axes[operation.grid.ndim :]
-            return f"{_together(gone)} {'are' if len(gone) > 1 else 'is'} forgotten"
+            return f"{_together(gone)} {_verb(gone, 'is', 'are')} forgotten"
         known, grid = len(self.axes), operation.grid
         new = zip(grid.axes[known:], grid.values[known:], strict=True)
         begun = _together([f"{axis} begins at {values[0]}" for axis, values in new])
@@ -99,18 +97,57 @@ class _Event:
     def _change(self) -> str:
         """What changes, and by what: chance, the action, other coordinates."""
         moved, noise = self._moved(), self.stages[0].noise
-        by_action = f", depending on {self.action}" if self._acts else ""
         if noise is not None and len(noise[1]) > 1:
-            what = f"changes {_together(moved)}" if moved else "is drawn, the state stays"
-            return f"{noise[0]} ({len(noise[1])} outcomes) {what}{by_action}"
+            return self._drawn(noise[0], len(noise[1]), moved)
         if not moved:
             return "the state stays"
         if noise is None and isinstance(self.operation, Matrix | Slices):
-            return f"{_together(moved)} moves on by chance{by_action}"
-        given = self._along(array for stage in self.stages for array in _map(stage.operation))
-        value = "get new values" if len(moved) > 1 else "gets a new value"
-        told = f"{_together(moved)} {value}"
-        return f"{told}, from {_together(given)}" if given else told
+            return self._stepped(moved)
+        return f"{_together(moved)} {self._set(moved)}"
+
+    def _drawn(self, noise: str, count: int, moved: list[str]) -> str:
+        """Of a noise: what its law depends on, what it changes, and what changes without it."""
+        drawn = [axis for axis in moved if self._any(spreads, axis)]
+        others = [axis for axis in moved if axis not in drawn and self._any(leaves, axis)]
+        law, acts = self._given(), self.action in self._from(drawn)
+        chances = f", chances by {_together(law)}" if law else ""
+        what = f"changes {_together(drawn)}" if drawn else "is drawn"
+        told = [f"{noise} ({count} outcomes{chances}) {what}"]
+        told += [f"depending on {self.action}"] * acts
+        if others:
+            itself = set(self._from(others)) <= set(others)
+            does = _verb(others, "moves on", "move on") if itself else self._set(others)
+            told.append(f"while {_together(others)} {does}")
+        return ", ".join(told if drawn or others else [*told, "the state stays"])
+
+    def _stepped(self, moved: list[str]) -> str:
+        """Of a Markov chain: its rows may depend on more than its own coordinate."""
+        given = [name for name in self._given() if name not in moved]
+        on = f", depending on {_together(given)}" if given else ""
+        laws = [law(stage.operation) for stage in self.stages]
+        chance = " by chance" * any(((p > 0) & (p < 1)).any() for p in laws)
+        return f"{_together(moved)} moves on{chance}{on}"
+
+    def _set(self, axes: list[str]) -> str:
+        given = self._from(axes)
+        value = _verb(axes, "gets a new value", "get new values")
+        return f"{value}, from {_together(given)}" if given else value
+
+    def _given(self) -> list[str]:
+        """What the chances depend on."""
+        return self._along(lambda stage: [np.moveaxis(law(stage.operation), 1, -1)])
+
+    def _from(self, axes: list[str]) -> list[str]:
+        """What new coordinates depend on, but for the outcome."""
+
+        def places(stage: StageNumbers) -> list[NDArray]:
+            own = [landing(stage.operation, self.axes.index(axis)) for axis in axes]
+            return [np.moveaxis(along, 1, -1) for along in own]
+
+        return self._along(places)
+
+    def _any(self, test: Callable[[Operation, int], bool], axis: str) -> bool:
+        return any(test(stage.operation, self.axes.index(axis)) for stage in self.stages)
 
     def _moved(self) -> list[str]:
         still, own = Reach(), [stage.operation for stage in self.stages]
@@ -120,15 +157,13 @@ class _Event:
             if any(operation.reach(k) != still for operation in own)
         ]
 
-    @property
-    def _acts(self) -> bool:
-        return any(stage.operation.acts for stage in self.stages)
-
-    def _along(self, arrays: Iterator[NDArray]) -> list[str]:
-        """Names of the axes, and of the action, along which (A | 1, *broadcast) numbers differ."""
-        names = (self.action, *self.axes)
-        found = {name for array in arrays for k, name in enumerate(names) if _differs(array, k)}
-        return [name for name in (*self.axes, self.action) if name in found]
+    def _along(self, numbers: Callable[[StageNumbers], list[NDArray]]) -> list[str]:
+        """By which of axes, time and action the (A | 1, *broadcast, ...) numbers differ."""
+        names, first, found = (self.action, *self.axes), numbers(self.stages[0]), set()
+        for own in map(numbers, self.stages):
+            found |= {name for array in own for k, name in enumerate(names) if _differs(array, k)}
+            found |= set() if _same(own, first) else {self.time}
+        return [name for name in (*self.axes, self.time, self.action) if name in found]
 
 
 def _factors(stage: StageNumbers) -> list[NDArray]:
@@ -139,28 +174,18 @@ def _factors(stage: StageNumbers) -> list[NDArray]:
     return [] if reward is None else [reward]
 
 
-def _map(operation: Operation) -> Iterator[NDArray]:
-    """(A | 1, *broadcast, ...) what decides where an operation without chance leads."""
-    shape = operation.shape
-    if isinstance(operation, Gather):
-        yield operation.target
-    elif isinstance(operation, Blend):
-        yield np.moveaxis(operation.target, 1, -1)
-        yield np.moveaxis(operation.probs, 1, -1)
-    elif isinstance(operation, Joint):
-        yield np.moveaxis(operation.target, 1, -1)
-    elif isinstance(operation, Slices):
-        to = operation.pad[operation.offsets[:, :1] + np.arange(shape[operation.axis])]
-        yield np.expand_dims(to, [k + 1 for k in range(len(shape)) if k != operation.axis])
-    elif isinstance(operation, Scatter):
-        for axis in range(len(shape)):
-            if operation.reach(axis) != Reach():
-                to = operation.target // math.prod(shape[axis + 1 :]) % shape[axis]
-                yield np.moveaxis(to, 1, -1)
-
-
 def _differs(array: NDArray, axis: int) -> bool:
     return array.shape[axis] > 1 and bool((array != array.take([0], axis)).any())
+
+
+def _same(some: list[NDArray], others: list[NDArray]) -> bool:
+    """Whether open meshes hold the same numbers, whatever their lengths."""
+    pairs = zip(some, others, strict=False)
+    return len(some) == len(others) and all(bool((a == b).all()) for a, b in pairs)
+
+
+def _verb(names: Sequence[str], one: str, many: str) -> str:
+    return many if len(names) > 1 else one
 
 
 def _together(names: Sequence[str]) -> str:

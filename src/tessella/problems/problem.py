@@ -19,6 +19,7 @@ from tessella.mdp.model import MDP
 from tessella.problems.parameter import Number, Parameter
 
 NOISE = "observation_noise"
+DIGITS = "0123456789"
 LARGEST_NOISE = 100.0  # grid steps
 RESERVED = ("name", "edition")
 
@@ -75,7 +76,16 @@ class Problem:
             if names.count(name) > 1 or name in RESERVED or not name.isidentifier():
                 rule = f"parameters need names of their own, other than {' and '.join(RESERVED)}"
                 raise ArgumentError(rule, place=self.name, value=f"has {name!r}")
+        self._refuse_axes()
         self.settings()  # the defaults lie in their own ranges
+
+    def _refuse_axes(self) -> None:
+        rule = "axes maps names of axes to what their coordinates stand for, both text"
+        if not isinstance(self.axes, Mapping):
+            raise ArgumentError(rule, place=self.name, value=f"got {self.axes!r}")
+        for axis, about in self.axes.items():
+            if not (isinstance(axis, str) and axis and isinstance(about, str)):
+                raise ArgumentError(rule, place=self.name, value=f"has {axis!r}: {about!r}")
 
     @cached_property
     def settable(self) -> tuple[Parameter, ...]:
@@ -93,10 +103,15 @@ class Problem:
 
     def coordinate(self, axis: str) -> str:
         """What a coordinate stands for, empty where the record does not say."""
-        stem = axis.rstrip("0123456789")
-        number = axis.removeprefix(stem)
-        family = self.axes.get(f"{stem}#", "").replace("#", number) if number else ""
-        return self.axes.get(axis, family)
+        known, number = self.listed(axis), axis.removeprefix(axis.rstrip(DIGITS))
+        about = self.axes.get(known, "")
+        return about if known == axis else about.replace("#", number)
+
+    def listed(self, axis: str) -> str:
+        """The name under which ``axes`` has an axis: its own, or its family's; empty for none."""
+        stem = axis.rstrip(DIGITS)
+        names = (axis, f"{stem}#") if stem != axis else (axis,)
+        return next((name for name in names if name in self.axes), "")
 
     def settings(self, **given: Any) -> dict[str, Any]:
         """Every setting by name, checked and plain; what is not given has its default."""

@@ -146,7 +146,7 @@ def least_size(
     if best is None and needed > 1:
         said.append(f"none with {needed - 1:,} numbers or fewer keeps the promise")
     elif best is None:
-        said.append(f"nothing is proven; rules tried: {search.tried:,}")
+        said += ["nothing is proven", search.effort("rules")]
     said.append(search.ending(best is not None, "a larger loss or `most`"))
     return Outcome(kind.name, size, needed, "; ".join(filter(None, said)))
 

@@ -54,7 +54,8 @@ class Search:
         allotted: when to stop with the class that is being looked at; what it found is judged yet.
         points: the best rule of each class and size.
         outcomes: what became of each class.
-        tried: rules that were looked at.
+        tried: how often a rule was written out and looked at; solvers and branch and bound may
+            rule out any number of them without that.
     """
 
     judge: Judge
@@ -144,7 +145,7 @@ class Search:
             which = "no rule of this class" if every else f"none with {most} numbers or fewer"
             said.append(f"{which} keeps the promise")
         if best is None and (needed <= most or self.whole):
-            said.append(f"rules of up to {most:,} numbers tried: {self.tried - before:,}")
+            said.append(self.effort(f"rules of up to {most:,} numbers", before))
         said.append(
             self.ending(best is not None, "a larger `most`" if self.whole else "a larger loss")
         )
@@ -156,6 +157,10 @@ class Search:
         """Why a class has no rules for this model; empty where it has."""
         why = kind.refusal(self.costs(self.conditions[0].costs))
         return f"the class does not apply: {why}" if why else ""
+
+    def effort(self, among: str, before: int = 0) -> str:
+        """How many rules were tried; empty for none, which says nothing of the work done."""
+        return f"{among} tried: {self.tried - before:,}" if self.tried > before else ""
 
     def ending(self, found: bool, more: str) -> str:
         """How a search ended, and where it found nothing, what may help: ``more`` of something."""

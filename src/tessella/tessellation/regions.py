@@ -1,8 +1,8 @@
 """Shape of the regions: are they connected, are they orthogonally convex?
 
 A region is *connected* when it is one cell, and *orthogonally convex* when every line parallel to
-an axis meets it in one interval. Neither implies the other: a U is connected and not convex, two
-boxes that share no line are convex and not connected.
+an axis meets it in one interval. Neither implies the other: a U is connected and not
+orthogonally convex, two boxes that share no line are orthogonally convex and not connected.
 """
 
 from __future__ import annotations
