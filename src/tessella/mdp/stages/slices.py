@@ -22,7 +22,6 @@ from tessella.mdp.stages.operation import (
 )
 
 FEW_ACTIONS = 8
-TOGETHER = 8  # terms added in one pass over the states: a pass reads and writes all of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,4 +123,4 @@ class CompiledSlices:
             return lax.scan(add_own, jnp.zeros_like(w), jnp.arange(offsets.shape[1]))[0]
         action = 0 if jnp.ndim(action) else action
         terms = of_action(offsets, action), of_action(probs, action)
-        return lax.scan(add, jnp.zeros_like(w), terms, unroll=TOGETHER)[0]
+        return lax.scan(add, jnp.zeros_like(w), terms)[0]
