@@ -284,4 +284,4 @@ pays = "{axis}"
 def test_a_jump_without_noise_takes_no_name_from_the_user(names, file):
     mdp = ts.read_model(file(JUMPS.format(axis=names[0], action=names[1])))
     np.testing.assert_array_equal(mdp.dynamics.to_sparse()[1].toarray(), np.eye(3)[[1, 2, 2]])
-    assert events(mdp) == [f"the state moves, by {names[1]}; it pays"]
+    assert events(mdp) == [f"{names[0]} gets a new value, from {names[0]} and {names[1]}; it pays"]

@@ -29,13 +29,14 @@ from tessella.solvers.method import Method, between, whole
 TRIED = 4  # sweeps of a policy that show how fast sweeps are
 FEW = 40, 100  # where no more are needed, nothing is quicker: of tables, and through stages
 EARLY = 8  # sweeps through stages for a policy that still changes in more states ...
-SETTLED = 1e-3  # ... than this share of all
+SETTLED = 1e-3, 250  # ... than this share of all; and the most, once it has settled
 HELPED = 0.5  # a linear solve that leaves more of the residual's span than this has failed
 NEARLY_EXACT = 1e-13  # of the residual: what policy iteration leaves of it
 SWEEPS_INSTEAD = 2  # for each product that got nowhere: most of the work is then of use
 PATIENCE = 50  # steps of a linear solver before a direct solve takes over, where there is one
 NEEDED = 0.1  # of the residual that may be left: its norm may hide entries larger than itself
 LEFT = 0.5  # the same of what sweeps leave, whose pace is that of the largest entries
+FINER = 0.1  # without a tolerance: narrow bounds cost one round more
 RISKED = 4  # a linear solver may take so many sweeps less in steps, of two products each
 TINY = 1e-300
 BURST = 8  # sweeps over all actions between looks at the policy
@@ -166,8 +167,8 @@ def evaluate_greedy(operators, state, forcing: float, max_products: int):
     few, wanted = needed <= most, needed
     if not operators.direct:  # a sweep of all actions takes hardly longer than one of a policy
         last = xp.log(xp.clip(LEFT * end(operators, state), TINY, 1.0)) / pace - TRIED
-        settled = state.changed <= SETTLED * state.value.size
-        wanted = xp.where(settled, xp.minimum(last, most), xp.minimum(needed, EARLY))
+        settled = state.changed <= SETTLED[0] * state.value.size
+        wanted = xp.where(settled, xp.minimum(last, SETTLED[1]), xp.minimum(needed, EARLY))
     # Whichever way ends in sweeps leaves them to one loop, so that it is compiled once.
     value, count = xp.either(
         few,
@@ -187,10 +188,13 @@ def enough(operators, state, forcing: float):
 
 
 def end(operators, state):
-    """The share of its bound that a run may end with."""
+    """The share of its bound that a run may end with; of one that nobody limited, less."""
     from tessella.solvers.kernels import target
 
-    return target(operators.data, state.floor) / state.bound
+    data, share = operators.data, target(operators.data, state.floor) / state.bound
+    if data.coarse is not None:
+        return share
+    return numerics(share).where(data.numbers.tol > 0, share, FINER * share)
 
 
 def swept(operators, policy, begun):
