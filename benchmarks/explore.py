@@ -43,7 +43,7 @@ def main(moves: int = 60) -> None:
         sync_playwright() as drives,
     ):
         assert process.stdout is not None
-        address = process.stdout.readline().split()[4].rstrip(";")
+        address = next(told.strip() for told in process.stdout if told.startswith("http"))
         chromium = shutil.which("chromium")
         browser = drives.chromium.launch(executable_path=chromium, args=QUIET.split())
         page = browser.new_page(viewport={"width": 1440, "height": 960})
