@@ -23,6 +23,7 @@ METHODS = {
     "modified 20": ts.ModifiedPolicyIteration(),
     "inexact .1": ts.InexactPolicyIteration(forcing=0.1),
     "inexact .01": ts.InexactPolicyIteration(),
+    "mixed": ts.MixedPrecision(),
 }
 
 

@@ -97,6 +97,18 @@ def test_large_models_are_evaluated_more_roughly_than_small_ones():
     assert automatic(large) == ts.InexactPolicyIteration(forcing=0.1)
 
 
+@pytest.mark.parametrize("discount", [0.9, 0.99])
+def test_many_states_are_swept_in_single_precision_and_the_answer_is_as_sharp(discount):
+    mdp = ts.inventory(max_stock=200, max_regime=60, discount=discount)
+    ours, other = ts.solve(mdp), ts.solve(mdp, ts.InexactPolicyIteration())
+    assert (ours.method, other.method) == ("MixedPrecision", "InexactPolicyIteration")
+    assert np.abs(ours.value - other.value).max() <= ours.error_bound + other.error_bound
+    assert ours.error_bound <= 1e-8
+    both = ours.decided & other.decided
+    assert both.mean() > 0.99
+    assert (ours.policy.table == other.policy.table)[both].all()
+
+
 def test_through_stages_a_settled_policy_is_swept_to_the_end_and_not_beyond():
     with by("stages"):
         found = ts.solve(ts.inventory(), ts.InexactPolicyIteration(1e-6, forcing=0.1))

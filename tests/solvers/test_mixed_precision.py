@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from support.routes import by
 
 import tessella as ts
 from tessella.mdp.policy import Table
@@ -47,14 +48,41 @@ def test_a_correction_adds_the_rest_where_the_process_stays_near():
     assert found.sweeps <= 4  # each would leave nine tenths of nine tenths of nine tenths
 
 
-def test_solve_takes_it_for_large_discounted_models_on_an_accelerator(monkeypatch):
-    mdp, plain = ts.inventory(**SETTINGS), type(automatic(ts.inventory(**SETTINGS)))
-    monkeypatch.setattr(mixed_precision, "LARGE", mdp.n_states)
-    assert type(automatic(mdp)) is plain, "on a CPU"
+def test_solve_takes_it_for_many_states_whose_actions_are_compared_at_little_cost(monkeypatch):
+    mdp = ts.inventory(**SETTINGS)
+    with by("stages"):
+        assert not isinstance(automatic(mdp), MixedPrecision), "of few states"
+        monkeypatch.setattr(mixed_precision, "MANY", mdp.n_states - 1)
+        assert automatic(mdp, 1e-3) == MixedPrecision(1e-3)
+        assert ts.plan(mdp).method == "MixedPrecision"
+        assert not isinstance(automatic(mdp.with_discount(0.999)), MixedPrecision)
+        assert not isinstance(automatic(mdp.with_criterion(ts.Average())), MixedPrecision)
+        assert not isinstance(automatic(wholly_decided(20)), MixedPrecision)
+    assert not isinstance(automatic(ts.inventory(**SETTINGS)), MixedPrecision), "of a small table"
+
+
+def wholly_decided(n_actions: int) -> ts.MDP:
+    """All that happens depends on the action, so a sweep over all of them is as many of one."""
+
+    def law(a):
+        return np.concatenate([0.02 * a, 1 - 0.04 * a, 0.02 * a], axis=-1)
+
+    moves = ts.Noise("w", [-1, 0, 1], law)
+    shift = ts.Shift("x", moves, edge="clip", pays=lambda x, a: -x - a)
+    mdp = ts.MDP.staged({"x": range(2000)}, range(n_actions), 0.9, [shift], action_name="a")
+    assert isinstance(mdp.dynamics, Staged)
+    assert mdp.dynamics.products == n_actions * mdp.dynamics.products_of_one
+    return mdp
+
+
+def test_solve_takes_it_for_large_models_of_any_kind_on_an_accelerator(monkeypatch):
+    mdp = ts.MDP.from_arrays(np.eye(40)[None], np.arange(40.0)[:, None], 0.9)
+    monkeypatch.setattr(mixed_precision, "MANY", 30)
+    monkeypatch.setattr(mixed_precision, "LARGE", 40)
+    assert not isinstance(automatic(mdp), MixedPrecision), "on a CPU"
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert automatic(mdp, 1e-3) == MixedPrecision(1e-3)
-    assert type(automatic(mdp.with_discount(0.999))) is plain
-    assert not isinstance(automatic(mdp.with_criterion(ts.Average())), MixedPrecision)
+    assert not isinstance(automatic(mdp.with_discount(0.999)), MixedPrecision)
 
 
 @pytest.fixture(scope="module")

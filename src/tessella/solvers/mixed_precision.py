@@ -1,4 +1,4 @@
-"""Large models on an accelerator: sweeps in single precision, bounds in double.
+"""Large discounted models: sweeps in single precision, bounds in double.
 
 The first round sweeps from its start, v <- T v. Every other round corrects v for its greedy policy,
 
@@ -17,18 +17,35 @@ from dataclasses import dataclass
 
 from tessella.criteria.discounted import Discounted
 from tessella.mdp.model import MDP
+from tessella.mdp.stages.staged import Staged
 from tessella.solvers.method import Method, whole
 
-LARGE = 1 << 22  # states from which on it is taken by itself, on an accelerator
+# Found by ``benchmarks/methods.py``.
+MANY = 10_000  # states of a model of stages from which on it is taken by itself ...
+GREED = 8  # ... if a sweep over all actions is so many sweeps of one policy, at most
+LARGE = 1 << 22  # states of any model, on an accelerator
 NEAR_ONE = 0.99  # beyond it, linear solvers are quicker than sweeps
 
 
 def pays_off(mdp: MDP) -> bool:
     """Whether ``solve`` takes it by itself."""
+    if mdp.n_states <= MANY or not isinstance(mdp.criterion, Discounted):
+        return False
+    return mdp.discount <= NEAR_ONE and (_quickly_swept(mdp) or _held(mdp))
+
+
+def _quickly_swept(mdp: MDP) -> bool:
+    """Whether it goes through stages, over all actions nearly as quickly as over one."""
+    dynamics = mdp.dynamics
+    if not isinstance(dynamics, Staged) or dynamics.small:
+        return False
+    return dynamics.products <= GREED * dynamics.products_of_one
+
+
+def _held(mdp: MDP) -> bool:
     from tessella.mdp.engine import held
 
-    small = mdp.n_states < LARGE or not isinstance(mdp.criterion, Discounted)
-    return not small and mdp.discount <= NEAR_ONE and held()
+    return mdp.n_states >= LARGE and held()
 
 
 @dataclass(frozen=True)

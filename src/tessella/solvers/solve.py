@@ -46,7 +46,8 @@ def solve(
 
     Args:
         method: by default inexact policy iteration, which finds out as it goes whether sweeps or
-            a linear solver evaluate a policy more quickly.
+            a linear solver evaluate a policy more quickly; of large discounted models sweeps in
+            single precision, with residuals and bounds in double (``MixedPrecision``).
         tol: bound on max|V - V*| for the default method; a method object carries its own.
         callback: called with a ``Progress`` after each sweep; a true answer stops the run.
         partial: return what there is when a limit is reached, instead of raising NotConverged.

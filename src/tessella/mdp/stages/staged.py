@@ -118,10 +118,18 @@ class Staged(Dynamics):
     @property
     def products(self) -> int:
         """Of a sweep over all actions through the stages, by what matters to each."""
+        return self._products(self.n_actions)
+
+    @property
+    def products_of_one(self) -> int:
+        """The same of a sweep of one policy."""
+        return self._products(1)
+
+    def _products(self, n_actions: int) -> int:
         acting, total = self._first_acting, 0
         for i, length in self._meshes():
             once = length * max(self.stages[i].operation.terms, 1)
-            total += once * (self.n_actions if i < acting else 1)
+            total += once * (n_actions if i < acting else 1)
         return total
 
     @cached_property
