@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.routes import by
 
 import tessella as ts
 from tessella.mdp.engine import in_float64
@@ -15,6 +16,10 @@ REGIMES = 300  # mixing takes about 100,000 periods
 
 @pytest.fixture(scope="module")
 def slow() -> ts.MDP:
+    return slowly_wandering()
+
+
+def slowly_wandering() -> ts.MDP:
     """Stock under a demand that wanders slowly over many regimes."""
     mean = np.linspace(0.5, 4, REGIMES)
     return ts.MDP.staged(
@@ -114,6 +119,32 @@ def test_a_callback_sees_sweeps_counted_through_and_may_stop_in_either_part(slow
         assert part.sweeps == last
         assert not part.converged
         assert abs(part.gain - found.gain) <= part.error_bound + found.error_bound
+
+
+@pytest.mark.xdist_group("slow averages")
+@pytest.mark.parametrize("single", [True, False], ids=["single helps", "single brings little"])
+def test_through_stages_single_precision_comes_first_and_double_where_it_brings_little(
+    found, monkeypatch, single
+):
+    parts: list[str] = []
+
+    def watched(engine, method, **asked):
+        parts.append(type(method).__name__)
+        return driver.iterate(engine, method, **asked)
+
+    monkeypatch.setattr(averaging, "iterate", watched)
+    if not single:
+        monkeypatch.setattr(averaging._Rough, "refine", lambda self, operators, state: state.backup)
+    # Another limit of products than elsewhere, so that nothing compiled before is met.
+    method = ts.InexactPolicyIteration(max_products=41 if single else 42)
+    with by("stages"):
+        again = ts.solve(slowly_wandering(), method)
+    assert parts == ["_RoughSweeps", "_Rough", "InexactPolicyIteration"][: 2 if single else 3]
+    assert again.method == "InexactPolicyIteration"
+    assert again.converged
+    assert again.sweeps == len(again.history.bound)
+    assert again.error_bound < 1e-8
+    assert abs(again.gain - found.gain) <= again.error_bound + found.error_bound
 
 
 def test_sweeps_that_converge_are_the_answer(large):
