@@ -318,10 +318,10 @@ def _compiled(axis, rows: dict) -> None:
         axis.plot(list(known), list(known.values()), "o--", color=COLOURS[0], markersize=4)
         axis.annotate(
             "once compiled",
-            (max(known), known[max(known)]),
-            xytext=(0, -14),
+            (min(known), known[min(known)]),
+            xytext=(4, 6),
             textcoords="offset points",
-            ha="right",
+            ha="left",
             fontsize=9,
             color=COLOURS[0],
         )
