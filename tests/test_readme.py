@@ -16,7 +16,14 @@ README = (ROOT / "README.md").read_text()
 def test_the_programs_of_the_readme_run(program, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(program, "README.md", "exec"), {})
-    assert capsys.readouterr().out.strip()
+    said = capsys.readouterr().out
+    assert said.strip()
+    promised = re.match(
+        r"\s*```\n(.*?)```", README[README.index(program) + len(program) + 3 :], re.S
+    )
+    if promised is not None:
+        for line, printed in zip(promised[1].splitlines(), said.splitlines(), strict=False):
+            assert printed.startswith(line.removesuffix("...")), "what the README says is printed"
 
 
 def test_the_readme_leads_to_every_page():

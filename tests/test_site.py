@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codeop
 import re
 import runpy
 import subprocess
@@ -67,6 +68,24 @@ def test_every_test_that_a_page_names_is_there():
             if not path.exists() or f"def {name}(" not in path.read_text():
                 missing.append(f"{page.name}: {file}::{name}")
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_what_is_copied_from_a_session_can_be_pasted_at_a_prompt(page):
+    """Without the empty line that ends a definition, Python takes what follows for a part of it."""
+    pending: list[str] = []
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        said = line.strip()
+        if said.startswith(">>>"):
+            assert not pending, f"{page}:{number}: no empty line ends {pending[0]!r}"
+            pending = [said[4:]]
+        elif pending and (said == "..." or said.startswith("... ")):
+            pending.append(said[4:])
+        else:
+            assert not pending, f"{page}:{number}: no empty line ends {pending[0]!r}"
+            continue
+        if codeop.compile_command("\n".join(pending)) is not None:
+            pending = []
 
 
 def test_blocks_end_with_their_last_line_and_keep_the_markup_within_them():

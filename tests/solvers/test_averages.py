@@ -134,17 +134,60 @@ def test_through_stages_single_precision_comes_first_and_double_where_it_brings_
 
     monkeypatch.setattr(averaging, "iterate", watched)
     if not single:
-        monkeypatch.setattr(averaging._Rough, "refine", lambda self, operators, state: state.backup)
+        monkeypatch.setattr(
+            averaging._RoughCorrections, "refine", lambda self, operators, state: state.backup
+        )
     # Another limit of products than elsewhere, so that nothing compiled before is met.
     method = ts.InexactPolicyIteration(max_products=41 if single else 42)
     with by("stages"):
         again = ts.solve(slowly_wandering(), method)
-    assert parts == ["_RoughSweeps", "_Rough", "InexactPolicyIteration"][: 2 if single else 3]
+    assert (
+        parts
+        == ["_RoughSweeps", "_RoughCorrections", "InexactPolicyIteration"][: 2 if single else 3]
+    )
     assert again.method == "InexactPolicyIteration"
     assert again.converged
     assert again.sweeps == len(again.history.bound)
     assert again.error_bound < 1e-8
     assert abs(again.gain - found.gain) <= again.error_bound + found.error_bound
+
+
+@pytest.mark.xdist_group("slow averages")
+def test_rewards_beyond_single_precision_are_averaged_all_the_same(large):
+    scale = 1e40  # single precision ends at 3e38
+    with by("stages"):
+        found, plain = (ts.solve(machine(reward)) for reward in (scale, 1.0))
+    assert found.converged
+    off = found.error_bound / scale + plain.error_bound
+    assert abs(found.gain / scale - plain.gain) <= off
+    assert off < 1e-6
+
+
+def machine(reward: float) -> ts.MDP:
+    """Wear that a repair undoes; all rewards are multiples of ``reward``."""
+    repair = ts.Decide(
+        "wear",
+        to=lambda wear, repair: np.where(repair == 1, 0, wear),
+        pays=lambda repair: -7.0 * reward * repair,
+    )
+    worse = ts.Noise("w", [0, 1, 2], [0.3, 0.4, 0.3])
+    wear = ts.Shift("wear", worse, edge="clip", pays=lambda wear: -reward * wear)
+    stages, axes = [repair, wear], {"wear": range(40)}
+    return ts.MDP.staged(axes, (0, 1), ts.Average(), stages, action_name="repair")
+
+
+@pytest.mark.xdist_group("slow averages")
+@pytest.mark.parametrize("most", [2])
+def test_a_limit_of_rounds_is_one_for_both_precisions(large, most):
+    with by("stages"):
+        mdp = slowly_wandering()
+        method = ts.InexactPolicyIteration(max_sweeps=most, max_products=40)
+        before = averaging.iterate(driver.Engine(mdp, None), averaging.ROUGH_SWEEPS, partial=True)
+        part = ts.solve(mdp, method, partial=True)
+        with pytest.raises(ts.NotConverged, match=f"limit of {most} sweeps"):
+            ts.solve(mdp, method)
+    assert not part.converged
+    assert part.sweeps <= before.sweeps + most + 1  # a first look at the point of the sweeps
 
 
 def test_sweeps_that_converge_are_the_answer(large):

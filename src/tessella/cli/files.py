@@ -29,12 +29,12 @@ def read_policy(path: Path) -> Policy:
 
 
 def refuse_other_files(paths: Iterable[Path]) -> None:
-    """Before any work: files of a known ending, in folders that are there."""
+    """Before any work: files of a known ending, in folders that are there, that can be written."""
     from tessella.errors import writing
     from tessella.rules.export.export import target_of
 
     for path in paths:
-        target_of(path)
+        target_of(path).require()
         with writing(path):
             pass
 

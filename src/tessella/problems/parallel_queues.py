@@ -83,6 +83,6 @@ parallel_queues = Problem(
     },
     theory=(
         Theory("threshold in first", "a switching curve that rises in both queues (Hajek 1984)"),
-        Theory("threshold in second", "from the one queue to the other"),
+        Theory("threshold in second", "the longer the second queue, the more go to the first"),
     ),
 )

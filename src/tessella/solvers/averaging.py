@@ -11,14 +11,14 @@ policy. A correction e of relative values v,
     (I - P_pi) e + mean(e) = T v - v,
 
 is found with the size of the right side taken out, which is worked out in double precision, as are
-all bounds: so rounding costs a round more at worst. Where rounds bring little, as they would for a
+all bounds: so rounding costs little. Where rounds bring little, as they would for a
 system that single precision cannot solve, double precision takes over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial as bound_to
 
 from tessella.numerics import JAX
@@ -37,21 +37,22 @@ Until = Callable[[list[Progress]], bool]  # what has been reported of a part of 
 def average(engine: Engine, method: Method, *, callback: Callback | None, partial: bool) -> Result:
     """The gain and relative values of a large model, by ``method`` after some sweeps."""
     few = SETTLED * engine.mdp.n_states
-    parts: list[tuple[Method, Until | None]] = [(method, None)]
+    sweeps = SWEEPS if engine.plain else ROUGH_SWEEPS
+    parts: list[tuple[Method, Until | None]] = [(sweeps, lambda seen: seen[-1].changed <= few)]
     if not engine.plain and type(method) is InexactPolicyIteration:
-        parts.insert(0, (_Rough(**{f.name: getattr(method, f.name) for f in fields(method)}), slow))
-    parts.insert(
-        0, (SWEEPS if engine.plain else ROUGH_SWEEPS, lambda seen: seen[-1].changed <= few)
-    )
-    found, guess = None, method.begin(engine.mdp)
+        parts.append((_RoughCorrections(**vars(method)), slow))
+    parts.append((method, None))
+    found, guess, left = None, method.begin(engine.mdp), method.max_sweeps
     for each, until in parts:
-        watch = None if until is None and callback is None else _Watch(callback, until, found)
-        rest = partial or until is not None
-        new = iterate(engine, each, guess=guess, callback=watch, partial=rest)
+        each = each if each is sweeps else replace(each, max_sweeps=max(left, 1))
+        watch = _Watch(callback, until, found)
+        asked = None if until is None and callback is None else watch
+        begins = each is sweeps  # its limit is not one that the caller has set
+        new = iterate(engine, each, guess=guess, callback=asked, partial=partial or begins)
         found = new if found is None else replace(new, history=found.history.then(new.history))
-        if found.converged or (watch is not None and watch.stopped):
+        if found.converged or watch.stopped or not (begins or watch.ended):
             break
-        guess = found.value
+        guess, left = found.value, left if begins else left - new.sweeps
     assert found is not None
     return found
 
@@ -66,7 +67,8 @@ class _Watch:
     """Ends a part of a run once ``until`` says so, or the whole if the caller's callback does."""
 
     def __init__(self, callback: Callback | None, until: Until | None, before: Result | None):
-        self.callback, self.until, self.stopped = callback, until, False
+        self.callback, self.until = callback, until
+        self.stopped = self.ended = False  # the whole, and this part
         self.seen: list[Progress] = []
         self.sweeps = 0 if before is None else before.sweeps
         self.seconds = 0.0 if before is None else float(before.history.seconds[-1])
@@ -76,7 +78,8 @@ class _Watch:
         if self.callback is not None:
             sweep, seconds = progress.sweep + self.sweeps, progress.seconds + self.seconds
             self.stopped = bool(self.callback(replace(progress, sweep=sweep, seconds=seconds)))
-        return self.stopped or (self.until is not None and self.until(self.seen))
+        self.ended = self.until is not None and self.until(self.seen)
+        return self.stopped or self.ended
 
 
 @dataclass(frozen=True)
@@ -90,14 +93,16 @@ class _RoughSweeps(ModifiedPolicyIteration):
 
         from tessella.solvers.single_precision import in_single
 
-        first = operators.criterion.step(state.value, state.backup).astype(jnp.float32)
+        first = operators.criterion.step(state.value, state.backup)
         sweep = bound_to(in_single(operators).plain, state.policy)
-        return JAX.repeat(self.partial_sweeps, sweep, first).astype(state.value.dtype)
+        point = JAX.repeat(self.partial_sweeps, sweep, first.astype(jnp.float32))
+        # Single precision ends at 3e38: larger rewards are swept over one at a time, in double.
+        return jnp.where(jnp.isfinite(point).all(), point.astype(first.dtype), first)
 
 
 @dataclass(frozen=True)
-class _Rough(InexactPolicyIteration):
-    """Inexact policy iteration with corrections in single precision."""
+class _RoughCorrections(InexactPolicyIteration):
+    """Inexact policy iteration whose corrections are in single precision, with a coarse one."""
 
     traced = True
 

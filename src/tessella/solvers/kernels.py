@@ -1,4 +1,4 @@
-"""The compiled loop that every method shares.
+"""The loop that every method shares, by NumPy or compiled.
 
 Each round ends with a look at a point: a backup b = T v (or T_pi v, when a policy is evaluated) and
 what the criterion's enclosure makes of the residual b - v. A stated bound is one that anybody can
@@ -23,8 +23,8 @@ from tessella.solvers.method import Method
 from tessella.solvers.operators import Data, Operators, size
 
 RELATIVE = 1e-12  # without a tolerance, aim for this share of the largest value ...
-TIED = 1e-9  # actions further apart than this, on the same scale, never count as tied
 ABOVE_FLOOR = 2.0  # ... but for no less than this multiple of what rounding leaves
+TIED = 1e-9  # actions further apart than this, on the scale of values, never count as tied
 WIDER = 1000.0  # a bound that widens by more than this calls for a plain sweep
 AT_FLOOR = 1.1  # a bound this close to its floor will not get better
 

@@ -20,18 +20,18 @@ from tessella.mdp.model import MDP
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers.method import Method, whole
 
-# Found by ``benchmarks/methods.py``.
-MANY = 10_000  # states of a model of stages from which on it is taken by itself ...
+# It is taken by itself for models of stages with more states than these ...
+MANY = 10_000
 GREED = 8  # ... if a sweep over all actions is so many sweeps of one policy, at most
-LARGE = 1 << 22  # states of any model, on an accelerator
-NEAR_ONE = 0.99  # beyond it, linear solvers are quicker than sweeps
+NEAR_ONE = 0.99  # beyond it, linear solvers are quicker than sweeps (``benchmarks/methods.py``)
+LARGE = 1 << 22  # and on an accelerator for models of any kind with so many
 
 
 def pays_off(mdp: MDP) -> bool:
     """Whether ``solve`` takes it by itself."""
     if mdp.n_states <= MANY or not isinstance(mdp.criterion, Discounted):
         return False
-    return mdp.discount <= NEAR_ONE and (_quickly_swept(mdp) or _held(mdp))
+    return mdp.discount <= NEAR_ONE and (_quickly_swept(mdp) or _large_on_accelerator(mdp))
 
 
 def _quickly_swept(mdp: MDP) -> bool:
@@ -42,7 +42,7 @@ def _quickly_swept(mdp: MDP) -> bool:
     return dynamics.products <= GREED * dynamics.products_of_one
 
 
-def _held(mdp: MDP) -> bool:
+def _large_on_accelerator(mdp: MDP) -> bool:
     from tessella.mdp.engine import held
 
     return mdp.n_states >= LARGE and held()

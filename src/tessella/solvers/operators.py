@@ -1,4 +1,4 @@
-"""The operators of a model, compiled: T, T_pi and P_pi, as the books call them.
+"""The operators of a model, by NumPy or compiled: T, T_pi and P_pi, as the books call them.
 
     q(s, a) = r(s, a) - gain + discount sum_s' P(s' | s, a) v(s'),
     (T v)(s) = max_a q(s, a),        (T_pi v)(s) = q(s, pi(s)).

@@ -11,9 +11,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support.exports import CASES, FACTS, states
 
 import tessella as ts
+from tessella.cli.group import main
 from tessella.mdp.program import Choose, Lookup, Program, Split
 from tessella.rules.export import export as verb
 from tessella.rules.export.bare_python import BarePython
@@ -142,6 +144,15 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, package, extra, name):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ts.MissingExtra, match=rf"needs the extra '{extra}'"):
         RULE.export(tmp_path / name)
+
+
+def test_where_one_of_several_files_cannot_be_written_none_is(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    files = [str(tmp_path / name) for name in ("a.c", "a.xlsx")]
+    told = CliRunner().invoke(main, ["export", "machine_replacement", *files])
+    assert told.exit_code == 1
+    assert "needs the extra 'xlsx'" in told.output
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_exported_is_refused(tmp_path):

@@ -166,7 +166,7 @@ function stake(found, costs, per) {
 }
 
 function parts(found, costs) {
-  const said = el("p", { class: "soft" }, "Both are valued under the settings of now: it is what following the policy of now is worth, in place of the one that was kept.");
+  const said = el("p", { class: "soft" }, "Both policies are valued under the settings of now. The change is what following the policy of now is worth, in place of the one that was kept.");
   if (!found.changes.length) return [said];
   return [
     said,

@@ -275,7 +275,9 @@ function showReadout() {
   const room = byId("readout");
   const [nx, ny] = sizeOf(drawn);
   if (!view.cursor || view.cursor[0] >= nx || view.cursor[1] >= ny) {
-    room.replaceChildren(el("p", { class: "soft" }, "Point at a state, or press Tab to reach the map and use the arrow keys."));
+    const touched = matchMedia("(pointer: coarse)").matches;
+    const how = touched ? "Tap a state." : "Point at a state, or press Tab to reach the map and use the arrow keys.";
+    room.replaceChildren(el("p", { class: "soft" }, how));
     return;
   }
   const [i, j] = view.cursor;
@@ -497,6 +499,7 @@ function compress() {
   ready = "";
   change({ overlay: "rule" });
   ruleLine.ask({ ...base(), overlay: overlayOf() });
+  bringInSight("rule");
 }
 
 function learn() {
@@ -504,6 +507,12 @@ function learn() {
   ready = "";
   change({ overlay: "learned" });
   learnLine.ask({ ...base(), overlay: overlayOf() });
+  bringInSight("learned");
+}
+
+// On a phone what is found would appear below what is in sight.
+function bringInSight(room) {
+  if (matchMedia("(max-width: 800px)").matches) byId(room).scrollIntoView({ block: "start" });
 }
 
 async function take(name) {

@@ -35,9 +35,14 @@ class OnnxGraph(Target):
     name: ClassVar[str] = "ONNX"
     suffix: ClassVar[str] = ".onnx"
 
-    def write(self, draft: Draft) -> bytes:
+    def require(self) -> None:
         with needs("exporting to ONNX", "onnx"):
-            import onnx
+            import onnx  # noqa: F401
+
+    def write(self, draft: Draft) -> bytes:
+        self.require()
+        import onnx
+
         model = Graph(draft, onnx).model()
         onnx.checker.check_model(model, full_check=True)
         return model.SerializeToString()

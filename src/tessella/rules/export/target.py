@@ -22,6 +22,9 @@ class Target(ABC):
     suffix: ClassVar[str]
     data: ClassVar[bool] = False  # whether it leaves input off the grid to its readers
 
+    def require(self) -> None:  # noqa: B027 (most need nothing)
+        """Refuse where a package that writes it is missing."""
+
     @abstractmethod
     def write(self, draft: Draft) -> bytes:
         """The content of the file."""

@@ -29,9 +29,14 @@ class Workbook(Target):
     name: ClassVar[str] = "workbook"
     suffix: ClassVar[str] = ".xlsx"
 
-    def write(self, draft: Draft) -> bytes:
+    def require(self) -> None:
         with needs("exporting a workbook", "xlsx"):
-            import openpyxl
+            import openpyxl  # noqa: F401
+
+    def write(self, draft: Draft) -> bytes:
+        self.require()
+        import openpyxl
+
         book = openpyxl.Workbook()
         _fill_rule(book.active, draft)
         _fill_check(book.create_sheet("check"), draft)
