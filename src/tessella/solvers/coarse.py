@@ -1,6 +1,6 @@
 """A coarse correction: what wanders slowly over the grid is solved for at once, on a few nodes.
 
-Let A be the linear system of a policy, I - discount P_pi (and the mean, for averages). Where the
+Let A be the linear system of a policy's average, I - P_pi and the mean of the unknown. Where the
 chain wanders slowly, A nearly vanishes on smooth functions, and Krylov methods get nowhere. Choose
 cut points along each axis; their crossings are the *nodes*. Let the columns of Z be the functions
 that are 1 at one node, 0 at the others and linear along each axis in between, W the averages
@@ -8,22 +8,25 @@ against the same functions, and A_c the system that A makes of functions Z c, re
 
     A_c[i, j] = (A Z_j)(node i).
 
-It is the system of a chain that lives on the nodes, since Z has rows that sum to 1. Then
+It is the system of a chain P_c that lives on the nodes, since Z has rows that sum to 1. Then
 
     M = I + Z A_c^-1 W
 
 is near I where A is harmless, and near the inverse of A where it is not. It is a preconditioner and
 nothing else: whichever policy it was made for decides how long a solve takes, not what it finds.
 
-A period moves a state by no more than its reach along an axis, so functions of nodes far enough
-apart do not meet: one product serves all nodes of a *colour*.
+A period moves a state by no more than its reach along an axis. So functions of nodes far enough
+apart do not meet, and one product serves all nodes of a *colour*. And where it moves no further
+than from one cut point to the next, the nodes at one cut point of that axis are a *block* that has
+to do with the next blocks only: such a system is factorised and solved block by block, and may have
+many more nodes. Other systems are one block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,16 +34,51 @@ from numpy.typing import NDArray
 
 from tessella.numerics import numerics
 
-NODES = 2200  # at most: the inverse of their matrix is met in every product
-INVERTED = 20_000  # times the states: as long as some hundred products, the cube of nodes to invert
-PRODUCTS = 96  # at most, to make their matrix
+# What a solve costs is told in numbers of a matrix that is multiplied at once (about 0.1 ns).
+COST = 15_000_000, 60  # at most, in all and for each state
+STEPPED = 4  # the cost of a number that waits for another block ...
+STEP = 8_000  # ... and of that wait
+WORK = 10**10, 20_000  # products to factorise, at most, in all and for each state
+PRODUCTS = 96  # with P_pi to make the system of the nodes, at most
+LEAK = 1e-9  # a period of P_c is the last with this chance: its system has an inverse then
+SLOWEST = 1e7  # periods that a chain may take to forget its start: more, and it never does
+
+
+class Blocks(NamedTuple):
+    """A matrix of blocks, (I + lower) diagonal (I + upper), with its diagonal inverted."""
+
+    lower: Any  # (blocks - 1, n, n) below the diagonal
+    inverse: Any  # (blocks, n, n)
+    upper: Any  # (blocks - 1, n, n) above it
+
+    @property
+    def transposed(self) -> Blocks:
+        return Blocks(*(each.swapaxes(1, 2) for each in (self.upper, self.inverse, self.lower)))
+
+    def solve(self, right: Any) -> Any:
+        """(blocks, n) the solution for a right side."""
+        xp, last = numerics(right), len(self.lower)
+
+        def down(k, x):
+            return xp.put(x, k + 1, x[k + 1] - self.lower[k] @ x[k])
+
+        def up(k, x):
+            k = last - 1 - k
+            return xp.put(x, k, x[k] - self.upper[k] @ x[k + 1])
+
+        x = xp.fold(last, down, right)
+        return xp.fold(last, up, (self.inverse @ x[:, :, None])[:, :, 0])
 
 
 class Coarse(NamedTuple):
     """What the correction needs, as the kernels take it."""
 
     bases: tuple  # (m, n) for each axis: hat functions over its cut points
-    inverse: Any  # (nodes, nodes) A_c^-1
+    blocks: Blocks  # of (1 + LEAK) I - P_c
+    order: Any  # (nodes,) block by block: which node
+    place: Any  # (nodes,) each node's place in that order
+    shares: Any  # (nodes,) of the time that P_c spends there
+    means: Any  # (nodes,) of the functions
 
 
 class Cuts(NamedTuple):
@@ -48,15 +86,17 @@ class Cuts(NamedTuple):
 
     places: tuple[int, ...]
     length: int  # of the axis
+    reach: tuple[int, int]  # how far a period may move a state down and up
     colours: int
 
     @staticmethod
-    def of(length: int, count: int, reach: int) -> Cuts:
-        """``count`` cut points, evenly; a period moves a state by at most ``reach`` places."""
-        places = np.unique(np.linspace(0, length - 1, min(count, length)).round()).astype(int)
-        gaps = np.diff(places, append=places[-1] + length)
-        apart = -(-2 * (int(gaps[:-1].max(initial=0)) + reach) // int(gaps.min()))
-        return Cuts(tuple(places.tolist()), length, min(max(apart, 1), len(places)))
+    def of(length: int, gap: int, reach: tuple[int, int]) -> Cuts:
+        """Cut points at most ``gap`` apart, evenly; one alone if that is twice the axis."""
+        count = 1 if gap >= 2 * length else -(-(length - 1) // gap) + 1
+        places = np.linspace(0, length - 1, count).round().astype(int)
+        first, last = _seen_from(places, reach)
+        apart = next(c for c in range(1, count + 1) if (last[:-c] < first[c:]).all())
+        return Cuts(tuple(places.tolist()), length, reach, apart)
 
     @property
     def hats(self) -> NDArray[np.float64]:
@@ -64,43 +104,103 @@ class Cuts(NamedTuple):
         line = np.arange(self.length)
         return np.stack([np.interp(line, self.places, row) for row in np.eye(len(self.places))])
 
+    @property
+    def narrow(self) -> bool:
+        """Whether a period leads no further than to where the next cut points' functions end."""
+        first, last = _seen_from(np.array(self.places), self.reach)
+        own = np.arange(len(first))
+        return bool((last <= own + 1).all() and (first >= own - 1).all())
+
     def sums(self) -> NDArray[np.float64]:
         """(colours, length) sums of the functions of one colour."""
         return np.stack([self.hats[c :: self.colours].sum(0) for c in range(self.colours)])
 
     def owner(self) -> NDArray[np.int64]:
-        """(colours, m) at each cut point: the nearest one of the colour, which alone is seen."""
-        x, k = np.array(self.places), np.arange(len(self.places))
+        """(colours, m) at each cut point: the one of the colour whose function may be met there."""
+        first, last = _seen_from(np.array(self.places), self.reach)
+        i, k = np.arange(len(first))[:, None], np.arange(len(first))
+        met = (first <= i) & (i <= last)  # at one of each colour, at most
         own = [k[c :: self.colours] for c in range(self.colours)]
-        return np.stack([o[abs(x[:, None] - x[o]).argmin(1)] for o in own])
+        return np.stack([o[met[:, o].argmax(1)] for o in own])
 
 
-def chosen(shape: Sequence[int], reaches: Sequence[int]) -> tuple[Cuts, ...]:
-    """Cut points for each axis: cells that take long to cross are halved, as long as it pays.
+def _seen_from(
+    places: NDArray[np.int64], reach: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(m,), (m,) the first and the last cut point from where a period meets each one's function."""
+    down, up = reach
+    lower, upper = np.r_[-inf, places[:-1]], np.r_[places[1:], inf]  # where it is not 0, in between
+    first = np.searchsorted(places, lower - up, side="right")
+    return first, np.searchsorted(places, upper + down, side="left") - 1
+
+
+class Split(NamedTuple):
+    """Nodes as blocks."""
+
+    axis: int | None  # blocks are the cut points of this one; None: one block
+    blocks: int
+    size: int  # of a block
+
+    @staticmethod
+    def of(cuts: Sequence[Cuts]) -> Split:
+        """Whichever is solved quickest."""
+        nodes = prod(len(cut.places) for cut in cuts)
+        narrow = {k: len(cut.places) for k, cut in enumerate(cuts) if cut.narrow}
+        ways = [Split(k, m, nodes // m) for k, m in narrow.items()]
+        return min([Split(None, 1, nodes), *ways], key=lambda way: way.cost)
+
+    @property
+    def cost(self) -> int:
+        """Of a solve."""
+        return self.size**2 + (self.blocks - 1) * (STEPPED * 3 * self.size**2 + STEP)
+
+    @property
+    def work(self) -> int:
+        """Products to factorise, about."""
+        return (3 * self.blocks - 2) * self.size**3
+
+    def order(self, sizes: Sequence[int]) -> NDArray[np.int64]:
+        """(nodes,) block by block: which node."""
+        nodes = np.arange(prod(sizes)).reshape(sizes)
+        return (nodes if self.axis is None else np.moveaxis(nodes, self.axis, 0)).ravel()
+
+
+def chosen(shape: Sequence[int], reaches: Sequence[tuple[int, int]]) -> tuple[Cuts, ...]:
+    """Cut points for each axis: gaps that take long to cross are halved, as long as it pays.
 
     A period's many small steps go some way and back: they bring a state about as far as the square
     root of its reach.
     """
-    most = min(NODES, np.cbrt(INVERTED * prod(shape)))
-    cells = [0] * len(shape)  # along each axis, and one more cut point than cells
-    paces = np.sqrt(np.maximum(reaches, 1))
+    paces = np.sqrt([max(*reach, 1) for reach in reaches])
+    found, states = (), prod(shape)
+    for gaps in _halved(shape, paces):
+        cuts = tuple(map(Cuts.of, shape, gaps, reaches))
+        split, products = Split.of(cuts), prod(cut.colours for cut in cuts)
+        dear = split.cost > _most(COST, states) or split.work > _most(WORK, states)
+        if found and (dear or products > PRODUCTS):
+            break
+        found = cuts
+    return found
 
-    def cut(cells: Sequence[int]) -> tuple[Cuts, ...]:
-        return tuple(Cuts.of(n, m + 1, r) for n, m, r in zip(shape, cells, reaches, strict=True))
 
-    while True:
-        lengths = [n / max(m, 0.5) if n > m + 1 else 0 for n, m in zip(shape, cells, strict=True)]
-        longest = int(np.argmax(lengths / paces))
-        halved = [max(2 * m, 1) if k == longest else m for k, m in enumerate(cells)]
-        finer = cut(halved)
-        nodes, products = prod(len(c.places) for c in finer), prod(c.colours for c in finer)
-        if not max(lengths) or nodes > most or products > PRODUCTS:
-            return cut(cells)
-        cells = halved
+def _most(limits: tuple[int, int], states: int) -> int:
+    in_all, for_each = limits
+    return min(in_all, for_each * states)
+
+
+def _halved(shape: Sequence[int], paces: NDArray[np.float64]) -> Iterator[list[int]]:
+    """Gaps of each axis, from twice all to 1; the one that takes longest to cross is halved."""
+    gaps = [2 * length for length in shape]
+    yield gaps
+    while max(gaps) > 1:
+        longest = int(np.argmax(np.where(np.array(gaps) > 1, gaps / paces, 0)))
+        gaps = [(g + 1) // 2 if k == longest else g for k, g in enumerate(gaps)]
+        yield gaps
 
 
 def spread_out(c: Any, bases: Sequence[Any]) -> Any:
-    """(grid) Z c, for coefficients c over the nodes, a number of each."""
+    """(grid) Z c, for coefficients c of the nodes."""
+    c = c.reshape([len(basis) for basis in bases])
     for basis in bases:  # each takes the first axis and puts its own last
         c = numerics(c).tensordot(c, basis, (0, 0))
     return c
@@ -129,51 +229,102 @@ def small_system(expect: Callable[[Any], Any], cuts: Sequence[Cuts], like: Any) 
     return xp.each(at_nodes, which)
 
 
-def inverted(seen: NDArray[np.float64], cuts: Sequence[Cuts]) -> NDArray[np.float64]:
-    """A_c^-1 of an average, from what ``small_system`` saw; zeros, which correct nothing, if none.
+def correction(seen: NDArray[np.float64], cuts: Sequence[Cuts]) -> Coarse:
+    """The correction, from what ``small_system`` saw; one that corrects nothing, if there is none.
 
-    A holds the mean of the unknown, so A_c that of each function.
+    That is so where a chain falls apart, or takes all but for ever to forget its start.
     """
-    sizes = [len(c.places) for c in cuts]
-    nodes = prod(sizes)
-    system = np.eye(nodes)
-    rows = np.arange(nodes)
-    for colours, row in zip(product(*(range(c.colours) for c in cuts)), seen, strict=True):
-        own = np.ix_(*(c.owner()[k] for c, k in zip(cuts, colours, strict=True)))
-        columns = np.ravel_multi_index(np.broadcast_arrays(*own), sizes).ravel()
-        system[rows, columns] -= row
+    split = Split.of(cuts)
+    order = split.order([len(cut.places) for cut in cuts])
     means = np.ones(())
-    for c in cuts:
-        means = np.multiply.outer(means, c.hats.mean(1))
-    try:
-        found = np.asarray(np.linalg.inv(system + means.ravel()), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return np.zeros(system.shape)
-    return found if np.isfinite(found).all() else np.zeros(system.shape)
+    for cut in cuts:
+        means = np.multiply.outer(means, cut.hats.mean(1))
+    means, bases, place = means.ravel(), tuple(cut.hats for cut in cuts), np.argsort(order)
+    nothing = Coarse(bases, _nothing(split), order, place, 0 * means, means)
+    with np.errstate(all="ignore"):  # what is no number shows in the end
+        try:
+            blocks = _factorised(*_blocks(seen, cuts, split, place))
+        except np.linalg.LinAlgError:
+            return nothing
+        ended = _solved(blocks.transposed, nothing, means)
+        found = nothing._replace(blocks=blocks, shares=ended / ended.sum())
+        tried = _small(found, np.sin(np.arange(len(order)) ** 2.0))
+    return found if abs(tried).max() <= SLOWEST else nothing
+
+
+def _blocks(seen, cuts: Sequence[Cuts], split: Split, place: NDArray) -> tuple[NDArray, ...]:
+    """(blocks - 1, n, n), (blocks, n, n), (blocks - 1, n, n) below, on and above the diagonal."""
+    sizes, n = [len(cut.places) for cut in cuts], split.size
+    on = np.zeros((split.blocks, n, n))
+    below, above = np.zeros((2, split.blocks - 1, n, n))
+    on[:] = (1 + LEAK) * np.eye(n)
+    block, row = np.divmod(place, n)
+    for colours, values in zip(product(*(range(c.colours) for c in cuts)), seen, strict=True):
+        own = np.ix_(*(c.owner()[k] for c, k in zip(cuts, colours, strict=True)))
+        columns = place[np.ravel_multi_index(np.broadcast_arrays(*own), sizes).ravel()]
+        to, column = np.divmod(columns, n)
+        for part, step, first in ((below, -1, 1), (on, 0, 0), (above, 1, 0)):
+            here = to - block == step
+            part[block[here] - first, row[here], column[here]] -= values[here]
+    return below, on, above
+
+
+def _factorised(below: NDArray, on: NDArray, above: NDArray) -> Blocks:
+    """Of a matrix with blocks on the diagonal and beside it; no rows need to be exchanged.
+
+    It is an M-matrix: elimination of a chain that leaks subtracts next to nothing.
+    """
+    lower, inverse, upper = np.empty_like(below), np.empty_like(on), np.empty_like(above)
+    pivot = on[0]
+    for k in range(len(on)):
+        inverse[k] = np.linalg.inv(pivot)
+        if k < len(above):
+            lower[k] = below[k] @ inverse[k]
+            upper[k] = inverse[k] @ above[k]
+            pivot = on[k + 1] - below[k] @ upper[k]
+    return Blocks(lower, inverse, upper)
+
+
+def _nothing(split: Split) -> Blocks:
+    beside = np.zeros((split.blocks - 1, split.size, split.size))
+    return Blocks(beside, np.zeros((split.blocks, split.size, split.size)), beside)
 
 
 def corrected(coarse: Coarse, residual: Any) -> Any:
-    """M residual."""
-    coarse = _in_precision(coarse, residual)
-    c = coarse.inverse @ gathered(residual, _averaging(coarse)).ravel()
-    return residual + spread_out(c.reshape(_sizes(coarse)), coarse.bases)
+    """M residual, in the precision of the residual; on the nodes, always in double."""
+    bases = _like(residual, coarse.bases)
+    c = _small(coarse, gathered(residual, _averaging(bases)).ravel())
+    return residual + spread_out(c.astype(residual.dtype), bases)
 
 
 def corrected_adjoint(coarse: Coarse, residual: Any) -> Any:
     """M' residual."""
-    coarse = _in_precision(coarse, residual)
-    c = coarse.inverse.T @ gathered(residual, coarse.bases).ravel()
-    return residual + spread_out(c.reshape(_sizes(coarse)), _averaging(coarse))
+    bases = _like(residual, coarse.bases)
+    c = _small_adjoint(coarse, gathered(residual, bases).ravel())
+    return residual + spread_out(c.astype(residual.dtype), _averaging(bases))
 
 
-def _in_precision(coarse: Coarse, x: Any) -> Coarse:
-    bases = tuple(basis.astype(x.dtype) for basis in coarse.bases)
-    return Coarse(bases, coarse.inverse.astype(x.dtype))
+def _small(coarse: Coarse, right: Any) -> Any:
+    """A_c^-1 right: (I - P_c) c + mean(c) = right, where the mean is the gain, shares' right."""
+    gain = coarse.shares @ right
+    c = _solved(coarse.blocks, coarse, right - gain)
+    return c - coarse.means @ c + gain
 
 
-def _averaging(coarse: Coarse) -> list[Any]:
-    return [basis / basis.sum(1, keepdims=True) for basis in coarse.bases]
+def _small_adjoint(coarse: Coarse, right: Any) -> Any:
+    total = right.sum()
+    c = _solved(coarse.blocks.transposed, coarse, right - coarse.means * total)
+    return c + coarse.shares * (total - c.sum())
 
 
-def _sizes(coarse: Coarse) -> list[int]:
-    return [len(basis) for basis in coarse.bases]
+def _solved(blocks: Blocks, coarse: Coarse, right: Any) -> Any:
+    count, size = blocks.inverse.shape[:2]
+    return blocks.solve(right[coarse.order].reshape(count, size)).ravel()[coarse.place]
+
+
+def _like(x: Any, bases: Sequence[Any]) -> list[Any]:
+    return [basis.astype(x.dtype) for basis in bases]
+
+
+def _averaging(bases: Sequence[Any]) -> list[Any]:
+    return [basis / basis.sum(1, keepdims=True) for basis in bases]

@@ -28,7 +28,7 @@ from tessella.rounding import EPS, Mass
 from tessella.solvers import kernels
 from tessella.solvers.chains import refuse_chain
 from tessella.solvers.checkpoint import Keeper
-from tessella.solvers.coarse import Coarse, Cuts, chosen, inverted
+from tessella.solvers.coarse import Cuts, chosen, correction
 from tessella.solvers.method import Method, checked_tol
 from tessella.solvers.operators import Data, Numbers
 from tessella.solvers.result import History, Result
@@ -175,17 +175,14 @@ class Engine:
             return self.data
         cuts = self.cuts
         seen = np.asarray(kernels.coarse_system(self.program, cuts, self.data, policy))
-        bases = placed(self.program, tuple(cut.hats for cut in cuts))
-        coarse = Coarse(bases, placed(self.program, inverted(seen, cuts)))
-        return self.data._replace(coarse=coarse)
+        return self.data._replace(coarse=placed(self.program, correction(seen, cuts)))
 
     @cached_property
     def cuts(self) -> tuple[Cuts, ...]:
         """Where a coarse correction has its nodes."""
         shape = self.mdp.grid.shape
         reaches = map(self.mdp.dynamics.reach, range(len(shape)))
-        known = (n if r is None else max(r) for n, r in zip(shape, reaches, strict=True))
-        return chosen(shape, tuple(known))
+        return chosen(shape, [r or (n, n) for n, r in zip(shape, reaches, strict=True)])
 
     @cached_property
     def data(self) -> Data:

@@ -66,5 +66,6 @@ def in_single(operators: Operators) -> Operators:
     def cast(x):
         return x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
-    data: Data = jax.tree.map(cast, operators.data)
+    coarse = operators.data.coarse  # knows which of its numbers need all digits
+    data: Data = jax.tree.map(cast, operators.data._replace(coarse=None))._replace(coarse=coarse)
     return Operators(operators.program, data)
