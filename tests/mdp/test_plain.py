@@ -185,6 +185,42 @@ def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
     assert np.allclose(together, one_by_one, atol=1e-14)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("discount", [0.9, 0.95])
+def test_systems_of_long_rows_are_solved_by_iterations_to_the_tolerance(shared, discount):
+    mdp = ts.benchmark("INV-Mix")
+    table = mdp.dynamics.table.lowered.arrays
+    assert plain.iterated(table.rows)
+    policy = np.resize([0, 3, 1, 2], mdp.n_states)
+    own = table.row_of[policy, np.arange(mdp.n_states)]
+    one = (
+        plain.OneTable(table.rows, own, None)
+        if shared
+        else plain.OneTable(table.rows[own], None, None)
+    )
+    rhs = np.cos(np.arange(mdp.n_states))
+    exact = one.solved(rhs, discount)
+    dense = np.eye(mdp.n_states) - discount * table.rows[own].toarray()
+    assert np.abs(dense @ exact - rhs).max() <= 1e-12
+    for tol in (1e-2, 1e-6, 1e-10):
+        found = one.solved(rhs, discount, tol)
+        assert 0 < np.linalg.norm(dense @ found - rhs) <= 2 * tol * np.linalg.norm(rhs) + 1e-12
+        assert (found != exact).any()
+
+
+def test_a_system_on_which_iterations_get_nowhere_is_solved_directly(monkeypatch):
+    table = ts.benchmark("INV-Mix").dynamics.table.lowered.arrays
+    one = plain.OneTable(table.rows, table.row_of[0], None)
+    rhs = np.cos(np.arange(len(table.row_of[0])))
+    exact = one.solved(rhs, 0.99)
+    for steps in range(1, 30, 3):
+        monkeypatch.setattr(plain, "STEPS", steps)
+        assert np.array_equal(one.solved(rhs, 0.99, 1e-10), exact)
+    monkeypatch.setattr(plain.NUMPY, "bicgstab", lambda *_, **__: np.full(rhs.shape, np.nan))
+    assert np.array_equal(one.solved(rhs, 0.99, 1e-10), exact)
+    assert not plain.iterated(table.rows.toarray())
+
+
 def walled(side: int) -> ts.MDP:
     """A square to cross to its last place, where each move fails now and then; holes end it."""
     y, x = np.divmod(np.arange(side * side), side)
@@ -202,13 +238,9 @@ def walled(side: int) -> ts.MDP:
 
 def test_policies_that_sweeps_would_change_are_not_evaluated(monkeypatch):
     """News of the goal travels a place a period: policies on its way are not worth a solve."""
-    systems = []
+    systems, solve = [], plain.OneTable.solved
     monkeypatch.setattr(
-        plain.OneTable,
-        "solved",
-        lambda one, rhs, discount, solve=plain.OneTable.solved: (
-            systems.append(rhs) or solve(one, rhs, discount)
-        ),
+        plain.OneTable, "solved", lambda one, *told: systems.append(told) or solve(one, *told)
     )
     mdp = walled(20)
     found = ts.solve(mdp, tol=1e-6)

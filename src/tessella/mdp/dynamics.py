@@ -76,6 +76,10 @@ class Plain(ABC):
         """Whether a pass over all actions takes hardly longer than the calls that it is made of."""
         return False
 
+    def iterated(self, arrays: Any) -> bool:
+        """Whether ``solved`` goes by iterations, if it may leave something."""
+        return False
+
     def all_actions(self, arrays: Any, w_S: Any) -> Any:
         """(A, grid) the whole pass for all actions at once; None where that would hold too much."""
         return None
@@ -89,8 +93,8 @@ class Plain(ABC):
         return v_S
 
     @abstractmethod
-    def solved(self, arrays: Any, rhs: Any, policy: Any, discount: float) -> Any:
-        """The solution x of (I - discount P_pi) x = rhs, directly."""
+    def solved(self, arrays: Any, rhs: Any, policy: Any, discount: float, tol: float = 0.0) -> Any:
+        """The solution x of (I - discount P_pi) x = rhs, directly or, if quicker, to ``tol``."""
 
     @abstractmethod
     def forward(self, arrays: Any, x: Any, policy: Any) -> Any:

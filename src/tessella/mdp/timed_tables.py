@@ -60,7 +60,7 @@ class TimedTableProgram(Plain):
         found = [one.expect(w.ravel()) + (one.reward if pay else 0.0) for one, w in after]
         return np.stack(found).reshape(w_S.shape)
 
-    def solved(self, arrays: TimedTable, rhs, policy, discount):
+    def solved(self, arrays: TimedTable, rhs, policy, discount, tol=0.0):
         x, under = rhs.copy(), arrays.under(policy)
         for t in reversed(range(len(x) - 1)):
             x[t] += discount * under[t].expect(x[t + 1].ravel()).reshape(x[t].shape)

@@ -136,6 +136,11 @@ class Operators:
         program, arrays = self.program, self.data.arrays
         return not self.fixed and self.direct and program.quick(arrays)  # type: ignore[union-attr]
 
+    @property
+    def iterated(self) -> bool:
+        """Whether ``solved`` goes by iterations, if it may leave something."""
+        return self.program.iterated(self.data.arrays)  # type: ignore[union-attr]
+
     def swept_under(self, policy: Any, value: Any, count: int) -> Any:
         """T_pi^count v, where rewards are discounted and NumPy computes."""
         assert isinstance(self.program, Plain)
@@ -167,10 +172,11 @@ class Operators:
         """Whether that system can be solved directly where iterations get nowhere."""
         return isinstance(self.program, Plain) and self.criterion.discount < 1
 
-    def solved(self, policy: Any, residual: Any) -> Any:
-        """Its solution for a right side, directly."""
+    def solved(self, policy: Any, residual: Any, tol: float = 0.0) -> Any:
+        """Its solution for a right side, directly, or to ``tol`` of that if it is quicker."""
         assert isinstance(self.program, Plain)
-        return self.program.solved(self.data.arrays, residual, policy, self.criterion.discount)
+        discount = self.criterion.discount
+        return self.program.solved(self.data.arrays, residual, policy, discount, tol)
 
     def left_adjoint(self, policy: Any, like: Any) -> Callable[[Any], Any]:
         """x -> A' x, with A the matrix of ``left``, for arrays like ``like``.

@@ -38,12 +38,14 @@ NEEDED = 0.1  # of the residual that may be left: its norm may hide entries larg
 LEFT = 0.5  # the same of what sweeps leave, whose pace is that of the largest entries
 FINER = 0.1  # without a tolerance: narrow bounds cost one round more
 RISKED = 4  # a linear solver may take so many sweeps less in steps, of two products each
+SPARE = 0.01  # of the share that is left to reach the target: what a linear solver may leave
 TINY = 1e-300
 BURST = 8  # sweeps over all actions between looks at the policy
 BURSTS = 50, 5  # one for so many states, at most so many: they cost about as much as evaluating
 STAYS = 0.01  # of the states may change their action in a burst, and the policy counts as settled
 DIRECTLY = 4, 400  # sweeps that take as long as a direct solve: times root of states, at most
-DIRECT = 1000  # states up to which it is quicker than a linear solver
+ITERATED = 40  # likewise as one by iterations
+DIRECT = 1000  # states up to which tables choose between the two
 
 
 @dataclass(frozen=True)
@@ -96,19 +98,22 @@ def improved(operators, state, forcing: float, max_products: int):
 
     Evaluating a policy that the next few sweeps would change anyway is in vain, so sweeps over all
     actions come first, until they leave the policy about as it is. If they show that a few more
-    reach the target, those are all; else the policy is evaluated, directly if the model is small.
+    reach the target, those are all; else the policy is evaluated: directly if the model is small and
+    its rows are short, by a linear solver if they are long.
     """
     settled, criterion = settle(operators, state), operators.criterion
     value, backup, policy, n = settled.value, settled.backup, settled.policy, state.value.size
     residual = backup - value
     shared = criterion.shared(residual)  # known without solving: it is paid for ever
-    if settled.needed <= min(DIRECTLY[0] * math.sqrt(n), DIRECTLY[1]):
+    few = ITERATED if operators.iterated else min(DIRECTLY[0] * math.sqrt(n), DIRECTLY[1])
+    if settled.needed <= few:
         ahead = backup + criterion.discount * criterion.forever(shared)
         return operators.swept_under(policy, ahead, settled.needed)
     if n > DIRECT:
         found = state._replace(value=value, backup=backup, policy=policy)
         return evaluate_greedy(operators, found, forcing, max_products)
-    e = operators.solved(policy, residual - shared)
+    tol = max(SPARE * settled.share, NEARLY_EXACT if settled.stays else forcing)
+    e = operators.solved(policy, residual - shared, tol)
     return operators.evaluated(value + criterion.forever(shared), e)
 
 
@@ -119,6 +124,8 @@ class Settled(NamedTuple):
     backup: NDArray[np.float64]  # T v, (grid)
     policy: NDArray[np.int32]  # greedy at v, (grid)
     needed: int  # sweeps from here to the target, at the pace of the last ones
+    share: float  # of its bound that the target is
+    stays: bool  # whether the last sweeps left the policy about as it was
 
 
 def settle(operators, state) -> Settled:
@@ -127,16 +134,17 @@ def settle(operators, state) -> Settled:
 
     criterion, aim = operators.criterion, float(target(operators.data, state.floor)) / 2
     last, n = float(criterion.spread(state.backup - state.value)), state.value.size
-    now = Settled(state.value, state.backup, state.policy, 0)
+    now = Settled(state.value, state.backup, state.policy, 0, 1.0, False)
     for _ in range(min(max(n // BURSTS[0], 1), BURSTS[1])):
         value = operators.swept(now.backup, BURST - 1)
         backup, policy = operators.bellman(value)
         left = float(criterion.spread(backup - value))
         rho = (left / max(last, TINY)) ** (1 / BURST)
         bound = float(criterion.error(criterion.discount * left / 2))
-        changed, last = np.count_nonzero(policy != now.policy), left
-        now = Settled(value, backup, policy, sweeps_between(bound, aim, rho))
-        if not now.needed or changed <= STAYS * n:
+        stays, last = np.count_nonzero(policy != now.policy) <= STAYS * n, left
+        needed, share = sweeps_between(bound, aim, rho), min(aim / max(bound, TINY), 1.0)
+        now = Settled(value, backup, policy, needed, share, stays)
+        if not needed or stays:
             break
     return now
 

@@ -20,10 +20,13 @@ from numpy.typing import NDArray
 
 from tessella.mdp.dynamics import Plain
 from tessella.mdp.tabular.rows import DENSE
+from tessella.numerics import NUMPY
 
 # Beyond some 9,000 entries a dense product or solve is shared among threads, which wait for one
 # another: on busy cores a hundred times longer than a sparse one takes on its own.
 DENSE_ENTRIES = 1 << 13  # of rows that are multiplied as dense: a sparse product starts slowly
+LONG = 10  # entries of a row on average, from which on a linear system is solved by iterations ...
+STEPS = 40  # ... of two products each, at most
 FEW = 90  # states up to which a linear system is solved as a dense one
 QUICK = 1 << 18  # entries whose product takes little longer than all calls of a sweep
 SHORT = 4  # entries a pair: moves so simple lead nearby, and policies settle after many sweeps
@@ -87,6 +90,11 @@ class Table:
         return OneTable(self.rows[own], None, paid)
 
 
+def iterated(rows: Any) -> bool:
+    """Whether a linear system of such rows is solved by iterations."""
+    return not isinstance(rows, np.ndarray) and rows.nnz >= LONG * rows.shape[0]
+
+
 def _regular(row_of: NDArray) -> tuple[slice, ...] | None:
     """Where the rows of each action stand, if all pairs stand in order; None if they do not."""
     (n, n_actions), every = row_of.shape, np.arange(row_of.size)
@@ -110,8 +118,28 @@ class OneTable:
         after = self.rows @ w
         return after if self.own is None else after[self.own]
 
-    def solved(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
-        """(S,) the solution of (I - discount P_pi) x = rhs."""
+    def solved(self, rhs: NDArray, discount: float, tol: float = 0.0) -> NDArray[np.float64]:
+        """(S,) the solution of (I - discount P_pi) x = rhs, directly or to ``tol`` of its size.
+
+        Long rows fill up as they are eliminated, and mix: with a ``tol``, few iterations will do.
+        """
+        if tol and iterated(self.rows):
+            x = self._iterated(rhs, discount, tol)
+            if x is not None:
+                return x
+        return self._eliminated(rhs, discount)
+
+    def _iterated(self, rhs: NDArray, discount: float, tol: float) -> NDArray[np.float64] | None:
+        """By BiCGSTAB; None where that gets nowhere."""
+
+        def system(x):
+            return x - self.expect(discount * x)
+
+        x = NUMPY.bicgstab(system, rhs, tol=tol, maxiter=STEPS)
+        left = np.linalg.norm(rhs - system(x))
+        return x if left <= 2 * tol * np.linalg.norm(rhs) else None
+
+    def _eliminated(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
         import scipy.sparse as sp
         from scipy.sparse.linalg import splu
 
@@ -155,6 +183,9 @@ class TableProgram(Plain):
     def quick(self, arrays: Table) -> bool:
         return arrays.quick
 
+    def iterated(self, arrays: Table) -> bool:
+        return iterated(arrays.rows)
+
     def all_actions(self, arrays: Table, w_S):
         if not arrays.quick:
             return None
@@ -175,8 +206,8 @@ class TableProgram(Plain):
         after = one.expect(w_S.ravel())
         return (after + one.reward if pay else after).reshape(self.shape)
 
-    def solved(self, arrays: Table, rhs, policy, discount):
-        return arrays.under(policy).solved(rhs.ravel(), discount).reshape(self.shape)
+    def solved(self, arrays: Table, rhs, policy, discount, tol=0.0):
+        return arrays.under(policy).solved(rhs.ravel(), discount, tol).reshape(self.shape)
 
     def forward(self, arrays: Table, x, policy):
         return arrays.under(policy).forward(x.ravel()).reshape(self.shape)
