@@ -98,8 +98,8 @@ def improved(operators, state, forcing: float, max_products: int):
 
     Evaluating a policy that the next few sweeps would change anyway is in vain, so sweeps over all
     actions come first, until they leave the policy about as it is. If they show that a few more
-    reach the target, those are all; else the policy is evaluated: directly if the model is small and
-    its rows are short, by a linear solver if they are long.
+    reach the target, those are all; else the policy is evaluated: directly if the model is small
+    and its rows are short, by a linear solver if they are long.
     """
     settled, criterion = settle(operators, state), operators.criterion
     value, backup, policy, n = settled.value, settled.backup, settled.policy, state.value.size
