@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -268,7 +269,7 @@ REACHES = [
 @pytest.mark.parametrize("gaps", [(5, 4), (10, 9), (3, 1), (80, 5)])
 @pytest.mark.parametrize("reaches", REACHES)
 def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps, monkeypatch):
-    monkeypatch.setattr(coarse, "STEP", 0)  # blocks wherever there may be some
+    monkeypatch.setattr(coarse, "TOGETHER", 50)
     lengths = 41, 64
     walks = [
         lazy_walk(n, r, seed) for seed, (n, r) in enumerate(zip(lengths, reaches, strict=True))
@@ -282,6 +283,29 @@ def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps
     # A leak is felt for as long as the chain takes to forget: here 1e4 periods, or so.
     assert coarse._small(found, right) == pytest.approx(c, abs=1e4 * coarse.LEAK * 10)
     assert coarse._small(found, right) @ c == pytest.approx(right @ coarse._small_adjoint(found, c))
+
+
+@pytest.mark.parametrize("blocks", range(1, 10))
+@pytest.mark.parametrize("together", [0, 10])
+def test_a_matrix_of_blocks_is_solved_whatever_their_number(blocks, together, monkeypatch):
+    monkeypatch.setattr(coarse, "TOGETHER", together)
+    n, rng = 3, np.random.default_rng(blocks)
+    on, beside = rng.random((blocks, n, n)), rng.random((2, blocks - 1, n, n))
+    on += 9 * np.eye(n)  # rows that no elimination brings near to zero
+    whole = np.zeros((blocks, n, blocks, n))
+    for k in range(blocks):
+        whole[k, :, k] = on[k]
+    for k in range(blocks - 1):
+        whole[k + 1, :, k], whole[k, :, k + 1] = beside[0, k], beside[1, k]
+    whole = whole.reshape(blocks * n, -1)
+    factors, x = coarse._factorised(beside[0], on, beside[1]), rng.normal(size=(blocks, n))
+    assert factors.solve((whole @ x.ravel()).reshape(x.shape)) == pytest.approx(x)
+    assert factors.transposed.solve((x.ravel() @ whole).reshape(x.shape)) == pytest.approx(x)
+    none = coarse._nothing(coarse.Split(None, blocks, n))
+    assert [each.shape for each in jax.tree.leaves(none)] == [
+        each.shape for each in jax.tree.leaves(factors)
+    ]
+    assert not none.solve(x).any()
 
 
 def test_colours_and_blocks_are_used_where_a_period_leads_not_far():

@@ -18,8 +18,8 @@ nothing else: whichever policy it was made for decides how long a solve takes, n
 A period moves a state by no more than its reach along an axis. So functions of nodes far enough
 apart do not meet, and one product serves all nodes of a *colour*. And where it moves no further
 than from one cut point to the next, the nodes at one cut point of that axis are a *block* that has
-to do with the next blocks only: such a system is factorised and solved block by block, and may have
-many more nodes. Other systems are one block.
+to do with the next blocks only: such a system is factorised and solved by blocks, and may have many
+more nodes. Other systems are one block.
 """
 
 from __future__ import annotations
@@ -34,40 +34,75 @@ from numpy.typing import NDArray
 
 from tessella.numerics import numerics
 
-# What a solve costs is told in numbers of a matrix that is multiplied at once (about 0.1 ns).
-COST = 15_000_000, 60  # at most, in all and for each state
-STEPPED = 4  # the cost of a number that waits for another block ...
-STEP = 8_000  # ... and of that wait
+COST = 6_000_000, 30  # numbers met in a solve, at most, in all and for each state
 WORK = 10**10, 20_000  # products to factorise, at most, in all and for each state
+TOGETHER = 512  # nodes up to which blocks are inverted as one: each level is code to compile
 PRODUCTS = 96  # with P_pi to make the system of the nodes, at most
 LEAK = 1e-9  # a period of P_c is the last with this chance: its system has an inverse then
 SLOWEST = 1e7  # periods that a chain may take to forget its start: more, and it never does
 
 
-class Blocks(NamedTuple):
-    """A matrix of blocks, (I + lower) diagonal (I + upper), with its diagonal inverted."""
+class Level(NamedTuple):
+    """Every other block eliminated, from the second on: what it does to those before and after it.
 
-    lower: Any  # (blocks - 1, n, n) below the diagonal
-    inverse: Any  # (blocks, n, n)
-    upper: Any  # (blocks - 1, n, n) above it
+    With D its own matrix, D^-1 the ``inverse``, and A[i, j] what block j does to block i.
+    """
+
+    inverse: Any  # (m, n, n)
+    to_left: Any  # (m, n, n) A[left, own] D^-1
+    to_right: Any  # (m or one less, n, n) the last may have none after it
+    of_left: Any  # (m, n, n) D^-1 A[own, left]
+    of_right: Any  # (m or one less, n, n)
+
+    @property
+    def transposed(self) -> Level:
+        swapped = self.inverse, self.of_left, self.of_right, self.to_left, self.to_right
+        return Level(*(each.swapaxes(1, 2) for each in swapped))
+
+
+class Blocks(NamedTuple):
+    """A matrix of blocks on the diagonal and beside it, factorised: every other block at a time.
+
+    All blocks of a level are eliminated at once, so that few steps wait for one another.
+    """
+
+    levels: tuple[Level, ...]
+    last: Any  # (k n, k n) the inverse of what is left, k blocks
 
     @property
     def transposed(self) -> Blocks:
-        return Blocks(*(each.swapaxes(1, 2) for each in (self.upper, self.inverse, self.lower)))
+        return Blocks(tuple(level.transposed for level in self.levels), self.last.T)
 
     def solve(self, right: Any) -> Any:
         """(blocks, n) the solution for a right side."""
-        xp, last = numerics(right), len(self.lower)
+        xp, eliminated, x = numerics(right), [], right
+        for level in self.levels:
+            own, x = x[1::2], x[0::2]
+            eliminated.append(own)
+            x = x - _below(_times(level.to_left, own), len(x))
+            x = x - _above(_times(level.to_right, own), len(x))
+        x = (self.last @ x.ravel()).reshape(x.shape)
+        for level, own in zip(reversed(self.levels), reversed(eliminated), strict=True):
+            found = _times(level.inverse, own) - _times(level.of_left, x)
+            found = found - _below(_times(level.of_right, x[1:]), len(found))
+            whole = xp.zeros((len(x) + len(found), x.shape[1]), x.dtype)
+            x = xp.put(xp.put(whole, np.s_[0::2], x), np.s_[1::2], found)
+        return x
 
-        def down(k, x):
-            return xp.put(x, k + 1, x[k + 1] - self.lower[k] @ x[k])
 
-        def up(k, x):
-            k = last - 1 - k
-            return xp.put(x, k, x[k] - self.upper[k] @ x[k + 1])
+def _times(matrices: Any, x: Any) -> Any:
+    """(m, n) each matrix times its own row of ``x``; there may be more rows than matrices."""
+    return (matrices @ x[: len(matrices), :, None])[:, :, 0]
 
-        x = xp.fold(last, down, right)
-        return xp.fold(last, up, (self.inverse @ x[:, :, None])[:, :, 0])
+
+def _below(x: Any, length: int) -> Any:
+    """``length`` rows: those of ``x``, and zeros after them."""
+    return numerics(x).pad(x, ((0, length - len(x)), (0, 0)))
+
+
+def _above(x: Any, length: int) -> Any:
+    """``length`` rows: zeros, and those of ``x`` after them."""
+    return numerics(x).pad(x, ((length - len(x), 0), (0, 0)))
 
 
 class Coarse(NamedTuple):
@@ -151,13 +186,13 @@ class Split(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Of a solve."""
-        return self.size**2 + (self.blocks - 1) * (STEPPED * 3 * self.size**2 + STEP)
+        """Numbers met in a solve."""
+        return (5 * self.blocks - 4) * self.size**2
 
     @property
     def work(self) -> int:
         """Products to factorise, about."""
-        return (3 * self.blocks - 2) * self.size**3
+        return (5 * self.blocks - 4) * self.size**3
 
     def order(self, sizes: Sequence[int]) -> NDArray[np.int64]:
         """(nodes,) block by block: which node."""
@@ -239,17 +274,17 @@ def correction(seen: NDArray[np.float64], cuts: Sequence[Cuts]) -> Coarse:
     means = np.ones(())
     for cut in cuts:
         means = np.multiply.outer(means, cut.hats.mean(1))
-    means, bases, place = means.ravel(), tuple(cut.hats for cut in cuts), np.argsort(order)
-    nothing = Coarse(bases, _nothing(split), order, place, 0 * means, means)
+    bases, place = tuple(cut.hats for cut in cuts), np.argsort(order)
+    found = Coarse(bases, _nothing(split), order, place, 0 * means.ravel(), means.ravel())
     with np.errstate(all="ignore"):  # what is no number shows in the end
         try:
             blocks = _factorised(*_blocks(seen, cuts, split, place))
         except np.linalg.LinAlgError:
-            return nothing
-        ended = _solved(blocks.transposed, nothing, means)
-        found = nothing._replace(blocks=blocks, shares=ended / ended.sum())
-        tried = _small(found, np.sin(np.arange(len(order)) ** 2.0))
-    return found if abs(tried).max() <= SLOWEST else nothing
+            return found
+        ended = _solved(blocks.transposed, found, found.means)
+        made = found._replace(blocks=blocks, shares=ended / ended.sum())
+        tried = _small(made, np.sin(np.arange(len(order)) ** 2.0))
+    return made if abs(tried).max() <= SLOWEST else found
 
 
 def _blocks(seen, cuts: Sequence[Cuts], split: Split, place: NDArray) -> tuple[NDArray, ...]:
@@ -274,20 +309,40 @@ def _factorised(below: NDArray, on: NDArray, above: NDArray) -> Blocks:
 
     It is an M-matrix: elimination of a chain that leaks subtracts next to nothing.
     """
-    lower, inverse, upper = np.empty_like(below), np.empty_like(on), np.empty_like(above)
-    pivot = on[0]
-    for k in range(len(on)):
-        inverse[k] = np.linalg.inv(pivot)
-        if k < len(above):
-            lower[k] = below[k] @ inverse[k]
-            upper[k] = inverse[k] @ above[k]
-            pivot = on[k + 1] - below[k] @ upper[k]
-    return Blocks(lower, inverse, upper)
+    levels = []
+    while _many(*on.shape[:2]):
+        inverse = np.linalg.inv(on[1::2])
+        into_left, into_right = above[0::2], below[1::2]  # A[left, own] and A[right, own]
+        from_left, from_right = below[0::2], above[1::2]  # A[own, left] and A[own, right]
+        more = len(into_right)  # that have a block after them
+        to_left, to_right = into_left @ inverse, into_right @ inverse[:more]
+        of_left, of_right = inverse @ from_left, inverse[:more] @ from_right
+        levels.append(Level(inverse, to_left, to_right, of_left, of_right))
+        on = on[0::2].copy()
+        on[: len(inverse)] -= to_left @ from_left
+        on[1:] -= to_right @ from_right
+        below, above = -to_right @ from_left[:more], -to_left[:more] @ from_right
+    count, n = on.shape[:2]
+    whole = np.zeros((count, n, count, n))
+    k = np.arange(count)
+    whole[k, :, k], whole[k[1:], :, k[:-1]], whole[k[:-1], :, k[1:]] = on, below, above
+    return Blocks(tuple(levels), np.linalg.inv(whole.reshape(count * n, -1)))
+
+
+def _many(count: int, n: int) -> bool:
+    """Whether so many blocks are better not inverted as one."""
+    return count > 1 and count * n > TOGETHER
 
 
 def _nothing(split: Split) -> Blocks:
-    beside = np.zeros((split.blocks - 1, split.size, split.size))
-    return Blocks(beside, np.zeros((split.blocks, split.size, split.size)), beside)
+    """As large as others, with zeros for the inverse."""
+    count, n = split.blocks, split.size
+    levels = []
+    while _many(count, n):
+        m, more = count // 2, (count - 1) // 2
+        levels.append(Level(*(np.zeros((k, n, n)) for k in (m, m, more, m, more))))
+        count -= m
+    return Blocks(tuple(levels), np.zeros((count * n, count * n)))
 
 
 def corrected(coarse: Coarse, residual: Any) -> Any:
@@ -318,8 +373,8 @@ def _small_adjoint(coarse: Coarse, right: Any) -> Any:
 
 
 def _solved(blocks: Blocks, coarse: Coarse, right: Any) -> Any:
-    count, size = blocks.inverse.shape[:2]
-    return blocks.solve(right[coarse.order].reshape(count, size)).ravel()[coarse.place]
+    size = blocks.levels[0].inverse.shape[1] if blocks.levels else len(right)
+    return blocks.solve(right[coarse.order].reshape(-1, size)).ravel()[coarse.place]
 
 
 def _like(x: Any, bases: Sequence[Any]) -> list[Any]:
