@@ -185,40 +185,55 @@ def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
     assert np.allclose(together, one_by_one, atol=1e-14)
 
 
+def one_policy(shared: bool = False) -> tuple[plain.OneTable, np.ndarray]:
+    """The rows of some policy of a table with long ones, and P_pi."""
+    table = ts.benchmark("INV-Mix").dynamics.table.lowered.arrays
+    assert table.long
+    states = np.arange(table.row_of.shape[1])
+    own = table.row_of[np.resize([0, 3, 1, 2], len(states)), states]
+    rows = (table.rows, own) if shared else (table.rows[own], None)
+    return plain.OneTable(*rows, np.zeros(len(states)), long=True), table.rows[own].toarray()
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("discount", [0.9, 0.95])
-def test_systems_of_long_rows_are_solved_by_iterations_to_the_tolerance(shared, discount):
-    mdp = ts.benchmark("INV-Mix")
-    table = mdp.dynamics.table.lowered.arrays
-    assert plain.iterated(table.rows)
-    policy = np.resize([0, 3, 1, 2], mdp.n_states)
-    own = table.row_of[policy, np.arange(mdp.n_states)]
-    one = (
-        plain.OneTable(table.rows, own, None)
-        if shared
-        else plain.OneTable(table.rows[own], None, None)
-    )
-    rhs = np.cos(np.arange(mdp.n_states))
-    exact = one.solved(rhs, discount)
-    dense = np.eye(mdp.n_states) - discount * table.rows[own].toarray()
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
+def test_systems_of_long_rows_are_solved_by_iterations_to_the_tolerance(shared, discount, scale):
+    one, moves = one_policy(shared)
+    rhs = np.cos(np.arange(len(moves)))
+    exact = one.solved(scale * rhs, discount) / scale
+    dense = np.eye(len(moves)) - discount * moves
     assert np.abs(dense @ exact - rhs).max() <= 1e-12
     for tol in (1e-2, 1e-6, 1e-10):
-        found = one.solved(rhs, discount, tol)
+        found = one.solved(scale * rhs, discount, tol) / scale
         assert 0 < np.linalg.norm(dense @ found - rhs) <= 2 * tol * np.linalg.norm(rhs) + 1e-12
         assert (found != exact).any()
+    assert not one.solved(0 * rhs, discount, 1e-6).any()
 
 
 def test_a_system_on_which_iterations_get_nowhere_is_solved_directly(monkeypatch):
-    table = ts.benchmark("INV-Mix").dynamics.table.lowered.arrays
-    one = plain.OneTable(table.rows, table.row_of[0], None)
-    rhs = np.cos(np.arange(len(table.row_of[0])))
+    one, moves = one_policy()
+    rhs = np.cos(np.arange(len(moves)))
     exact = one.solved(rhs, 0.99)
-    for steps in range(1, 30, 3):
+    for steps in range(1, 25, 3):
         monkeypatch.setattr(plain, "STEPS", steps)
-        assert np.array_equal(one.solved(rhs, 0.99, 1e-10), exact)
+        assert np.array_equal(one.solved(rhs, 0.99, 1e-12), exact)
     monkeypatch.setattr(plain.NUMPY, "bicgstab", lambda *_, **__: np.full(rhs.shape, np.nan))
     assert np.array_equal(one.solved(rhs, 0.99, 1e-10), exact)
-    assert not plain.iterated(table.rows.toarray())
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+@pytest.mark.parametrize("discount", [0.9, 0.99, 0.9999])
+def test_long_rows_that_mix_or_do_not_take_few_rounds_at_any_scale(scale, discount):
+    n, width, rng = 300, 15, np.random.default_rng(7)
+    near = abs(np.subtract.outer(np.arange(n), np.arange(n))) <= width // 2
+    banded = near * rng.random((3, n, n))
+    banded /= banded.sum(axis=2, keepdims=True)
+    reward = scale * rng.normal(size=(n, 3))
+    mdp = ts.MDP.from_arrays([sp.csr_array(each) for each in banded], reward, discount)
+    assert mdp.dynamics.lowered.arrays.long
+    for tol in (None, 1e-4 * scale / (1 - discount)):
+        assert ts.solve(mdp, tol=tol).sweeps <= 12
 
 
 def walled(side: int) -> ts.MDP:

@@ -76,8 +76,8 @@ class Plain(ABC):
         """Whether a pass over all actions takes hardly longer than the calls that it is made of."""
         return False
 
-    def iterated(self, arrays: Any) -> bool:
-        """Whether ``solved`` goes by iterations, if it may leave something."""
+    def iterates(self, arrays: Any) -> bool:
+        """Whether ``solved`` iterates where it is given a tolerance."""
         return False
 
     def all_actions(self, arrays: Any, w_S: Any) -> Any:
@@ -94,7 +94,7 @@ class Plain(ABC):
 
     @abstractmethod
     def solved(self, arrays: Any, rhs: Any, policy: Any, discount: float, tol: float = 0.0) -> Any:
-        """The solution x of (I - discount P_pi) x = rhs, directly or, if quicker, to ``tol``."""
+        """The solution x of (I - discount P_pi) x = rhs, or one with a residual of ``tol``."""
 
     @abstractmethod
     def forward(self, arrays: Any, x: Any, policy: Any) -> Any:

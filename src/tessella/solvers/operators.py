@@ -137,9 +137,9 @@ class Operators:
         return not self.fixed and self.direct and program.quick(arrays)  # type: ignore[union-attr]
 
     @property
-    def iterated(self) -> bool:
-        """Whether ``solved`` goes by iterations, if it may leave something."""
-        return self.program.iterated(self.data.arrays)  # type: ignore[union-attr]
+    def iterates(self) -> bool:
+        """Whether ``solved`` iterates where it is given a tolerance."""
+        return self.program.iterates(self.data.arrays)  # type: ignore[union-attr]
 
     def swept_under(self, policy: Any, value: Any, count: int) -> Any:
         """T_pi^count v, where rewards are discounted and NumPy computes."""
@@ -173,7 +173,7 @@ class Operators:
         return isinstance(self.program, Plain) and self.criterion.discount < 1
 
     def solved(self, policy: Any, residual: Any, tol: float = 0.0) -> Any:
-        """Its solution for a right side, directly, or to ``tol`` of that if it is quicker."""
+        """Its solution for a right side, or, if that is quicker, one with a residual of ``tol``."""
         assert isinstance(self.program, Plain)
         discount = self.criterion.discount
         return self.program.solved(self.data.arrays, residual, policy, discount, tol)

@@ -44,8 +44,8 @@ BURST = 8  # sweeps over all actions between looks at the policy
 BURSTS = 50, 5  # one for so many states, at most so many: they cost about as much as evaluating
 STAYS = 0.01  # of the states may change their action in a burst, and the policy counts as settled
 DIRECTLY = 4, 400  # sweeps that take as long as a direct solve: times root of states, at most
-ITERATED = 40  # likewise as one by iterations
-DIRECT = 1000  # states up to which tables choose between the two
+ITERATED = 60  # sweeps that take as long as a solve by iterations
+DIRECT = 1000  # states up to which a table's linear systems are solved in one of these two ways
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class PolicyIteration(Method):
 class InexactPolicyIteration(Method):
     """Policy iteration with evaluations cut short: the automatic choice.
 
-    ``forcing`` and ``max_products`` are of the linear solver; small tables need none.
+    ``forcing`` and ``max_products`` are of the linear solver; that of small tables has its own.
     """
 
     max_sweeps: int = field(default=10_000, compare=False)
@@ -105,7 +105,7 @@ def improved(operators, state, forcing: float, max_products: int):
     value, backup, policy, n = settled.value, settled.backup, settled.policy, state.value.size
     residual = backup - value
     shared = criterion.shared(residual)  # known without solving: it is paid for ever
-    few = ITERATED if operators.iterated else min(DIRECTLY[0] * math.sqrt(n), DIRECTLY[1])
+    few = min(DIRECTLY[0] * math.sqrt(n), ITERATED if operators.iterates else DIRECTLY[1])
     if settled.needed <= few:
         ahead = backup + criterion.discount * criterion.forever(shared)
         return operators.swept_under(policy, ahead, settled.needed)
@@ -124,7 +124,7 @@ class Settled(NamedTuple):
     backup: NDArray[np.float64]  # T v, (grid)
     policy: NDArray[np.int32]  # greedy at v, (grid)
     needed: int  # sweeps from here to the target, at the pace of the last ones
-    share: float  # of its bound that the target is
+    share: float  # of its bound that is wanted: half the target
     stays: bool  # whether the last sweeps left the policy about as it was
 
 

@@ -25,7 +25,7 @@ from tessella.numerics import NUMPY
 # Beyond some 9,000 entries a dense product or solve is shared among threads, which wait for one
 # another: on busy cores a hundred times longer than a sparse one takes on its own.
 DENSE_ENTRIES = 1 << 13  # of rows that are multiplied as dense: a sparse product starts slowly
-LONG = 10  # entries of a row on average, from which on a linear system is solved by iterations ...
+LONG = 10  # entries of sparse rows, on average: linear systems are then solved by iterations ...
 STEPS = 40  # ... of two products each, at most
 FEW = 90  # states up to which a linear system is solved as a dense one
 QUICK = 1 << 18  # entries whose product takes little longer than all calls of a sweep
@@ -60,6 +60,7 @@ class Table:
     reward: NDArray[np.float64]  # (A, S)
     places: tuple[slice, ...] | None  # of each action's rows, where they stand at regular places
     quick: bool  # whether sweeps over all actions cost little: their values are held at once
+    long: bool  # whether rows have many entries: their linear systems are solved by iterations
     _last: LastPolicy[OneTable] = field(default_factory=LastPolicy, repr=False)
 
     @staticmethod
@@ -70,7 +71,9 @@ class Table:
             rows = rows.toarray()
         quick = row_of.size <= PAIRS and entries <= max(QUICK, SHORT * row_of.size)
         by_action = np.ascontiguousarray(row_of.T, dtype=np.intp if quick else None)
-        return Table(rows, by_action, np.ascontiguousarray(reward.T), _regular(row_of), quick)
+        paid, places = np.ascontiguousarray(reward.T), _regular(row_of)
+        long = not isinstance(rows, np.ndarray) and entries >= LONG * rows.shape[0]
+        return Table(rows, by_action, paid, places, quick, long)
 
     def picked(self, w: NDArray, action: int) -> NDArray[np.float64]:
         """(S,) the entries of ``w = U v`` that belong to an action."""
@@ -86,13 +89,8 @@ class Table:
         own = self.row_of[actions, states]
         paid = self.reward[actions, states]
         if self.rows.shape[0] <= len(actions):
-            return OneTable(self.rows, own, paid)
-        return OneTable(self.rows[own], None, paid)
-
-
-def iterated(rows: Any) -> bool:
-    """Whether a linear system of such rows is solved by iterations."""
-    return not isinstance(rows, np.ndarray) and rows.nnz >= LONG * rows.shape[0]
+            return OneTable(self.rows, own, paid, self.long)
+        return OneTable(self.rows[own], None, paid, self.long)
 
 
 def _regular(row_of: NDArray) -> tuple[slice, ...] | None:
@@ -112,6 +110,7 @@ class OneTable:
     rows: Any
     own: NDArray[np.integer] | None
     reward: NDArray[np.float64]
+    long: bool = False  # whether rows have many entries, on average
 
     def expect(self, w: NDArray) -> NDArray[np.float64]:
         """(S,) P_pi w."""
@@ -119,18 +118,19 @@ class OneTable:
         return after if self.own is None else after[self.own]
 
     def solved(self, rhs: NDArray, discount: float, tol: float = 0.0) -> NDArray[np.float64]:
-        """(S,) the solution of (I - discount P_pi) x = rhs, directly or to ``tol`` of its size.
+        """(S,) the solution of (I - discount P_pi) x = rhs: directly, or to a residual of ``tol``.
 
-        Long rows fill up as they are eliminated, and mix: with a ``tol``, few iterations will do.
+        Long rows fill up as they are eliminated, and mostly mix, so that few iterations will do.
         """
-        if tol and iterated(self.rows):
-            x = self._iterated(rhs, discount, tol)
+        size = abs(rhs).max(initial=0.0)
+        if tol and self.long and size:
+            x = self._by_iterations(rhs / size, discount, tol)
             if x is not None:
-                return x
+                return size * x
         return self._eliminated(rhs, discount)
 
-    def _iterated(self, rhs: NDArray, discount: float, tol: float) -> NDArray[np.float64] | None:
-        """By BiCGSTAB; None where that gets nowhere."""
+    def _by_iterations(self, rhs: NDArray, discount: float, tol: float) -> NDArray | None:
+        """By BiCGSTAB; None where that leaves more than twice ``tol`` of the norm."""
 
         def system(x):
             return x - self.expect(discount * x)
@@ -183,8 +183,8 @@ class TableProgram(Plain):
     def quick(self, arrays: Table) -> bool:
         return arrays.quick
 
-    def iterated(self, arrays: Table) -> bool:
-        return iterated(arrays.rows)
+    def iterates(self, arrays: Table) -> bool:
+        return arrays.long
 
     def all_actions(self, arrays: Table, w_S):
         if not arrays.quick:
