@@ -222,6 +222,12 @@ def test_a_system_on_which_iterations_get_nowhere_is_solved_directly(monkeypatch
     assert np.array_equal(one.solved(rhs, 0.99, 1e-10), exact)
 
 
+@pytest.mark.parametrize("name", ["INV-Mix", "INV-Hard"])
+@pytest.mark.parametrize("tol", [None, 1e-6, 1e-3])
+def test_one_linear_system_brings_a_settled_policy_to_the_target(name, tol):
+    assert ts.solve(ts.benchmark(name), tol=tol).sweeps == 2  # a look, and the round of the system
+
+
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
 @pytest.mark.parametrize("discount", [0.9, 0.99, 0.9999])
 def test_long_rows_that_mix_or_do_not_take_few_rounds_at_any_scale(scale, discount):

@@ -10,7 +10,7 @@ from support.routes import by
 
 import tessella as ts
 from tessella.mdp.engine import in_float64
-from tessella.solvers import averaging, coarse, driver, hitting
+from tessella.solvers import averaging, blocks, coarse, driver, hitting
 
 REGIMES = 300  # mixing takes about 100,000 periods
 
@@ -228,12 +228,35 @@ def test_a_solve_on_the_nodes_costs_little_and_slow_axes_are_cut_finer(shape, fa
     for spent, (in_all, each) in ((split.cost, coarse.COST), (split.work, coarse.WORK)):
         assert spent <= min(in_all, each * states)
     assert np.prod([c.colours for c in cuts]) <= coarse.PRODUCTS
+    assert sum(c.hats.size for c in cuts) <= coarse.HATS
     assert far <= (split.axis is None)  # blocks are for chains that move to the next only
     if not far:  # no axis was cut while another that could be cut had longer cells
         cells = [n / max(m - 1, 0.5) for n, m in zip(shape, nodes, strict=True)]
         could = [cell for cell, n, m in zip(cells, shape, nodes, strict=True) if m < n]
         was = [cell for cell, m in zip(cells, nodes, strict=True) if m > 1]
         assert max(could, default=0) <= 2 * min(was, default=np.inf) + 2
+
+
+@in_float64
+@pytest.mark.parametrize("length", [10_001, 100_000])
+def test_a_long_line_is_helped_by_few_nodes(length):
+    """A lazy walk to and fro: what moves slowest is found but for the size of a gap.
+
+    At a node all the bend of a gap is met by one step to and fro, so A_c is larger by that.
+    """
+
+    def expect(x):
+        stays = jnp.concatenate([x[:1], x, x[-1:]])
+        return 0.25 * stays[:-2] + 0.5 * x + 0.25 * stays[2:]
+
+    cuts = coarse.chosen((length,), [(1, 1)])
+    seen = np.asarray(coarse.small_system(expect, cuts, jnp.zeros(length)))
+    found = coarse.correction(seen, cuts)
+    assert sum(each.size for each in jax.tree.leaves(found)) <= 3 * coarse.HATS
+    x = np.cos(np.pi * np.arange(length) / length)  # the slowest of all
+    right = x - np.asarray(expect(jnp.asarray(x)))
+    smooth = np.asarray(coarse.corrected(found, right)) - right
+    assert cuts[0].places[1] * smooth == pytest.approx(x, abs=0.03)
 
 
 def lazy_walk(length: int, reach: tuple[int, int], seed: int) -> np.ndarray:
@@ -269,7 +292,7 @@ REACHES = [
 @pytest.mark.parametrize("gaps", [(5, 4), (10, 9), (3, 1), (80, 5)])
 @pytest.mark.parametrize("reaches", REACHES)
 def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps, monkeypatch):
-    monkeypatch.setattr(coarse, "TOGETHER", 50)
+    monkeypatch.setattr(blocks, "TOGETHER", 50)
     lengths = 41, 64
     walks = [
         lazy_walk(n, r, seed) for seed, (n, r) in enumerate(zip(lengths, reaches, strict=True))
@@ -283,25 +306,34 @@ def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps
     # A leak is felt for as long as the chain takes to forget: here 1e4 periods, or so.
     assert coarse._small(found, right) == pytest.approx(c, abs=1e4 * coarse.LEAK * 10)
     assert coarse._small(found, right) @ c == pytest.approx(right @ coarse._small_adjoint(found, c))
+    x, on_device = np.cos(np.arange(41 * 64.0)).reshape(41, 64), jax.tree.map(jnp.asarray, found)
+    for function in (coarse.corrected, coarse.corrected_adjoint):
+        single = jax.jit(function)(on_device, jnp.asarray(x, jnp.float32))
+        assert single.dtype == jnp.float32
+        plain = function(found, x)
+        assert np.asarray(single) == pytest.approx(plain, abs=1e-4 * abs(plain).max())
 
 
-@pytest.mark.parametrize("blocks", range(1, 10))
+@pytest.mark.parametrize("count", range(1, 10))
 @pytest.mark.parametrize("together", [0, 10])
-def test_a_matrix_of_blocks_is_solved_whatever_their_number(blocks, together, monkeypatch):
-    monkeypatch.setattr(coarse, "TOGETHER", together)
-    n, rng = 3, np.random.default_rng(blocks)
-    on, beside = rng.random((blocks, n, n)), rng.random((2, blocks - 1, n, n))
+def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together, monkeypatch):
+    monkeypatch.setattr(blocks, "TOGETHER", together)
+    n, rng = 3, np.random.default_rng(count)
+    on, beside = rng.random((count, n, n)), rng.random((2, count - 1, n, n))
     on += 9 * np.eye(n)  # rows that no elimination brings near to zero
-    whole = np.zeros((blocks, n, blocks, n))
-    for k in range(blocks):
+    whole = np.zeros((count, n, count, n))
+    for k in range(count):
         whole[k, :, k] = on[k]
-    for k in range(blocks - 1):
+    for k in range(count - 1):
         whole[k + 1, :, k], whole[k, :, k + 1] = beside[0, k], beside[1, k]
-    whole = whole.reshape(blocks * n, -1)
-    factors, x = coarse._factorised(beside[0], on, beside[1]), rng.normal(size=(blocks, n))
+    whole = whole.reshape(count * n, -1)
+    factors, x = (
+        blocks.factorised(blocks.Beside(beside[0], on, beside[1])),
+        rng.normal(size=(count, n)),
+    )
     assert factors.solve((whole @ x.ravel()).reshape(x.shape)) == pytest.approx(x)
     assert factors.transposed.solve((x.ravel() @ whole).reshape(x.shape)) == pytest.approx(x)
-    none = coarse._nothing(coarse.Split(None, blocks, n))
+    none = blocks.nothing(count, n)
     assert [each.shape for each in jax.tree.leaves(none)] == [
         each.shape for each in jax.tree.leaves(factors)
     ]

@@ -119,7 +119,7 @@ def placed(program: Any, tree: Any) -> Any:
     """NumPy arrays as those that ``program`` works on: copies, which nobody else changes."""
     if not isinstance(program, Plain):
         return on_device(tree)
-    return jax.tree.map(np.array, tree) if isinstance(tree, tuple) else np.array(tree)
+    return jax.tree.map(np.array, tree)
 
 
 class Pieces:

@@ -33,82 +33,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.numerics import numerics
+from tessella.solvers.blocks import Beside, Blocks, factorised, nothing
 
 COST = 6_000_000, 30  # numbers met in a solve, at most, in all and for each state
 WORK = 10**10, 20_000  # products to factorise, at most, in all and for each state
-TOGETHER = 512  # nodes up to which blocks are inverted as one: each level is code to compile
-PRODUCTS = 96  # with P_pi to make the system of the nodes, at most
+HATS = 20_000_000  # numbers of the functions along all axes, at most
+SPREAD = 300  # products for each state, at most, to go from states to nodes
+PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes
 LEAK = 1e-9  # a period of P_c is the last with this chance: its system has an inverse then
-SLOWEST = 1e7  # periods that a chain may take to forget its start: more, and it never does
-
-
-class Level(NamedTuple):
-    """Every other block eliminated, from the second on: what it does to those before and after it.
-
-    With D its own matrix, D^-1 the ``inverse``, and A[i, j] what block j does to block i.
-    """
-
-    inverse: Any  # (m, n, n)
-    to_left: Any  # (m, n, n) A[left, own] D^-1
-    to_right: Any  # (m or one less, n, n) the last may have none after it
-    of_left: Any  # (m, n, n) D^-1 A[own, left]
-    of_right: Any  # (m or one less, n, n)
-
-    @property
-    def transposed(self) -> Level:
-        swapped = self.inverse, self.of_left, self.of_right, self.to_left, self.to_right
-        return Level(*(each.swapaxes(1, 2) for each in swapped))
-
-
-class Blocks(NamedTuple):
-    """A matrix of blocks on the diagonal and beside it, factorised: every other block at a time.
-
-    All blocks of a level are eliminated at once, so that few steps wait for one another.
-    """
-
-    levels: tuple[Level, ...]
-    last: Any  # (k n, k n) the inverse of what is left, k blocks
-
-    @property
-    def transposed(self) -> Blocks:
-        return Blocks(tuple(level.transposed for level in self.levels), self.last.T)
-
-    def solve(self, right: Any) -> Any:
-        """(blocks, n) the solution for a right side."""
-        xp, eliminated, x = numerics(right), [], right
-        for level in self.levels:
-            own, x = x[1::2], x[0::2]
-            eliminated.append(own)
-            x = x - _below(_times(level.to_left, own), len(x))
-            x = x - _above(_times(level.to_right, own), len(x))
-        x = (self.last @ x.ravel()).reshape(x.shape)
-        for level, own in zip(reversed(self.levels), reversed(eliminated), strict=True):
-            found = _times(level.inverse, own) - _times(level.of_left, x)
-            found = found - _below(_times(level.of_right, x[1:]), len(found))
-            whole = xp.zeros((len(x) + len(found), x.shape[1]), x.dtype)
-            x = xp.put(xp.put(whole, np.s_[0::2], x), np.s_[1::2], found)
-        return x
-
-
-def _times(matrices: Any, x: Any) -> Any:
-    """(m, n) each matrix times its own row of ``x``; there may be more rows than matrices."""
-    return (matrices @ x[: len(matrices), :, None])[:, :, 0]
-
-
-def _below(x: Any, length: int) -> Any:
-    """``length`` rows: those of ``x``, and zeros after them."""
-    return numerics(x).pad(x, ((0, length - len(x)), (0, 0)))
-
-
-def _above(x: Any, length: int) -> Any:
-    """``length`` rows: zeros, and those of ``x`` after them."""
-    return numerics(x).pad(x, ((length - len(x), 0), (0, 0)))
+LARGEST = 1e8  # solution for a right side of 1: beyond, the leak alone decides (0.1 / LEAK)
 
 
 class Coarse(NamedTuple):
     """What the correction needs, as the kernels take it."""
 
     bases: tuple  # (m, n) for each axis: hat functions over its cut points
+    averages: tuple  # (m, n) the same, with rows that sum to 1
     blocks: Blocks  # of (1 + LEAK) I - P_c
     order: Any  # (nodes,) block by block: which node
     place: Any  # (nodes,) each node's place in that order
@@ -141,14 +81,15 @@ class Cuts(NamedTuple):
 
     @property
     def narrow(self) -> bool:
-        """Whether a period leads no further than to where the next cut points' functions end."""
+        """Whether each function is met from its own cut point and the next ones only."""
         first, last = _seen_from(np.array(self.places), self.reach)
         own = np.arange(len(first))
         return bool((last <= own + 1).all() and (first >= own - 1).all())
 
     def sums(self) -> NDArray[np.float64]:
         """(colours, length) sums of the functions of one colour."""
-        return np.stack([self.hats[c :: self.colours].sum(0) for c in range(self.colours)])
+        hats = self.hats
+        return np.stack([hats[c :: self.colours].sum(0) for c in range(self.colours)])
 
     def owner(self) -> NDArray[np.int64]:
         """(colours, m) at each cut point: the one of the colour whose function may be met there."""
@@ -212,10 +153,22 @@ def chosen(shape: Sequence[int], reaches: Sequence[tuple[int, int]]) -> tuple[Cu
         cuts = tuple(map(Cuts.of, shape, gaps, reaches))
         split, products = Split.of(cuts), prod(cut.colours for cut in cuts)
         dear = split.cost > _most(COST, states) or split.work > _most(WORK, states)
-        if found and (dear or products > PRODUCTS):
+        wide = hats_of(cuts) > HATS or spread_of(cuts) > SPREAD * states
+        if found and (dear or wide or products > PRODUCTS):
             break
         found = cuts
     return found
+
+
+def hats_of(cuts: Sequence[Cuts]) -> int:
+    """Numbers of the functions along all axes."""
+    return sum(len(cut.places) * cut.length for cut in cuts)
+
+
+def spread_of(cuts: Sequence[Cuts]) -> int:
+    """Products to go from states to nodes, one axis after the other."""
+    nodes, shape = [len(cut.places) for cut in cuts], [cut.length for cut in cuts]
+    return sum(prod(nodes[: k + 1]) * prod(shape[k:]) for k in range(len(cuts)))
 
 
 def _most(limits: tuple[int, int], states: int) -> int:
@@ -274,93 +227,55 @@ def correction(seen: NDArray[np.float64], cuts: Sequence[Cuts]) -> Coarse:
     means = np.ones(())
     for cut in cuts:
         means = np.multiply.outer(means, cut.hats.mean(1))
-    bases, place = tuple(cut.hats for cut in cuts), np.argsort(order)
-    found = Coarse(bases, _nothing(split), order, place, 0 * means.ravel(), means.ravel())
+    bases = tuple(cut.hats for cut in cuts)
+    averages = tuple(basis / basis.sum(1, keepdims=True) for basis in bases)
+    places, shares = (order, np.argsort(order)), (0 * means.ravel(), means.ravel())
+    none = Coarse(bases, averages, nothing(split.blocks, split.size), *places, *shares)
     with np.errstate(all="ignore"):  # what is no number shows in the end
         try:
-            blocks = _factorised(*_blocks(seen, cuts, split, place))
+            blocks = factorised(_system(seen, cuts, split, none.place))
         except np.linalg.LinAlgError:
-            return found
-        ended = _solved(blocks.transposed, found, found.means)
-        made = found._replace(blocks=blocks, shares=ended / ended.sum())
+            return none
+        ended = _solved(blocks.transposed, none, none.means)
+        made = none._replace(blocks=blocks, shares=ended / ended.sum())
         tried = _small(made, np.sin(np.arange(len(order)) ** 2.0))
-    return made if abs(tried).max() <= SLOWEST else found
+    return made if abs(tried).max() <= LARGEST else none
 
 
-def _blocks(seen, cuts: Sequence[Cuts], split: Split, place: NDArray) -> tuple[NDArray, ...]:
-    """(blocks - 1, n, n), (blocks, n, n), (blocks - 1, n, n) below, on and above the diagonal."""
+def _system(seen: NDArray, cuts: Sequence[Cuts], split: Split, place: NDArray) -> Beside:
+    """(1 + LEAK) I - P_c by blocks."""
     sizes, n = [len(cut.places) for cut in cuts], split.size
     on = np.zeros((split.blocks, n, n))
     below, above = np.zeros((2, split.blocks - 1, n, n))
     on[:] = (1 + LEAK) * np.eye(n)
     block, row = np.divmod(place, n)
+    owners = [cut.owner() for cut in cuts]
     for colours, values in zip(product(*(range(c.colours) for c in cuts)), seen, strict=True):
-        own = np.ix_(*(c.owner()[k] for c, k in zip(cuts, colours, strict=True)))
+        own = np.ix_(*(owner[k] for owner, k in zip(owners, colours, strict=True)))
         columns = place[np.ravel_multi_index(np.broadcast_arrays(*own), sizes).ravel()]
         to, column = np.divmod(columns, n)
         for part, step, first in ((below, -1, 1), (on, 0, 0), (above, 1, 0)):
             here = to - block == step
             part[block[here] - first, row[here], column[here]] -= values[here]
-    return below, on, above
-
-
-def _factorised(below: NDArray, on: NDArray, above: NDArray) -> Blocks:
-    """Of a matrix with blocks on the diagonal and beside it; no rows need to be exchanged.
-
-    It is an M-matrix: elimination of a chain that leaks subtracts next to nothing.
-    """
-    levels = []
-    while _many(*on.shape[:2]):
-        inverse = np.linalg.inv(on[1::2])
-        into_left, into_right = above[0::2], below[1::2]  # A[left, own] and A[right, own]
-        from_left, from_right = below[0::2], above[1::2]  # A[own, left] and A[own, right]
-        more = len(into_right)  # that have a block after them
-        to_left, to_right = into_left @ inverse, into_right @ inverse[:more]
-        of_left, of_right = inverse @ from_left, inverse[:more] @ from_right
-        levels.append(Level(inverse, to_left, to_right, of_left, of_right))
-        on = on[0::2].copy()
-        on[: len(inverse)] -= to_left @ from_left
-        on[1:] -= to_right @ from_right
-        below, above = -to_right @ from_left[:more], -to_left[:more] @ from_right
-    count, n = on.shape[:2]
-    whole = np.zeros((count, n, count, n))
-    k = np.arange(count)
-    whole[k, :, k], whole[k[1:], :, k[:-1]], whole[k[:-1], :, k[1:]] = on, below, above
-    return Blocks(tuple(levels), np.linalg.inv(whole.reshape(count * n, -1)))
-
-
-def _many(count: int, n: int) -> bool:
-    """Whether so many blocks are better not inverted as one."""
-    return count > 1 and count * n > TOGETHER
-
-
-def _nothing(split: Split) -> Blocks:
-    """As large as others, with zeros for the inverse."""
-    count, n = split.blocks, split.size
-    levels = []
-    while _many(count, n):
-        m, more = count // 2, (count - 1) // 2
-        levels.append(Level(*(np.zeros((k, n, n)) for k in (m, m, more, m, more))))
-        count -= m
-    return Blocks(tuple(levels), np.zeros((count * n, count * n)))
+    return Beside(below, on, above)
 
 
 def corrected(coarse: Coarse, residual: Any) -> Any:
     """M residual, in the precision of the residual; on the nodes, always in double."""
-    bases = _like(residual, coarse.bases)
-    c = _small(coarse, gathered(residual, _averaging(bases)).ravel())
+    bases, averages = _like(residual, coarse.bases), _like(residual, coarse.averages)
+    c = _small(coarse, gathered(residual, averages).ravel())
     return residual + spread_out(c.astype(residual.dtype), bases)
 
 
 def corrected_adjoint(coarse: Coarse, residual: Any) -> Any:
     """M' residual."""
-    bases = _like(residual, coarse.bases)
+    bases, averages = _like(residual, coarse.bases), _like(residual, coarse.averages)
     c = _small_adjoint(coarse, gathered(residual, bases).ravel())
-    return residual + spread_out(c.astype(residual.dtype), _averaging(bases))
+    return residual + spread_out(c.astype(residual.dtype), averages)
 
 
 def _small(coarse: Coarse, right: Any) -> Any:
-    """A_c^-1 right: (I - P_c) c + mean(c) = right, where the mean is the gain, shares' right."""
+    """About A_c^-1 right: (I - P_c) c + mean(c) = right; the mean is the gain, shares' right."""
     gain = coarse.shares @ right
     c = _solved(coarse.blocks, coarse, right - gain)
     return c - coarse.means @ c + gain
@@ -379,7 +294,3 @@ def _solved(blocks: Blocks, coarse: Coarse, right: Any) -> Any:
 
 def _like(x: Any, bases: Sequence[Any]) -> list[Any]:
     return [basis.astype(x.dtype) for basis in bases]
-
-
-def _averaging(bases: Sequence[Any]) -> list[Any]:
-    return [basis / basis.sum(1, keepdims=True) for basis in bases]
