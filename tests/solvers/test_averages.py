@@ -328,7 +328,7 @@ def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together, mon
         whole[k + 1, :, k], whole[k, :, k + 1] = beside[0, k], beside[1, k]
     whole = whole.reshape(count * n, -1)
     factors, x = (
-        blocks.factorised(blocks.Beside(beside[0], on, beside[1])),
+        blocks.factorised(blocks.Banded(beside[0], on, beside[1])),
         rng.normal(size=(count, n)),
     )
     assert factors.solve((whole @ x.ravel()).reshape(x.shape)) == pytest.approx(x)

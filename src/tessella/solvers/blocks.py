@@ -16,7 +16,7 @@ from tessella.numerics import numerics
 TOGETHER = 512  # rows up to which blocks are inverted as one: each level is code to compile
 
 
-class Beside(NamedTuple):
+class Banded(NamedTuple):
     """Blocks on the diagonal and beside it."""
 
     below: NDArray[np.float64]  # (blocks - 1, n, n)
@@ -79,7 +79,7 @@ def _padded(x: Any, before: int, after: int) -> Any:
     return numerics(x).pad(x, ((before, after), (0, 0)))
 
 
-def factorised(matrix: Beside) -> Blocks:
+def factorised(matrix: Banded) -> Blocks:
     """The factors, without exchanging rows.
 
     Of chains that leak this is safe: such a matrix is an M-matrix, whose pivots stay positive.

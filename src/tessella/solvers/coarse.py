@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.numerics import numerics
-from tessella.solvers.blocks import Beside, Blocks, factorised, nothing
+from tessella.solvers.blocks import Banded, Blocks, factorised, nothing
 
 COST = 6_000_000, 30  # numbers met in a solve, at most, in all and for each state
 WORK = 10**10, 20_000  # products to factorise, at most, in all and for each state
@@ -242,7 +242,7 @@ def correction(seen: NDArray[np.float64], cuts: Sequence[Cuts]) -> Coarse:
     return made if abs(tried).max() <= LARGEST else none
 
 
-def _system(seen: NDArray, cuts: Sequence[Cuts], split: Split, place: NDArray) -> Beside:
+def _system(seen: NDArray, cuts: Sequence[Cuts], split: Split, place: NDArray) -> Banded:
     """(1 + LEAK) I - P_c by blocks."""
     sizes, n = [len(cut.places) for cut in cuts], split.size
     on = np.zeros((split.blocks, n, n))
@@ -257,7 +257,7 @@ def _system(seen: NDArray, cuts: Sequence[Cuts], split: Split, place: NDArray) -
         for part, step, first in ((below, -1, 1), (on, 0, 0), (above, 1, 0)):
             here = to - block == step
             part[block[here] - first, row[here], column[here]] -= values[here]
-    return Beside(below, on, above)
+    return Banded(below, on, above)
 
 
 def corrected(coarse: Coarse, residual: Any) -> Any:
