@@ -153,19 +153,19 @@ def chosen(shape: Sequence[int], reaches: Sequence[tuple[int, int]]) -> tuple[Cu
         cuts = tuple(map(Cuts.of, shape, gaps, reaches))
         split, products = Split.of(cuts), prod(cut.colours for cut in cuts)
         dear = split.cost > _most(COST, states) or split.work > _most(WORK, states)
-        wide = hats_of(cuts) > HATS or spread_of(cuts) > SPREAD * states
+        wide = _hats_of(cuts) > HATS or _spread_of(cuts) > SPREAD * states
         if found and (dear or wide or products > PRODUCTS):
             break
         found = cuts
     return found
 
 
-def hats_of(cuts: Sequence[Cuts]) -> int:
+def _hats_of(cuts: Sequence[Cuts]) -> int:
     """Numbers of the functions along all axes."""
     return sum(len(cut.places) * cut.length for cut in cuts)
 
 
-def spread_of(cuts: Sequence[Cuts]) -> int:
+def _spread_of(cuts: Sequence[Cuts]) -> int:
     """Products to go from states to nodes, one axis after the other."""
     nodes, shape = [len(cut.places) for cut in cuts], [cut.length for cut in cuts]
     return sum(prod(nodes[: k + 1]) * prod(shape[k:]) for k in range(len(cuts)))
@@ -224,10 +224,9 @@ def correction(seen: NDArray[np.float64], cuts: Sequence[Cuts]) -> Coarse:
     """
     split = Split.of(cuts)
     order = split.order([len(cut.places) for cut in cuts])
-    means = np.ones(())
-    for cut in cuts:
-        means = np.multiply.outer(means, cut.hats.mean(1))
-    bases = tuple(cut.hats for cut in cuts)
+    bases, means = tuple(cut.hats for cut in cuts), np.ones(())
+    for basis in bases:
+        means = np.multiply.outer(means, basis.mean(1))
     averages = tuple(basis / basis.sum(1, keepdims=True) for basis in bases)
     places, shares = (order, np.argsort(order)), (0 * means.ravel(), means.ravel())
     none = Coarse(bases, averages, nothing(split.blocks, split.size), *places, *shares)
@@ -245,9 +244,8 @@ def correction(seen: NDArray[np.float64], cuts: Sequence[Cuts]) -> Coarse:
 def _system(seen: NDArray, cuts: Sequence[Cuts], split: Split, place: NDArray) -> Banded:
     """(1 + LEAK) I - P_c by blocks."""
     sizes, n = [len(cut.places) for cut in cuts], split.size
-    on = np.zeros((split.blocks, n, n))
+    on = np.tile((1 + LEAK) * np.eye(n), (split.blocks, 1, 1))
     below, above = np.zeros((2, split.blocks - 1, n, n))
-    on[:] = (1 + LEAK) * np.eye(n)
     block, row = np.divmod(place, n)
     owners = [cut.owner() for cut in cuts]
     for colours, values in zip(product(*(range(c.colours) for c in cuts)), seen, strict=True):
