@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tessella.paper.conclusions import conclusions
+from tessella.paper.conclusions import conclusions, tally
 from tessella.paper.plan import paper_study
 from tessella.paper.results import Results
 from tessella.paper.table import markdown, rows
@@ -34,8 +34,19 @@ def test_it_is_the_study_that_this_version_plans(results):
     assert results.failed == []
 
 
-def test_every_conclusion_of_the_paper_holds(results):
-    assert [finding for finding in conclusions(results) if finding.holds is not True] == []
+def test_the_claims_that_are_not_reproduced_are_counted_and_named(results):
+    """By Section 5.4 of the paper, margin weighting has the lowest error; here it does not."""
+    found = conclusions(results)
+    assert tally(found) == "8 of 10"
+    assert [(finding.claim, finding.holds) for finding in found if finding.holds is not True] == [
+        ("Inventory: Margin Boundary has the lowest policy error of all methods", False),
+        ("Inventory: Neural Boundary has the lowest value gap of all methods", False),
+    ]
+    margin = next(finding for finding in found if "Margin Boundary has" in finding.claim)
+    assert margin.evidence == (
+        "Margin Boundary minus Neural Boundary, paired over 15 seeds with 95 % intervals: "
+        "-0.0001 [-0.0003, +0.0002] at n = 6,400, +0.0023 [+0.0010, +0.0035] at n = 100"
+    )
 
 
 def test_the_table_in_the_docs_is_made_from_these_records(results):

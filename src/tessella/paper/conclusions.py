@@ -1,8 +1,10 @@
 """The paper's conclusions, each checked against the stored results.
 
-A conclusion is a claim about every boundary method against every value-based baseline of the study;
-it holds, fails, or cannot be told from what was run: a method or a problem without finished
-runs might have decided otherwise. The evidence is computed, never assumed.
+A conclusion is a claim about every boundary method against every value-based baseline of the study,
+or that one method is the best of all; it holds, fails, or cannot be told from what was run: a
+method or a problem without finished runs might have decided otherwise. A method is the best of all
+only where the interval of its paired difference from every other method lies below zero. The
+evidence is computed, never assumed.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ import numpy as np
 
 from tessella.paper.gaps import gaps
 from tessella.paper.localisation import QUARTER, low_margin_shares
-from tessella.paper.published import FAMILIES
+from tessella.paper.published import FAMILIES, LOWEST, NOUNS
 from tessella.paper.readings import decays, final_runs, title
 from tessella.paper.results import Results
-from tessella.paper.statistics import by_seed
+from tessella.paper.statistics import PairedDifference, by_seed, paired
 
 CONCENTRATED = 0.5  # share of errors in the low-margin quarter: twice what chance would put there
 
@@ -32,21 +34,33 @@ class Finding:
 
 
 def conclusions(results: Results) -> list[Finding]:
-    """All claims, in the paper's order."""
+    """All claims, by family, then those about single methods and about one problem."""
     found = [
         check(results, family)
         for family in results.families()
         for check in (
-            partial(_lower, column="policy_error", noun="policy error"),
-            partial(_lower, column="value_gap", noun="value gap"),
+            partial(_lower, column="policy_error"),
+            partial(_lower, column="value_gap"),
             _concentrated,
         )
     ]
-    return [*found, _faster(results), _steadier(results)]
+    lowest = [
+        _lowest(results, family, column, method)
+        for (family, column), method in LOWEST.items()
+        if family in results.families()
+    ]
+    return [*found, *lowest, _faster(results), _steadier(results)]
 
 
-def _lower(results: Results, family: str, column: str, noun: str) -> Finding:
-    claim = f"{FAMILIES[family]}: every boundary method has a lower {noun} than every baseline"
+def tally(findings: list[Finding]) -> str:
+    """How many claims of how many hold."""
+    return f"{sum(finding.holds is True for finding in findings)} of {len(findings)}"
+
+
+def _lower(results: Results, family: str, column: str) -> Finding:
+    claim = (
+        f"{FAMILIES[family]}: every boundary method has a lower {NOUNS[column]} than every baseline"
+    )
     found = {m: by_seed(results.final, family, m, column) for m in _both(results)}
     mean = {m: float(values.mean()) for m, values in found.items() if values.size}
     ours, theirs = _split(results, mean)
@@ -59,6 +73,31 @@ def _lower(results: Results, family: str, column: str, noun: str) -> Finding:
         f"lowest baseline {mean[best]:.4f} ({title(best)})"
     )
     return _finding(claim, mean[worst] < mean[best], evidence, lack)
+
+
+def _lowest(results: Results, family: str, column: str, method: str) -> Finding:
+    claim = f"{FAMILIES[family]}: {title(method)} has the lowest {NOUNS[column]} of all methods"
+    lack = _lack(results, family)
+    others = [other for other in _both(results) if other != method]
+    found = {o: paired(results.final, family, method, o, column) for o in others}
+    told = {other: difference for other, difference in found.items() if difference.seeds > 1}
+    if not told:
+        return _untold(claim, lack)
+    closest = max(told, key=lambda other: told[other].high)
+    n, least = results.asked[method].n, min(results.study.sizes)
+    evidence = (
+        f"{title(method)} minus {title(closest)}, paired over {told[closest].seeds} seeds with "
+        f"95 % intervals: {_signed(told[closest])} at n = {n:,}"
+    )
+    few = results.frame[results.frame["n"] == least]
+    at_least = paired(few, family, method, closest, column)
+    if least < n and at_least.seeds > 1:
+        evidence += f", {_signed(at_least)} at n = {least:,}"
+    return _finding(claim, told[closest].high < 0, evidence, lack)
+
+
+def _signed(difference: PairedDifference) -> str:
+    return f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]"
 
 
 def _concentrated(results: Results, family: str) -> Finding:
@@ -162,5 +201,5 @@ def _finding(claim: str, holds: bool, evidence: str, lack: Lack) -> Finding:
 
 
 def _untold(claim: str, lack: Lack) -> Finding:
-    why = "one of the two groups has nothing to compare"
+    why = "there are not enough runs to compare"
     return Finding(claim, None, f"{why}; {lack.words}" if lack.words else why)

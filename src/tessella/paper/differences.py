@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tessella.paper.published import FAMILIES
+from tessella.paper.published import FAMILIES, NOUNS
 from tessella.paper.readings import title
 from tessella.paper.table import Row
 
@@ -65,7 +65,7 @@ def _numbers(table: Sequence[Row]) -> list[str]:
     found = []
     for row in table:
         far = []
-        for column, noun in (("policy_error", "policy error"), ("value_gap", "value gap")):
+        for column, noun in NOUNS.items():
             ratio = row.ratio(column)
             if ratio == ratio and abs(ratio - 1) > CLOSE:
                 far.append(f"{noun} {ratio:.2f} times the paper's")

@@ -21,6 +21,9 @@ REPRESENTATIVE = "INV-Mix"  # the problem of the paper's Figures 2, 4 and A1
 BOUNDARY = ("linear", "neural", "margin", "local")
 VALUE_BASED = ("double_q", "fitted_q", "tabular_q")
 METHODS = (*BOUNDARY, *VALUE_BASED)
+# Section 5.4: which method has the lowest figure of a family, by family and column.
+LOWEST = {("inventory", "policy_error"): "margin", ("inventory", "value_gap"): "neural"}
+NOUNS = {"policy_error": "policy error", "value_gap": "value gap"}
 FAMILIES = {"inventory": "Inventory", "queue": "Queue admission"}
 
 

@@ -15,16 +15,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tessella.certificates.certify import certify
 from tessella.paper import published
-from tessella.paper.conclusions import conclusions
+from tessella.paper.conclusions import conclusions, tally
 from tessella.paper.differences import differences
 from tessella.paper.limits import limits
 from tessella.paper.plan import paper_study
 from tessella.paper.readings import effort, title
 from tessella.paper.results import Results
 from tessella.paper.table import (
+    BOLD,
     MAIN_HEAD,
     TOLD_HEAD,
     Row,
+    best_cells,
     incomplete,
     intervals,
     main_cells,
@@ -62,14 +64,17 @@ def report(results: Results, table: Sequence[Row], drawn: Sequence[Drawn]) -> st
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    findings = conclusions(results)
     return environment.get_template("report.html.j2").render(
         paper=published,
         extent=_extent(results),
-        findings=conclusions(results),
+        findings=findings,
+        tally=tally(findings),
         families=[_family(family, list(of)) for family, of in groupby(table, lambda r: r.family)],
         main_head=MAIN_HEAD,
         told_head=TOLD_HEAD,
         seeds=results.study.seeds,
+        bold=BOLD,
         incomplete=incomplete(table),
         intervals=intervals(table),
         margins=any(row.margins > 0 for row in table),
@@ -135,23 +140,9 @@ def _whole(results: Results) -> bool:
 
 
 def _family(family: str, of: list[Row]) -> dict[str, Any]:
-    paper = [row for row in of if row.group != "reference"]
-    comparable = [row for row in paper if row.there and not row.gaps.without]
-    least = [
-        min((getattr(row, name).mean for row in comparable), default=math.nan)
-        for name in ("policy_error", "value_gap")
-    ]
-
-    def best(row: Row) -> list[int]:
-        """Columns in which no method with runs in every problem has less."""
-        if row not in comparable:
-            return []
-        found = (row.policy_error.mean, 1, least[0]), (row.value_gap.mean, 4, least[1])
-        return [column for mean, column, lowest in found if mean == lowest]
-
     return {
         "title": published.FAMILIES[family],
-        "main": [_shown(r, main_cells(r), best(r)) for r in paper],
+        "main": [_shown(r, main_cells(r), best_cells(r)) for r in of if r.group != "reference"],
         "told": [_shown(r, told_cells(r), []) for r in of],
     }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tessella.paper.gaps import Gaps, gaps
 from tessella.paper.published import FAMILIES, MAIN_TABLE, SIZES, Printed
 from tessella.paper.readings import title
 from tessella.paper.results import Results
-from tessella.paper.statistics import Summary, by_seed, caution, summarise
+from tessella.paper.statistics import Summary, by_seed, caution, paired, summarise
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.runner.methods import by_name
 from tessella.runner.record import Told
@@ -30,6 +30,7 @@ class Row:
         labels, margins, backups, simulator_calls: what it was told, on average.
         gaps: what failed runs left out of it.
         printed: the paper's row; None where the setting is not the paper's.
+        best: the columns of ``DIGITS`` in which it is, or ties with, the lowest.
     """
 
     family: str
@@ -48,6 +49,7 @@ class Row:
     simulator_calls: float
     gaps: Gaps
     printed: Printed | None = None
+    best: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -71,11 +73,28 @@ class Row:
 
 def rows(results: Results) -> list[Row]:
     """Boundary methods, baselines and references of each family, failed ones too."""
-    return [
-        _row(results, family, method)
-        for family in results.families()
-        for method in results.planned("boundary", "value", "reference")
-    ]
+    methods = results.planned("boundary", "value", "reference")
+    found = []
+    for family in results.families():
+        of = [_row(results, family, method) for method in methods]
+        compared = [r for r in of if r.group != "reference" and r.there and not r.gaps.without]
+        found += [replace(r, best=_best(results, r, compared)) for r in of]
+    return found
+
+
+def _best(results: Results, row: Row, compared: Sequence[Row]) -> tuple[str, ...]:
+    """Columns in which ``row`` is, or ties with, the lowest of ``compared``.
+
+    A tie prints the same mean, or its paired difference from the lowest may be zero.
+    """
+
+    def ties(column: str) -> bool:
+        lowest = min(compared, key=lambda other: getattr(other, column).mean)
+        printed = {f"{getattr(r, column).mean:.{DIGITS[column]}f}" for r in (row, lowest)}
+        difference = paired(results.final, row.family, row.method, lowest.method, column)
+        return len(printed) == 1 or difference.low <= 0
+
+    return tuple(column for column in DIGITS if row in compared and ties(column))
 
 
 def _row(results: Results, family: str, method: str) -> Row:
@@ -111,6 +130,13 @@ def _row(results: Results, family: str, method: str) -> Row:
     )
 
 
+BOLD = (
+    "Bold: the lowest error and gap, and all that tie with it: the same as printed, or a paired "
+    "difference over seeds whose 95 % interval reaches zero."
+)
+DIGITS = {"policy_error": 4, "value_gap": 3}  # decimals printed, by column
+
+
 def plus_minus(mean: float, std: float, digits: int) -> str:
     return f"{mean:.{digits}f}" + ("" if math.isnan(std) else f" ± {std:.{digits}f}")
 
@@ -142,17 +168,30 @@ def main_cells(row: Row) -> list[str]:
     p = row.printed
     return [
         row.marked,
-        plus_minus(row.policy_error.mean, row.policy_error.std, 4),
-        plus_minus(p.policy_error, p.policy_error_std, 4) if p else "–",
+        plus_minus(row.policy_error.mean, row.policy_error.std, DIGITS["policy_error"]),
+        plus_minus(p.policy_error, p.policy_error_std, DIGITS["policy_error"]) if p else "–",
         ratio(row.ratio("policy_error")),
-        plus_minus(row.value_gap.mean, row.value_gap.std, 3),
-        plus_minus(p.value_gap, p.value_gap_std, 3) if p else "–",
+        plus_minus(row.value_gap.mean, row.value_gap.std, DIGITS["value_gap"]),
+        plus_minus(p.value_gap, p.value_gap_std, DIGITS["value_gap"]) if p else "–",
         ratio(row.ratio("value_gap")),
         seconds(row.seconds),
         f"{p.seconds:.3f}" if p else "–",
         f"{row.size:,}",
         f"{p.size:,}" if p else "–",
     ]
+
+
+PLACES = {"policy_error": 1, "value_gap": 4}  # in MAIN_HEAD
+
+
+def best_cells(row: Row) -> list[int]:
+    """Which of ``main_cells`` are bold."""
+    return [place for column, place in PLACES.items() if column in row.best]
+
+
+def _bold(row: Row, form: str, cells: Iterable[str]) -> list[str]:
+    best = best_cells(row)
+    return [form.format(cell) if place in best else cell for place, cell in enumerate(cells)]
 
 
 TOLD_HEAD = (
@@ -206,12 +245,12 @@ def markdown(table: Sequence[Row]) -> str:
     parts = [
         "# Ours beside the paper's",
         "Averages over a family's problems at the largest n: mean ± standard deviation over "
-        f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's.",
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's. {BOLD}",
         *filter(None, [incomplete(table), intervals(table)]),
     ]
     for family in dict.fromkeys(row.family for row in table):
         of = [row for row in table if row.family == family]
-        paper = [main_cells(row) for row in of if row.group != "reference"]
+        paper = [_bold(r, "**{}**", main_cells(r)) for r in of if r.group != "reference"]
         parts += [f"## {FAMILIES[family]}", _grid(MAIN_HEAD, paper)]
         parts += [
             "Interquartile means, exact losses, and what each was told:",
@@ -280,14 +319,15 @@ def latex(table: Sequence[Row]) -> str:
         of = [r for r in table if r.family == family and r.group != "reference"]
         for place, row in enumerate(of):
             name = FAMILIES[family] if place == 0 else ""
-            lines.append(" & ".join(map(_tex, [name, *_tex_cells(row)])) + r" \\")
+            lines.append(" & ".join([name, *_tex_cells(row)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
 def _tex_cells(row: Row) -> list[str]:
     """Mean, interquartile mean, the paper's and the ratio, for error and gap."""
-    named, error, paper, ratio_, gap, papers, ratios = main_cells(row)[:7]
-    iqm = told_cells(row)[1:3]
+    cells = _bold(row, r"\textbf{{{}}}", map(_tex, main_cells(row)))
+    named, error, paper, ratio_, gap, papers, ratios = cells[:7]
+    iqm = [_tex(cell) for cell in told_cells(row)[1:3]]
     return [named, error, iqm[0], paper, ratio_, gap, iqm[1], papers, ratios]
 
 
