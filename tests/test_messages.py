@@ -67,6 +67,10 @@ LINEAR, TABLE = ts.LinearBoundary(), ts.TabularQ()
             lambda: fit_batch(LINEAR, [SAMPLE], 3),
             "seeds must be a list, one for each sample; got 3",
         ),
+        (
+            lambda: ts.compress(SOLUTION, 0.1, classes=[ts.AxisTree]),
+            "compress needs a RuleClass; got the class AxisTree, not an instance of it",
+        ),
         (lambda: ts.train(MODEL, TABLE, 9), "train needs an MDP; got a TabularQ"),
         (
             lambda: ts.train("TabularQ", MODEL, 9),

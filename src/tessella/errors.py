@@ -83,8 +83,10 @@ def shown(value: object) -> str:
 def expect(verb: str, value: object, kind: type, name: str = "") -> None:
     """Refuse what is not of ``kind``: ``solve needs an MDP; got a Solution``."""
     if not isinstance(value, kind):
-        needed, got = _one(name or kind.__name__), _one(type(value).__name__)
-        raise ArgumentError(f"{verb} needs {needed}", value=f"got {got}")
+        got = _one(type(value).__name__)
+        if isinstance(value, type):
+            got = f"the class {value.__name__}, not an instance of it"
+        raise ArgumentError(f"{verb} needs {_one(name or kind.__name__)}", value=f"got {got}")
 
 
 def is_count(value: object) -> bool:

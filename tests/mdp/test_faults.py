@@ -227,16 +227,28 @@ def test_rows_off_by_rounding_are_accepted(builder, off):
     assert builder(P, r).n_states == 4
 
 
+def test_arrays_in_the_other_layout_are_rejected_with_the_layout_that_they_have():
+    P, r = fair()
+    assert message(by_action, np.moveaxis(P, 0, 1), r) == (
+        "with layout='ASS', transition must have shape (A, S, S); has shape (4, 2, 4), which is "
+        "layout='SAS'"
+    )
+    assert message(by_state, np.moveaxis(P, 1, 0), r) == (
+        "with layout='SAS', transition must have shape (S, A, S); has shape (2, 4, 4), which is "
+        "layout='ASS'"
+    )
+
+
 def test_wrong_shapes():
     P, r = fair()
     assert message(by_action, P[:, :, :3], r) == (
-        "transition (ASS) must hold square matrices of one size; action 0 has shape (4, 3)"
+        "with layout='ASS', transition must have shape (A, S, S); has shape (2, 4, 3)"
     )
     assert message(by_state, P[:, :, :3], r) == (
-        "transition (SAS) must hold square matrices of one size; action 0 has shape (4, 3)"
+        "with layout='SAS', transition must have shape (S, A, S); has shape (4, 2, 3)"
     )
     assert message(sparse_list, P[:, :, :3], r) == (
-        "transition (ASS) must hold square matrices of one size; action 0 has shape (4, 3)"
+        "transition must hold square matrices of one size; action 0 has shape (4, 3)"
     )
     assert message(by_action, P[0], r) == (
         "transition must have three axes (ASS); has shape (4, 4)"

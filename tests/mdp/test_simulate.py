@@ -15,6 +15,7 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Noise, Pay, Shift
 from tessella.mdp.start import start_distribution
+from tessella.problems.benchmarks import benchmark
 
 
 def drift() -> MDP:
@@ -52,8 +53,16 @@ def test_paths_start_where_they_are_told():
     assert simulate(own, [0] * 4, 1, 0, paths=3).states[:, 0].tolist() == [3] * 3
     assert simulate(own, [0] * 4, 1, 0, paths=3, start=1).states[:, 0].tolist() == [1] * 3
     assert own.with_start(None).start is None
-    with pytest.raises(ArgumentError, match="start must name 1 or 3 states; got 2"):
+    with pytest.raises(ArgumentError, match="one state, or one for each of 3 paths; got 2"):
         simulate(mdp, [0] * 4, 1, 0, paths=3, start=[0, 1])
+
+
+def test_paths_that_start_at_some_coordinates_are_spread_over_the_states_that_have_them():
+    mdp = benchmark("QUE-Lin")
+    starts = simulate(mdp, lambda queue: 0 * queue, 1, 0, paths=500, start={"queue": 3}).states[
+        :, 0
+    ]
+    assert set(starts) == {i for i, point in enumerate(mdp.grid.points) if point[0] == 3}
 
 
 def test_a_start_is_uniform_unless_the_model_says_otherwise():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,8 +93,9 @@ def _starts(
     mdp: MDP, start: Start, policy: Policy, paths: int, rng: np.random.Generator
 ) -> NDArray:
     states = listed_states(mdp, start)
-    if states is None:
+    if states is None or (isinstance(start, Mapping) and len(states) > 1):
         return drawn_starts(mdp, start, policy, paths, rng)
     if len(states) not in (1, paths):
-        raise ArgumentError(f"start must name 1 or {paths} states", value=f"got {len(states)}")
+        rule = f"a list of start states has one state, or one for each of {paths} paths"
+        raise ArgumentError(rule, value=f"got {len(states)}")
     return np.broadcast_to(states, (paths,)).copy()

@@ -155,17 +155,29 @@ def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
             raise ModelError(
                 f"transition must have three axes ({layout})", value=f"has shape {dense.shape}"
             )
+        _check_layout(dense.shape, layout)
         dense = dense if layout == "ASS" else np.moveaxis(dense, 1, 0)
         matrices = [sp.csr_array(m) for m in dense]
     n = len(matrices[0].indptr) - 1
     for action, matrix in enumerate(matrices):
         if matrix.shape != (n, n):
             raise ModelError(
-                f"transition ({layout}) must hold square matrices of one size",
+                "transition must hold square matrices of one size",
                 place=f"action {action}",
                 value=f"has shape {matrix.shape}",
             )
     return matrices
+
+
+def _check_layout(shape: tuple[int, ...], layout: Layout) -> None:
+    """Reject a transition array that is not square in its states; name the layout that it has."""
+    fits: dict[Layout, bool] = {"ASS": shape[1] == shape[2], "SAS": shape[0] == shape[2]}
+    if not fits[layout]:
+        other = [f", which is layout={name!r}" for name in fits if fits[name]]
+        raise ModelError(
+            f"with layout={layout!r}, transition must have shape ({', '.join(layout)})",
+            value=f"has shape {shape}{''.join(other)}",
+        )
 
 
 def _any_sparse(arrays: Any) -> bool:
