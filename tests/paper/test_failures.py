@@ -142,7 +142,7 @@ def test_the_best_method_cannot_be_told_without_the_runs_of_another(whole, missi
 
 def test_every_method_that_ties_with_the_lowest_is_bold():
     def errors(spec: Spec) -> int | None:
-        usual = {"linear": 30, "neural": 10, "margin": 10, "local": 9 + 2 * (spec.seed % 2)}
+        usual = {"linear": 30, "neural": 10, "margin": 10, "local": 9 + 3 * (spec.seed % 2)}
         return usual.get(spec.method)
 
     study = replace(STUDY, problems=("INV-Mix",), sizes=(6400,), seeds=4)
@@ -151,7 +151,7 @@ def test_every_method_that_ties_with_the_lowest_is_bold():
     assert {row.method: row.best for row in table if row.best} == {
         "neural": both,  # exactly as many errors as Margin Boundary
         "margin": both,
-        "local": both,  # one more or less, from seed to seed
+        "local": both,  # one less or two more, from seed to seed
     }
     shown = "0.0121 ± 0.0000"
     assert markdown(table).count(f"| **{shown}** |") == 2

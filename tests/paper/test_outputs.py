@@ -109,15 +109,7 @@ def test_an_altered_record_of_the_parquet_file_is_named_and_refused(folder, colu
         read_parquet(folder / "records.parquet")
 
 
-def test_a_parquet_file_from_before_checksums_is_read_as_bytes(folder):
-    rows = written(folder)
-    expected = [record.row() for record in read_parquet(folder / "records.parquet")]
-    newer = {"checksum", "dtype"}
-    rewrite(folder, [{k: v for k, v in row.items() if k not in newer} for row in rows])
-    assert [record.row() for record in read_parquet(folder / "records.parquet")] == expected
-
-
-@pytest.mark.parametrize("lacking", ["seconds", "dtype"])
+@pytest.mark.parametrize("lacking", ["seconds", "dtype", "checksum"])
 def test_a_parquet_file_that_lacks_a_column_is_refused(folder, lacking):
     rewrite(folder, [{k: v for k, v in row.items() if k != lacking} for row in written(folder)])
     with pytest.raises(StudyError, match=f"has no {lacking}"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tessella.errors import StudyError
-from tessella.runner.record import Record, read, seal, unseal
+from tessella.runner.record import Record, seal, unseal
 
 
 def parquet(records: Iterable[Record]) -> bytes:
@@ -22,17 +22,11 @@ def parquet(records: Iterable[Record]) -> bytes:
 
 
 def read_parquet(path: Path) -> tuple[Record, ...]:
-    """The records of a ``records.parquet``; one that was altered is named and refused.
-
-    A file from before there were checksums has one byte for each state, and is taken as it is.
-    """
+    """The records of a ``records.parquet``; one that was altered is named and refused."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        rows = pq.read_table(path).to_pylist()
-        if rows and "checksum" not in rows[0]:
-            return tuple(read({"dtype": "uint8", **row}) for row in rows)
-        return tuple(unseal(row) for row in rows)
+        return tuple(unseal(row) for row in pq.read_table(path).to_pylist())
     except (OSError, StudyError, pa.ArrowException) as error:
         raise StudyError(f"{path} cannot be read as a study's records: {error}") from error

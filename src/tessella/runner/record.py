@@ -142,11 +142,6 @@ def unseal(row: Mapping[str, Any]) -> Record:
         raise StudyError(f"{named(row)} has no {', '.join(lacking)}")
     if row["checksum"] != _checksum(row):
         raise StudyError(f"{named(row)} was altered after it was stored: its checksum differs")
-    return read(row)
-
-
-def read(row: Mapping[str, Any]) -> Record:
-    """The record of a row without a look at its checksum."""
     try:
         if hashlib.sha256(row["spec"].encode()).hexdigest() != row["key"]:
             raise ValueError("its key is that of another spec")
