@@ -48,6 +48,10 @@ def target(request):
 def test_what_is_written_says_what_the_policy_says_in_every_state(target, name):
     policy = CASES[name]
     draft = Draft(policy, "while")
+    if isinstance(target, Workbook) and name == "named":  # a cell cannot hold "\r"
+        with pytest.raises(ts.FileError, match="cannot hold control characters"):
+            target.write(draft)
+        return
     said = target.run(target.write(draft), draft, states(policy))
     assert np.array_equal(said, policy.table.ravel())
 
