@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import formulas
+import openpyxl
 import pytest
 from support.exports import CASES, HOSTILE, ladder, rule
 
@@ -13,7 +15,6 @@ from tessella.rules.export.formula import column, formula, value
 
 def calculated(path) -> dict[str, object]:
     """Every cell of a workbook, by sheet and cell, calculated."""
-    formulas = pytest.importorskip("formulas")
     solution = formulas.ExcelModel().loads(str(path)).finish().calculate()
     found = {}
     for key, cells in solution.items():
@@ -24,7 +25,6 @@ def calculated(path) -> dict[str, object]:
 
 
 def test_the_check_sheet_of_a_workbook_agrees_in_every_row(tmp_path):
-    pytest.importorskip("openpyxl")
     CASES["text_axis"].export(tmp_path / "a.xlsx")
     cells = calculated(tmp_path / "a.xlsx")
     assert [cells[f"CHECK!E{row}"] for row in range(2, 17)] == [True] * 15
@@ -33,7 +33,6 @@ def test_the_check_sheet_of_a_workbook_agrees_in_every_row(tmp_path):
 
 
 def test_texts_of_a_workbook_are_never_formulas(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl")
     axes = {"label": [text for text in HOSTILE if "\r" not in text]}
     root = Among("label", ("=1+1",), Choose(6), Choose(0))
     rule(axes, HOSTILE, root, 2, "=2+2").export(tmp_path / "a.xlsx")
@@ -47,7 +46,6 @@ def test_texts_of_a_workbook_are_never_formulas(tmp_path):
 
 @pytest.mark.parametrize("label", ["a\x01b", "a\r\nb", "_x0041_"])
 def test_a_text_that_a_cell_would_change_is_rejected(tmp_path, label):
-    pytest.importorskip("openpyxl")
     policy = ts.Policy.of(ts.StateGrid(label=[label, "c"]), (0, 1), [0, 1])
     with pytest.raises(ts.FileError, match="cannot hold control characters") as rejected:
         ts.export(policy, tmp_path / "a.xlsx")
@@ -67,7 +65,6 @@ def test_a_rule_that_depends_on_more_than_fifteen_digits_is_rejected(tmp_path, n
 
 
 def test_a_workbook_opens_with_the_rule_in_words_above_the_cells_to_fill_in(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl")
     CASES["text_axis"].export(tmp_path / "a.xlsx")
     sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["rule"]
     words, *more = CASES["text_axis"].explain().splitlines()

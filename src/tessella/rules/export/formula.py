@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -59,10 +60,13 @@ class Formula(Target):
 def calculated(texts: Sequence[str], draft: Draft, rows: Rows, row: int = 2) -> NDArray[np.int64]:
     """(n,) what formulas of one row say about rows, by a library that knows nothing of this one."""
     try:
-        import formulas
-        from formulas.tokens.operand import XlError
+        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # its own
+            import formulas
+            from formulas.tokens.operand import XlError
     except ImportError as error:
-        raise Absent("the formula library 'formulas' is not installed") from error
+        raise Absent(
+            "the library 'formulas' is missing, which comes with the extra 'xlsx'"
+        ) from error
     cells = {
         cell_of(draft.grid, axis, row): np.array(rows[axis], dtype=object)[:, None]
         for axis in draft.grid.axes

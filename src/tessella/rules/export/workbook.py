@@ -20,7 +20,7 @@ from tessella.errors import FileError, needs
 from tessella.rules.export.draft import Draft, Rows
 from tessella.rules.export.formula import calculated, column, formula, reject_close
 from tessella.rules.export.names import plain
-from tessella.rules.export.target import Absent, Target
+from tessella.rules.export.target import Target
 
 MOST = 1_000  # states on the sheet that checks
 INPUT_ROW = 4  # of the sheet 'rule': the coordinates of a state, below their names
@@ -52,10 +52,8 @@ class Workbook(Target):
         return content.getvalue()
 
     def run(self, content: bytes, draft: Draft, rows: Rows) -> NDArray[np.int64]:
-        try:
-            import openpyxl
-        except ImportError as error:
-            raise Absent("openpyxl is not installed") from error
+        import openpyxl
+
         sheet = openpyxl.load_workbook(io.BytesIO(content))["rule"]
         first = draft.grid.ndim + 1
         texts = [sheet.cell(INPUT_ROW, first + i).value for i in range(len(draft.columns))]
