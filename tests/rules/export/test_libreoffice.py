@@ -27,6 +27,7 @@ AXES = {
     "wide": np.logspace(-5, 5, 6),
     "two": [-0.1, 3 * 0.1],
     "one": [-1.1],
+    "one_large": [-799_999.95],
 }
 NEVER_NUMBERS = ("three", "", None)
 

@@ -140,7 +140,7 @@ class Written:
     def _on_grid(self, axis: str) -> str:
         """Whether a number is one of the axis: a multiple of its step, or near one of a list."""
         of, values = self.cell(axis), np.array(self.draft.values(axis))
-        gaps = np.diff(values) if len(values) > 1 else np.abs(values) + 1
+        gaps = np.diff(values) if len(values) > 1 else np.array([min(abs(values[0]), 1) or 1])
         step = digits(gaps.mean())
         offset = digits(values[0] - step * np.round(values[0] / step))
         ideal = values[0] + step * np.arange(len(values))
