@@ -26,6 +26,7 @@ NAMES = (
     "gains",
     "rules",
     "exports",
+    "spreadsheets",
     "studies",
     "shapes",
 )

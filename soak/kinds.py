@@ -21,6 +21,7 @@ from support.draws import Draws
 from support.exact import World, read_stages
 from support.exports import GRID, drawn, meant, states, strays
 from support.forgeries import LIES, forge, shifted
+from support.libreoffice import SOFFICE, calculate, decisions, save_rows
 from support.routes import ROUTES, by
 from support.small_rules import faults as rules
 from support.stories import NUMBERS, story
@@ -255,6 +256,40 @@ def exports(seed: int) -> list[str]:
     return found
 
 
+def spreadsheets(seed: int) -> list[str]:
+    """Random tables on awkward axes, and random programs, in LibreOffice, where there is one."""
+    if SOFFICE is None:
+        return []
+    rng, cases = np.random.default_rng(seed), []
+    for number in range(20):  # in one workbook: most of the time goes into the start
+        if number % 2:
+            policy = ts.Rule(GRID, tuple(range(4)), Program(GRID, drawn(rng), 1), kind="own")
+        else:
+            grid = ts.StateGrid(x=awkward_axis(rng), y=awkward_axis(rng), label=["a", "A", " a"])
+            policy = ts.Policy.of(grid, (-1, 2 / 3, 1e6), rng.integers(0, 3, grid.shape))
+        inside, beyond = states(policy), strays(policy, ("three", None))
+        rows = {name: [*inside[name], *beyond[name]] for name in policy.grid.axes}
+        cases += [(Draft(policy, "rule", off_grid), rows) for off_grid in OFF_GRID]
+    with tempfile.TemporaryDirectory() as folder:
+        save_rows(cases, Path(folder, "rows.xlsx"))
+        (sheets,) = calculate([Path(folder, "rows.xlsx")], Path(folder))
+    found = []
+    for (draft, rows), said in zip(cases, decisions(cases, sheets), strict=True):
+        wrong = np.flatnonzero(said != meant(draft.policy, rows, draft.off_grid))
+        if wrong.size:
+            row = {name: values[int(wrong[0])] for name, values in rows.items()}
+            found.append(f"{draft.off_grid}: {row} gets {said[wrong[0]]}")
+    return found
+
+
+def awkward_axis(rng: np.random.Generator) -> np.ndarray:
+    """Even or uneven values, large, small, negative, or with more digits than are shown."""
+    step = float(rng.choice([1, 0.1, 1 / 3, 0.25, 7, 1e-3, 1e5]))
+    uneven = rng.choice(9, rng.integers(1, 9), replace=False)
+    places = uneven if rng.random() < 0.5 else np.arange(5)
+    return (rng.integers(-9, 9) + places) * step + rng.choice([0.0, 0.05, step / 7, 1e4])
+
+
 def on_both_routes(faults: Callable[[int], list[str]]) -> Callable[[int], list[str]]:
     """Small staged models as tables and through compiled stages, a hundred seeds each in turn."""
 
@@ -276,6 +311,7 @@ KINDS = {
     "gains": Kind(gains, 1000),
     "rules": Kind(rules, 1000),
     "exports": Kind(exports, 1000),
+    "spreadsheets": Kind(spreadsheets, 1000),
     "studies": Kind(killed_study, 20),
     "shapes": Kind(shapes, 300),
 }

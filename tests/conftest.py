@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,17 @@ def problems_of_before() -> Iterator[None]:
     yield
     registry._registered.clear()
     registry._registered.update(before)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """At the very end, one line for the tests that were skipped, with what they need."""
+    yield
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", [])]
+    counts = Counter(str(reason).removeprefix("Skipped: ") for *_, reason in skipped)
+    if counts:
+        said = "; ".join(f"{count} {why}" for why, count in counts.items())
+        terminalreporter.write_line(f"tests were skipped: {said}", yellow=True, bold=True)
 
 
 def pytest_collection_finish() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
-from support.chromium import CHROMIUM, HOW, QUIET
+from support.chromium import CHROMIUM, MISSING, QUIET
 
 import tessella
 
@@ -163,7 +163,7 @@ LOOKED_AT = """() => [
 ]"""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason=HOW)
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 def test_what_programs_print_fits_the_page_and_sessions_are_copied_without_prompts(site):
     from playwright.sync_api import sync_playwright
 

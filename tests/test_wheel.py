@@ -150,6 +150,30 @@ def test_it_is_used_without_anything_that_it_does_not_ask_for(used, others):
     assert not Path(used["file"]).is_relative_to(ROOT)
 
 
+RUN = """
+import sys
+sys.path.append(sys.argv[1])
+import tessella as ts
+policy = ts.Policy.of(ts.StateGrid(stock=range(3)), (0, 5), [1, 1, 0])
+for ending in ("xlsx", "txt", "onnx"):
+    print(ts.export(policy, f"rule.{ending}"))
+"""
+
+
+def test_the_extra_of_a_kind_of_file_brings_what_runs_it(clean, tmp_path):
+    needed, more = closure(PROJECT["dependencies"]), tmp_path / "more"
+    more.mkdir()
+    for name, dist in closure([*EXTRAS["xlsx"], *EXTRAS["onnx"]]).items():
+        for top in tops(dist) if name not in needed else ():
+            (more / top).symlink_to(Path(str(dist.locate_file(top))))
+    command = [clean / "python", "-I", "-c", RUN, str(more)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line.partition(", ")[2] for line in done.stdout.splitlines()] == [
+        "agrees in all 3 states"
+    ] * 3
+
+
 def test_a_model_is_solved_compressed_and_exported(used):
     assert used["says"].splitlines()[0]
     assert used["loaded"]

@@ -23,7 +23,7 @@ OVERLAY = ODD | st.fixed_dictionaries(
     {"kind": st.sampled_from(["optimal", "learned", "none"]), "learner": ODD, "samples": ODD}
 )
 SETTINGS = ODD | st.dictionaries(
-    st.sampled_from(["slip", "discount", "observation_noise", "other"]), ODD, max_size=2
+    st.sampled_from(["slip", "discount", "observation_noise", "self", "name"]), ODD, max_size=2
 )
 FIELDS = {
     "settings": SETTINGS,
@@ -78,14 +78,20 @@ def test_what_is_no_json_is_refused(explorer, content):
     ("content", "status"),
     [
         ("[" * 30_000, 400),
+        ("[" * 900 + "]" * 900, 400),
+        ('{"model": "frozen_lake", "other": ' + "[" * 15 + "1" + "]" * 15 + "}", 200),
+        ('{"model": "frozen_lake", "other": ' + "[" * 16 + "1" + "]" * 16 + "}", 400),
         ("9" * 20_000, 400),
         ('{"model": "' + "x" * 70_000 + '"}', 413),
+        ('{"model": "' + "x" * 900_000 + '"}', 413),
+        ('{"model": "frozen_lake", "settings": {"self": 1}}', 400),
+        ('{"model": "frozen_lake", "settings": {"name": 1}}', 400),
         ('{"model": "frozen_lake", "settings": {"slip": 1e999}}', 400),
         ('{"model": "frozen_lake", "settings": {"slip": NaN}}', 400),
         ('{"model": "frozen_lake", "settings": {"slip": -0.5}}', 400),
     ],
 )
-def test_what_is_deep_long_or_not_finite_is_refused(explorer, content, status):
+def test_a_request_is_rejected_where_it_is_deep_long_or_not_finite(explorer, content, status):
     headers = {"content-type": "application/json"}
     answer = explorer.http.post("/api/map", content=content, headers=headers)
     assert answer.status_code == status

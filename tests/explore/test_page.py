@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import pytest
 from playwright.sync_api import Page, Request, expect, sync_playwright
-from support.chromium import CHROMIUM, HOW, QUIET
+from support.chromium import CHROMIUM, MISSING, QUIET
 
 LONG = 120_000  # milliseconds: a crowded machine compiles for a while
 LAKE, OWN = "#model=frozen_lake", "#model=own"
 DESK = {"width": 1280, "height": 900}
 
 expect.set_options(timeout=LONG)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=HOW)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 
 
 @dataclass

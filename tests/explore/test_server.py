@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from tessella.explore.session import Session
 from tessella.explore.worker import Limits, Refused, Worker
 
 RULE = {"kind": "rule", "loss": 0.99, "seconds": 5}
+MOST_SENT = 64 << 20  # bytes, far above what lies in buffers on the way
 LEARNED = {"kind": "learned", "learner": "local", "samples": 20, "noise": 0.0, "seed": 0}
 
 
@@ -304,6 +306,57 @@ def test_only_files_of_the_page_are_served(explorer, path):
         while part := bare.recv(65536):
             answer += part
     assert answer.startswith(b"HTTP/1.1 404")
+
+
+def connect(explorer) -> tuple[socket.socket, str]:
+    """A bare connection, and the Host that it names."""
+    host = explorer.address.removeprefix("http://")
+    return socket.create_connection(("127.0.0.1", int(host.rpartition(":")[2])), timeout=60), host
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/api/map"), ("POST", "/api/none"), ("GET", "/")]
+)
+def test_a_body_without_end_is_cut_off(explorer, method, path):
+    bare, host = connect(explorer)
+    kind = "content-type: application/json\r\ntransfer-encoding: chunked"
+    head = f"{method} {path} HTTP/1.1\r\nhost: {host}\r\n{kind}\r\n\r\n"
+    chunks = (b"10000\r\n" + b"x" * 65536 + b"\r\n") * (MOST_SENT // 65536)
+    with bare, pytest.raises(ConnectionError):
+        bare.sendall(head.encode() + chunks)
+    assert explorer.ask("map")["model"]["states"] == 16
+
+
+@pytest.fixture
+def logged():
+    """What the server writes to the terminal."""
+    records: list[logging.LogRecord] = []
+    handler, logger = logging.Handler(), logging.getLogger("uvicorn.error")
+    handler.emit = records.append
+    logger.addHandler(handler)
+    yield records
+    logger.removeHandler(handler)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\0\xff\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: {host}\r\ncontent-length: abc\r\n\r\n",
+        "POST /api/map HTTP/1.1\r\nhost: {host}\r\n{kind}chunked\r\n\r\n5\r\nabcdefgh\r\n",
+        "POST /api/map HTTP/1.1\r\nhost: {host}\r\n{kind}chunked\r\n\r\nZZ\r\n",
+        "POST /api/map HTTP/1.1\r\nhost: {host}\r\n{kind}chunked\r\n\r\n50\r\ncut short",
+    ],
+)
+def test_invalid_http_leaves_no_traceback(explorer, logged, text):
+    kind = "content-type: application/json\r\ntransfer-encoding: "
+    bare, host = connect(explorer)
+    with bare:
+        bare.sendall(text.format(host=host, kind=kind).encode("latin-1"))
+        bare.shutdown(socket.SHUT_WR)
+        assert bare.recv(65536)[:12] in (b"HTTP/1.1 400", b"")
+    assert explorer.ask("map")["model"]["states"] == 16
+    assert [one.getMessage() for one in logged if one.exc_info] == []
 
 
 def test_two_hundred_requests_at_once_are_served_or_refused(explorer):

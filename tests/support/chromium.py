@@ -6,7 +6,7 @@ import os
 import shutil
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-HOW = "the page was NOT tested: there is no Chromium here; get it with: apt-get install chromium"
+MISSING = "no Chromium (apt-get install chromium)"
 QUIET = [
     "--headless",
     "--no-sandbox",

@@ -125,7 +125,8 @@ def meant(policy: ts.Policy, rows: dict[str, list], off_grid: str) -> np.ndarray
             refused |= np.array(at) < 0
             points.append(np.maximum(at, 0.0))
         else:
-            x = np.array([np.nan if isinstance(v, str) else v for v in rows[name]], dtype=float)
+            numbers = [v if isinstance(v, int | float) else np.nan for v in rows[name]]
+            x = np.array(numbers, dtype=float)
             refused |= np.isnan(x)
             refused |= (off_grid == "refuse") & ~np.isin(x, grid.values[axis])
             ends = grid.values[axis].min(), grid.values[axis].max()

@@ -51,7 +51,8 @@ class Catalogue:
             if name == OWN and self.own is not None:
                 found = self.own(settings)
             else:
-                found = self._problem(name).build(**settings)
+                known = self._problem(name)
+                found = known.build(**known.settings(**settings))  # 'name' is no setting
         states = _model_of(found).n_states
         if states > self.most_states:  # a file that held it already
             rule = f"a model has at most {self.most_states:,} states here"

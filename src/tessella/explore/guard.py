@@ -3,6 +3,8 @@
 The server listens on 127.0.0.1 alone. A page of another site could still send requests there, by
 name (a name that resolves to 127.0.0.1) or by address; so the Host must be ours and the Origin,
 where a browser names one, ours too. What a browser calls cross-site gets none of the answers.
+
+A body that is not read to its end when the answer goes out is not read at all: the connection ends.
 """
 
 from __future__ import annotations
@@ -41,15 +43,25 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
 
+        headers = Headers(scope=scope)
+        unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+        async def received() -> Message:
+            nonlocal unread
+            message = await receive()
+            unread = unread and message.get("more_body", False)
+            return message
+
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                added = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", []), *added]}
+                added = HEADERS | ({"connection": "close"} if unread else {})
+                extra = [(k.encode(), v.encode()) for k, v in added.items()]
+                message = {**message, "headers": [*message.get("headers", []), *extra]}
             await send(message)
 
-        why = self._refused(scope["path"], Headers(scope=scope))
+        why = self._refused(scope["path"], headers)
         answer = self.app if not why else JSONResponse({"error": why}, 403)
-        await answer(scope, receive, sent)
+        await answer(scope, received, sent)
 
     def _refused(self, path: str, headers: Headers) -> str:
         """Why a request is refused; empty where it is not."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parent / "page"
 JOBS = ("map", "structure", "rule", "learned", "change", "path", "file")
 LARGEST = 64 << 10  # bytes of a request
+MOST_DISCARDED = 1 << 20  # bytes of a larger one that are read, so that its sender hears why
+DEEPEST = 16  # levels of lists and objects in a request
 HOST, PORT = "127.0.0.1", 8765
 BACKLOG = 256  # connections that wait to be accepted
 LEFT = 499  # the page has gone
@@ -67,7 +69,12 @@ def application(own: Opener | None, limits: Limits, port: int) -> Starlette:
             Mount("/page", StaticFiles(directory=PAGE)),
         ],
         middleware=[Middleware(Guard, hosts=hosts_of(port))],
-        exception_handlers={HTTPException: _refused, Exception: _fault},
+        exception_handlers={
+            HTTPException: _refused,
+            Abandoned: _left,
+            ClientDisconnect: _left,
+            Exception: _fault,
+        },
         lifespan=lifespan,
     )
     app.state.worker = worker
@@ -80,14 +87,28 @@ async def _body(request: Request) -> Any:
         raise HTTPException(415, "a request is told in application/json")
     parts, size = [], 0
     async for part in request.stream():
-        parts.append(part)
         size += len(part)
-        if size > LARGEST:
-            raise HTTPException(413, f"a request has at most {LARGEST:,} bytes")
+        if size <= LARGEST:
+            parts.append(part)
+        elif size > MOST_DISCARDED:
+            break
+    if size > LARGEST:
+        raise HTTPException(413, f"a request has at most {LARGEST:,} bytes")
     try:
-        return json.loads(b"".join(parts))
+        body = json.loads(b"".join(parts))
     except (ValueError, RecursionError):
         raise HTTPException(400, "a request is told in JSON, and this is none") from None
+    if not _is_shallow(body, DEEPEST):
+        raise HTTPException(400, f"a request has at most {DEEPEST} levels of lists and objects")
+    return body
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    """Whether lists and objects lie at most so many levels within one another."""
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(_is_shallow(one, levels - 1) for one in inner)
 
 
 async def _work(request: Request, worker: Worker, job: str, body: Any) -> Response:
@@ -95,8 +116,6 @@ async def _work(request: Request, worker: Worker, job: str, body: Any) -> Respon
         reply = await worker.ask(job, body, request.is_disconnected)
     except Refused as refused:
         raise HTTPException(refused.status, refused.why) from None
-    except (Abandoned, ClientDisconnect):
-        return Response(status_code=LEFT)
     named = {"content-disposition": f'attachment; filename="{reply.name}"'} if reply.name else {}
     return Response(reply.content, reply.status, named, reply.media)
 
@@ -104,6 +123,11 @@ async def _work(request: Request, worker: Worker, job: str, body: Any) -> Respon
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code)
+
+
+async def _left(request: Request, error: Exception) -> Response:
+    """For nobody: the page has gone, or what it sent was cut short or no HTTP."""
+    return Response(status_code=LEFT)
 
 
 async def _fault(request: Request, error: Exception) -> Response:

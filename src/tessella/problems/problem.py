@@ -113,7 +113,7 @@ class Problem:
         names = (axis, f"{stem}#") if stem != axis else (axis,)
         return next((name for name in names if name in self.axes), "")
 
-    def settings(self, **given: Any) -> dict[str, Any]:
+    def settings(self, /, **given: Any) -> dict[str, Any]:
         """Every setting by name, checked and plain; what is not given has its default."""
         for name in given:
             self.parameter(name)
@@ -122,12 +122,12 @@ class Problem:
             for known in self.settable
         }
 
-    def identity(self, **given: Any) -> dict[str, Any]:
+    def identity(self, /, **given: Any) -> dict[str, Any]:
         """All that decides the numbers: every setting, and the edition from the second on."""
         later = {"edition": self.edition} if self.edition != 1 else {}
         return self.settings(**given) | later
 
-    def build(self, *, name: str = "", **settings: Any) -> MDP:
+    def build(self, /, *, name: str = "", **settings: Any) -> MDP:
         """The model with these settings; ``name`` is what it is called, if not as the problem."""
         chosen = self.settings(**settings)
         noise = chosen.pop(NOISE)

@@ -19,8 +19,6 @@ from tessella.rules.export.onnx_graph import OnnxGraph
 from tessella.rules.export.sql import Sql
 from tessella.rules.export.workbook import Workbook
 
-NEEDS = {OnnxGraph: ("onnx", "onnxruntime"), Formula: ("formulas",)}
-NEEDS[Workbook] = ("openpyxl", "formulas")
 SAFE = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsanitize=address,undefined")
 SAFE = (*SAFE, "-fno-sanitize-recover=all")
 TRICKY = (math.nan, math.inf, -math.inf)
@@ -33,21 +31,19 @@ ODD = {
 }
 
 
-def ready(target):
-    for name in NEEDS.get(type(target), ()):
-        pytest.importorskip(name)
-    return target
-
-
 @pytest.fixture(scope="module", params=TARGETS, ids=lambda target: target.suffix)
 def target(request):
-    return ready(request.param)
+    return request.param
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_written_says_what_the_policy_says_in_every_state(target, name):
     policy = CASES[name]
     draft = Draft(policy, "while")
+    if isinstance(target, Workbook) and name == "named":  # a cell cannot hold "\r"
+        with pytest.raises(ts.FileError, match="cannot hold control characters"):
+            target.write(draft)
+        return
     said = target.run(target.write(draft), draft, states(policy))
     assert np.array_equal(said, policy.table.ravel())
 
@@ -56,7 +52,7 @@ def test_what_is_written_says_what_the_policy_says_in_every_state(target, name):
 @pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
 @pytest.mark.parametrize("name", ["text_axis", "linear", "four_axes"])
 def test_input_off_the_grid_is_clamped_or_refused_as_chosen(kind, off_grid, name):
-    target, policy = ready(kind()), CASES[name]
+    target, policy = kind(), CASES[name]
     draft = Draft(policy, "rule", off_grid)
     rows = strays(policy, ODD[kind])
     inside = states(policy)
@@ -71,7 +67,7 @@ def test_input_off_the_grid_is_clamped_or_refused_as_chosen(kind, off_grid, name
 
 @pytest.mark.parametrize("kind", ODD, ids=lambda kind: kind.name)
 def test_random_programs_agree_on_the_grid_and_off_it(kind):
-    target, rng = ready(kind()), np.random.default_rng(14)
+    target, rng = kind(), np.random.default_rng(14)
     for _ in range(60 if kind is Sql else 15):
         policy = ts.Rule(GRID, (0, 1, 2, 3), Program(GRID, drawn(rng), 9))
         draft = Draft(policy)

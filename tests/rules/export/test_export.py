@@ -10,6 +10,7 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 from support.exports import CASES, FACTS, states
@@ -31,9 +32,6 @@ WRITTEN = (".c", ".py", ".sql", ".txt")
 
 @pytest.mark.parametrize("suffix", [t.suffix for t in TARGETS])
 def test_the_suffix_names_the_target_and_every_state_is_asked(tmp_path, suffix):
-    if suffix in (".onnx", ".xlsx", ".txt"):
-        for name in ("onnx", "onnxruntime", "openpyxl", "formulas"):
-            pytest.importorskip(name)
     path = tmp_path / f"reorder{suffix}"
     done = RULE.export(path)
     assert path.stat().st_size > 0
@@ -56,7 +54,6 @@ def test_the_head_of_a_file_names_model_fingerprint_promise_and_certified_loss(t
 
 
 def test_an_onnx_file_and_its_metadata_hold_the_same_facts(tmp_path):
-    onnx = pytest.importorskip("onnx")
     RULE.export(tmp_path / "a.onnx")
     model = onnx.load(tmp_path / "a.onnx")
     props = {prop.key: json.loads(prop.value) for prop in model.metadata_props}
@@ -135,6 +132,24 @@ def test_without_a_compiler_the_file_is_written_and_that_is_said(tmp_path, monke
     assert (done.states, done.remark) == (0, "no C compiler was found")
     assert str(done) == "a.c: C99, not run: no C compiler was found"
     assert (tmp_path / "a.c").exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "name"),
+    [
+        ("onnxruntime", "onnx", "a.onnx"),
+        ("formulas", "xlsx", "a.xlsx"),
+        ("formulas", "xlsx", "a.txt"),
+    ],
+)
+def test_without_what_runs_a_file_it_is_written_and_the_extra_is_named(
+    tmp_path, monkeypatch, package, extra, name
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    done = RULE.export(tmp_path / name)
+    assert done.states == 0
+    assert f"{package}" in str(done)
+    assert str(done).endswith(f"is missing, which comes with the extra '{extra}'")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import formulas
+import openpyxl
 import pytest
 from support.exports import CASES, HOSTILE, ladder, rule
 
@@ -13,7 +15,6 @@ from tessella.rules.export.formula import column, formula, value
 
 def calculated(path) -> dict[str, object]:
     """Every cell of a workbook, by sheet and cell, calculated."""
-    formulas = pytest.importorskip("formulas")
     solution = formulas.ExcelModel().loads(str(path)).finish().calculate()
     found = {}
     for key, cells in solution.items():
@@ -24,7 +25,6 @@ def calculated(path) -> dict[str, object]:
 
 
 def test_the_check_sheet_of_a_workbook_agrees_in_every_row(tmp_path):
-    pytest.importorskip("openpyxl")
     CASES["text_axis"].export(tmp_path / "a.xlsx")
     cells = calculated(tmp_path / "a.xlsx")
     assert [cells[f"CHECK!E{row}"] for row in range(2, 17)] == [True] * 15
@@ -33,23 +33,46 @@ def test_the_check_sheet_of_a_workbook_agrees_in_every_row(tmp_path):
 
 
 def test_texts_of_a_workbook_are_never_formulas(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl")
     axes = {"label": [text for text in HOSTILE if "\r" not in text]}
     root = Among("label", ("=1+1",), Choose(6), Choose(0))
     rule(axes, HOSTILE, root, 2, "=2+2").export(tmp_path / "a.xlsx")
     book = openpyxl.load_workbook(tmp_path / "a.xlsx")
     kinds = {cell.value: cell.data_type for row in book["check"].iter_rows() for cell in row}
     assert kinds["=1+1"] == "s"
-    assert book["rule"]["B1"].value == "=2+2"
-    assert book["rule"]["B1"].data_type == "s"
+    assert book["rule"]["B3"].value == "=2+2"
+    assert book["rule"]["B3"].data_type == "s"
     assert [c.data_type for c in book["check"]["B"]][1:] == ["f"] * len(axes["label"])
 
 
-def test_a_control_character_is_refused_in_a_cell(tmp_path):
-    pytest.importorskip("openpyxl")
-    policy = ts.Policy.of(ts.StateGrid(label=["a\x01b", "c"]), (0, 1), [0, 1])
-    with pytest.raises(ts.FileError, match="cannot hold control characters"):
+@pytest.mark.parametrize("label", ["a\x01b", "a\r\nb", "_x0041_"])
+def test_a_text_that_a_cell_would_change_is_rejected(tmp_path, label):
+    policy = ts.Policy.of(ts.StateGrid(label=[label, "c"]), (0, 1), [0, 1])
+    with pytest.raises(ts.FileError, match="cannot hold control characters") as rejected:
         ts.export(policy, tmp_path / "a.xlsx")
+    assert repr(label) in str(rejected.value)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.xlsx"])
+def test_a_rule_that_depends_on_more_than_fifteen_digits_is_rejected(tmp_path, name):
+    close = ts.StateGrid(x=[1.0, 1.0 + 2e-14, 2.0])
+    apart = ts.StateGrid(x=[1.0, 1.0 + 2e-12, 2.0])
+    sums = {"x": range(4), "y": range(4)}
+    on_a_state = ladder({"x": 0.1, "y": 0.2}, (0.7,), (0, 1))
+    for policy in (ts.Policy.of(close, (0, 1), [0, 1, 1]), rule(sums, (0, 1), on_a_state, 3)):
+        with pytest.raises(ts.FileError, match=r"15 digits.* tells apart differ by"):
+            ts.export(policy, tmp_path / name)
+    assert ts.export(ts.Policy.of(apart, (0, 1), [0, 1, 1]), tmp_path / name).states == 3
+
+
+def test_a_workbook_opens_with_the_rule_in_words_above_the_cells_to_fill_in(tmp_path):
+    CASES["text_axis"].export(tmp_path / "a.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["rule"]
+    words, *more = CASES["text_axis"].explain().splitlines()
+    assert sheet["A1"].value == words
+    assert [cell.value for cell in sheet[3]] == ["stock", "season", "order"]
+    assert all(cell.font.bold for cell in sheet[3])
+    assert [cell.value for cell in sheet[4]][:2] == [0, "dry"]
+    assert [sheet.cell(8 + i, 1).value for i in range(len(more))] == more
 
 
 def test_a_ladder_of_a_thousand_cuts_is_halved_and_a_formula_too_long_is_refused(tmp_path):

@@ -6,12 +6,16 @@ One formula for each component of the action, #N/A for what is refused. It holds
 LibreOffice (separators as in English). Tests are multiplied and added rather than put into AND and
 OR, so that the formula also works on whole columns. A formula has at most 8,192 characters and 64
 levels; splits are halved, so that levels grow with their logarithm.
+
+Spreadsheets compare numbers to 15 digits, each in its own way. So no result depends on more: cuts
+are clear of all states, and a number is on the grid within a millionth of a step.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -20,7 +24,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import FileError
 from tessella.grid import StateGrid
-from tessella.mdp.program import Among, Choose, Except, Node, Split
+from tessella.mdp.program import Among, Choose, Except, Node, Program, Split
 from tessella.rules.export.c99 import number
 from tessella.rules.export.draft import Draft, Rows
 from tessella.rules.export.lowered import Condition, Range, alone, cell, is_text, span
@@ -28,6 +32,9 @@ from tessella.rules.export.names import plain, refuse_nul
 from tessella.rules.export.target import Absent, Target
 
 LONGEST, DEEPEST, LONGEST_TEXT = 8192, 64, 255
+CLOSEST = 1e-13  # of their size, by which two numbers differ that all spreadsheets tell apart
+NEAR_STEPS = 1e-6  # how far from a value of its axis a number still counts as that value
+EVEN_STEPS = 1e-9  # how far from an even grid the values of an evenly spaced axis are
 CONTROL = re.compile(r"[\x01-\x1f]")
 
 
@@ -38,6 +45,7 @@ class Formula(Target):
     suffix: ClassVar[str] = ".txt"
 
     def write(self, draft: Draft) -> bytes:
+        reject_close(draft)
         lines = [plain(line) for line in draft.about]
         lines += [f"{cell_of(draft.grid, axis)}: {plain(axis)}" for axis in draft.grid.axes]
         for name in draft.columns:
@@ -49,15 +57,18 @@ class Formula(Target):
         return calculated([block.split("\n", 1)[1].rstrip("\n") for block in blocks], draft, rows)
 
 
-def calculated(texts: Sequence[str], draft: Draft, rows: Rows) -> NDArray[np.int64]:
-    """(n,) what formulas say about rows, by a library that knows nothing of this package."""
+def calculated(texts: Sequence[str], draft: Draft, rows: Rows, row: int = 2) -> NDArray[np.int64]:
+    """(n,) what formulas of one row say about rows, by a library that knows nothing of this one."""
     try:
-        import formulas
-        from formulas.tokens.operand import XlError
+        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # its own
+            import formulas
+            from formulas.tokens.operand import XlError
     except ImportError as error:
-        raise Absent("the formula library 'formulas' is not installed") from error
+        raise Absent(
+            "the library 'formulas' is missing, which comes with the extra 'xlsx'"
+        ) from error
     cells = {
-        cell_of(draft.grid, axis): np.array(rows[axis], dtype=object)[:, None]
+        cell_of(draft.grid, axis, row): np.array(rows[axis], dtype=object)[:, None]
         for axis in draft.grid.axes
     }
     count = len(next(iter(cells.values())))
@@ -88,12 +99,23 @@ def column(place: int) -> str:
 def formula(draft: Draft, name: str, row: int = 2) -> str:
     """The formula for one component of the action, for coordinates in one row."""
     written = Written(draft, draft.columns[name], lambda axis: cell_of(draft.grid, axis, row))
-    text, depth = f"={written.text()}", written.depth(draft.root) + 1
+    text, depth = f"={written.text()}", written.depth(draft.root) + 2
     if len(text) > LONGEST or depth > DEEPEST:
         rule = f"a spreadsheet formula has at most {LONGEST:,} characters and {DEEPEST} levels"
         value = f"this rule takes {len(text):,} and {depth}; .csv has room for any"
         raise FileError(rule, value=value)
     return text
+
+
+def reject_close(draft: Draft) -> None:
+    """Reject a rule whose answers depend on digits that spreadsheets do not compare."""
+    axes = [axis for axis in draft.grid.axes if not is_text(draft.grid, axis)]
+    values = [np.array(draft.values(axis)) for axis in axes]
+    gaps = [np.diff(x).min() / np.abs(x).max() for x in values if len(x) > 1]
+    closest = min([Program(draft.grid, draft.root, 1).slack, *gaps])
+    if closest < CLOSEST:
+        rule = "a spreadsheet compares numbers to 15 digits; .csv has room for more"
+        raise FileError(rule, value=f"two that this rule tells apart differ by {closest:.0e}")
 
 
 class Written:
@@ -104,15 +126,33 @@ class Written:
 
     def text(self) -> str:
         known = "*".join(map(self._known, self.grid.axes))
-        return f"IF({known},{self._said(self.draft.root)},NA())"
+        said = self._said(self.draft.root)
+        numeric = [axis for axis in self.grid.axes if not is_text(self.grid, axis)]
+        if self.draft.off_grid == "refuse" and numeric:  # within: a text cannot be subtracted from
+            said = f"IF({'*'.join(map(self._on_grid, numeric))},{said},NA())"
+        return f"IF({known},{said},NA())"
 
     def _known(self, axis: str) -> str:
         if is_text(self.grid, axis):
             return self._is(axis, self.draft.labels(axis))
-        if self.draft.off_grid == "clamp":
-            return f"ISNUMBER({self.cell(axis)})"
-        values = ",".join(map(value, self.draft.values(axis)))
-        return f"ISNUMBER(MATCH({self.cell(axis)},{{{values}}},0))"
+        return f"ISNUMBER({self.cell(axis)})"
+
+    def _on_grid(self, axis: str) -> str:
+        """Whether a number is one of the axis: a multiple of its step, or near one of a list."""
+        of, values = self.cell(axis), np.array(self.draft.values(axis))
+        gaps = np.diff(values) if len(values) > 1 else np.array([min(abs(values[0]), 1) or 1])
+        step = digits(gaps.mean())
+        offset = digits(values[0] - step * np.round(values[0] / step))
+        ideal = values[0] + step * np.arange(len(values))
+        if len(values) > 2 and np.abs(values - ideal).max() < EVEN_STEPS * step:
+            shifted = of if abs(offset) < EVEN_STEPS * step else f"({of}-{value(offset)})"
+            steps = shifted if step == 1 else f"{shifted}/{value(step)}"
+            low, high = (value(digits(end)) for end in values[[0, -1]] + [-step / 2, step / 2])
+            whole = f"(ABS({steps}-ROUND({steps},0))<{value(NEAR_STEPS)})"
+            return f"{whole}*({of}>{low})*({of}<{high})"
+        near = np.maximum(NEAR_STEPS * gaps.min(), CLOSEST * np.abs(values))
+        pairs = zip(map(value, values), (value(digits(x, 1)) for x in near), strict=True)
+        return f"({'+'.join(f'(ABS({of}-{x})<{distance})' for x, distance in pairs)})"
 
     def _is(self, axis: str, labels: Sequence[str]) -> str:
         tests = [f"EXACT({self.cell(axis)},{value(label)})" for label in labels]
@@ -181,6 +221,11 @@ class Written:
         sums = 2 if alone(node.weights) is None else 0
         levels = math.ceil(math.log2(len(node.branches)))
         return max(sums, levels + max(map(self.depth, node.branches)))
+
+
+def digits(x: float, count: int = 15) -> float:
+    """The number with so many digits that is nearest."""
+    return float(f"{x:.{count}g}")
 
 
 def value(x: Any) -> str:

@@ -51,7 +51,7 @@ class OnnxGraph(Target):
         try:
             import onnxruntime
         except ImportError as error:
-            raise Absent("onnxruntime is not installed") from error
+            raise Absent("onnxruntime is missing, which comes with the extra 'onnx'") from error
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = 1
         session = onnxruntime.InferenceSession(
