@@ -858,8 +858,8 @@ def check_sums(c: dict, m: dict) -> str:
     return (
         f"{m['model'] or 'the model'} (content {m['content'][:12]}): "
         f"loss {mean:.12g} on average and {worst:.12g} at worst, in all of {m['n']:,} states; "
-        f"proven to be between {low:.12g} and {high:.12g} on average and at most {most:.12g}, and "
-        f"the occupancy right to {c['occupancy_error']:.1e}; not checked: {', '.join(NOT_CHECKED)}"
+        f"proven to be between {low!r} and {high!r} on average and at most {most!r}, and the "
+        f"occupancy right to {c['occupancy_error']!r}; not checked: {', '.join(NOT_CHECKED)}"
     )
 
 
@@ -881,7 +881,7 @@ def check_averages(c: dict, m: dict) -> str:
     value, low, high = c["loss"]
     return (
         f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss {value:.12g} per period "
-        f"from every one of {m['n']:,} states, proven to be between {low:.12g} and {high:.12g}; "
+        f"from every one of {m['n']:,} states, proven to be between {low!r} and {high!r}; "
         f"single decisions are not judged; not checked: {', '.join(NOT_CHECKED)}"
     )
 

@@ -16,7 +16,8 @@ from tessella.mdp.actions import components, values_of
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, Table
 from tessella.mdp.pulled import pulls
-from tessella.solvers.result import History, Precision, Result
+from tessella.rounding import round_up
+from tessella.solvers.result import History, Precision, Result, write_average
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -223,9 +224,9 @@ class Solution(Result):
     @property
     def _known(self) -> str:
         if self.gain is None:
-            return f"|V - V*| <= {self.error_bound:.2g}"
-        of, sign = ("cost of ", -1) if self.mdp.minimise else ("", 1)
-        return f"{of}{sign * self.gain:.8g} per period, off by at most {self.error_bound:.2g}"
+            return f"|V - V*| <= {round_up(self.error_bound, 2)}"
+        average = write_average(self.mdp, self.gain, self.error_bound)
+        return f"cost of {average}" if self.mdp.minimise else average
 
     def __repr__(self) -> str:
         of = " of the interpolated model" if self.mdp.dynamics.interpolated else ""

@@ -19,6 +19,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError
+from tessella.rounding import round_up
 from tessella.tessellation.tessellate import Tessellation, tessellate
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Comparison:
             f"Comparison: {np.count_nonzero(self.where):,} of {self.where.size:,} states differ, "
             f"{self.disagreement:.2%} by weight\n"
             f"boundary moved by {self.displacement:.3g} steps on average, "
-            f"{self.worst_displacement:.3g} at most"
+            f"{round_up(self.worst_displacement)} at most"
         )
 
     @property
