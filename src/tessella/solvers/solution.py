@@ -93,6 +93,12 @@ class Solution(Result):
         """(grid) whether the margin exceeds all that the error bound could overturn."""
         return self.margin > self.tie_tolerance
 
+    def ties(self, table: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """(grid) whether the actions of a (grid) table cannot be told from the best ones."""
+        lost = self.q.max(axis=-1) - np.take_along_axis(self.q, table[..., None], axis=-1)[..., 0]
+        known = self.tie_tolerance if np.isfinite(self.tie_tolerance) else 0.0
+        return (lost <= known) | (table == self.policy.table)
+
     @property
     def lower(self) -> NDArray[np.float64]:
         """(grid) V* is at least this."""
