@@ -114,7 +114,8 @@ def _cost(c: Certificate) -> str:
     if c.mean_loss.lower > 0:
         share = c.relative_loss
         relative = "" if share is None else f" ({percent(share)} of the best {value_word(c)})"
-        times, unit = average_unit(None if c.mdp is None else c.mdp.clock)
+        clock = None if c.mdp is None else c.mdp.clock
+        times, unit = (1.0, "every period") if clock is None else average_unit(clock)
         each = money(times * c.criterion.per_period(c.mean_loss))
         lost = f"{money(c.mean_loss)}{relative}, as much as {each} {unit}. "
         text += f"Its mean extra cost is {lost}" if c.minimise else f"It gives away {lost}"

@@ -63,7 +63,7 @@ def _loss(rule: Rule) -> str:
     more = f" more than the least possible{relative}" if costs else relative
     text = f"It {'costs' if costs else 'loses'} at most "
     if not mean and not worst:
-        text = "It loses nothing: it is optimal."
+        text = f"It {'costs as little as possible' if costs else 'loses nothing'}: it is optimal."
     elif rule.promise.endswith("per period"):
         unit = "unit of time" if "periods_per_time" in facts else "period"
         most = Decimal(facts.get("periods_per_time", 1)) * Decimal(mean)
