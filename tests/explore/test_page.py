@@ -97,7 +97,7 @@ def readout(page: Page) -> dict[str, str]:
 
 
 def point_at(page: Page, column: int, row: int, of: tuple[int, int] = (4, 4)) -> None:
-    """Point at a place of a map of rows and columns, which is drawn from the top down."""
+    """Point at a place of a map, with rows counted from the top."""
     box = page.evaluate("document.getElementById('map').box")
     x = box["x"] + (column + 0.5) * box["w"] / of[0]
     y = box["y"] + (row + 0.5) * box["h"] / of[1]
@@ -152,7 +152,7 @@ def test_of_four_axes_two_are_shown_and_the_others_have_sliders(visit):
     assert pixels(page) != before
     redrawn(page, lambda: page.select_option("#shown select >> nth=0", "wait"))
     expect(page.locator("#slices label")).to_have_text(["left", "green"])
-    point_at(page, 1, 2, of=(2, 4))
+    point_at(page, 1, 1, of=(2, 4))
     assert readout(page)["state"] == "left 0, right 2, green left, wait 1"
 
 
