@@ -21,6 +21,7 @@ from tessella.paper.figures.looks import STYLE
 from tessella.paper.outputs import image
 from tessella.plot.rules import rule_map
 from tessella.problems.registry import ZOO
+from tessella.rounding import round_up_percent
 from tessella.tessellation import Tessellation, section
 from tessella.tessellation.tessellate import build
 
@@ -30,8 +31,9 @@ PROMISE = 0.005
 TOLERANCE = 1e-8
 NOTHING = 1e-6  # of the optimum: what is left of a loss is the width of its enclosure
 LITTLE = 1e-4
-ABOUT = ("It is of the class", "It costs at most", "It loses at most", "Promised was")
+ABOUT = ("It is of the class", "It costs ", "It loses ", "Promised was")
 SIZE = 4.6, 3.1  # inches of a picture
+MOST_LINES = 40  # of a rule in words
 
 # Two axes are shown; of the others, these values.
 SHOWN: dict[str, dict[str, Any]] = {
@@ -133,6 +135,8 @@ def told(rule: ts.Rule) -> list[str]:
     proven = ", and none of its class is smaller" if rule.proven else ""
     head = f"**Rule.** {rule.kind.capitalize()}, {size}{proven}; {lost(rule)}.\n"
     text = [line for line in rule.explain().splitlines() if not line.startswith(ABOUT)]
+    if len(text) > MOST_LINES:
+        text = [*text[:MOST_LINES], "..."]
     return [head, "```output", *text, "```\n"]
 
 
@@ -141,7 +145,7 @@ def lost(rule: ts.Rule) -> str:
     share = rule.facts["relative_loss"]
     if share < NOTHING:
         return "it loses nothing"
-    most = "less than 0.01%" if share < LITTLE else f"at most {share:.2%}"
+    most = "less than 0.01%" if share < LITTLE else round_up_percent(share)
     if rule.facts.get("told_in") == "costs":
         return f"it costs {most} more than the least possible"
     return f"it loses {most} of the optimal value"

@@ -205,15 +205,9 @@ def navigation() -> Figure:
 
 
 def frozen_lake() -> Figure:
-    maps = []
-    for size in MAPS:
-        t = solved("frozen_lake", map=size)
-        n = t.grid.shape[0]
-        axes = {"column": range(n), "row": range(n)}
-        maps.append(used(t, f"{n} x {n}", axes, t.table.T))
+    maps = [solved("frozen_lake", size.replace("x", " x "), map=size) for size in MAPS]
     figure = row(maps, height=2.5)
     for place, size in zip(figure.axes, MAPS, strict=False):
-        place.invert_yaxis()
         for y, line in enumerate(MAPS[size].split()):
             for x, kind in enumerate(line):
                 if kind != "F":

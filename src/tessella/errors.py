@@ -80,6 +80,11 @@ def shown(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 number``, ``1,200 numbers``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def expect(verb: str, value: object, kind: type, name: str = "") -> None:
     """Refuse what is not of ``kind``: ``solve needs an MDP; got a Solution``."""
     if not isinstance(value, kind):

@@ -8,7 +8,7 @@ which the axis lists its values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,6 +25,8 @@ from tessella.errors import ArgumentError, ModelError, TessellaError, shown
 HISTORY = ("history_bound", "history_changed", "history_seconds")
 TAKEN = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY)
 
+DOWNWARDS = "row"  # pictures draw an axis of this name from the top down, as a matrix is written
+
 LOWEST, HIGHEST = -(2**63), 2**63 - 1  # the integers that an axis can hold
 
 _most_states: ContextVar[float] = ContextVar("most_states", default=math.inf)
@@ -38,6 +40,11 @@ def at_most(states: float) -> Iterator[None]:
         yield
     finally:
         _most_states.reset(before)
+
+
+def picture_axes(axes: Sequence[str]) -> list[str]:
+    """Axes in the order of pictures: the first runs to the right, the second up; a row, down."""
+    return sorted(axes, key=lambda name: name == DOWNWARDS)
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -1,4 +1,5 @@
-"""Rounding, kept account of: sums that are right to the last digit, and what building a model cost.
+"""Rounding, kept account of: sums that are right to the last digit, what building a model cost, and
+bounds as text that is never tighter than they are.
 
 A float sum x + y = s + t without error, where s is the rounded sum and t what rounding cut off.
 Adding up all t beside the s makes a sum of K terms right to a few units of its own last digit, up
@@ -7,7 +8,9 @@ to (K eps)^2 of the sum of sizes (Ogita, Rump and Oishi 2005).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 EPS = float(np.finfo(float).eps)
+PLAIN = range(-4, 15)  # powers of ten of numbers that are written without an exponent
+SMALLEST_SHARE = 1e-5  # a share is written in digits from this on
 
 
 @dataclass(frozen=True)
@@ -134,3 +139,49 @@ def _bounds(over: NDArray, terms: int) -> Mass:
         return x + 2 * EPS * abs(x) + tiny
 
     return Mass(outward(-float(over.min())), outward(float(over.max())))
+
+
+def round_up(bound: float | Decimal, digits: int = 3) -> str:
+    """A bound from above as text of so many digits: no smaller, by less than one of the last.
+
+    Digits before the point are all written: ``1,235`` for 1234.2. A float is what its shortest
+    text says, so that 0.005 is written as ``0.005``.
+    """
+    return _write_rounded(bound, digits, ROUND_CEILING)
+
+
+def round_down(bound: float | Decimal, digits: int = 3) -> str:
+    """A bound from below as text of so many digits: no larger, by less than one of the last."""
+    return _write_rounded(bound, digits, ROUND_FLOOR)
+
+
+def round_up_percent(share: float, digits: int = 3) -> str:
+    """``at most 0.64%``, of a share that is no larger; ``less than 0.001%`` of a tiny one."""
+    if 0 < share < SMALLEST_SHARE:
+        return f"less than {100 * SMALLEST_SHARE:g}%"
+    return f"at most {round_up(100 * _exact(share), digits)}%"
+
+
+def write_enclosed(value: float, bound: float, digits: int = 12) -> tuple[str, str]:
+    """A number as text, and how far that text is off at most if the number is off by ``bound``."""
+    text = f"{value:,.{digits}g}"
+    if not math.isfinite(value) or not math.isfinite(bound):
+        return text, str(bound)
+    cut = abs(Decimal(text.replace(",", "")) - _exact(value))
+    return text, round_up(cut + _exact(bound), 2)
+
+
+def _exact(number: float | Decimal) -> Decimal:
+    return number if isinstance(number, Decimal) else Decimal(repr(float(number)))
+
+
+def _write_rounded(bound: float | Decimal, digits: int, way: str) -> str:
+    exact = _exact(bound)
+    if not exact or not exact.is_finite():
+        return "0" if exact == 0 else str(float(bound))
+    size = exact.adjusted()
+    last = size - digits + 1
+    if size not in PLAIN:
+        return f"{exact.quantize(Decimal(1).scaleb(last), way).normalize():e}"
+    text = f"{exact.quantize(Decimal(1).scaleb(min(last, 0)), way):,f}"
+    return text.rstrip("0").rstrip(".") if last < 0 else text

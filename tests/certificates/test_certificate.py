@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import pickle
-import re
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from tessella.certificates import check
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.certificates.enclosure import Band, Enclosed, mean
-from tessella.certificates.summary import at_most
 
 finite = st.floats(-1e6, 1e6)
 
@@ -223,10 +221,3 @@ def test_the_file_is_plain_json(queue, tmp_path):
     certify(queue, queue).save(tmp_path / "c.json")
     content = json.loads((tmp_path / "c.json").read_text(), parse_constant=pytest.fail)
     assert content["policy"]["grid"]["queue"] == list(range(31))
-
-
-@given(st.floats(1e-300, 1e300))
-def test_a_bound_is_said_with_one_digit_and_rounded_up(amount):
-    text = at_most(amount)
-    assert re.fullmatch(r"[1-9]e-?\d+", text)
-    assert amount * (1 - 1e-14) <= float(text) <= 2 * amount * (1 + 1e-14)

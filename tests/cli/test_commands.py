@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from support.schemas import faults
 
 import tessella as ts
+from tessella.cli.blocks import blocks
 from tessella.cli.group import NAMES, main
 
 AVERAGE = ("machine_replacement", "--set", "worst=3")
@@ -45,6 +46,14 @@ WORDS = {
 def prepare(folder) -> None:
     rows = [f"{row},{column},left" for row in range(4) for column in range(4)]
     (folder / "left.csv").write_text("\n".join(["row,column,move", *rows]))
+
+
+def test_the_rows_of_a_map_are_printed_from_the_top_down():
+    levels = np.array([[0, 1, 2], [3, 4, 5]])
+    text = blocks(
+        levels, ("row", "column"), (["0", "1"], ["7", "8", "9"]), (), coloured=False, wide=9
+    )
+    assert text.splitlines() == ["row", "0 abc", "1 def", "  7 column 9"]
 
 
 def test_every_command_is_tried_here():

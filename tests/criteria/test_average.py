@@ -213,7 +213,7 @@ def test_files_keep_the_criterion_and_the_gain(tmp_path):
 
 def test_solutions_and_evaluations_speak_of_the_gain():
     found = ts.solve(unichain(0))
-    assert f"{found.gain:.8g} per period, off by at most" in repr(found)
+    assert f"{found.gain:.12g} per period, off by at most" in repr(found)
     assert "Gain of optimal, MDP:" in str(ts.evaluate(found.mdp, found.policy))
     assert "average reward" in repr(found.mdp)
 

@@ -96,10 +96,11 @@ def readout(page: Page) -> dict[str, str]:
     return dict(zip(names, values, strict=True))
 
 
-def point_at(page: Page, i: int, j: int, of: tuple[int, int] = (4, 4)) -> None:
+def point_at(page: Page, column: int, row: int, of: tuple[int, int] = (4, 4)) -> None:
+    """Point at a place of a map, with rows counted from the top."""
     box = page.evaluate("document.getElementById('map').box")
-    x = box["x"] + (i + 0.5) * box["w"] / of[0]
-    y = box["y"] + box["h"] - (j + 0.5) * box["h"] / of[1]
+    x = box["x"] + (column + 0.5) * box["w"] / of[0]
+    y = box["y"] + (row + 0.5) * box["h"] / of[1]
     page.hover("#map", position={"x": x, "y": y})
 
 
@@ -122,12 +123,12 @@ def test_pointing_and_arrow_keys_tell_of_a_state(visit, explorer):
     page = visit()
     told = explorer.ask("map")
     point_at(page, 2, 1)
-    assert readout(page)["state"] == "row 2, column 1"
+    assert readout(page)["state"] == "row 1, column 2"
     assert readout(page)["best move"] == told["model"]["actions"][told["table"][2][1]]
     assert readout(page)["runner-up"] == told["model"]["actions"][told["second"][2][1]]
     assert float(readout(page)["value"]) == pytest.approx(told["fields"]["value"][2][1], rel=1e-5)
     page.focus("#map")
-    for key in ("ArrowRight", "ArrowUp", "ArrowUp", "ArrowLeft", "ArrowRight", "ArrowRight"):
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
     assert readout(page)["state"] == "row 3, column 3"
 
@@ -151,7 +152,7 @@ def test_of_four_axes_two_are_shown_and_the_others_have_sliders(visit):
     assert pixels(page) != before
     redrawn(page, lambda: page.select_option("#shown select >> nth=0", "wait"))
     expect(page.locator("#slices label")).to_have_text(["left", "green"])
-    point_at(page, 1, 2, of=(2, 4))
+    point_at(page, 1, 1, of=(2, 4))
     assert readout(page)["state"] == "left 0, right 2, green left, wait 1"
 
 
@@ -434,6 +435,40 @@ def test_a_model_that_would_not_fit_is_refused_with_its_size(visit):
     page.keyboard.press("Enter")
     said = "at most 20,000 states here; this one would have 1,440,000"
     expect(page.locator("#error")).to_contain_text(said)
+    expect(page.locator("#maps")).to_have_css("opacity", "0.3")  # it is not of these settings
     redrawn(page, lambda: page.click("#reset"))
     expect(page.locator("#error")).to_be_hidden()
+    expect(page.locator("#maps")).to_have_css("opacity", "1")
     assert pixels(page) == before
+
+
+def test_on_a_phone_an_error_is_in_sight(visit):
+    page = visit(OWN, refused="status of 400", viewport={"width": 390, "height": 844})
+    page.click(".sizes summary")
+    page.locator(".setting", has_text="cars").locator(".value").fill("90000")
+    page.keyboard.press("Enter")
+    expect(page.locator("#error")).to_be_in_viewport(ratio=1)
+    inside = """() => { const [error, card] = ['error', 'stage'].map((id) =>
+        document.getElementById(id).getBoundingClientRect());
+        return error.top >= card.top && error.bottom <= card.bottom && error.height > 40; }"""
+    assert page.evaluate(inside)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("abc", "“abc” is no value for slip; its default is used."), ("7", "slip must be a number")],
+)
+def test_a_bad_value_in_the_address_leaves_the_defaults_and_says_so(visit, explorer, value, said):
+    page = visit(f"{LAKE}&set.slip={value}", refused="status of 400")
+    expect(page.locator("#unknown")).to_contain_text(said)
+    expect(page.locator("#panel-facts dd").first).to_have_text("16")
+    expect(page.locator(".setting", has_text="slip").locator(".value")).to_have_value("0.666667")
+    assert page.evaluate("JSON.parse(document.getElementById('map').dataset.settings)") == {}
+
+
+def test_a_rule_that_loses_nothing_has_no_red_dots(visit):
+    view = "#model=naor_admission&overlay=rule&rule.loss=0&tab=rule"
+    page = visit(view)
+    expect(page.locator("#rule")).to_contain_text("Admit while present is at most 3")
+    marked = page.locator("#rule .figures div", has_text="states decided otherwise")
+    expect(marked.locator("dd")).to_have_text(re.compile(r"^0( \(and [\d,]+ ties\))?$"))

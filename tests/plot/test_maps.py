@@ -10,6 +10,7 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.legend import Legend
 
+import tessella as ts
 from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
 from tessella.plot import (
@@ -169,6 +170,31 @@ def test_an_error_map_marks_exactly_the_states_that_differ(figure, tile):
     _, marks = axes.images
     np.testing.assert_array_equal(~marks.get_array().mask.T, other != STEPS)
     assert labels(legends(axes)[0])[-1] == "differs (16.67%)"
+    rendered(figure)
+
+
+def test_an_error_map_beside_a_solution_marks_no_ties(figure):
+    stay = np.broadcast_to(np.eye(4), (3, 4, 4))
+    solution = ts.solve(ts.MDP.from_arrays(stay, np.array([[1.0, 1.0, 0.0]] * 4), 0.9))
+    found = compare(solution, np.array([0, 1, 1, 2]))
+    assert found.where.tolist() == [False, True, True, True]
+    axes = error_map(figure.subplots(), found)
+    _, marks = axes.images
+    assert marks.get_array().mask.ravel().tolist() == [True, True, True, False]
+    assert labels(legends(axes)[0])[-1] == "differs (25.00%)"
+
+
+def test_rows_of_a_map_run_down_and_columns_to_the_right(figure, tile):
+    axes = figure.subplots()
+    t = tile(STEPS, (0, 4, 8), {"row": range(4), "column": range(3)})
+    policy_map(axes, t)
+    (image,) = axes.images
+    np.testing.assert_array_equal(image.get_array(), STEPS)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("column", "row")
+    assert axes.get_ylim() == (3.5, -0.5)
+    (drawn,) = lines(axes)
+    ends = {tuple(map(tuple, np.sort(s, axis=0).tolist())) for s in drawn.get_segments()}
+    assert ((-0.5, 1.5), (2.5, 1.5)) in ends  # between the second and the third row
     rendered(figure)
 
 

@@ -153,9 +153,12 @@ def test_numbers_have_the_fewest_digits_that_keep_the_promise_and_say_what_is_do
 ):
     solution = solutions["INV-Lin"]
     rule = ts.compress(solution, loss, classes=[ts.OrderUpTo()])
-    said = re.findall(r"(?:up to|at most) (\S+) \+ (\S+) x regime", rule.explain())
+    level_of = r"{} (\S+) \+ ([\d.]+) x regime"
+    said = [
+        pair for w in ("up to", "at most") for pair in re.findall(level_of.format(w), str(rule))
+    ]
     stock, regime = solution.mdp.grid.points.T
-    assert f"take the {sentence} order" in rule.explain()
+    assert f"the {sentence} order that" in rule.explain()
     (level, slope), orders = map(float, said[0]), np.array(rule.actions, dtype=float)
     room = (level + slope * regime - stock)[:, None]
     if sentence == "largest":
@@ -264,20 +267,22 @@ def test_a_least_size_that_is_not_found_says_what_is_known_and_what_may_help(sma
     assert unknown.said == "nothing is proven; a larger loss or `most` may allow one"
     assert "no model will do" in ts.least_size(small, 0.0, Refused()).said
     none = ts.least_size(small, 0.0, ts.OneAction(), most=1)
-    assert none.said.startswith("none with 1 numbers or fewer keeps the promise; a larger loss")
+    assert none.said.startswith("none with 1 number or fewer keeps the promise; a larger loss")
 
 
 def test_a_model_told_in_costs_is_spoken_of_in_costs(tmp_path):
     _, rows, reward = random_model(5)
     mdp = ts.MDP.from_arrays(rows, -reward, DISCOUNT, grid=AXES, minimise=True)
     rule = ts.compress(ts.solve(mdp), 0.1, classes=[ts.RunLength()])
-    assert "It costs at most" in rule.explain()
-    assert "of the optimal cost) on average" in rule.explain()
-    assert "Promised was an extra cost of at most 10.0000% of the optimal cost" in rule.explain()
+    assert "It costs as little as possible: it is optimal." in rule.explain()
+    rough = ts.compress(ts.solve(mdp), 5.0, classes=[ts.OneAction()]).explain()
+    assert "It costs at most" in rough
+    assert "of the optimal cost) on average" in rough
+    assert "Promised was an extra cost of at most 10% of the optimal cost" in rule.explain()
     rule.export(tmp_path / "rule.py")
     head = (tmp_path / "rule.py").read_text()
     assert "certified mean extra cost: at most" in head
-    assert "optimal value" not in rule.explain() + head
+    assert "optimal value" not in rule.explain() + rough + head
 
 
 class Diagonal(ts.RuleClass):

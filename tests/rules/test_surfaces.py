@@ -103,8 +103,8 @@ def test_a_surface_in_words_says_first_what_holds_first():
     assert np.array_equal(fitted.program(grid)(grid.points), order)
     assert fitted.words.splitlines() == [
         "Take the first line that applies (highest order first).",
-        "order=8 where stock at most 1 and regime at least 1.5.",
-        "order=4 where stock at most 1.",
+        "order=8 where stock is at most 1 and regime is at least 1.5.",
+        "order=4 where stock is at most 1.",
         "order=0 elsewhere.",
     ]
     assert fitted.size == 1 + 2 + 2 * 2

@@ -853,13 +853,14 @@ def check_sums(c: dict, m: dict) -> str:
     check_shares(c, m, decisions)
     check_decomposition(c, m, decisions.loss)
     check_bounds(c, m, decisions, sweep.eta)
-    mean, low, high = c["mean_loss"]
-    worst, _, most = c["worst_loss"]
+    mean, low, high = map(float, c["mean_loss"])
+    worst, _, most = map(float, c["worst_loss"])
+    occupied = float(c["occupancy_error"])
     return (
         f"{m['model'] or 'the model'} (content {m['content'][:12]}): "
         f"loss {mean:.12g} on average and {worst:.12g} at worst, in all of {m['n']:,} states; "
-        f"proven to be between {low:.12g} and {high:.12g} on average and at most {most:.12g}, and "
-        f"the occupancy right to {c['occupancy_error']:.1e}; not checked: {', '.join(NOT_CHECKED)}"
+        f"proven to be between {low!r} and {high!r} on average and at most {most!r}, and the "
+        f"occupancy right to {occupied!r}; not checked: {', '.join(NOT_CHECKED)}"
     )
 
 
@@ -878,10 +879,10 @@ def check_averages(c: dict, m: dict) -> str:
     agree(c, m, "loss", loss, 8 * EPS * largest_size([g, g_pi]), EPS / 2)
     relative = ratio(c["loss"], g)
     agree(c, m, "relative_loss", relative, 64 * EPS * largest_size(relative or [0]), EPS / 2)
-    value, low, high = c["loss"]
+    value, low, high = map(float, c["loss"])
     return (
         f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss {value:.12g} per period "
-        f"from every one of {m['n']:,} states, proven to be between {low:.12g} and {high:.12g}; "
+        f"from every one of {m['n']:,} states, proven to be between {low!r} and {high!r}; "
         f"single decisions are not judged; not checked: {', '.join(NOT_CHECKED)}"
     )
 

@@ -26,6 +26,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import Rng
 from tessella.mdp.start import Start, drawn_starts, start_distribution
+from tessella.rounding import round_down, round_up
 
 BATCH = 10_000  # paths that walk at once, to keep memory small
 REST = 1e-6  # of R / (1 - discount): what may come after the last period, unless said otherwise
@@ -70,10 +71,10 @@ class Estimate:
             what = f"{'extra cost' if self.minimise else 'loss'} of {name} against {other[0]}"
         elif self.minimise:
             figures = -self.mean, -self.upper, -self.lower
-        mean, lower, upper = map(money, figures)
+        mean, lower, upper = figures
         return wrap(
-            f"Simulated estimate, not a certificate: the {what} is {mean}, between "
-            f"{lower} and {upper} with {percent(self.confidence)} "
+            f"Simulated estimate, not a certificate: the {what} is {money(mean)}, between "
+            f"{round_down(lower, 4)} and {round_up(upper, 4)} with {percent(self.confidence)} "
             f"confidence ({self.paths:,} paths of {self.periods:,} periods)."
         )
 

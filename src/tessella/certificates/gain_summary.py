@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tessella.certificates.summary import at_most, loss_word, money, percent, shown, value_word
+from tessella.certificates.summary import certain, loss_word, money, percent, shown, value_word
+from tessella.rounding import EPS, round_up
 
 if TYPE_CHECKING:
     from tessella.certificates.gain_certificate import GainCertificate
@@ -25,18 +26,33 @@ def _cost(c: GainCertificate) -> str:
     text += f"is {shown(c, c.optimal_gain)} and this policy "
     text += f"{'costs' if c.minimise else 'reaches'} {shown(c, c.policy_gain)}. "
     if c.loss.lower <= 0:
-        most = money(c.loss.upper)
-        return text + f"No {loss_word(c)} can be seen; it is at most {most} per period."
+        most = round_up(c.loss.upper, 4)
+        text += f"No {loss_word(c)} can be seen; it is at most {most} per period."
+        return text + _by_time(c)
     share = c.relative_loss
     relative = "" if share is None else f" ({percent(share)} of the best {value_word(c)})"
     lost = f"{money(c.loss)} per period{relative}."
-    return text + (f"Its extra cost is {lost}" if c.minimise else f"It gives away {lost}")
+    text += f"Its extra cost is {lost}" if c.minimise else f"It gives away {lost}"
+    return text + _by_time(c)
+
+
+def _by_time(c: GainCertificate) -> str:
+    """The same per unit of time, of a model made from rates."""
+    clock = None if c.mdp is None else c.mdp.clock
+    if clock is None:
+        return ""
+    best, reached = (shown(c, clock.per_time(gain)) for gain in (c.optimal_gain, c.policy_gain))
+    most = round_up(clock.per_time(c.loss.upper) * (1 + 2 * EPS), 4)
+    verb = "costs" if c.minimise else "reaches"
+    return (
+        f" With {clock}, the best possible {value_word(c)} per unit of time is {best}, this policy "
+        f"{verb} {reached}, and its {loss_word(c)} is at most {most}."
+    )
 
 
 def _certainty(c: GainCertificate) -> str:
-    off = at_most(max(c.loss.upper - c.loss, c.loss - c.loss.lower))
     return (
-        f"Certainty: the {loss_word(c)} per period is {c.loss:.12g} and at most {off} off, all "
+        f"Certainty: the {loss_word(c)} per period is {certain(c.loss)} off, all "
         "rounding included; it is computed from the model, not estimated from runs. Whether the "
         "model fits the business is another question."
     )

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.enclosure import EPS, Band, Enclosed, down, up
-from tessella.certificates.summary import at_most, money, percent, wrap
+from tessella.certificates.summary import certain, percent, wrap
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
 from tessella.errors import PolicyError, expect, writing
@@ -26,6 +26,7 @@ from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
+from tessella.rounding import round_up
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.slabs import STATES, Ends, Slab, Slabs, cut_into_slabs
 from tessella.solvers.solution import Solution
@@ -70,13 +71,12 @@ class CertificateSummary:
     def __str__(self) -> str:
         name = f'"{self.policy}"' if self.policy else "the policy"
         share = "" if self.relative_loss is None else f" ({percent(self.relative_loss)})"
-        off = at_most(max(self.mean_loss.upper - self.mean_loss, self.mean_loss.width / 2))
         word = "extra cost" if self.minimise else "loss"
         return wrap(
             f"{self.model or 'MDP'}, {self.states:,} states: the mean {word} of {name} is "
-            f"{money(self.mean_loss)}{share}, at most {off} off, and at most "
-            f"{money(self.worst_loss.upper)} from any state. It does not take the optimal action "
-            f"in {percent(self.policy_error)} of the states. All rounding is included."
+            f"{certain(self.mean_loss)} off{share}, and at most "
+            f"{round_up(self.worst_loss.upper, 4)} from any state. It does not take the optimal "
+            f"action in {percent(self.policy_error)} of the states. All rounding is included."
         )
 
     def save(self, path: str | Path) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tessella.errors import expect
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
+from tessella.rounding import round_up
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.solution import Solution
 
@@ -51,7 +52,7 @@ class Loss:
     def __str__(self) -> str:
         return (
             f"Loss of {self.policy.name or 'a policy'}: mean {self.mean:.6g}, "
-            f"worst {self.worst:.6g}, off by at most {self.error_bound:.2g}"
+            f"worst {self.worst:.6g}, off by at most {round_up(self.error_bound, 2)}"
         )
 
 

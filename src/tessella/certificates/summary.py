@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tessella.mdp.stages.events import average_unit
+from tessella.rounding import EPS, round_up, write_enclosed
+
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
+    from tessella.certificates.enclosure import Enclosed
     from tessella.certificates.statement import Statement
 
 WIDTH = 88
@@ -53,13 +57,10 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %" if abs(share) < 1 else f"{100 * share:,.0f} %"
 
 
-def at_most(amount: float) -> str:
-    """One digit, rounded up."""
-    if amount == 0:
-        return "0"
-    size = math.floor(math.log10(amount))
-    digit = math.ceil(amount / 10.0**size)
-    return f"{digit}e{size}" if digit < 10 else f"1e{size + 1}"
+def certain(figure: Enclosed) -> str:
+    """``8.18912345678 and at most 3e-11``: a figure, and how far that text is off."""
+    off = max(figure.upper - figure, figure - figure.lower)
+    return " and at most ".join(write_enclosed(figure, off * (1 + EPS)))
 
 
 def wrap(text: str) -> str:
@@ -113,11 +114,13 @@ def _cost(c: Certificate) -> str:
     if c.mean_loss.lower > 0:
         share = c.relative_loss
         relative = "" if share is None else f" ({percent(share)} of the best {value_word(c)})"
-        each = money(c.criterion.per_period(c.mean_loss))
-        lost = f"{money(c.mean_loss)}{relative}, as much as {each} every period. "
+        clock = None if c.mdp is None else c.mdp.clock
+        times, unit = (1.0, "every period") if clock is None else average_unit(clock)
+        each = money(times * c.criterion.per_period(c.mean_loss))
+        lost = f"{money(c.mean_loss)}{relative}, as much as {each} {unit}. "
         text += f"Its mean extra cost is {lost}" if c.minimise else f"It gives away {lost}"
     else:
-        text += f"No {loss_word(c)} can be seen; it is at most {money(c.mean_loss.upper)}. "
+        text += f"No {loss_word(c)} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}. "
     return text + _worst(c)
 
 
@@ -181,8 +184,7 @@ def _certainty(c: Certificate) -> str:
     if c.worst_loss.upper == 0:
         text = f"that the {loss_word(c)} is 0 is certain for this model, all rounding included"
     else:
-        off = at_most(max(loss.upper - loss, loss - loss.lower))
-        text = f"the average {loss_word(c)} is {loss:.12g} and at most {off} off, all rounding "
+        text = f"the average {loss_word(c)} is {certain(loss)} off, all rounding "
         text += "included; it is computed from the model, not estimated from runs"
     return f"Certainty: {text}. Whether the model fits the business is another question."
 
@@ -193,11 +195,11 @@ def _theory(c: Certificate) -> str:
     if b.error_share.upper == 0:
         return text + "without differences, every bound of the theory is 0 too."
     text += f"from the time spent in differing states alone, the {loss_word(c)} could be up to "
-    text += f"{money(b.policy_error.upper)}. "
+    text += f"{round_up(b.policy_error.upper, 4)}. "
     near = b.localisation
     if near.holds:
         text += f"All differences lie where the best two actions are within {money(near.eps)} of "
-        bound = money(near.bound.upper)  # type: ignore[union-attr]
+        bound = round_up(near.bound.upper, 4)  # type: ignore[union-attr]
         text += f"each other, which bounds the {loss_word(c)} by {bound}. "
     elif near.holds is None:
         text += "Whether all differences lie where the best two actions are within "

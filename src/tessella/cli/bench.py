@@ -9,6 +9,7 @@ import click
 
 from tessella.cli.command import Answer, as_command, table
 from tessella.cli.model import ModelWord, about, model_of
+from tessella.rounding import round_up
 
 MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
 
@@ -32,7 +33,7 @@ def command(models: tuple[str, ...], given: tuple[str, ...], repeat: int, tol: f
             f"{row['model']['states']:,}",
             *(f"{row[key]:.3g}" for key in ("build", "first", "again")),
             str(row["sweeps"]),
-            f"{row['bound']:.1e}",
+            round_up(row["bound"], 2),
         )
         for row in found
     ]

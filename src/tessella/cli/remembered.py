@@ -24,6 +24,7 @@ from tessella.cli.progress import telling
 from tessella.cli.room import cache_folder, make_room
 from tessella.errors import FileError
 from tessella.mdp.model import MDP
+from tessella.rounding import round_up
 from tessella.solvers.solution import FORMAT, Solution
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _solve(mdp: MDP, tol: float | None) -> Solution:
 
         def told(now: Progress) -> None:
             left = "" if now.left is None else f", about {now.left:.0f} s left"
-            tell(f"sweep {now.sweep}: bound {now.bound:.2g}, {now.seconds:.0f} s{left}")
+            tell(f"sweep {now.sweep}: bound {round_up(now.bound, 2)}, {now.seconds:.0f} s{left}")
 
         return solve(mdp, method, callback=told)
 

@@ -117,6 +117,9 @@ def _signed(solution: Solution) -> np.ndarray:
 
 
 def _told(solution: Solution, remembered: bool) -> str:
+    from tessella.rounding import round_up
+    from tessella.solvers.result import write_average
+
     mdp, value = solution.mdp, _signed(solution)
     what = "cost" if mdp.minimise else "value"
     seconds = float(solution.history.seconds[-1]) if solution.sweeps else 0.0
@@ -124,12 +127,9 @@ def _told(solution: Solution, remembered: bool) -> str:
     spread = f"mean {value.mean():,.6g}, from {value.min():,.6g} to {value.max():,.6g}"
     rows = [("solved", f"{how}{', remembered' if remembered else ''}; {solution.ending}")]
     if solution.gain is not None:
-        gain = f"{_sign(solution) * solution.gain:,.8g} per period"
-        rows += [(what, f"{gain}, off by at most {solution.error_bound:.1e}")]
+        rows += [(what, write_average(mdp, solution.gain, solution.error_bound))]
         if mdp.clock is not None:
-            rows += [
-                ("", f"{mdp.clock.rate * _sign(solution) * solution.gain:,.8g} per unit of time")
-            ]
+            rows += [("", f"{_sign(solution) * solution.gain:,.8g} per period ({mdp.clock})")]
     else:
         first = _from_start(solution)
         if first is not None:
@@ -137,7 +137,7 @@ def _told(solution: Solution, remembered: bool) -> str:
         else:
             rows += [(what, spread)]
         rows += [
-            ("bound", f"no {what} is off by more than {solution.error_bound:.1e}"),
+            ("bound", f"no {what} is off by more than {round_up(solution.error_bound, 2)}"),
         ]
     ties = int((~solution.decided).sum())
     rows += [("decided", f"{mdp.n_states - ties:,} of {mdp.n_states:,} states; {ties:,} are ties")]

@@ -21,6 +21,7 @@ from tessella.mdp.model import MDP
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers, Parameter
 from tessella.problems.problem import Problem
+from tessella.problems.ranges import DISCOUNT
 from tessella.problems.registry import ZOO, all_problems
 
 if TYPE_CHECKING:
@@ -111,11 +112,21 @@ def _parameters_of(mdp: MDP) -> list[dict[str, Any]]:
     for known in all_problems():
         if mdp.parameters and {p.name for p in known.parameters} == set(mdp.parameters):
             return [slider(known.parameter(n), value) for n, value in mdp.parameters.items()]
-    return [slider(_guessed(name, value), value) for name, value in mdp.parameters.items()]
+    return [_guessed_slider(mdp, name, value) for name, value in mdp.parameters.items()]
 
 
-def _guessed(name: str, value: Any) -> Parameter:
+def _guessed_slider(mdp: MDP, name: str, value: Any) -> dict[str, Any]:
+    """A slider around a number of which no range is known; one below 1 may be a probability."""
+    said = slider(_guessed(mdp, name, value), value)
+    if isinstance(value, float) and 0 < value < 1:
+        said["high"] = min(said["high"], 1.0)
+    return said
+
+
+def _guessed(mdp: MDP, name: str, value: Any) -> Parameter:
     about = "a parameter of the model file"
+    if isinstance(value, float) and value == mdp.discount < 1:
+        return Number(name, value, about, **DISCOUNT)
     if isinstance(value, str):
         return Choice(name, value, about, options=(value,))
     if isinstance(value, list | tuple):

@@ -1,7 +1,8 @@
 """A solution as the page draws it: two axes of the grid, all others standing at a place.
 
-Arrays are lists of columns, column i holding what is above place i of the first axis; a model of
-one axis has columns of one. What is not finite is null.
+Arrays are lists of columns, column i holding what is above place i of the first axis (or below it,
+where the second is a row: ``down``); a model of one axis has columns of one. What is not finite is
+null. Bounds are texts that are rounded outward.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError
 from tessella.explore.asked import Asked
 from tessella.explore.session import Session
-from tessella.grid import StateGrid
+from tessella.grid import DOWNWARDS, StateGrid, picture_axes
 from tessella.mdp.model import MDP
 from tessella.mdp.scope import TIME
+from tessella.mdp.stages.events import average_unit
+from tessella.rounding import EPS, round_up
 
 FIELDS = ("visits", "loss", "local")  # what is worked out only when it is shown
 MOST_CELLS = 500_000
@@ -39,9 +42,12 @@ def map_drawn(session: Session, asked: Asked) -> dict[str, Any]:
         fields["loss"] = known.loss(made.policy)
     if "local" in wanted:
         fields["local"] = known.local_loss(made.policy)
+    times, unit = average_unit(mdp.clock)
+    of_average = 1.0 if solution.gain is None else times * (1 + 2 * EPS)
     drawn = {
         "model": _model(mdp),
         "shown": part.shown,
+        "down": part.shown[-1] == DOWNWARDS,
         "at": part.at,
         "table": part.of(solution.policy.table),
         "second": part.of(known.second),
@@ -50,12 +56,14 @@ def map_drawn(session: Session, asked: Asked) -> dict[str, Any]:
         "ranges": {name: _range(values) for name, values in fields.items()},
         "colours": session.colours(known),
         "used": np.unique(solution.policy.table).tolist(),
-        "bound": solution.error_bound,
+        "bound": round_up(of_average * solution.error_bound, 2),
         "says": repr(solution),
-        "gain": None if solution.gain is None else sign * solution.gain,
+        "gain": None if solution.gain is None else sign * times * solution.gain,
+        "unit": unit,
     }
     if overlay is not None:
         drawn["overlay"] = part.of(made.policy.table)
+        drawn["worse"] = part.of(known.worse(made.policy).astype(int))
         drawn["used"] = np.union1d(solution.policy.table, made.policy.table).tolist()
     return drawn
 
@@ -77,6 +85,7 @@ class Slice:
         """As a request says; what it leaves out, or what the grid has not, as is usual."""
         long = {name: size > 2 for name, size in zip(grid.axes, grid.shape, strict=True)}
         usual = sorted(grid.axes, key=lambda name: (name == TIME and grid.ndim > 2, not long[name]))
+        usual = [*picture_axes(usual[:2]), *usual[2:]]
         wanted = [name for name in asked.names("shown") if name in grid.axes]
         shown = list(dict.fromkeys([*wanted, *usual]))[:2]
         places = asked.mapping("at")

@@ -8,8 +8,11 @@ import numpy as np
 
 from tessella.errors import ArgumentError
 from tessella.explore.asked import Asked
-from tessella.explore.session import Session
+from tessella.explore.session import Session, Solved
+from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
+from tessella.mdp.stages.events import average_unit
+from tessella.rounding import round_up, round_up_percent
 from tessella.rules.proof import Proof
 from tessella.tessellation import examine, measure, tessellate
 
@@ -54,6 +57,7 @@ def rule_found(session: Session, asked: Asked) -> dict[str, Any]:
         "mean_loss": rule.facts["mean_loss"],
         "worst_loss": rule.facts["worst_loss"],
         "relative_loss": rule.facts["relative_loss"],
+        "loses": _loses(rule.facts["mean_loss"], rule.facts["relative_loss"]),
         "certified": certificate is not None,
         "summary": "" if certificate is None else certificate.summary(),
         "frontier": [
@@ -61,7 +65,8 @@ def rule_found(session: Session, asked: Asked) -> dict[str, Any]:
         ],
         "classes": [str(outcome) for outcome in rule.outcomes],
         "stopped": any("time limit" in outcome.said for outcome in rule.outcomes),
-        "errors": int((rule.table != known.solution.policy.table).sum()),
+        "errors": int(known.worse(rule).sum()),
+        "ties": _ties(known, rule),
     }
 
 
@@ -71,17 +76,30 @@ def learned_found(session: Session, asked: Asked) -> dict[str, Any]:
     made = session.made(known, asked.part("overlay"))
     if made.proof is None:
         raise ArgumentError("this needs a policy of the kind 'learned'")
-    wrong = made.policy.table != known.solution.policy.table
+    wrong = known.worse(made.policy)
     return {
         "name": made.policy.name,
         "size": made.policy.size,
         "errors": int(wrong.sum()),
+        "ties": _ties(known, made.policy),
         "states": wrong.size,
         "summary": _summary(made.proof),
         "mean_loss": made.proof.mean,
         "worst_loss": made.proof.worst,
         "relative_loss": made.proof.relative,
+        "loses": _loses(made.proof.mean, made.proof.relative),
     }
+
+
+def _ties(known: Solved, policy: Policy) -> int:
+    """In how many states a policy takes another action that is as good as the best one."""
+    other = policy.table != known.solution.policy.table
+    return int((other & ~known.worse(policy)).sum())
+
+
+def _loses(mean: float, share: float | None) -> str:
+    """``at most 0.64%``; of what has no share, in the model's own units."""
+    return f"at most {round_up(mean, 4)}" if share is None else round_up_percent(share)
 
 
 def _summary(proof: Proof) -> str:
@@ -100,11 +118,13 @@ def path_found(session: Session, asked: Asked) -> dict[str, Any]:
     walked = simulate(mdp, policy, periods, seed, start=start)
     live = int((walked.actions[0] >= 0).sum())
     places = np.unravel_index(walked.states[0, : live + 1], mdp.grid.shape)
-    sign = -1.0 if mdp.minimise else 1.0
+    sign, (times, unit) = -1.0 if mdp.minimise else 1.0, average_unit(mdp.clock)
     return {
         "places": {n: p.tolist() for n, p in zip(mdp.grid.axes, places, strict=True)},
         "actions": walked.actions[0, :live].tolist(),
         "earned": (sign * walked.rewards[0, :live]).tolist(),
+        "mean": sign * times * float(walked.rewards[0, :live].mean()) if live else 0.0,
+        "unit": unit,
         "total": sign * float(walked.returns[0]),
         "ended": live < periods,
     }

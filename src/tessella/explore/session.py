@@ -65,10 +65,14 @@ class Solved:
         return loss(self.solution, policy).by_state
 
     def local_loss(self, policy: Policy) -> NDArray[np.float64]:
-        """(grid) V* - Q*(s, policy(s)), at least 0."""
+        """(grid) V* - Q*(s, policy(s)), 0 where the action ties with the best one."""
         q = self.solution.q
         taken = np.take_along_axis(q, policy.table[..., None], axis=-1)[..., 0]
-        return np.maximum(q.max(axis=-1) - taken, 0.0)
+        return np.where(self.solution.ties(policy.table), 0.0, q.max(axis=-1) - taken)
+
+    def worse(self, policy: Policy) -> NDArray[np.bool_]:
+        """(grid) whether a policy's action is surely worse than the best one."""
+        return ~self.solution.ties(policy.table)
 
     @property
     def numbers(self) -> int:

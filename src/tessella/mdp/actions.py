@@ -123,6 +123,11 @@ def described(action_name: str, action: Any) -> str:
     return str(action) if isinstance(action, Combination) else f"{action_name}={shown(action)}"
 
 
+def spoken(action_name: str, action: Any) -> str:
+    """``order 8``, or ``fast=3, slow=5``."""
+    return str(action) if isinstance(action, Combination) else f"{action_name} {shown(action)}"
+
+
 def as_json(actions: Sequence) -> list:
     """Actions as files hold them; ``from_json`` reads them back."""
     return [a.record if isinstance(a, Combination) else a for a in actions]

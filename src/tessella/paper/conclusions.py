@@ -20,6 +20,7 @@ from tessella.paper.published import FAMILIES, LOWEST, NOUNS
 from tessella.paper.readings import decays, final_runs, title
 from tessella.paper.results import Results
 from tessella.paper.statistics import PairedDifference, by_seed, paired
+from tessella.rounding import round_down, round_up
 
 CONCENTRATED = 0.5  # share of errors in the low-margin quarter: twice what chance would put there
 
@@ -111,9 +112,10 @@ def _concentrated(results: Results, family: str) -> Finding:
     if not ours or not theirs:
         return _untold(claim, lack)
     least, most = min(shares[m] for m in ours), max(shares[m] for m in theirs)
+    ends = round_down(100 * least, 2), round_up(100 * most, 2)
     evidence = (
-        f"of their errors, boundary methods make at least {least:.0%} and baselines at most "
-        f"{most:.0%} on the {QUARTER:.0%} of states with the smallest margins"
+        f"of their errors, boundary methods make at least {ends[0]}% and baselines at most "
+        f"{ends[1]}% on the {QUARTER:.0%} of states with the smallest margins"
     )
     without = [title(m) for m in _both(results) if m in shares and np.isnan(shares[m])]
     if without:
@@ -132,9 +134,10 @@ def _faster(results: Results) -> Finding:
     if not ours or not theirs:
         return _untold(claim, lack)
     slow, fast = min(ours, key=powers.__getitem__), max(theirs, key=powers.__getitem__)
+    ends = round_down(powers[slow], 2), round_up(powers[fast], 2)
     evidence = (
-        f"error ~ n^-p with p at least {powers[slow]:.2f} for boundary methods ({title(slow)}), "
-        f"at most {powers[fast]:.2f} for baselines ({title(fast)})"
+        f"error ~ n^-p with p at least {ends[0]} for boundary methods ({title(slow)}), "
+        f"at most {ends[1]} for baselines ({title(fast)})"
     )
     without = [title(m) for m, p in powers.items() if np.isnan(p)]
     if without:
@@ -153,9 +156,10 @@ def _steadier(results: Results) -> Finding:
     if not ours or not theirs:
         return _untold(claim, lack)
     widest, closest = max(ours, key=spread.__getitem__), min(theirs, key=spread.__getitem__)
+    ends = round_up(spread[widest], 2), round_down(spread[closest], 2)
     evidence = (
-        f"standard deviation at most {spread[widest]:.4f} for boundary methods "
-        f"({title(widest)}), at least {spread[closest]:.4f} for baselines ({title(closest)})"
+        f"standard deviation at most {ends[0]} for boundary methods "
+        f"({title(widest)}), at least {ends[1]} for baselines ({title(closest)})"
     )
     return _finding(claim, spread[widest] < spread[closest], evidence, lack)
 

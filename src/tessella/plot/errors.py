@@ -15,15 +15,18 @@ WRONG = "#a50f15"
 
 
 def error_map(axes: Axes, comparison: Comparison) -> Axes:
-    """Draw the reference in pale colours, its boundary, and the states where the other differs."""
+    """Draw the reference in pale colours, its boundary, and the states where the other differs.
+
+    Beside a solution, an action that ties with the best one is no difference.
+    """
     reference = comparison.a
     colours = faded(action_colours(reference))
     regions(axes, reference, colours)
-    wrong = np.ma.masked_where(~comparison.where, np.zeros(reference.grid.shape, dtype=int))
+    wrong = np.ma.masked_where(~comparison.worse, np.zeros(reference.grid.shape, dtype=int))
     field(axes, reference.grid, wrong, ListedColormap([WRONG]), NoNorm(0, 1))
     boundary_lines(axes, reference, colors=INK, linewidths=0.7)
     patches = action_swatches(reference, colours)
-    patches.append(swatch(WRONG, f"differs ({comparison.disagreement:.2%})"))
+    patches.append(swatch(WRONG, f"differs ({comparison.worse.mean():.2%})"))
     legend_of(axes, reference, patches)
     axes.set_title(reference.name)
     return axes

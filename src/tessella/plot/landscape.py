@@ -57,11 +57,12 @@ def margin_map(axes: Axes, tessellation: Tessellation) -> Axes:
 
 
 def _contours(axes: Axes, grid: StateGrid, value: NDArray) -> ContourSet:
-    x, y = frame(axes, grid)
+    drawn = frame(axes, grid)
+    table = drawn.turned(value)
     return axes.contour(
-        x.at(np.arange(grid.shape[0])),
-        y.at(np.arange(grid.shape[1])),
-        value.T,
+        drawn.x.at(np.arange(table.shape[0])),
+        drawn.y.at(np.arange(table.shape[1])),
+        table.T,
         levels=8,
         colors="white",
         linewidths=0.6,
@@ -76,7 +77,6 @@ def _norm(margin: np.ma.MaskedArray) -> Normalize:
 
 
 def _curve(axes: Axes, grid: StateGrid, values: NDArray, label: str) -> Axes:
-    x, _ = frame(axes, grid)
-    axes.plot(x.at(np.arange(grid.size)), values, color=INK, linewidth=1.2)
+    axes.plot(frame(axes, grid).x.at(np.arange(grid.size)), values, color=INK, linewidth=1.2)
     axes.set_ylabel(label)
     return axes

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from tessella.errors import ArgumentError, expect, is_count, is_positive
+from tessella.errors import ArgumentError, counted, expect, is_count, is_positive
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.axis_tree import AxisTree
 from tessella.rules.frontier import Frontier, Outcome, Point, undercut
@@ -144,7 +144,7 @@ def least_size(
     best = search.best(kind.name)
     size, said = None if best is None else best.size, []
     if best is None and needed > 1:
-        said.append(f"none with {needed - 1:,} numbers or fewer keeps the promise")
+        said.append(f"none with {counted(needed - 1, 'number')} or fewer keeps the promise")
     elif best is None:
         said += ["nothing is proven", search.effort("rules")]
     said.append(search.ending(best is not None, "a larger loss or `most`"))

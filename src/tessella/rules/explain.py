@@ -1,21 +1,23 @@
 """A rule in plain sentences, with the names of axes and actions.
 
 A tree becomes one line for each leaf, a split one line for each branch, both with the grid's own
-values: "stock at most 3", never "stock <= 3.5". What a way says twice about one axis it says once:
-"stock 4 to 7".
+values: "stock is at most 3", never "stock <= 3.5". What a way says twice about one axis it says
+once: "stock is 4 to 7".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tessella.errors import shown
-from tessella.mdp.actions import described
+from tessella.errors import counted, shown
+from tessella.mdp.actions import described, spoken
 from tessella.mdp.program import Among, Choose, Except, Lookup, Node, Program, Split, children
+from tessella.rounding import round_up, round_up_percent
 from tessella.rules.promise import optimum
 
 if TYPE_CHECKING:
@@ -26,11 +28,14 @@ MANY = 60  # lines, beyond which a rule is summed up
 
 def explain(rule: Rule) -> str:
     """What a rule says, what it loses, and how small it could be."""
-    said = rule.words or _listed(rule.program, rule.actions, rule.action_name)
+    said = rule.words or list_ways(rule.program, rule.actions, rule.action_name)
     return "\n".join(filter(None, [said, _size(rule), _loss(rule)]))
 
 
-def _listed(program: Program, actions: tuple, action_name: str) -> str:
+def list_ways(program: Program, actions: tuple, action_name: str) -> str:
+    """A program line by line."""
+    if isinstance(program.root, Choose):
+        return f"Always {spoken(action_name, actions[program.root.action])}."
     named = [described(action_name, action) for action in actions]
     lines = list(sentences(program, named))
     if len(lines) > MANY:
@@ -40,8 +45,7 @@ def _listed(program: Program, actions: tuple, action_name: str) -> str:
 
 
 def _size(rule: Rule) -> str:
-    text = f"It is of the class {rule.kind!r} and stores {rule.size:,} number"
-    text += "" if rule.size == 1 else "s"
+    text = f"It is of the class {rule.kind!r} and stores {counted(rule.size, 'number')}"
     if rule.proven:
         return text + ", and no rule of its class with fewer keeps the promise."
     if rule.size_needed:
@@ -53,16 +57,21 @@ def _size(rule: Rule) -> str:
 def _loss(rule: Rule) -> str:
     if not rule.facts:
         return ""
-    mean, worst = rule.facts["mean_loss"], rule.facts["worst_loss"]
-    costs, share = rule.facts.get("told_in") == "costs", rule.facts.get("relative_loss")
-    relative = "" if share is None else f" ({share:.3%} of {optimum(costs)})"
+    facts, costs = rule.facts, rule.facts.get("told_in") == "costs"
+    mean, worst, share = facts["mean_loss"], facts["worst_loss"], facts.get("relative_loss")
+    relative = "" if share is None else f" ({round_up_percent(share)} of {optimum(costs)})"
     more = f" more than the least possible{relative}" if costs else relative
-    text = f"It {'costs' if costs else 'loses'} at most {mean:.6g}{more} "
-    if rule.promise.endswith("per period"):
-        text += "per period."
+    text = f"It {'costs' if costs else 'loses'} at most "
+    if not mean and not worst:
+        text = f"It {'costs as little as possible' if costs else 'loses nothing'}: it is optimal."
+    elif rule.promise.endswith("per period"):
+        unit = "unit of time" if "periods_per_time" in facts else "period"
+        most = Decimal(facts.get("periods_per_time", 1)) * Decimal(mean)
+        text += f"{round_up(most, 4)}{more} per {unit}."
     else:
         beyond = " more" if costs else ""
-        text += f"on average from the start and {worst:.6g}{beyond} from the worst state."
+        text += f"{round_up(mean, 4)}{more} on average from the start and "
+        text += f"{round_up(worst, 4)}{beyond} from the worst state."
     return f"{text}\nPromised was {rule.promise}."
 
 
@@ -76,8 +85,7 @@ def sentences(program: Program, named: list[str]) -> list[str]:
         if isinstance(node, Choose):
             lines.append(f"{named[node.action]} {where or 'everywhere'}")
         elif isinstance(node, Lookup):
-            kept = f"a table of {len(node.starts):,} runs over {' x '.join(node.axes)}"
-            lines.append(f"{kept} {where or 'everywhere'}")
+            lines += _runs(program, node, named, where)
         elif isinstance(node, Except):
             for place, action in zip(node.places, node.actions, strict=True):
                 lines.append(f"{named[action]} {_where(program, (*met, _state(program, place)))}")
@@ -86,6 +94,19 @@ def sentences(program: Program, named: list[str]) -> list[str]:
             below = zip(_conditions(program, node), children(node), strict=True)
             further = ((child, _also(program, met, more)) for more, child in below)
             waiting += [(child, both) for child, both in further if both is not None][::-1]
+    return lines
+
+
+def _runs(program: Program, node: Lookup, named: list[str], where: str) -> list[str]:
+    """A line for each run: the states are read axis by axis, the last one fastest."""
+    order = [program.grid.axis(name) for name in node.axes]
+    firsts = np.unravel_index(node.starts, [program.grid.shape[k] for k in order])
+    head = f"Read the states by {', then by '.join(node.axes)}, each in the order of its values"
+    lines = [f"{head}{f', {where}' if where else ''}:"]
+    for action, place in zip(node.actions, zip(*firsts, strict=True), strict=True):
+        values = [program.grid.values[k].tolist()[i] for k, i in zip(order, place, strict=True)]
+        state = ", ".join(f"{n}={shown(v)}" for n, v in zip(node.axes, values, strict=True))
+        lines.append(f"{named[action]} from {state} on")
     return lines
 
 
@@ -186,8 +207,8 @@ def _inside(program: Program, condition: Within) -> tuple[str, str] | None:
 
 def _range(first: str, last: str, low: float, high: float) -> str:
     if not np.isfinite(low):
-        return f"at most {last}" if np.isfinite(high) else "any"
-    return f"at least {first}" if not np.isfinite(high) else f"{first} to {last}"
+        return f"is at most {last}" if np.isfinite(high) else "is any"
+    return f"is at least {first}" if not np.isfinite(high) else f"is {first} to {last}"
 
 
 def _open(low: float, high: float) -> str:

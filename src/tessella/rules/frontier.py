@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import counted
 from tessella.grid import StateGrid
 from tessella.mdp.program import Program
 from tessella.rules.rule_class import Fitted
@@ -52,7 +53,7 @@ class Outcome:
     said: str
 
     def __str__(self) -> str:
-        found = f"{self.size} numbers" if self.size is not None else "none found"
+        found = counted(self.size, "number") if self.size is not None else "none found"
         proof = f", at least {self.needed} needed" if self.needed and self.size else ""
         return f"{self.kind}: {found}{proof}" + (f" ({self.said})" if self.said else "")
 

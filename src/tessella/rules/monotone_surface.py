@@ -334,9 +334,7 @@ class _Told:
         name = "lowest" if self.above else "highest"
         head = f"Take the first line that applies ({name} {self.costs.action_name} first).\n"
         head = head if len(lines) > 1 and most > 1 else ""
-        return head + "\n".join(
-            [*lines, f"{named[corners.base]} {'elsewhere' if lines else 'everywhere'}."]
-        )
+        return head + "\n".join([*lines, f"{named[corners.base]} elsewhere."]) if lines else ""
 
     def _where(self, at: NDArray) -> str:
         said = []
@@ -346,14 +344,14 @@ class _Told:
         return " and ".join(said)
 
     def _bound(self, axis: int, place: int) -> str:
-        """``stock at least 3``: the end of the part that is ``place`` parts from the start."""
+        """``stock is at least 3``: the end of the part that is ``place`` parts from the start."""
         grid, starts = self.costs.grid, self.places[axis]
         n, order = grid.shape[axis], self.costs.order[axis]
         rising = self.signs[axis] > 0
         at = int(starts[place]) if rising else int([*starts, n][len(starts) - place]) - 1
         value = grid.values[axis][order[at]]
         text = str(value) if grid.values[axis].dtype.kind == "U" else shown(float(value))
-        return f"{grid.axes[axis]} {'at least' if rising else 'at most'} {text}"
+        return f"{grid.axes[axis]} is {'at least' if rising else 'at most'} {text}"
 
 
 def _turned(array: NDArray, signs: tuple[int, ...]) -> NDArray:

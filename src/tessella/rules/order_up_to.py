@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import shown
+from tessella.mdp.actions import spoken
 from tessella.mdp.program import Split, between
 from tessella.rules.ladder import Rungs, node_of_rungs
 from tessella.rules.linear_cuts import Projection
@@ -258,28 +259,66 @@ class _Form:
         values, rising = self.line.values, self.level.order[self.kept]
         taken = np.repeat(rising[::-1], -np.diff(ends)[::-1])
         taken[u:] = rising[0]
-        s = _short(values, float(values[u - 1]), False) if u < len(values) else None
+        size = self.size + int(u < len(values))
         root = node_of_rungs(self.named, values, taken)
-        return Fitted(root, self.size + int(s is not None), max(cost, 0.0), self._words(target, s))
+        return Fitted(root, size, max(cost, 0.0), self._words(target, taken, u))
 
-    def _words(self, target: float, s: float | None) -> str:
-        *axes, (last, slope) = self.named
-        sum_of = [name for name, _ in axes] + ([last] if slope == 1 else [])
-        level = " + ".join(sum_of)
-        tilt = ""
-        if slope != 1:
-            tilt = f" {'-' if slope > 0 else '+'} {shown(abs(slope))} x {last}"
-        name = self.level.costs.action_name
-        how = "reaches" if self.up else "does not exceed"
-        size = "smallest" if self.up else "largest"
+    def _words(self, target: float, taken: NDArray, u: int) -> str:
+        """The form in one sentence, that of a threshold where it has two actions to choose from."""
+        name, actions = self.level.costs.action_name, self.level.costs.actions
+        phrases = [spoken(name, actions[i]) for i in self.level.order[self.kept]]
+        below = int((taken != self.level.order[self.kept][0]).sum())
+        if not below:
+            return f"Always {phrases[0]}."
+        if len(phrases) == 2:
+            high, low = phrases[1][:1].upper() + phrases[1][1:], phrases[0]
+            if sorted(actions) == [0, 1] and name != "action":
+                high, low = name[:1].upper() + name[1:], "do not"
+            where = self._at_most(below)
+            return f"{high} while {where}; otherwise {low}." if where else f"Always {phrases[1]}."
+        where, limit = self._at_most(u), self._limit(target)
+        if name == "order":
+            way = f"order up to {limit}: the {self._choice(target, 'that', phrases, u)}"
+        else:
+            way = f"take the {self._choice(target, limit, phrases, u)}"
+        if where:
+            return f"Where {where}, {way}; elsewhere {phrases[0]}."
+        return f"{way[0].upper()}{way[1:]}."
+
+    def _choice(self, target: float, limit: str, phrases: list[str], u: int) -> str:
+        """``largest order that keeps stock + order at or below 12``, and what if there is none."""
+        values, orders = self.line.values, self.level.orders[self.kept]
+        name, slack = self.level.costs.action_name, _slack(values, orders)
+        sum_of = f"{self._level} + {name}"
         lots = f" in lots of {shown(float(self.lot))}" if self.lot else ""
-        text = f"Bring {level} up to {shown(float(np.round(target, 9)))}{tilt}{lots}: "
-        text += f"take the {size} {name} that {how} it"
-        if s is None:
-            return text + "."
-        least = shown(self.level.costs.actions[int(self.level.order[0])])
-        begins = f"{level} is at most {shown(float(np.round(s, 9)))}{tilt}"
-        return f"{text}, where {begins}; else {name}={least}."
+        if self.lot and orders[0] % self.lot:
+            lots = f" of {shown(float(orders[0]))} or{lots}"
+        if self.up:
+            text = f"smallest {name}{lots} that brings {sum_of} to {limit} or above"
+            none, last = values[0] + orders[-1] < target - slack, phrases[-1]
+        else:
+            text = f"largest {name}{lots} that keeps {sum_of} at or below {limit}"
+            none, last = values[u - 1] + orders[0] > target + slack, phrases[0]
+        return f"{text}, or {last} if there is none" if none else text
+
+    @property
+    def _level(self) -> str:
+        *axes, (last, slope) = self.named
+        return " + ".join([name for name, _ in axes] + ([last] if slope == 1 else []))
+
+    def _limit(self, number: float) -> str:
+        """``6.5 - 0.38 x life1``: what the level is compared with."""
+        last, slope = self.named[-1]
+        tilt = "" if slope == 1 else f" {'-' if slope > 0 else '+'} {shown(abs(slope))} x {last}"
+        return f"{shown(float(np.round(number, 9)))}{tilt}"
+
+    def _at_most(self, count: int) -> str:
+        """Where the lowest ``count`` levels are; empty for all of them."""
+        values = self.line.values
+        if count == len(values):
+            return ""
+        limit = _short(values, float(values[count - 1]), False)
+        return f"{self._level} is at most {self._limit(limit)}"
 
 
 def _with_reorder_point(sums: NDArray, ends: NDArray, pieces: NDArray) -> tuple[int, int, float]:

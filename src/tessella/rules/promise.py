@@ -15,7 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, is_number
+from tessella.errors import ArgumentError, is_number, shown
+from tessella.rounding import round_up
 from tessella.rules.judge import Judge, Judged
 from tessella.rules.proof import Proof
 from tessella.solvers.solution import Solution
@@ -81,8 +82,8 @@ class Promise:
         where = "per period" if self.lasting else where
         lost = "an extra cost" if self.minimise else "a loss"
         if not self.relative_to:
-            return f"{lost} of at most {self.loss:.6g} {where}"
-        share = f"{self.loss:.4%} of {optimum(self.minimise, self.relative_to)}"
+            return f"{lost} of at most {shown(self.loss)} {where}"
+        share = f"{shown(100 * self.loss)}% of {optimum(self.minimise, self.relative_to)}"
         return f"{lost} of at most {share} {where}"
 
 
@@ -126,7 +127,7 @@ def promise(
     )
     if loss and error > most:
         rule = f"a promise must be larger than the error of the solution; {made.hint}"
-        raise ArgumentError(rule, value=f"promised are {most:.3g}, the error is {error:.3g}")
+        raise ArgumentError(rule, value=f"promised are {most:.3g}, the error is {round_up(error)}")
     return made
 
 
@@ -143,6 +144,6 @@ def _unit(solution: Solution, judge: Judge, relative_to: Scale) -> float:
     unit -= solution.error_bound * (1 + 1e-9)
     if not unit > 0:
         rule = "a relative loss needs an optimal value other than 0; say relative=False"
-        off = f", within {solution.error_bound:.3g}" if solution.error_bound else ""
+        off = f", within {round_up(solution.error_bound)}" if solution.error_bound else ""
         raise ArgumentError(rule, value=f"it is {optimal:.3g}{off}")
     return unit

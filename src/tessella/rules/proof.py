@@ -42,6 +42,7 @@ class Proof:
 
     def facts(self, solution: Solution) -> dict[str, Any]:
         """What the head of a file says: model and proven loss."""
+        clock = solution.mdp.clock
         return {
             "model": solution.mdp.name,
             "fingerprint": solution.mdp.fingerprint,
@@ -50,7 +51,7 @@ class Proof:
             "worst_loss": self.worst,
             "certified": self.certificate is not None,
             "told_in": "costs" if solution.mdp.minimise else "rewards",
-        }
+        } | ({} if clock is None else {"periods_per_time": clock.per_time(1.0)})
 
 
 def prove(solution: Solution, policy: Policy, start: NDArray) -> Proof:

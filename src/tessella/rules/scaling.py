@@ -24,11 +24,12 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.in_slabs import CertificateSummary, certify_in_slabs
-from tessella.errors import ArgumentError, PolicyError, expect, is_positive
+from tessella.errors import ArgumentError, PolicyError, counted, expect, is_positive
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.program import Among, Except, Lookup, Node, Program, Split
 from tessella.mdp.start import Start
+from tessella.rounding import round_up
 from tessella.rules.compress import compress
 from tessella.rules.rule import Rule
 from tessella.rules.rule_class import RuleClass
@@ -110,13 +111,13 @@ class Scaling:
 
     def _told(self) -> Iterator[str]:
         for rule in self.rules:
-            yield f"a rule of the class '{rule.kind}' with {rule.size} numbers"
+            yield f"a rule of the class '{rule.kind}' with {counted(rule.size, 'number')}"
         if self.refusal:
             yield f"no rule may be deployed: {self.refusal}"
         else:
             loss, where = _figure(self.certificate, self.worst), "from the worst state"
             where = where if self.worst else "on average"
-            yield f"the rule may be deployed: it loses at most {loss:.4g} {where}, proven"
+            yield f"the rule may be deployed: it loses at most {round_up(loss, 4)} {where}, proven"
 
 
 def scaling(
@@ -165,7 +166,7 @@ def scaling(
     lost = _figure(made, worst)
     where = "from the worst state" if worst else "on average"
     if not lost <= promise:
-        refusal = f"it may lose {lost:.4g} {where}, and {promise:.4g} is promised"
+        refusal = f"it may lose {round_up(lost, 4)} {where}, and {promise:.4g} is promised"
     return Scaling(*found, trends, promise, worst, policy, made, refusal)
 
 

@@ -23,6 +23,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import counted
 from tessella.rules.branch import Branching
 from tessella.rules.frontier import Outcome, Point
 from tessella.rules.judge import Judge, Judged
@@ -142,10 +143,14 @@ class Search:
             every = kind.largest(first) <= most or kind.impossible(
                 self._asked(kind, condition), condition.target
             )
-            which = "no rule of this class" if every else f"none with {most} numbers or fewer"
+            which = (
+                "no rule of this class"
+                if every
+                else f"none with {counted(most, 'number')} or fewer"
+            )
             said.append(f"{which} keeps the promise")
         if best is None and (needed <= most or self.whole):
-            said.append(self.effort(f"rules of up to {most:,} numbers", before))
+            said.append(self.effort(f"rules of up to {counted(most, 'number')}", before))
         said.append(
             self.ending(best is not None, "a larger `most`" if self.whole else "a larger loss")
         )
@@ -184,7 +189,11 @@ class Search:
 
     def _tell(self, kind: RuleClass, best: Point | None) -> None:
         if self.report is not None:
-            found = "nothing yet" if best is None else f"{best.size} numbers, loss {best.loss:.4g}"
+            found = (
+                "nothing yet"
+                if best is None
+                else f"{counted(best.size, 'number')}, loss {best.loss:.4g}"
+            )
             self.report(f"{kind.name}: {found}; {self.judge.count:,} rules judged")
 
     def needed(self, kind: RuleClass, most: int) -> int:

@@ -11,6 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from tessella.errors import shown
+from tessella.mdp.actions import described
 from tessella.mdp.program import Except
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.one_action import OneAction
@@ -68,6 +70,18 @@ def _excepted(costs: Costs, rule: Fitted, most: int, target: float) -> list[Fitt
     for n in range(1, enough + 1):
         actions = tuple(int(a) for a in better[worst[:n]])
         root = Except(tuple(places[:n]), actions, rule.root)
-        words = f"{rule.words}\nExceptions: {n} states." if rule.words else ""
+        words = _words(costs, rule, places[:n], actions)
         made.append(Fitted(root, rule.size + each * n, max(float(left[n - 1]), 0.0), words))
     return made
+
+
+def _words(costs: Costs, rule: Fitted, places: list[tuple], actions: tuple[int, ...]) -> str:
+    """The sentence of the rule, and a line for each exception; empty where it has no sentence."""
+    if not rule.words:
+        return ""
+    lines = [rule.words, "Except:"]
+    for place, action in zip(places, actions, strict=True):
+        state = zip(costs.grid.axes, place, strict=True)
+        where = ", ".join(f"{name}={shown(value)}" for name, value in state)
+        lines.append(f"{described(costs.action_name, costs.actions[action])} where {where}")
+    return "\n".join(lines)

@@ -26,7 +26,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.timed import Timed, TimedProgram
 from tessella.mdp.timed_tables import TimedTableProgram
 from tessella.numerics import numerics
-from tessella.rounding import EPS
+from tessella.rounding import EPS, round_up
 from tessella.solvers.driver import Callback, Engine, Progress
 from tessella.solvers.kernels import TIED, best_two, lowest_near
 from tessella.solvers.method import Method
@@ -94,7 +94,7 @@ def induce(
     history = History(whole.error[::-1], np.zeros(len(found), np.int64), np.array(seconds))
     largest, wanted = float(whole.error.max()), method.tolerance(mdp)
     converged = wanted is None or largest <= wanted
-    reason = f"every period was solved once; rounding leaves {largest:.3g}"
+    reason = f"every period was solved once; rounding leaves {round_up(largest)}"
     if not converged:
         reason = f"float64 cannot certify tol={wanted:.3g} for this model: {reason}"
     result = Result(whole.value, largest, converged, reason, history)

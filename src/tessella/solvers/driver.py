@@ -24,7 +24,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.pulled import only_read
 from tessella.mdp.shards import Layout, Shards
 from tessella.mdp.stages.sharded import ShardedProgram, among
-from tessella.rounding import EPS, Mass
+from tessella.rounding import EPS, Mass, round_up
 from tessella.solvers import kernels
 from tessella.solvers.chains import refuse_chain
 from tessella.solvers.checkpoint import Keeper
@@ -399,16 +399,16 @@ def _report(
         )
     converged = bound <= wanted
     if converged:
-        reason = f"bound {bound:.3g} is within the tolerance {wanted:.3g}"
+        reason = f"bound {round_up(bound)} is within the tolerance {wanted:.3g}"
     elif bound <= kernels.AT_FLOOR * floor or _rounded_off(method, data, state, log):
         reason = (
             f"float64 cannot certify tol={wanted:.3g} for this model: rounding leaves a bound of "
-            f"{bound:.3g}; ask for more than that, or for tol=None"
+            f"{round_up(bound)}; ask for more than that, or for tol=None"
         )
     elif log.stopped:
-        reason = f"stopped by the callback after {len(log)} sweeps at bound {bound:.3g}"
+        reason = f"stopped by the callback after {len(log)} sweeps at bound {round_up(bound)}"
     else:
-        reason = f"{method.limit} at bound {bound:.3g}, short of {wanted:.3g}"
+        reason = f"{method.limit} at bound {round_up(bound)}, short of {wanted:.3g}"
     value, gain = _values(engine, data.criterion, state)
     done = Result(value, bound, converged, reason, log.history(), gain=gain)
     if not converged and not partial and not log.stopped:

@@ -18,12 +18,13 @@ from tessella.errors import expect
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
+from tessella.rounding import round_up
 from tessella.solvers.backward_induction import induced_value, serves
 from tessella.solvers.driver import Callback, Engine, iterate
 from tessella.solvers.ending import until_a_policy_ends, zero_at
 from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
-from tessella.solvers.result import Result
+from tessella.solvers.result import Result, write_average
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +50,9 @@ class Evaluation(Result):
         of = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
         cost, sign = self.mdp.minimise, -1 if self.mdp.minimise else 1
         if self.gain is not None:
-            return (
-                f"{'Cost' if cost else 'Gain'} {of}: {sign * self.gain:.8g} per period, off by at "
-                f"most {self.error_bound:.2g}, {self.sweeps} sweeps, {self.ending}"
-            )
+            what = "Cost" if cost else "Gain"
+            average = write_average(self.mdp, self.gain, self.error_bound)
+            return f"{what} {of}: {average}, {self.sweeps} sweeps, {self.ending}"
         shown = sign * self.value
         ends = [
             f"{shown.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"
@@ -62,7 +62,7 @@ class Evaluation(Result):
         return (
             f"{'Cost' if cost else 'Value'} {of}: mean {sign * self.mean:.6g} {over}\n"
             f"lowest {ends[0]}, highest {ends[1]}\n"
-            f"|V - V_pi| <= {self.error_bound:.2g}, {self.sweeps} sweeps, {self.ending}"
+            f"|V - V_pi| <= {round_up(self.error_bound, 2)}, {self.sweeps} sweeps, {self.ending}"
         )
 
 

@@ -33,7 +33,7 @@ from tessella.mdp.stages.operation import places, with_length
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import Staged, StagedProgram
 from tessella.mdp.stages.windows import Cut, stages_of, window_program
-from tessella.rounding import EPS
+from tessella.rounding import EPS, round_up
 from tessella.solvers.driver import Callback, Engine, Progress
 from tessella.solvers.kernels import TIED, best_two, lowest_near
 from tessella.solvers.method import Method, whole
@@ -305,11 +305,11 @@ def _reported(
     data = run.engine.data_with(None, None)
     tie = 2 * (float(data.criterion.largest) * bound + eta)
     near = max(min(tie, TIED * float(data.criterion.forever(data.numbers.reward_scale))), 2 * eta)
-    reason = f"bound {bound:.3g} is within the tolerance {tol:.3g}"
+    reason = f"bound {round_up(bound)} is within the tolerance {tol:.3g}"
     if not bound <= tol:
-        reason = f"{method.limit} at bound {bound:.3g}, short of {tol:.3g}"
+        reason = f"{method.limit} at bound {round_up(bound)}, short of {tol:.3g}"
     if stopped and not bound <= tol:
-        reason = f"stopped by the callback after {len(history)} sweeps at bound {bound:.3g}"
+        reason = f"stopped by the callback after {len(history)} sweeps at bound {round_up(bound)}"
     value: Any = InSlabs(run, np.float64, run.values)
     done = Result(value, bound, bound <= tol, reason, history)
     if not done.converged and not partial and not stopped:

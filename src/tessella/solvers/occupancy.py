@@ -26,7 +26,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.numerics import numerics
-from tessella.rounding import EPS
+from tessella.rounding import EPS, round_up
 from tessella.solvers.driver import Engine
 from tessella.solvers.hitting import policy_time
 from tessella.solvers.method import checked_tol
@@ -55,7 +55,7 @@ class Occupancy:
         places = [f"  {self.share.flat[s]:.2%} in {self.mdp.grid.describe(s)}" for s in order[:3]]
         title = f"Occupancy of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
         head = f"{title}: half of the time in {half:,} of {shares.size:,} states"
-        return "\n".join([head, *places, f"total error at most {self.error_bound:.2g}"])
+        return "\n".join([head, *places, f"total error at most {round_up(self.error_bound, 2)}"])
 
 
 def occupancy(

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.mdp.model import MDP
 from tessella.mdp.pulled import in_numpy, pulls
+from tessella.mdp.stages.events import average_unit
+from tessella.rounding import EPS, write_enclosed
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,3 +89,11 @@ class Result:
     def ending(self) -> str:
         """``converged``, or why not."""
         return "converged" if self.converged else f"not converged ({self.reason})"
+
+
+def write_average(mdp: MDP, gain: float, error_bound: float) -> str:
+    """``32.77 per unit of time, off by at most 4e-12``: a gain per period, in its model's terms."""
+    times, unit = average_unit(mdp.clock)
+    shown = (-times if mdp.minimise else times) * gain
+    text, off = write_enclosed(shown, times * error_bound * (1 + EPS) + EPS * abs(shown))
+    return f"{text} {unit}, off by at most {off}"

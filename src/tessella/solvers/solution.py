@@ -16,7 +16,8 @@ from tessella.mdp.actions import components, values_of
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, Table
 from tessella.mdp.pulled import pulls
-from tessella.solvers.result import History, Precision, Result
+from tessella.rounding import round_up
+from tessella.solvers.result import History, Precision, Result, write_average
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -91,6 +92,12 @@ class Solution(Result):
     def decided(self) -> NDArray[np.bool_]:
         """(grid) whether the margin exceeds all that the error bound could overturn."""
         return self.margin > self.tie_tolerance
+
+    def ties(self, table: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """(grid) whether the actions of a (grid) table cannot be told from the best ones."""
+        lost = self.q.max(axis=-1) - np.take_along_axis(self.q, table[..., None], axis=-1)[..., 0]
+        known = self.tie_tolerance if np.isfinite(self.tie_tolerance) else 0.0
+        return (lost <= known) | (table == self.policy.table)
 
     @property
     def lower(self) -> NDArray[np.float64]:
@@ -223,9 +230,9 @@ class Solution(Result):
     @property
     def _known(self) -> str:
         if self.gain is None:
-            return f"|V - V*| <= {self.error_bound:.2g}"
-        of, sign = ("cost of ", -1) if self.mdp.minimise else ("", 1)
-        return f"{of}{sign * self.gain:.8g} per period, off by at most {self.error_bound:.2g}"
+            return f"|V - V*| <= {round_up(self.error_bound, 2)}"
+        average = write_average(self.mdp, self.gain, self.error_bound)
+        return f"cost of {average}" if self.mdp.minimise else average
 
     def __repr__(self) -> str:
         of = " of the interpolated model" if self.mdp.dynamics.interpolated else ""

@@ -19,6 +19,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError
+from tessella.rounding import round_up
 from tessella.tessellation.tessellate import Tessellation, tessellate
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Comparison:
         worst_displacement: largest distance.
         displacement_a: (faces of a,) distance to the boundary of b, axis by axis as `face_states`.
         displacement_b: (faces of b,) distance to the boundary of a.
+        worse: (grid shape) whether they differ and the action of ``b`` is surely worse than the
+            best; beside a tessellation, of which no values are known, the same as ``where``.
     """
 
     a: Tessellation = field(repr=False)
@@ -50,13 +53,14 @@ class Comparison:
     worst_displacement: float
     displacement_a: NDArray[np.float64] = field(repr=False)
     displacement_b: NDArray[np.float64] = field(repr=False)
+    worse: NDArray[np.bool_] = field(repr=False)
 
     def __str__(self) -> str:
         return (
             f"Comparison: {np.count_nonzero(self.where):,} of {self.where.size:,} states differ, "
             f"{self.disagreement:.2%} by weight\n"
             f"boundary moved by {self.displacement:.3g} steps on average, "
-            f"{self.worst_displacement:.3g} at most"
+            f"{round_up(self.worst_displacement)} at most"
         )
 
     @property
@@ -109,6 +113,7 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
         worst_displacement=worst,
         displacement_a=moved[0],
         displacement_b=moved[1],
+        worse=where if solution is a else where & ~solution.ties(b.table),
     )
 
 

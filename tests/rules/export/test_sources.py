@@ -100,7 +100,7 @@ def test_a_program_of_any_depth_is_evaluated_and_explained():
     assert np.array_equal(said, [[0, 0, 1], [0, 0, 1], [1, 1, 1]])
     assert program.depth == 5_001
     rule = ts.Rule(program.grid, (0, 1), program, kind="own")
-    assert rule.explain().splitlines()[0] == "action=0 where y at most 1 and x at most 1"
+    assert rule.explain().splitlines()[0] == "action=0 where y is at most 1 and x is at most 1"
 
 
 @pytest.mark.parametrize("suffix", [".py", ".c", ".sql", ".json"])
@@ -128,9 +128,9 @@ def test_bounds_on_one_axis_are_said_once():
     root = Split((("stock", 1.0),), (7.5,), (inner, Choose(0)))
     rule = ts.Rule(grid, (0, 1), Program(grid, root, 5), kind="own")
     assert rule.explain().splitlines()[:3] == [
-        "action=0 where stock at most 3",
-        "action=1 where stock 4 to 7",
-        "action=0 where stock at least 8",
+        "action=0 where stock is at most 3",
+        "action=1 where stock is 4 to 7",
+        "action=0 where stock is at least 8",
     ]
     inner = Split((("stock", 1.0),), (7.5,), (Choose(1), Choose(0)))
     root = Split((("stock", 1.0),), (3.5,), (Choose(0), inner))

@@ -25,10 +25,10 @@ export function facts(view, structure, offer) {
       ["states", model.states.toLocaleString("en"), axes],
       ["actions", String(model.actions.length), model.actions.slice(0, 12).join(", ")],
       ["criterion", model.criterion],
-      ["no value is off by more than", number(view.bound, 2)],
+      [view.gain === null ? "no value is off by more than" : "the average is off by at most", view.bound],
     ]),
   ];
-  if (view.gain !== null) parts.push(el("p", {}, `On average ${number(view.gain)} per period, in ${model.told_in}.`));
+  if (view.gain !== null) parts.push(el("p", {}, `On average ${number(view.gain)} ${view.unit}, in ${model.told_in}.`));
   if (!structure) return [...parts, el("p", { class: "soft" }, "Looking at the structure …")];
   const g = structure.geometry;
   parts.push(
@@ -53,13 +53,12 @@ export function facts(view, structure, offer) {
 }
 
 export function rule(found, take) {
-  const loses = found.relative_loss === null ? number(found.mean_loss, 4) : percent(found.relative_loss);
   return [
     figures([
       ["numbers stored", String(found.size), `the table has ${found.table_size} entries`],
       ["in place of a table of", found.table_size.toLocaleString("en")],
-      ["loses at most", loses],
-      ["states decided otherwise", String(found.errors)],
+      ["loses", found.loses],
+      ["states decided otherwise", counted(found)],
     ]),
     el("pre", { class: "words" }, found.says),
     found.stopped ? el("p", { class: "soft" }, "The search was stopped by its time limit; a longer one may find a smaller rule.") : null,
@@ -73,6 +72,9 @@ export function rule(found, take) {
     found.summary ? el("details", {}, el("summary", {}, "The certificate"), el("pre", {}, found.summary)) : null,
   ];
 }
+
+// Where a policy is worse than the best, and where it only chooses otherwise among the best.
+const counted = ({ errors, ties }) => `${errors.toLocaleString("en")}${ties ? ` (and ${ties.toLocaleString("en")} ties)` : ""}`;
 
 const WIDE = 320, HIGH = 150, LEFT = 46, LOW = 28;
 
@@ -100,7 +102,7 @@ function frontier(found) {
   for (const point of points) {
     const made = svg("circle", { cx: x(point.size), cy: y(point.loss), r: point.size === found.size ? 5 : 3, class: point.size === found.size ? "chosen" : "point" });
     const said = svg("title");
-    said.textContent = `${point.class}: ${point.size} numbers, loss ${number(point.loss, 4)}`;
+    said.textContent = `${point.class}: ${point.size} number${point.size === 1 ? "" : "s"}, loss ${number(point.loss, 4)}`;
     made.append(said);
     inside.push(made);
   }
@@ -117,10 +119,10 @@ export function learned(found) {
   const share = found.errors / found.states;
   return [
     figures([
-      ["errors", `${found.errors.toLocaleString("en")} of ${found.states.toLocaleString("en")}`],
+      ["errors", `${counted(found)} of ${found.states.toLocaleString("en")}`],
       ["policy error", percent(share)],
       ["numbers stored", found.size.toLocaleString("en")],
-      ["loses at most", found.relative_loss === null ? number(found.mean_loss, 4) : percent(found.relative_loss)],
+      ["loses", found.loses],
     ]),
     el("p", { class: "soft" }, "Red lines are its boundaries, red dots its errors. Loss colours each state by what is lost from there on, Local loss by what the action there gives away."),
     found.summary ? el("details", {}, el("summary", {}, "The certificate"), el("pre", {}, found.summary)) : null,
@@ -130,16 +132,16 @@ export function learned(found) {
 export function change(found) {
   const costs = found.told_in === "costs";
   const { before, after } = found;
-  const per = found.average ? " per period" : " from the start";
+  const per = ` ${found.unit}`;
   const rows = [
     ["policy", before.policy, after.policy],
     ["stores", before.size, after.size].map((cell) => (typeof cell === "number" ? cell.toLocaleString("en") : cell)),
   ];
   if (found.comparable)
     rows.push(
-      [costs ? `costs at most${per}` : `worth at least${per}`, number(before.worth), number(after.worth)],
-      ["loses at most", lost(before), lost(after)],
-      ["that is, of the optimum", percent(before.relative_loss), percent(after.relative_loss)],
+      [costs ? `costs at most${per}` : `worth at least${per}`, before.surely, after.surely],
+      ["loses at most", before.loses, after.loses],
+      ["that is, of the optimum", before.loses_share, after.loses_share],
     );
   if (before.optimum !== after.optimum || !found.comparable) rows.push(["optimum of its own settings", number(before.optimum), number(after.optimum)]);
   const sides = el("table", { class: "sides" }, el("thead", {}, el("tr", {}, ["", "kept", "now"].map((head) => el("th", {}, head)))),
@@ -148,8 +150,6 @@ export function change(found) {
     return [sides, el("p", { class: "soft" }, "The two have other states or actions, so that neither policy can take the other's place; each is told under its own settings.")];
   return [...stake(found, costs, per), sides, ...parts(found, costs)];
 }
-
-const lost = (side) => (side.loss === 0 ? "nothing" : number(side.loss, 4));
 
 function stake(found, costs, per) {
   const all = found.states.toLocaleString("en");
@@ -180,12 +180,11 @@ function parts(found, costs) {
 
 export function path(found, view) {
   const steps = found.actions.length;
-  const sum = found.earned.reduce((a, b) => a + b, 0);
   const what = view.model.told_in === "costs" ? "cost" : "reward";
   return [
     figures([
       ["periods", String(steps) + (found.ended ? ", then it ended" : "")],
-      [`${what} per period`, number(sum / Math.max(steps, 1), 4)],
+      [`${what} ${found.unit}`, number(found.mean, 4)],
       [`${what}, discounted`, number(found.total, 5)],
     ]),
     el("p", { class: "soft" }, view.model.axes.length > 2 ? "The path is drawn on the two axes that are shown, wherever the others stand." : "An open ring is where it starts, a full one where it ends."),

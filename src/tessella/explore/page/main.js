@@ -6,7 +6,7 @@ import { byId, el, pause } from "./elements.js";
 import * as findings from "./findings.js";
 import { CanvasPen, SvgPen } from "./pens.js";
 import { draw, frameOf, inks, label, legend, number, picture, placeAt, point, sizeOf } from "./scene.js";
-import { build, settingsOf } from "./sliders.js";
+import { badNumbers, build, settingsOf } from "./sliders.js";
 import { fresh, read, written } from "./state.js";
 
 const PROMISES = [0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
@@ -24,6 +24,7 @@ let structure = null;
 let walked = null;
 let ready = ""; // the overlay that the server has made
 let redraws = 0;
+let arrived = false; // whether a map of this model was drawn
 
 const canvas = byId("map");
 const keptCanvas = byId("pinned").querySelector("canvas");
@@ -89,13 +90,19 @@ const busyLater = pause(250, () => (byId("busy").hidden = !mapLine.running));
 const mapLine = new server.Line("map", {
   done(found, asked) {
     drawn = found;
+    arrived = true;
+    document.body.classList.remove("stale");
     tell("");
     settled(asked);
     render();
     canvas.dataset.settings = JSON.stringify(asked.settings);
     canvas.dataset.drawn = String(++redraws);
   },
-  failed: tell,
+  failed(why, asked) {
+    if (!arrived && Object.keys(asked.settings).length) return useDefaults(why);
+    document.body.classList.add("stale"); // the map is not that of the settings
+    tell(why);
+  },
   busy(on) {
     canvas.setAttribute("aria-busy", on);
     if (on) busyLater();
@@ -291,7 +298,7 @@ function showReadout() {
     ["state", place.join(", ")],
     [`best ${model.action_name}`, model.actions[drawn.table[i][j]], "strong"],
     ["runner-up", second < 0 ? "none" : model.actions[second]],
-    ["margin", drawn.fields.margin[i][j] === null ? "one action" : number(drawn.fields.margin[i][j], 4) + (drawn.decided[i][j] ? "" : ", a tie")],
+    ["margin", drawn.fields.margin[i][j] === null ? "one action" : drawn.decided[i][j] ? number(drawn.fields.margin[i][j], 4) : "0, a tie"],
     [model.told_in === "costs" ? "cost" : "value", number(drawn.fields.value[i][j])],
   ];
   if (drawn.overlay && overlaid()) pairs.splice(2, 0, [view.overlay === "rule" ? "the rule" : "learned", model.actions[drawn.overlay[i][j]]]);
@@ -329,7 +336,7 @@ function showAxes() {
   room.dataset.key = key;
   if (names.length < 2) return room.replaceChildren();
   const pick = (at) => {
-    const picked = el("select", { "aria-label": at ? "Axis upwards" : "Axis to the right", onchange: (event) => pickAxis(at, event.target.value) });
+    const picked = el("select", { "aria-label": at ? "Vertical axis" : "Horizontal axis", onchange: (event) => pickAxis(at, event.target.value) });
     for (const name of names) picked.append(el("option", { value: name }, name));
     picked.value = drawn.shown[at];
     return picked;
@@ -452,6 +459,7 @@ function bare() {
 }
 
 function changeSetting(name, value) {
+  notice("");
   change({ set: { ...view.set, [name]: value } }, { solve: true });
 }
 
@@ -460,26 +468,40 @@ function open(name) {
   begin();
 }
 
+// What is wrong with an address stays in sight, whatever is drawn instead.
+function notice(text) {
+  byId("unknown").hidden = !text;
+  byId("unknown").textContent = text;
+}
+
+// An address may have settings that no model can be built with.
+function useDefaults(why) {
+  notice(`The settings in this address do not work, so the defaults are shown: ${why}`);
+  build(byId("sliders"), offer, {}, changeSetting);
+  change({ set: {} }, { solve: true });
+}
+
 // An address may name a model that is not on offer here.
-function tellUnknown(name, shown) {
-  byId("unknown").hidden = !name;
-  if (!name) return;
+function unknown(name, shown) {
+  if (!name) return "";
   const why = name === "own"
     ? "This address is about a model that another explorer was started with. To see it here, start: tessella explore MODEL"
     : `No model here is called “${name.slice(0, 60)}”. Choose one from the list above; for a model of your own, start: tessella explore MODEL`;
-  byId("unknown").textContent = `${why} (a problem's name, or a file). Shown instead is ${shown}.`;
+  return `${why} (a problem's name, or a file). Shown instead is ${shown}.`;
 }
 
 function begin() {
   const known = offers.find((one) => one.name === view.model);
   offer = known ?? offers.find((one) => one.name === "INV-Mix") ?? offers[0];
-  tellUnknown(known ? "" : view.model, offer.label);
+  const bad = badNumbers(offer, view.set);
+  notice([unknown(known ? "" : view.model, offer.label), ...bad.map(([name, said]) => `“${said.slice(0, 60)}” is no value for ${name}; its default is used.`)].filter(Boolean).join(" "));
+  for (const [name] of bad) delete view.set[name];
   view.model = offer.name;
   byId("model").value = offer.name;
   byId("title").textContent = offer.title;
   document.title = `${offer.label} · tessella explorer`;
   view.set = settingsOf(offer, view.set);
-  [structure, walked, kept, keptAsked, ready] = [null, null, null, "", ""];
+  [structure, walked, kept, keptAsked, ready, arrived] = [null, null, null, "", "", false];
   for (const room of ["rule", "learned", "change", "path"]) byId(room).replaceChildren();
   build(byId("sliders"), offer, view.set, changeSetting);
   showControls();
@@ -533,13 +555,18 @@ function hand(name, blob) {
 
 const title = () => [offer.label, ...Object.entries(settingsOf(offer, view.set)).map(([name, value]) => `${name} = ${value}`)].join(", ");
 
+function copied() {
+  byId("save").textContent = "Link copied";
+  setTimeout(() => (byId("save").textContent = "Save"), 1500);
+}
+
 async function save(kind) {
   const options = { kind: kindNow(), overlay: overlaid(), path: walked && view.path.on ? pathPlaces() : null, ink: inks(false) };
   const [w, h] = [900, sizeOf(drawn)[1] === 1 ? 260 : 640];
   if (kind === "toml") return take("model.toml");
   if (kind === "link") {
     history.replaceState(null, "", location.pathname + written(view));
-    return navigator.clipboard.writeText(location.href).catch(() => prompt("The address of this view:", location.href));
+    return navigator.clipboard.writeText(location.href).then(copied, () => prompt("The address of this view:", location.href));
   }
   if (kind === "svg") {
     const pen = new SvgPen(w, h);
@@ -574,7 +601,8 @@ function listen() {
     if (place && place.join() !== view.cursor?.join()) change({ cursor: place });
   });
   canvas.addEventListener("keydown", (event) => {
-    const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+    const up = drawn?.down ? -1 : 1;
+    const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, up], ArrowDown: [0, -up] }[event.key];
     if (!step || !drawn) return;
     event.preventDefault();
     const size = sizeOf(drawn);

@@ -1,5 +1,6 @@
 // The map: cells, boundaries, what lies over them, axes. Drawn by any pen, so that the page, a PNG
-// and an SVG show the same. Place (i, j) is column i of the first axis, row j of the second, upwards.
+// and an SVG show the same. Place (i, j) is column i of the first axis, row j of the second: upwards, or
+// downwards where the view says so (`down`, of a map of rows and columns).
 
 import { KINDS, ends, painter } from "./colours.js";
 
@@ -23,7 +24,7 @@ export function sizeOf(view) {
 export function placeAt(view, box, x, y) {
   const [nx, ny] = sizeOf(view);
   const i = Math.floor(((x - box.x) / box.w) * nx);
-  const j = Math.floor(((box.y + box.h - y) / box.h) * ny);
+  const j = Math.floor(((view.down ? y - box.y : box.y + box.h - y) / box.h) * ny);
   return i >= 0 && j >= 0 && i < nx && j < ny ? [i, j] : null;
 }
 
@@ -32,22 +33,26 @@ export function placeAt(view, box, x, y) {
 export function draw(pen, box, view, { kind, overlay, alone, other, path, ink }) {
   const [nx, ny] = sizeOf(view);
   const [dx, dy] = [box.w / nx, box.h / ny];
-  const corner = (i, j) => [box.x + i * dx, box.y + box.h - j * dy];
-  const centre = (i, j) => [box.x + (i + 0.5) * dx, box.y + box.h - (j + 0.5) * dy];
+  const corner = (i, j) => [box.x + i * dx, vertical(view, box, j)];
+  const centre = (i, j) => [box.x + (i + 0.5) * dx, vertical(view, box, j + 0.5)];
   const laid = overlay && view.overlay ? view.overlay : null;
   const table = alone && laid ? laid : view.table;
   const plain = kind === "action";
-  pen.cells(box, nx, ny, painter(view, kind, table));
+  const paint = painter(view, kind, table);
+  pen.cells(box, nx, ny, view.down ? (i, j) => paint(i, ny - 1 - j) : paint);
   if (nx * ny <= MOST_FACES) {
     pen.lines(faces(table, corner), plain ? "#1c2226" : "#ffffff", plain ? 1 : 1.2);
     if (laid && !alone) outline(pen, faces(laid, corner), nx * ny, plain);
-    const against = other ?? (alone ? null : view.table);
-    if (against && plain) marks(pen, laid ?? view.table, against, centre, Math.min(dx, dy));
+    if (plain && other) marks(pen, table, (i, j) => other[i]?.[j] !== undefined && other[i][j] !== table[i][j], centre, Math.min(dx, dy));
+    else if (plain && laid && !alone) marks(pen, laid, (i, j) => view.worse[i][j], centre, Math.min(dx, dy));
   }
   if (path) way(pen, path, centre);
   pen.rect(box.x, box.y, box.w, box.h, { line: ink.frame });
   axes(pen, box, view, ink);
 }
+
+// How far down a place along the second axis is.
+const vertical = (view, box, j) => (view.down ? box.y : box.y + box.h) + ((view.down ? j : -j) * box.h) / sizeOf(view)[1];
 
 // The boundaries of a policy that lies over the map; where they are everywhere they are thin, and do
 // not hide what other colours show.
@@ -62,7 +67,7 @@ export function point(pen, box, view, cursor) {
   const [nx, ny] = sizeOf(view);
   if (!cursor || cursor[0] >= nx || cursor[1] >= ny) return;
   const [dx, dy] = [box.w / nx, box.h / ny];
-  const [x, y] = [box.x + cursor[0] * dx, box.y + box.h - (cursor[1] + 1) * dy];
+  const [x, y] = [box.x + cursor[0] * dx, vertical(view, box, cursor[1] + (view.down ? 0 : 1))];
   pen.rect(x, y, dx, dy, { line: "#ffffff", width: 4 });
   pen.rect(x, y, dx, dy, { line: "#111111", width: 2 });
 }
@@ -90,14 +95,13 @@ function stretch(count, there, found) {
   }
 }
 
-function marks(pen, table, other, centre, size) {
+// Dots where a policy differs: from another that is shown, or from the best, unless both are as good.
+function marks(pen, table, differs, centre, size) {
   const r = Math.max(1, Math.min(size * 0.22, 5));
-  table.forEach((column, i) => {
-    if (!other[i]) return;
-    column.forEach((action, j) => {
-      if (other[i][j] !== undefined && action !== other[i][j]) pen.dot(...centre(i, j), r, "#b3261e", size > 11 ? "#ffffff" : null);
-    });
-  });
+  table.forEach((column, i) =>
+    column.forEach((_, j) => {
+      if (differs(i, j)) pen.dot(...centre(i, j), r, "#b3261e", size > 11 ? "#ffffff" : null);
+    }));
 }
 
 function way(pen, path, centre) {
@@ -120,7 +124,7 @@ function axes(pen, box, view, ink) {
   pen.text(box.x + box.w / 2, box.y + box.h + 35, named[0].name, { colour: ink.strong, size: 13, bold: true });
   if (!named[1]) return;
   for (const j of ticks(ny, box.h / 28)) {
-    const y = box.y + box.h - ((j + 0.5) * box.h) / ny;
+    const y = vertical(view, box, j + 0.5);
     pen.lines([[box.x - 4, y, box.x, y]], ink.frame, 1);
     pen.text(box.x - 8, y, label(named[1].values[j]), { colour: ink.text, align: "right" });
   }

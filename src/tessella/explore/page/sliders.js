@@ -11,6 +11,12 @@ export function coerced(parameter, value) {
   return Number(value);
 }
 
+// Settings of an address that are no values of their parameters: [name, text].
+export function badNumbers(offer, set) {
+  const named = new Map(offer.parameters.map((parameter) => [parameter.name, parameter]));
+  return Object.entries(set).filter(([name, said]) => named.has(name) && [coerced(named.get(name), said)].flat().some(Number.isNaN));
+}
+
 export function settingsOf(offer, set) {
   const chosen = {};
   for (const parameter of offer.parameters) {

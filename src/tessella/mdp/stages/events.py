@@ -87,6 +87,11 @@ class Clock:
         return f"{self.rate:g} periods per unit of time"
 
 
+def average_unit(clock: Clock | None) -> tuple[float, str]:
+    """How an average is written: what a reward per period is multiplied by, and its unit."""
+    return (1.0, "per period") if clock is None else (clock.per_time(1.0), "per unit of time")
+
+
 @dataclass(frozen=True, eq=False)
 class Uniformised:
     """A model in continuous time, as one of periods."""

@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import shown
+from tessella.errors import counted, shown
 from tessella.mdp.actions import components, described
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.program import Node
+from tessella.rounding import round_up
 from tessella.rules.export.lowered import is_text, lowered, program_of, span
 from tessella.rules.promise import optimum
 
@@ -98,13 +99,15 @@ class Draft:
 
     def _facts(self) -> list[str]:
         facts, policy = self.facts, self.policy
-        lines = [f"{policy.name or 'policy'}: {policy.size:,} numbers, written by tessella"]
+        lines = [
+            f"{policy.name or 'policy'}: {counted(policy.size, 'number')}, written by tessella"
+        ]
         if facts:
             lines += [f"model: {facts.get('model') or 'not named'}"]
             lines += [f"fingerprint: {facts.get('fingerprint')}"]
         if "mean_loss" in facts:
             costs, share = facts.get("told_in") == "costs", facts.get("relative_loss")
-            relative = "" if share is None else f" ({share:.6g} of {optimum(costs)})"
+            relative = "" if share is None else f" ({round_up(share, 6)} of {optimum(costs)})"
             lines += [f"promise: {getattr(policy, 'promise', '')}"]
             how = "certified" if facts.get("certified", True) else "proven"
             lost = "extra cost" if costs else "loss"
