@@ -165,7 +165,7 @@ def _refuse_equal_numbers(grid: StateGrid) -> None:
         unique, counts = np.unique(numbers, return_counts=True)
         if len(unique) < len(numbers):
             rule = "axis values that rules compare must differ as double-precision numbers"
-            value = f"several are {unique[counts.argmax()]:.17g}"
+            value = f"holds {counts.max()} of {unique[counts.argmax()]:.0f}"
             raise ArgumentError(rule, place=name, value=value)
 
 
