@@ -25,6 +25,7 @@ NAMES = (
     "criteria",
     "gains",
     "rules",
+    "proofs",
     "exports",
     "spreadsheets",
     "studies",

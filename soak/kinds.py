@@ -25,6 +25,7 @@ from support.libreoffice import SOFFICE, calculate, decisions, save_rows
 from support.routes import ROUTES, by
 from support.small_rules import faults as rules
 from support.stories import NUMBERS, story
+from support.tiny_proofs import faults as proofs
 from support.truth import case, contradictions
 
 import tessella as ts
@@ -310,6 +311,7 @@ KINDS = {
     "criteria": Kind(criteria, 1000),
     "gains": Kind(gains, 1000),
     "rules": Kind(rules, 1000),
+    "proofs": Kind(proofs, 1000),
     "exports": Kind(exports, 1000),
     "spreadsheets": Kind(spreadsheets, 1000),
     "studies": Kind(killed_study, 20),

@@ -25,6 +25,7 @@ FEW_SHAPES = (
     "criteria",
     "gains",
     "rules",
+    "proofs",
     "exports",
 )  # whose turns share compiled code
 

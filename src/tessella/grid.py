@@ -25,8 +25,8 @@ from tessella.errors import ArgumentError, ModelError, TessellaError, shown
 HISTORY = ("history_bound", "history_changed", "history_seconds")
 TAKEN = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY)
 
+LARGEST = 1e150  # size of a value along an axis, so that squares of distances are finite
 DOWNWARDS = "row"  # pictures draw an axis of this name from the top down, as a matrix is written
-
 LOWEST, HIGHEST = -(2**63), 2**63 - 1  # the integers that an axis can hold
 
 _most_states: ContextVar[float] = ContextVar("most_states", default=math.inf)
@@ -133,7 +133,7 @@ class StateGrid:
         )
         return {n: v[i] for n, v, i in zip(self.axes, self.values, where, strict=True)}
 
-    def state(self, **coordinates: object) -> int:
+    def state(self, /, **coordinates: object) -> int:
         """Flat index of the state with these axis values, given for every axis."""
         if set(coordinates) != set(self.axes):
             raise ArgumentError(f"a state needs a value for each of {', '.join(self.axes)}")
@@ -337,10 +337,10 @@ def _axis_values(name: str, values: Iterable) -> NDArray:
     array = plain_values(values, f"the values of axis {name!r}")
     if not array.size:
         raise ModelError("an axis needs at least one value", place=name, value="has none")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        bad = np.flatnonzero(~np.isfinite(array))
+    if array.dtype.kind == "f" and not (np.abs(array) <= LARGEST).all():
+        bad = np.flatnonzero(~(np.abs(array) <= LARGEST))
         raise ModelError(
-            "axis values must be finite",
+            f"axis values must be finite, and of a size of at most {LARGEST:g}",
             place=name,
             value=f"holds {array[bad[0]]}",
             count=bad.size,
@@ -393,8 +393,7 @@ def _exactly(values: NDArray[np.int64], x: NDArray) -> NDArray[np.int64]:
 def _slack(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far off each value a number still means it, by the distance to its neighbours."""
     order = np.argsort(values, kind="stable")
-    with np.errstate(over="ignore"):
-        steps = np.diff(values[order])
+    steps = np.diff(values[order])
     gap = np.ones(len(values))
     if steps.size:
         gap[order] = np.minimum(np.append(steps, np.inf), np.insert(steps, 0, np.inf))

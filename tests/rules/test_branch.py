@@ -126,3 +126,12 @@ def test_what_is_proven_by_parts_stands_in_the_rule(case):
         rule = ts.compress(solution, loss, classes=[ts.RunLength(), ts.AxisTree()])
         if rule.kind == "axis tree":
             assert (rule.size, rule.size_needed) == (told.size, told.needed)
+
+
+def test_a_class_that_is_exact_for_some_costs_only_proves_nothing_by_others():
+    """Run-length tables are the fewest for sets of actions, not for sums of losses."""
+    reward = -np.array([[0.4, 0.0], [0.4, 0.0], [0.0, 0.5]])  # one action loses 1/3, the other more
+    mdp = ts.MDP.from_arrays(np.full((2, 3, 3), 1 / 3), reward, 0.5, grid={"x": range(3)})
+    judge = Judge(ts.solve(mdp), np.full(3, 1 / 3))
+    asked = promise(judge.solution, judge, 0.4, False, False, "optimal")
+    assert tree(judge, asked).sizes(ts.RunLength(), 0, 6) <= 2

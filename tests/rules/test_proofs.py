@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from support import tiny_proofs
 
 import tessella as ts
 from tessella.mdp.program import Choose, node_to_json
@@ -176,3 +178,134 @@ def test_an_axis_is_dropped_only_where_one_place_forbids_all_that_others_do():
     forbidden[1, 0, 1] = 1
     both = ts.Costs(grid, (0, 1), forbidden.reshape(6, 2))
     assert both.without_idle_axes() is both
+
+
+def solved(axes: dict, best, n_actions: int = 2) -> ts.Solution:
+    """A model in which ``best``, of the (S, axes) points, is the best action everywhere."""
+    grid = ts.StateGrid(axes)
+    rows = np.full((n_actions, grid.size, grid.size), 1 / grid.size)
+    reward = np.eye(n_actions)[np.asarray(best(grid.points), dtype=int)]
+    return ts.solve(ts.MDP.from_arrays(rows, reward, 0.5, grid=grid, actions=range(n_actions)))
+
+
+def test_no_size_is_called_needed_that_is_not_whatever_the_axes():
+    """Every class under every criterion, against all tables of some dozen tiny models."""
+    proven = set()
+    for seed in range(4, 44):
+        tiny, found, kinds = tiny_proofs.checked(seed)
+        assert not found, (seed, tiny.criterion, tiny.axes, found)
+        proven |= {(tiny.criterion, kind) for kind in kinds}
+    exact = {kind.name for kind in tiny_proofs.KINDS}
+    assert {kind for _, kind in proven} == exact
+    assert {criterion for criterion, _ in proven} == set(tiny_proofs.CRITERIA)
+
+
+def test_an_idle_axis_that_scales_another_is_not_ruled_out():
+    """``Bring idle + 2 x up to 4.15`` has two numbers; at one place of idle it is no base stock."""
+    solution = solved({"x": [0, 1, 2], "idle": [0, 0.1]}, lambda at: 4 - 2 * at[:, 0], 5)
+    told = ts.least_size(solution, 0.0, ts.OrderUpTo())
+    assert told.needed <= 2
+    assert ts.compress(solution, 0.0, classes=[ts.OrderUpTo()]).size_needed <= 2
+
+
+def test_bands_along_an_axis_of_numbers_need_another_but_not_that_it_matters():
+    """At one place of idle the bands are no staircase of x and mode: they must not be ruled out."""
+    axes = {"x": range(4), "idle": [0, 1], "mode": ["a", "b"]}
+    grid = ts.StateGrid(axes)
+    x, _, mode = grid.points.astype(int).T
+    reward = np.eye(3)[x % 2]  # and a third action, as good in one mode of each x
+    reward[x == mode, 2] = 1
+    rows = np.full((3, grid.size, grid.size), 1 / grid.size)
+    told = ts.least_size(
+        ts.solve(ts.MDP.from_arrays(rows, reward, 0.5, grid=grid)), 0.0, ts.Staircase()
+    )
+    assert (told.needed, told.size) == (7, 7)  # 4 bands, 3 places between them, a cut in each
+
+
+def test_axes_that_are_nearly_even_prove_nothing_by_those_that_are():
+    """Two states on a diagonal change places at another slope than the next two."""
+    off = 5e-10
+    grid = ts.StateGrid(x=[0, 1, 2 + off], y=[0, 1, 2])
+    index = grid.points @ [1, -1 - 0.75 * off]
+    order = np.argsort(index)
+    forbidden = np.zeros((9, 2))
+    low = order[: list(order).index(4) + 1]  # up to (1, 1), below (2, 2) and (0, 0)
+    forbidden[low, 1] = forbidden[np.setdiff1d(order, low), 0] = 1
+    costs = ts.Costs(grid, (0, 1), forbidden)
+    kind = ts.LinearCuts()
+    fits = kind.fit(costs, 5, 0.5)
+    assert kind.heuristic(costs) or kind.needed(costs, 0.5, 5, fits) <= 2
+    even = ts.Costs(ts.StateGrid(x=np.arange(3) * 0.1, y=[0, 1, 2]), (0, 1), forbidden)
+    assert not kind.heuristic(even)
+
+
+@pytest.mark.parametrize("kind", [ts.LinearCuts(), ts.OrderUpTo()])
+def test_values_that_lie_close_together_on_one_axis_are_told_apart(kind):
+    solution = solved({"x": [0.0, 1e-13, 1.0]}, lambda at: at[:, 0] < 1e-14)
+    told = ts.least_size(solution, 0.0, kind)
+    assert (told.needed, told.size) == (1, 1)
+
+
+def test_a_tree_for_whole_costs_may_cost_something():
+    grid = ts.StateGrid(x=range(3), y=range(3))
+    tables = np.array(list(itertools.product((0, 1), repeat=9)))
+    leaves = np.array([tiny_proofs.leaves(table.reshape(3, 3)) for table in tables])
+    kind = ts.AxisTree(work=0)  # prices alone
+    for seed in range(172, 192):
+        by_state = np.random.default_rng(seed).integers(0, 4, size=(9, 2)).astype(float)
+        costs = ts.Costs(grid, (0, 1), by_state)
+        for target in (0.5, 1.0, 2.5, 4.0):
+            within = by_state[np.arange(9), tables].sum(axis=1) <= target
+            least = 3 * leaves[within].min(initial=99) - 2
+            assert kind.needed(costs, target, 25, kind.fit(costs, 25, target)) <= least
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"label": ["a", "b"], "idle": [0, 1]},
+        {"x": range(3), "one": [3]},
+        {"one": [3], "x": range(3), "label": ["a", "b"]},
+        {"x": [1e16, 1e16 + 2, 1e16 + 4], "y": [-1e150, 1e-150, 1e150]},
+        {"x": [-1e150, 0, 1e150], "y": [0, 5e-324, 1e-323]},
+        {"x": [0, 1e100], "y": [1e17, 2e17, 3e17]},
+    ],
+)
+def test_rules_are_found_whatever_the_axes(axes):
+    grid = ts.StateGrid(axes)
+    first = np.unravel_index(np.arange(grid.size), grid.shape)[0]
+    solution = solved(axes, lambda _: first % 2)
+    rule = ts.compress(solution, 0.0)
+    assert np.array_equal(rule.table.ravel(), first % 2)
+    assert ts.frontier(solution, 12).points[-1].loss == 0
+
+
+def test_an_axis_value_that_is_too_large_is_rejected_with_its_axis():
+    with pytest.raises(ts.ModelError, match=r"at most 1e\+150.*x.*1e\+308"):
+        ts.StateGrid(x=[0, 1e308])
+
+
+def test_whole_numbers_that_a_double_does_not_tell_apart_are_rejected_with_their_axis():
+    solution = solved({"x": [2**60, 2**60 + 1]}, lambda at: [0, 1])
+    with pytest.raises(ts.ArgumentError, match=r"double-precision.*x.*1152921504606846976"):
+        ts.compress(solution, 0.0)
+
+
+def test_an_axis_may_be_called_self():
+    solution = solved({"self": range(3), "y": range(3)}, lambda at: at.prod(axis=1) == 2)
+    rule = ts.compress(solution, 0.0, classes=[ts.WithExceptions()])
+    assert np.array_equal(rule.table, solution.policy.table)
+
+
+def test_a_large_model_with_total_rewards_is_compressed():
+    n = 2_100
+    step = sp.csr_array((np.ones(n), (np.arange(n), np.zeros(n, dtype=int))))  # all end at once
+    step.resize(n, n)
+    reward = np.tile([-1.0, -2.0], (n, 1))
+    reward[0] = 0.0
+    mdp = ts.MDP.from_arrays([step, step], reward, ts.Total(), grid={"x": range(n)})
+    solution = ts.solve(mdp)
+    rule = ts.compress(solution, 0.0, classes=[ts.OneAction()])
+    assert (rule.size, rule.size_needed) == (1, 1)
+    assert ts.frontier(solution, 1, classes=[ts.OneAction()]).points[0].loss == 0
+    assert ts.least_size(solution, 0.0, ts.OneAction()).size == 1

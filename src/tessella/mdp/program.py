@@ -241,16 +241,19 @@ def _from_json(value: Any) -> Any:
 
 @cache
 def between(low: float, high: float) -> float:
-    """The number of fewest digits that lies well between two others: at least a tenth inside."""
+    """The number of fewest digits that lies well between two others: at least a tenth inside.
+
+    The lower one itself where there is none: ``high`` alone lies above it.
+    """
     step = high - low
     if not step > 0:
         raise PolicyError("a cut lies between two numbers", value=f"got {low} and {high}")
     middle, inside = (low + high) / 2, step / 10
     for digits in range(-math.floor(math.log10(max(abs(low), abs(high), 1e-300))) - 1, 18):
         near = float(f"{round(middle, digits):.{max(digits, 0)}f}") + 0.0  # never -0
-        if low + inside <= near <= high - inside:
+        if low + inside <= near <= high - inside and near < high:
             return near
-    return middle
+    return middle if middle < high else low
 
 
 def leaf_or_split(

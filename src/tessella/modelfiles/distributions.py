@@ -40,7 +40,7 @@ class Chances:
         signature = inspect.Signature([inspect.Parameter(name, kw) for name in names])
         object.__setattr__(self, "__signature__", signature)
 
-    def __call__(self, **arrays: Any) -> NDArray[np.float64]:
+    def __call__(self, /, **arrays: Any) -> NDArray[np.float64]:
         entries = np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
         if np.prod(entries, dtype=float) * self.count > LARGEST:
             raise ModelError(

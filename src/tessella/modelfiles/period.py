@@ -197,7 +197,7 @@ class Moves:
         names = dict.fromkeys(name for formula in formulas.values() for name in formula.asks)
         self.__signature__ = _signature(names)
 
-    def __call__(self, **arrays: Any) -> dict[str, Any]:
+    def __call__(self, /, **arrays: Any) -> dict[str, Any]:
         return {axis: call(f, arrays, f"the move of {axis}") for axis, f in self.formulas.items()}
 
 
@@ -208,7 +208,7 @@ class Chain:
         self.axis, self.values, self.formula = axis, values, formula
         self.__signature__ = _signature(n for n in formula.asks if n not in (axis, NEXT))
 
-    def __call__(self, **arrays: Any) -> NDArray[np.float64]:
+    def __call__(self, /, **arrays: Any) -> NDArray[np.float64]:
         n = len(self.values)
         if n * n > LARGEST:
             rule = f"a matrix has at most {LARGEST:,} entries"

@@ -94,7 +94,8 @@ class AxisTree(RuleClass):
 
     def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
         leaves, boxes = leaves_within(most), Boxes(costs.sorted)
-        if leaves <= self._countable(boxes) or _whole(costs.by_state):
+        below_1 = target < 1 and _whole(costs.by_state)  # then it is a question of no cost at all
+        if leaves <= self._countable(boxes) or below_1:
             return super().needed(costs, target, most, fits)
         return size_of(min(_least(boxes, target, costs.deadline), leaves + 1))
 
@@ -223,7 +224,7 @@ def slab_weights(costs: NDArray, axis: int) -> NDArray[np.float64]:
     there = np.take_along_axis(moved[1:], best[:-1], -1) + np.take_along_axis(
         moved[:-1], best[1:], -1
     )
-    return there.reshape(len(there), -1).sum(axis=1)
+    return there.sum(axis=tuple(range(1, there.ndim)))
 
 
 def chosen_places(weight: NDArray, parts: int) -> NDArray[np.int64]:

@@ -109,9 +109,7 @@ class Branching:
         """
         size, node = max(least, 1), self._first
         if node is not None and not self._late():
-            costs = self._costs(node.costs)
-            fits = kind.fit(costs, most, node.target)
-            size = max(size, kind.needed(costs, node.target, most, fits))
+            size = max(size, self._fits(kind, most, node)[1])
         if self._late():
             return least
         while size <= most and self._none_has(kind, size):
@@ -123,13 +121,14 @@ class Branching:
         waiting: list[Open | None] = [self._first]
         while waiting:
             node = waiting.pop()
-            cheapest = None if node is None else self._cheapest(kind, size, node)
+            fits, needed = ([], size + 1) if node is None else self._fits(kind, size, node)
             if self._late() or self.nodes <= 0:
                 return False
             self.nodes -= 1
-            if node is None or cheapest is None:
+            if node is None or needed > size:
                 continue
-            judged = self._enter(kind, cheapest)
+            cheapest = min(fits, key=lambda fitted: fitted.cost, default=None)
+            judged = None if cheapest is None else self._enter(kind, cheapest)
             if judged is None or self.promise.kept_by(judged):
                 return False
             parts = self._divided(node, judged)
@@ -143,13 +142,15 @@ class Branching:
         table = self.judge.solution.policy.table.ravel()
         return self._bounded(self.judge.feasible, table.astype(np.int64))
 
-    def _cheapest(self, kind: RuleClass, size: int, node: Open) -> Fitted | None:
-        """The cheapest rule of the class in a node; None if all are too dear, for certain."""
+    def _fits(self, kind: RuleClass, most: int, node: Open) -> tuple[list[Fitted], int]:
+        """Rules of at most so many numbers in a node, and how many numbers are needed there.
+
+        A class may be exact for the costs of some nodes only, as run-length tables are.
+        """
         costs = self._costs(node.costs)
-        fits = kind.fit(costs, size, node.target)
-        if kind.needed(costs, node.target, size, fits) > size:
-            return None
-        return min(fits, key=lambda fitted: fitted.cost, default=None)
+        fits = kind.fit(costs, most, node.target)
+        exact = not kind.heuristic(costs)
+        return fits, kind.needed(costs, node.target, most, fits) if exact else 1
 
     def _bounded(self, allowed: NDArray, table: NDArray) -> Open | None:
         """A node with all that its bounds forbid; None if nothing is left of it."""

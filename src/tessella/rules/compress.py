@@ -14,7 +14,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from tessella.errors import ArgumentError, counted, expect, is_count, is_positive
+from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.axis_tree import AxisTree
 from tessella.rules.frontier import Frontier, Outcome, Point, undercut
@@ -156,6 +159,16 @@ def _refuse_no_count(most: object) -> None:
         raise ArgumentError("most is a whole number, at least 1", value=f"got {most!r}")
 
 
+def _refuse_equal_numbers(grid: StateGrid) -> None:
+    """Long integers may differ by less than a double tells, which is what rules compare."""
+    for name, numbers in zip(grid.axes, grid.numbers, strict=True):
+        unique, counts = np.unique(numbers, return_counts=True)
+        if len(unique) < len(numbers):
+            rule = "axis values that rules compare must differ as double-precision numbers"
+            value = f"holds {counts.max()} of {unique[counts.argmax()]:.0f}"
+            raise ArgumentError(rule, place=name, value=value)
+
+
 def _prepared(
     solution: Solution,
     loss: float,
@@ -180,6 +193,7 @@ def _prepared(
     if time_limit is not None and not is_positive(time_limit):
         rule = "a time limit is a number of seconds above 0"
         raise ArgumentError(rule, value=f"got {time_limit!r}")
+    _refuse_equal_numbers(mdp.grid)
     judge = Judge(solution, start_distribution(mdp, start, solution.policy), bool(worst))
     asked = promise(solution, judge, loss, worst, relative, relative_to)
     judge.apart = APART * asked.most

@@ -138,7 +138,7 @@ class Judge:
         if self.small:
             return csr_array(self.rows[table, np.arange(len(table))])
         parts = self.mdp.to_sparse().transition
-        taken = [diags_array((table == a) & ~self._ends).astype(float) for a in range(len(parts))]
+        taken = [diags_array(((table == a) & ~self._ends).astype(float)) for a in range(len(parts))]
         return csr_array(sum(t @ p for t, p in zip(taken, parts, strict=True)))
 
     @property

@@ -44,9 +44,15 @@ def rungs(index: NDArray[np.float64], costs: NDArray[np.float64], origin: float 
     """
     order = np.argsort(index, kind="stable")
     rising = index[order]
-    close = ROUNDING * float(rising[-1] - rising[0])
+    ends = rising[[0, -1]]
+    close = rounding(float(ends[1] - ends[0]), float(np.abs(ends + origin).max()))
     starts = np.flatnonzero(np.concatenate([[True], np.diff(rising) > close]))
     return Rungs(rising[starts] + origin, np.add.reduceat(costs[order], starts, axis=0))
+
+
+def rounding(span: float, size: float) -> float:
+    """How much an index may be off: a share of its span, or of its size if that is more."""
+    return max(ROUNDING * span, 8 * np.finfo(float).eps * size)
 
 
 def least_costs(costs: NDArray) -> NDArray[np.float64]:
@@ -81,6 +87,7 @@ def in_order(costs: NDArray, last: int) -> Steps:
 def cut_below(values: NDArray, below: int) -> float:
     """A number of few digits that so many of the rising values lie below, clear of all of them."""
     step = max(float(values[-1] - values[0]), 1.0) / max(len(values) - 1, 1)
+    step = max(step, float(np.spacing(np.abs(values).max())))
     low = values[below - 1] if below else values[0] - 2 * step
     high = values[below] if below < len(values) else values[-1] + 2 * step
     return between(float(low), float(high))
@@ -90,6 +97,8 @@ def steps_node(weights: tuple, values: NDArray, steps: Steps, against: bool = Fa
     """Steps along rising values, or along falling ones, as a split."""
     cuts = [len(values) - c for c in reversed(steps.cuts)] if against else [*steps.cuts]
     actions = steps.actions[::-1] if against else steps.actions
+    if len(values) == 1:
+        return Choose(actions[cuts.count(0)])
     branches = tuple(map(Choose, actions))
     return leaf_or_split(weights, tuple(cut_below(values, c) for c in cuts), branches)
 

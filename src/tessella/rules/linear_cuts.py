@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.program import Split
-from tessella.rules.ladder import Rungs, in_order, least_costs, rungs, steps_node
+from tessella.rules.ladder import Rungs, in_order, least_costs, rounding, rungs, steps_node
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
 
 ROUGH = 40_000  # states in a search for weights; more are looked at in blocks
@@ -44,7 +44,7 @@ class LinearCuts(RuleClass):
     slices: ClassVar[bool] = True
 
     def refusal(self, costs: Costs) -> str:
-        return "" if costs.numeric else "no axis has numbers"
+        return costs.unsummable if costs.numeric else "no axis has numbers"
 
     def heuristic(self, costs: Costs) -> str:
         if len(costs.numeric) > 2:
@@ -100,6 +100,8 @@ class Projection:
         self.table = table.reshape(len(self.points), -1)
 
     def line(self, weights: NDArray) -> Rungs:
+        if len(weights) == 1:  # nothing is added, so nothing is rounded
+            return Rungs(self.values[0], self.table)
         return rungs(self.points @ weights, self.table, float(self.origin @ weights))
 
     def least(self, weights: NDArray) -> NDArray[np.float64]:
@@ -125,8 +127,8 @@ class Projection:
 
 
 def _even(values: NDArray) -> bool:
-    steps = np.diff(values)
-    return bool(np.allclose(steps, steps[0], rtol=1e-9, atol=0))
+    even, span = np.linspace(values[0], values[-1], len(values)), float(values[-1] - values[0])
+    return bool(np.abs(values - even).max() <= rounding(span, float(np.abs(values).max())))
 
 
 @cache

@@ -36,11 +36,12 @@ class LinearTree(RuleClass):
 
     most: int = 3
     name: ClassVar[str] = "linear tree"
-    slices: ClassVar[bool] = True
 
     def refusal(self, costs: Costs) -> str:
         if len(costs.numeric) < 2:
             return "slanting cuts need two axes of numbers"
+        if costs.unsummable:
+            return costs.unsummable
         sums = len(self._pairs()) * math.comb(len(costs.numeric), 2) + costs.grid.ndim
         if sums * costs.grid.size > ENTRIES:
             return f"{sums} sums of {costs.grid.size:,} states are too many to look at"

@@ -14,7 +14,6 @@ class OneAction(RuleClass):
     """The same action in every state."""
 
     name: ClassVar[str] = "one action"
-    slices: ClassVar[bool] = True
 
     def heuristic(self, costs: Costs) -> str:
         return ""

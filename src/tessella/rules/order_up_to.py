@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import shown
+from tessella.grid import LARGEST
 from tessella.mdp.actions import spoken
 from tessella.mdp.program import Split, between
 from tessella.rules.ladder import Rungs, node_of_rungs
@@ -51,20 +52,20 @@ class OrderUpTo(RuleClass):
     """Base stock and (s, S) rules, with lots, on an axis or a sum of axes."""
 
     name: ClassVar[str] = "order up to"
-    slices: ClassVar[bool] = True
 
     def refusal(self, costs: Costs) -> str:
         if not costs.numeric:
             return "no axis has numbers"
-        if not all(isinstance(a, int | float) for a in costs.actions) or len(costs.actions) < 2:
-            return "actions must be two or more numbers"
-        return ""
+        numbers = (isinstance(a, int | float) and abs(a) <= LARGEST for a in costs.actions)
+        if not all(numbers) or len(costs.actions) < 2:
+            return f"actions must be two or more numbers of a size of at most {LARGEST:g}"
+        return costs.unsummable
 
     def heuristic(self, costs: Costs) -> str:
-        if len(costs.numeric) > 1:
+        if sum(values.dtype.kind != "U" for values in costs.grid.values) > 1:
             return "slopes and sums of axes are searched for"
         level = Level(costs, costs.numeric)
-        targets = _targets(level.seen.values[0], level.orders)
+        targets = level.targets(level.seen.values[0], level.orders)
         if len(targets) > EVERY:
             return f"only {EVERY:,} of {len(targets):,} levels to order up to are tried"
         lots = len(level.lots(None))
@@ -190,6 +191,19 @@ class Level:
                 found += form.best(most)
         return _best(found)
 
+    def targets(self, values: NDArray, orders: NDArray) -> NDArray[np.float64]:
+        """Values of S at which some action changes; those nearer than rounding are one."""
+        found = np.sort((values[:, None] + orders[None, :]).ravel())
+        apart = np.diff(found, prepend=-np.inf) > self.slack(values)
+        return np.asarray(found[apart], dtype=np.float64)
+
+    def slack(self, values: NDArray) -> float:
+        """What rounding may make of a level less an order; more where axes are added."""
+        orders, summed = self.orders, len(self.seen.names) > 1
+        spread = float(values[-1] - values[0] + orders[-1] - orders[0])
+        size = float(np.abs(values).max() + np.abs(orders).max())
+        return max(1e-11 * spread if summed else 0.0, 8 * np.finfo(float).eps * size)
+
     def lots(self, most: int | None) -> list[float]:
         """Actions of which some, but not all, are multiples: the first ``most``."""
         above = self.orders[self.orders > 0]
@@ -220,7 +234,7 @@ class _Form:
 
     def best(self, most: int) -> list[Draft]:
         values, orders = self.line.values, self.level.orders[self.kept]
-        every = _targets(values, orders)
+        every = self.level.targets(values, orders)
         targets = _some(every, self.level.n_targets)
         ends = self._ends(targets, values, orders)  # (targets, orders + 1), falling
         sums = np.zeros((len(orders), len(values) + 1))
@@ -242,7 +256,7 @@ class _Form:
 
     def _ends(self, targets: NDArray, values: NDArray, orders: NDArray) -> NDArray[np.int64]:
         """(targets, orders + 1) where the levels of each order end, and 0."""
-        slack = _slack(values, orders)
+        slack = self.level.slack(values)
         if self.up:
             ends = np.searchsorted(values, targets[:, None] - orders[:-1] - slack, side="left")
         else:
@@ -347,13 +361,6 @@ def _range_min(rows: NDArray, first: NDArray, last: NDArray) -> NDArray[np.float
     return np.minimum(stacked[level, row, first], stacked[level, row, last + 1 - (1 << level)])
 
 
-def _targets(values: NDArray, orders: NDArray) -> NDArray[np.float64]:
-    """Values of S at which some action changes; those nearer than rounding are one."""
-    found = np.sort((values[:, None] + orders[None, :]).ravel())
-    apart = np.diff(found, prepend=-np.inf) > _slack(values, orders)
-    return np.asarray(found[apart], dtype=np.float64)
-
-
 def _short(places: NDArray, place: float, up: bool) -> float:
     """The number of fewest digits that no place tells from one of them.
 
@@ -368,13 +375,6 @@ def _short(places: NDArray, place: float, up: bool) -> float:
 
 def _digits(number: float) -> int:
     return len(shown(float(np.round(abs(number), 9))))
-
-
-def _slack(values: NDArray, orders: NDArray) -> float:
-    """What rounding may make of a level less an order, in shares of the spread and of the size."""
-    spread = float(values[-1] - values[0] + orders[-1] - orders[0])
-    size = float(np.abs(values).max() + np.abs(orders).max())
-    return max(1e-11 * spread, 8 * np.finfo(float).eps * size)
 
 
 def _some(targets: NDArray, most: int) -> NDArray[np.float64]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tessella.grid import StateGrid
 from tessella.mdp.program import Node, Program
 
+APART = 1e100  # times the finest step along an axis, up to which values are added to it
 DIGITS = 6  # behind the point, at most, of a number that is rounded
 
 
@@ -58,6 +59,16 @@ class Costs:
         pairs = enumerate(self.grid.values)
         return tuple(k for k, v in pairs if v.dtype.kind != "U" and len(v) > 1)
 
+    @property
+    def unsummable(self) -> str:
+        """Why sums of the axes of numbers say nothing of one of them; empty where they do."""
+        axes = [self.rising[k] for k in self.numeric]
+        largest = max(float(np.abs(values).max()) for values in axes)
+        finest = min(float(np.diff(values).min()) for values in axes)
+        if len(axes) == 1 or largest <= APART * finest:
+            return ""
+        return f"values of {largest:.3g} and steps of {finest:.3g} cannot be added"
+
     @cached_property
     def order(self) -> tuple[NDArray[np.int64], ...]:
         """Positions along each axis in which its numbers rise; labels stay as they are listed."""
@@ -82,7 +93,18 @@ class Costs:
 
         An axis is idle if what is forbidden (1) at some place along it holds all that is forbidden
         at the others: a rule that does everywhere what it does there costs nothing if it did so
-        before, and looks at one axis less.
+        before, and looks at one axis less. So no rule of a class is smaller than the smallest
+        without idle axes, if what a rule does at one place is a rule of the class, no larger:
+
+            axis tree          cuts along the axis disappear, and leaves with them
+            run-length table   states disappear, and no run is added
+            monotone surface   what rises along all axes rises along the others
+            linear index       w x of the axis is a constant, by which the cuts move; where it was
+                               the first weight, the others and the cuts are divided by the second
+
+        It is not of order-up-to rules: at one place of y, "bring y + 2 x up to S" is no level of x.
+        Nor of staircases: at one place along their cuts they have bands of one action, which need
+        another axis of numbers to be a staircase.
         """
         array, kept = self.by_state.reshape(*self.grid.shape, -1), list(range(self.grid.ndim))
         for axis in reversed(range(self.grid.ndim)):
@@ -135,7 +157,7 @@ class RuleClass(ABC):
     name: ClassVar[str]
     varied: ClassVar[bool] = False  # whether many more rounds, about single rules, pay off
     step: ClassVar[int] = 1  # between the sizes that rules of the class have
-    slices: ClassVar[bool] = False  # whether a rule with one axis held fixed is of the class too
+    slices: ClassVar[bool] = False  # whether a rule at one place of an axis is of the class too
 
     def refusal(self, costs: Costs) -> str:
         """Why the class has nothing to offer for such states and actions; empty if it has."""

@@ -81,7 +81,8 @@ class Search:
     def _asked(self, kind: RuleClass, condition: Necessary) -> Costs:
         """The costs of a condition, without axes that no rule of the class need look at."""
         costs = self.costs(condition.costs)
-        return costs.without_idle_axes() if condition.sets and kind.slices else costs
+        fewer = costs.without_idle_axes() if condition.sets and kind.slices else costs
+        return costs if kind.refusal(fewer) else fewer
 
     @cached_property
     def _points(self) -> NDArray[np.float64]:
@@ -204,8 +205,6 @@ class Search:
         found = 0
         for condition in self.conditions:
             costs = self._asked(kind, condition)
-            if kind.refusal(costs):
-                continue
             if kind.impossible(costs, condition.target):
                 return most + 1
             if kind.heuristic(costs):

@@ -30,7 +30,7 @@ from scipy.special import expit
 
 from tessella.errors import shown
 from tessella.mdp.actions import described
-from tessella.mdp.program import Choose, Node, Split, between
+from tessella.mdp.program import Choose, Node, Split
 from tessella.rules.ladder import Rungs, cut_below, in_order, least_costs, rungs
 from tessella.rules.linear_cuts import Projection
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
@@ -52,12 +52,11 @@ class SmallNetwork(RuleClass):
     units: int = 2
     starts: int = 2
     name: ClassVar[str] = "small network"
-    slices: ClassVar[bool] = True
 
     def refusal(self, costs: Costs) -> str:
         if not costs.numeric:
             return "no axis has numbers"
-        return "there is one action only" if len(costs.actions) < 2 else ""
+        return "there is one action only" if len(costs.actions) < 2 else costs.unsummable
 
     def heuristic(self, costs: Costs) -> str:
         return "networks are trained, from a few starts"
@@ -194,13 +193,9 @@ def _round(weights: NDArray, unit: NDArray, digits: int) -> NDArray[np.float64]:
 
 def _between_states(seen: Projection, kink: NDArray, at: float) -> float:
     """A place of few digits near ``at`` that no state lies at, counted from the axes' own zero."""
-    values = np.unique(np.round(seen.points @ kink, 9))
-    below = int(np.searchsorted(values, at))
     origin = float(seen.origin @ kink)
-    if not 0 < below < len(values):
-        below = min(max(below, 0), len(values))
-        return cut_below(values + origin, below)
-    return between(float(values[below - 1]) + origin, float(values[below]) + origin)
+    values = np.unique(np.round(seen.points @ kink, 9) + origin)
+    return cut_below(values, int(np.searchsorted(values, at + origin)))
 
 
 def _line(seen: Projection, index: Index) -> Rungs:

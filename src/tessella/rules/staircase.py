@@ -34,7 +34,6 @@ class Staircase(RuleClass):
 
     bands: int = 60
     name: ClassVar[str] = "staircase"
-    slices: ClassVar[bool] = True
 
     def refusal(self, costs: Costs) -> str:
         if not costs.numeric or sum(n > 1 for n in costs.grid.shape) < 2:
@@ -52,7 +51,8 @@ class Staircase(RuleClass):
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         found: list[Fitted] = []
         for across, along in permutations(range(costs.grid.ndim), 2):
-            fits = along in costs.numeric and costs.grid.shape[across] > 1
+            numbers = costs.grid.values[along].dtype.kind != "U"  # one number is enough
+            fits = numbers and costs.grid.shape[across] > 1
             if fits and time.perf_counter() < costs.deadline:
                 found += self._on(costs, across, along, most)
         return falling(found)

@@ -291,7 +291,7 @@ class Paid:
     rate: float | Function | None
     clock: Clock
 
-    def __call__(self, **names: Any) -> NDArray[np.float64]:
+    def __call__(self, /, **names: Any) -> NDArray[np.float64]:
         drawn = np.asarray(names.pop(EVENT))
         paid = np.zeros(drawn.shape)
         if self.rate is not None:

@@ -94,7 +94,7 @@ class Net:
         rest = [inspect.Parameter("names", inspect.Parameter.VAR_KEYWORD)] if several else []
         self.__signature__ = inspect.Signature([*named.values(), *rest])
 
-    def __call__(self, **names: Any) -> Any:
+    def __call__(self, /, **names: Any) -> Any:
         pays, costs = (self._said(part, names) for part in self.parts)
         return np.asarray(pays, dtype=float) - np.asarray(costs, dtype=float)
 

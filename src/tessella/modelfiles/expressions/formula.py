@@ -82,7 +82,7 @@ class Formula:
         kw = inspect.Parameter.KEYWORD_ONLY
         self.__signature__ = inspect.Signature([inspect.Parameter(n, kw) for n in self.asks])
 
-    def __call__(self, **arrays: Any) -> Any:
+    def __call__(self, /, **arrays: Any) -> Any:
         values = {name: _as_doubles(array) for name, array in arrays.items()}
         self._refuse_large(values)
         constants = self.names.constants.items()

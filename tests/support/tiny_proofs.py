@@ -1,0 +1,423 @@
+"""Tiny models, and the least sizes of their rules, by trying all tables of actions.
+
+Axes may be idle, of text, of one value, uneven or out of order; actions may tie or be infeasible.
+Nothing of the package is used to say what a table loses and how small a rule can have it:
+
+one action         the same everywhere
+order up to        every slope between two at which a state takes another action; every S, s and lot
+linear index       every direction between two at which states change places; three axes by an LP
+run-length table   runs in every order of the axes
+staircase          bands of equal rows, each of which rises or falls
+axis tree          cut everywhere, the parts by themselves
+monotone surface   whether it rises or falls along every axis
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from scipy.optimize import linprog
+
+import tessella as ts
+
+CRITERIA = ("discounted", "average", "total", "finite horizon")
+LOSSES = (0.0, 0.0, 0.01, 0.1)
+MOST_TABLES = 7_000  # of a model: actions to the power of states
+DISCOUNT, PERIODS = 0.9, 2
+KINDS = (
+    ts.OneAction(),
+    ts.OrderUpTo(),
+    ts.LinearCuts(),
+    ts.RunLength(),
+    ts.Staircase(),
+    ts.MonotoneSurface(),
+    ts.AxisTree(),
+)
+SEARCHED = ("order up to", "monotone surface")  # found sizes are not compared
+NEAR = 1e-8  # of the largest value: losses that may count as any promise
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """A model with its arrays.
+
+    Attributes:
+        axes: name to values, time included where there is a horizon.
+        actions: numbers.
+        rows: (A, S, S) probabilities times the discount; 0 where the process has ended.
+        reward: (S, A).
+        feasible: (S, A).
+        start: (S,).
+    """
+
+    criterion: str
+    mdp: ts.MDP
+    axes: dict[str, list]
+    actions: tuple[float, ...]
+    rows: np.ndarray
+    reward: np.ndarray
+    feasible: np.ndarray
+    start: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(map(len, self.axes.values()))
+
+    @cached_property
+    def tables(self) -> np.ndarray:
+        """(B, S) all tables of feasible actions."""
+        may = [np.flatnonzero(row).tolist() for row in self.feasible]
+        return np.array(list(itertools.product(*may)))
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """(B, S) value, or gain, of each table."""
+        n = len(self.reward)
+        rows, paid = self.rows[self.tables, np.arange(n)], self.reward[np.arange(n), self.tables]
+        if self.criterion != "average":
+            return np.linalg.solve(np.eye(n) - rows, paid[..., None])[..., 0]
+        system = np.swapaxes(np.eye(n) - rows, 1, 2).copy()
+        system[:, -1] = 1.0
+        shares = np.linalg.solve(system, np.eye(n)[-1][:, None])[..., 0]
+        return np.repeat((shares * paid).sum(axis=1)[:, None], n, axis=1)
+
+    def losses(self, worst: bool) -> np.ndarray:
+        lost = self.values.max(axis=0) - self.values
+        return lost.max(axis=1) if worst else lost @ self.start
+
+
+def drawn(seed: int) -> Tiny:
+    rng = np.random.default_rng(seed)
+    criterion = CRITERIA[seed % len(CRITERIA)]
+    room = 4 if criterion == "finite horizon" else 8
+    axes, idle = drawn_axes(rng, room)
+    n = int(np.prod([len(v) for v in axes.values()]))
+    states = n * (PERIODS if room == 4 else 1)
+    most = int(MOST_TABLES ** (1 / states))
+    actions = drawn_actions(rng, int(rng.integers(2, min(most, 5) + 1)))
+    rows, reward, feasible = drawn_arrays(rng, axes, idle, actions)
+    if criterion == "total":
+        end = int(rng.integers(n))
+        rows = 0.7 * rows
+        rows[:, :, end] += 0.3
+        rows[:, end], reward[end] = np.eye(n)[end], 0.0
+    told = {
+        "discounted": DISCOUNT,
+        "average": ts.Average(),
+        "total": ts.Total(),
+        "finite horizon": ts.FiniteHorizon(PERIODS, DISCOUNT),
+    }
+    mdp = ts.MDP.from_arrays(
+        rows, reward, told[criterion], grid=axes, actions=actions, feasible=feasible
+    )
+    if criterion == "total":
+        rows[:, end] = 0.0
+    if criterion == "discounted":
+        rows = DISCOUNT * rows
+    if criterion == "finite horizon":
+        once = rows
+        rows = np.zeros((len(actions), states, states))
+        for t in range(PERIODS - 1):
+            rows[:, t * n : (t + 1) * n, (t + 1) * n : (t + 2) * n] = DISCOUNT * once
+        reward, feasible = np.tile(reward, (PERIODS, 1)), np.tile(feasible, (PERIODS, 1))
+        axes = {"time": list(range(PERIODS)), **axes}
+    alone = rng.random() < 0.3
+    start = np.eye(states)[int(rng.integers(states))] if alone else np.full(states, 1 / states)
+    return Tiny(criterion, mdp, axes, actions, rows, reward, feasible, start)
+
+
+def drawn_axes(rng: np.random.Generator, room: int) -> tuple[dict[str, list], list[bool]]:
+    """Axes of at most ``room`` states in all, and which of them are idle."""
+    axes, idle = {}, []
+    for name in rng.permutation(["x", "y", "z"])[: int(rng.integers(1, 4))].tolist():
+        most = min(room, 4)
+        length = int(rng.integers(1, most + 1))
+        room //= length
+        step = float(rng.choice([1.0, 1.0, 0.1, 2.0]))
+        kind = rng.integers(7)
+        values = [k * step for k in range(length)]
+        if kind == 0:
+            values = [f"{name}{k}" for k in range(length)]
+        elif kind == 1:
+            values = [step * k * (k + 1) / 2 + 1 for k in range(length)]
+        elif kind == 2:
+            values = rng.permutation(values).tolist()
+        axes[name] = values
+        idle.append(bool(rng.random() < 0.4))
+    return axes, idle
+
+
+def drawn_actions(rng: np.random.Generator, count: int) -> tuple[float, ...]:
+    if rng.random() < 0.7:
+        return tuple(range(count))
+    return tuple(np.sort(rng.choice(8, size=count, replace=False)).tolist())
+
+
+def drawn_arrays(
+    rng: np.random.Generator, axes: dict[str, list], idle: list[bool], actions: tuple
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(A, S, S) rows, (S, A) rewards and feasible actions, alike along idle axes."""
+    shape = [len(v) for v in axes.values()]
+    active = [1 if i else n for i, n in zip(idle, shape, strict=True)]
+    n, k = int(np.prod(shape)), len(actions)
+
+    def spread(array: np.ndarray) -> np.ndarray:
+        wide = array.reshape(*active, *array.shape[1:])
+        return np.broadcast_to(wide, (*shape, *array.shape[1:])).reshape(n, *array.shape[1:])
+
+    few = int(np.prod(active))
+    if rng.random() < 0.5:  # all actions lead to the same places: a table that is best everywhere
+        rows = np.repeat(spread(rng.dirichlet(np.ones(n), size=few))[None], k, axis=0)
+        best = spread(drawn_table(rng, axes, idle, actions)[:, None])[:, 0]
+        reward = np.eye(k)[best] * rng.choice([1.0, 2.0], size=(n, 1))
+    else:
+        law = rng.dirichlet(np.ones(n), size=(k, few))
+        rows = np.stack([spread(one) for one in law])
+        reward = spread(rng.integers(-1, 3, size=(few, k)).astype(float)).copy()
+    feasible = np.ones((n, k), dtype=bool)
+    if rng.random() < 0.3:
+        may = rng.random((few, k)) < 0.7
+        may[np.arange(few), rng.integers(k, size=few)] = True
+        feasible = spread(may).copy()
+    return rows, reward, feasible
+
+
+def drawn_table(
+    rng: np.random.Generator, axes: dict[str, list], idle: list[bool], actions: tuple
+) -> np.ndarray:
+    """Actions over the axes that are not idle: at random, or up to a level of a weighted sum."""
+    parts = [
+        np.zeros(1) if still else np.arange(float(len(v))) if isinstance(v[0], str) else np.array(v)
+        for v, still in zip(axes.values(), idle, strict=True)
+    ]
+    points = np.stack([m.ravel() for m in np.meshgrid(*parts, indexing="ij")], axis=-1)
+    if rng.random() < 0.3:
+        return rng.integers(len(actions), size=len(points))
+    level = points @ rng.choice([-2.0, -1.0, 0.5, 1.0, 1.0, 2.0, 3.0], size=points.shape[1])
+    top = rng.uniform(level.min() + min(actions), level.max() + max(actions))
+    return np.clip(np.searchsorted(actions, top - level, side="right") - 1, 0, len(actions) - 1)
+
+
+def faults(seed: int) -> list[str]:
+    """Sizes that are called needed and are not, and rules smaller than any can be."""
+    return checked(seed)[1]
+
+
+def checked(seed: int) -> tuple[Tiny, list[str], list[str]]:
+    """A model, its faults, and the classes of which something was proven and then tried."""
+    rng, tiny = np.random.default_rng(seed + 10**9), drawn(seed)
+    loss, worst = float(rng.choice(LOSSES)), bool(rng.random() < 0.3)
+    solution = ts.solve(tiny.mdp)
+    lost, scale = tiny.losses(worst), max(1.0, float(np.abs(tiny.values).max()))
+    most = loss * scale
+    surely = tiny.tables[lost <= (most * (1 - 1e-7) if loss else 1e-3 * NEAR * scale)]
+    maybe = tiny.tables[lost <= most * (1 + 1e-7) + NEAR * scale]
+    found, proven = [], []
+    asked = {"loss": most, "start": tiny.start, "worst": worst, "relative": False}
+    told = [ts.least_size(solution, kind=kind, **asked) for kind in KINDS]
+    if seed // len(CRITERIA) % 10 == 0:
+        kinds = None if seed // len(CRITERIA) % 50 == 0 else KINDS
+        rule = ts.compress(solution, classes=kinds, **asked)
+        told += rule.outcomes
+        ts.frontier(solution, 8, start=tiny.start, worst=worst, relative=False, classes=kinds)
+    sizes = Sizes(tiny)
+    for outcome in told:
+        kind, needed = outcome.kind, outcome.needed
+        no_rule = "no rule of this class" in outcome.said
+        proven += [kind] if needed > 1 or no_rule else []
+        if kind not in sizes.of and needed > 1:
+            found.append(f"{kind}: {needed} needed, of a class that proves nothing")
+        elif kind in sizes.of and (needed > 1 or no_rule):
+            true = sizes.least(kind, surely, needed if not no_rule else np.inf)
+            if true < needed or (no_rule and np.isfinite(true)):
+                found.append(f"{kind}: {needed} needed ({outcome.said}), but {true:g} do")
+        if kind in sizes.of and outcome.size is not None and kind not in SEARCHED:
+            true = sizes.least(kind, maybe, outcome.size + 1)
+            if outcome.size < true:
+                found.append(f"{kind}: {outcome.size} found, but {true:g} are needed")
+    return tiny, found, proven
+
+
+class Sizes:
+    """The least sizes at which classes have the tables of a model."""
+
+    def __init__(self, tiny: Tiny) -> None:
+        self.tiny, self.shape = tiny, tiny.shape
+        self.numeric = [k for k, v in enumerate(tiny.axes.values()) if not isinstance(v[0], str)]
+        self.order = [
+            np.arange(len(v)) if isinstance(v[0], str) else np.argsort(v)
+            for v in tiny.axes.values()
+        ]
+        values = [
+            np.zeros(len(v)) if isinstance(v[0], str) else np.array(v, float)
+            for v in tiny.axes.values()
+        ]
+        mesh = np.meshgrid(*values, indexing="ij")
+        self.points = np.stack([m.ravel() for m in mesh], axis=-1)
+        self.of: dict[str, Callable[[np.ndarray, float], float]] = {
+            "one action": lambda table, _: 1 if len(np.unique(table)) == 1 else np.inf,
+            "order up to": self.order_up_to,
+            "linear index": self.linear_index,
+            "run-length table": self.run_length,
+            "staircase": self.staircase,
+            "axis tree": lambda table, _: 3 * leaves(self.rising(table)) - 2,
+            "monotone surface": self.surface,
+        }
+
+    def least(self, kind: str, tables: np.ndarray, below: float) -> float:
+        """The least size of these tables in a class; at times any from ``below`` on."""
+        return min((self.of[kind](table, below) for table in tables), default=np.inf)
+
+    def rising(self, table: np.ndarray) -> np.ndarray:
+        """A table over the grid with every axis in rising order."""
+        return table.reshape(self.shape)[np.ix_(*self.order)]
+
+    def run_length(self, table: np.ndarray, _: float) -> float:
+        listed, axes = table.reshape(self.shape), range(len(self.shape))
+        flat = (listed.transpose(order).ravel() for order in itertools.permutations(axes))
+        return 2 * min(1 + int((np.diff(t) != 0).sum()) for t in flat)
+
+    def surface(self, table: np.ndarray, _: float) -> float:
+        steps = (np.diff(self.rising(table), axis=k) for k in range(len(self.shape)))
+        return 1 if all((s >= 0).all() or (s <= 0).all() for s in steps) else np.inf
+
+    def staircase(self, table: np.ndarray, _: float) -> float:
+        best, whole = np.inf, self.rising(table)
+        for across, along in itertools.permutations(range(len(self.shape)), 2):
+            if along not in self.numeric:
+                continue
+            rows = np.moveaxis(whole, (across, along), (0, 1))
+            rows = rows.reshape(*rows.shape[:2], -1)
+            if (rows != rows[..., :1]).any():
+                continue
+            rows = rows[..., 0]
+            steps = np.diff(rows, axis=1)
+            if ((steps >= 0).all(axis=1) | (steps <= 0).all(axis=1)).all():
+                bands, cuts = 1 + int((np.diff(rows, axis=0) != 0).any(axis=1).sum()), rows.max()
+                best = min(best, bands - 1 + bands * max(int(cuts), 1))
+        return best
+
+    def linear_index(self, table: np.ndarray, below: float) -> float:
+        cuts, apart = max(int(table.max()), 1), table[:, None] < table[None, :]
+        several = [k for k in self.numeric if self.shape[k] > 1]
+        for d in range(1, len(several) + 1):
+            if d - 1 + cuts >= below:
+                return below
+            for axes in itertools.combinations(several, d):
+                if d < 3 and (apart.ravel() @ ~self.follows(axes) == 0).any():
+                    return d - 1 + cuts
+                if d == 3 and self.separable(axes, apart):
+                    return d - 1 + cuts
+        return np.inf
+
+    @cache  # noqa: B019
+    def follows(self, axes: tuple[int, ...]) -> np.ndarray:
+        """(S S, D) whether one state's index is less than another's, in every direction."""
+        points = self.points[:, axes]
+        ways = np.array([[1.0], [-1.0]])
+        if len(axes) == 2:
+            between = (points[:, None] - points[None]).reshape(-1, 2)
+            between = between[np.abs(between).max(axis=1) > 1e-9]
+            angles = np.sort(np.arctan2(between[:, 0], -between[:, 1]))
+            angles = angles[np.append(np.diff(angles) > 1e-9, True)]
+            middle = (angles + np.append(angles[1:], angles[0] + 2 * np.pi)) / 2
+            ways = np.stack([np.cos(middle), np.sin(middle)], axis=-1)
+        index = points @ ways.T
+        return (index[:, None] < index[None] - 1e-12).reshape(-1, len(ways))
+
+    def separable(self, axes: tuple[int, ...], apart: np.ndarray) -> bool:
+        """Whether some index of these axes is less wherever it is to be."""
+        points = self.points[:, axes]
+        low, high = np.nonzero(apart)
+        if not len(low):
+            return True
+        made = linprog(
+            np.zeros(len(axes)),
+            A_ub=points[low] - points[high],
+            b_ub=-np.ones(len(low)),
+            bounds=[(None, None)] * len(axes),
+        )
+        return made.status == 0
+
+    def order_up_to(self, table: np.ndarray, below: float) -> float:
+        code = int(table @ self.powers)
+        return next((n for n in range(1, 5) if n < below and code in self.reached(n)), np.inf)
+
+    @property
+    def powers(self) -> np.ndarray:
+        return len(self.tiny.actions) ** np.arange(len(self.points))
+
+    @cache  # noqa: B019
+    def reached(self, size: int) -> frozenset[int]:
+        """Codes of the tables that order-up-to rules of a size have."""
+        found: set[int] = set()
+        actions = np.array(self.tiny.actions, float)
+        several = [k for k in self.numeric if self.shape[k] > 1] or self.numeric[:1]
+        for sloped, lots in itertools.product((False, True), repeat=2):
+            reorder = size - 1 - sloped - lots
+            if reorder not in (0, 1):
+                continue
+            for level in self.levels(several, sloped):
+                for lot in actions[actions > 0] if lots else [0.0]:
+                    kept = np.arange(len(actions))
+                    if lots:
+                        whole = np.abs(actions / lot - np.rint(actions / lot)) < 1e-9
+                        kept = np.flatnonzero(whole | (actions == actions.min()))
+                    found |= self.forms(level, kept, bool(reorder))
+        return frozenset(found)
+
+    def levels(self, axes: list[int], sloped: bool) -> Iterator[np.ndarray]:
+        """(S,) levels: sums of axes, and with every slope of another that makes a difference."""
+        actions = np.array(self.tiny.actions, float)
+        differ = (actions[:, None] - actions).ravel()
+        for n in range(1, len(axes) + 1):
+            for summed in itertools.combinations(axes, n):
+                level = self.points[:, summed].sum(axis=1)
+                if not sloped:
+                    yield level
+                    continue
+                for other in (k for k in self.numeric if k not in summed):
+                    x = self.points[:, other]
+                    rises, far = (level[:, None] - level).ravel(), (x[:, None] - x).ravel()
+                    rises, far = rises[np.abs(far) > 1e-9], far[np.abs(far) > 1e-9]
+                    slopes = np.unique(np.round((rises[:, None] + differ) / far[:, None], 9))
+                    ends = np.concatenate([slopes[:1] - 1, slopes, slopes[-1:] + 1])
+                    for slope in (ends[1:] + ends[:-1]) / 2:
+                        yield level + slope * x
+
+    def forms(self, level: np.ndarray, kept: np.ndarray, reorder: bool) -> set[int]:
+        orders = np.array(self.tiny.actions, float)[kept]
+        changes = np.unique(np.round((level[:, None] + orders).ravel(), 9))
+        tops = np.concatenate([changes[:1] - 1, (changes[1:] + changes[:-1]) / 2, changes[-1:] + 1])
+        wanted = tops[:, None] - level
+        last = len(orders) - 1
+        made = [
+            kept[np.clip(np.searchsorted(orders, wanted, side="right") - 1, 0, last)],
+            kept[np.clip(np.searchsorted(orders, wanted, side="left"), 0, last)],
+        ]
+        tables = np.concatenate(made)
+        if reorder:
+            parts = [np.where(level <= s + 1e-9, tables, kept[0]) for s in np.unique(level)]
+            tables = np.concatenate(parts)
+        return set((tables @ self.powers).tolist())
+
+
+def leaves(table: np.ndarray) -> int:
+    """Leaves of the smallest tree that is a table."""
+    return _leaves(table.shape, table.astype(np.int8).tobytes())
+
+
+@cache
+def _leaves(shape: tuple[int, ...], content: bytes) -> int:
+    table = np.frombuffer(content, dtype=np.int8).reshape(shape)
+    if (table == table.flat[0]).all():
+        return 1
+    cuts = [(axis, at) for axis in range(table.ndim) for at in range(1, shape[axis])]
+    return min(
+        sum(leaves(np.ascontiguousarray(half)) for half in np.split(table, [at], axis))
+        for axis, at in cuts
+    )
