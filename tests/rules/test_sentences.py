@@ -28,7 +28,7 @@ STEP = st.sampled_from([0.1, 0.5, 1.0, 3.0])
 @st.composite
 def costs(draw) -> Costs:
     """Costs near those of a rule that orders up to a level, on a grid of one or two axes."""
-    lengths = draw(st.sampled_from([(7,), (5, 3), (4, 2)]))
+    lengths = draw(st.sampled_from([(7,), (5, 3), (4, 2), (4, 1)]))
     starts = draw(st.lists(st.integers(-3, 3), min_size=2, max_size=2))
     axes = {
         name: np.round(start + draw(STEP) * np.arange(n), 9)
@@ -44,6 +44,19 @@ def costs(draw) -> Costs:
 
 @given(costs(), st.sampled_from(CLASSES))
 def test_the_sentences_of_a_rule_say_what_it_does_in_every_state(costs, kind):
+    read_back(costs, kind)
+
+
+@pytest.mark.parametrize("actions", ACTIONS)
+def test_an_order_up_to_sentence_says_what_to_do_where_no_order_fits(actions):
+    grid = ts.StateGrid(stock=range(5))
+    for level in np.arange(-4, 9, 0.5):
+        by_state = np.abs(level - grid.points - np.array(actions, dtype=float))
+        read_back(Costs(grid, tuple(actions), by_state, action_name="order"), ts.OrderUpTo())
+
+
+def read_back(costs: Costs, kind: ts.RuleClass) -> None:
+    """Compare each rule's sentence with its actions, in every state."""
     for fitted in [] if kind.refusal(costs) else kind.fit(costs, 8, 0.0):
         program = fitted.program(costs.grid)
         text = fitted.words or list_ways(program, costs.actions, costs.action_name)

@@ -302,7 +302,7 @@ class _Form:
     def _choice(self, target: float, limit: str, phrases: list[str], u: int) -> str:
         """``largest order that keeps stock + order at or below 12``, and what if there is none."""
         values, orders = self.line.values, self.level.orders[self.kept]
-        name, slack = self.level.costs.action_name, _slack(values, orders)
+        name, slack = self.level.costs.action_name, self.level.slack(values)
         sum_of = f"{self._level} + {name}"
         lots = f" in lots of {shown(float(self.lot))}" if self.lot else ""
         if self.lot and orders[0] % self.lot:
