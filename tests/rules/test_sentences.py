@@ -49,10 +49,14 @@ def test_the_sentences_of_a_rule_say_what_it_does_in_every_state(costs, kind):
 
 @pytest.mark.parametrize("actions", ACTIONS)
 def test_an_order_up_to_sentence_says_what_to_do_where_no_order_fits(actions):
-    grid = ts.StateGrid(stock=range(5))
+    grid, orders = ts.StateGrid(stock=range(5)), np.array(actions, dtype=float)
     for level in np.arange(-4, 9, 0.5):
-        by_state = np.abs(level - grid.points - np.array(actions, dtype=float))
-        read_back(Costs(grid, tuple(actions), by_state, action_name="order"), ts.OrderUpTo())
+        reached = grid.points + orders
+        least = np.where(reached >= level, orders, orders[-1]).min(axis=1)
+        most = np.where(reached <= level, orders, orders[0]).max(axis=1)
+        for wanted in (least, most):
+            by_state = (orders != wanted[:, None]).astype(float)
+            read_back(Costs(grid, tuple(actions), by_state, action_name="order"), ts.OrderUpTo())
 
 
 def read_back(costs: Costs, kind: ts.RuleClass) -> None:
