@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -65,3 +66,49 @@ def test_the_rational_value_of_a_policy_lies_inside_its_bounds(model):
 
 def test_a_wrong_value_would_be_outside():
     assert not inside(np.array([1.0]), 1e-12, [Fraction(1) + Fraction(1, 10**11)])
+
+
+def largest_decision_loss(solution, exact):
+    """max over s of V*(s) - Q*(s, pi(s)), without rounding."""
+    best, policy = exact.solve(), solution.policy.table.ravel().tolist()
+    return max(best[s] - exact.q(best, s, policy[s]) for s in range(exact.n))
+
+
+def two_cycles(payment):
+    """From state 0 to one of two states that pay 1 and -1 for ever; the worse pays at once."""
+    transition = np.zeros((2, 3, 3))
+    transition[0, 0, 2] = transition[1, 0, 1] = 1.0
+    transition[:, 1, 1] = transition[:, 2, 2] = 1.0
+    return transition, np.array([[payment, 0.0], [1.0, 1.0], [-1.0, -1.0]])
+
+
+@pytest.mark.parametrize(
+    "method", [ts.ValueIteration(0.3), ts.ModifiedPolicyIteration(0.3)], ids=lambda m: m.name
+)
+def test_a_decision_may_lose_more_than_the_tie_tolerance_but_never_twice_as_much(method):
+    discount = 0.99
+    # The values of both cycles are off by the whole bound, in opposite directions.
+    value = ts.solve(ts.MDP.from_arrays(*two_cycles(0.0), discount), method).value
+    window = 1e-9 / (1 - discount)
+    payment = discount * (value[1] - value[2]) - 0.9 * window
+    solution = ts.solve(ts.MDP.from_arrays(*two_cycles(payment), discount), method)
+    lost = largest_decision_loss(solution, Exact(*two_cycles(payment), discount))
+    tie = Fraction(solution.tie_tolerance)
+    assert tie < lost <= tie + 2 * Fraction(window) < 2 * tie
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
+def test_on_deterministic_cycles_a_loose_policy_loses_at_most_twice_the_tie_tolerance(method):
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n, discount = int(rng.integers(2, 6)), float(rng.choice([0.3, 0.5, 0.9, 0.99]))
+        transition = np.eye(n)[rng.integers(n, size=(2, n))]
+        reward = np.round(rng.normal(size=(n, 2)), int(rng.integers(3)))
+        exact = Exact(transition, reward, discount)
+        loose = replace(method, tol=10.0 ** rng.uniform(-6, 1))
+        solution = ts.solve(ts.MDP.from_arrays(transition, reward, discount), loose)
+        twice = 2 * Fraction(solution.tie_tolerance)
+        assert largest_decision_loss(solution, exact) <= twice
+        worth = exact.evaluate(solution.policy.table.tolist())
+        lost = max(best - w for best, w in zip(exact.solve(), worth, strict=True))
+        assert lost <= twice / (1 - exact.gamma)

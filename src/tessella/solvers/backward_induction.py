@@ -28,7 +28,7 @@ from tessella.mdp.timed_tables import TimedTableProgram
 from tessella.numerics import numerics
 from tessella.rounding import EPS
 from tessella.solvers.driver import Callback, Engine, Progress
-from tessella.solvers.kernels import TIED, best_two, lowest_near
+from tessella.solvers.kernels import best_two, lowest_near, tie_window
 from tessella.solvers.method import Method
 from tessella.solvers.operators import Data, Operators
 from tessella.solvers.result import History, Result
@@ -116,9 +116,7 @@ def _period(program: Timely, data: Data, feasible, t, w, error) -> tuple[Any, In
     best, second = best_two(program, q_of, w)
     error = (eta + data.criterion.largest * error) * OUTWARD
     tie = 2 * error
-    xp = numerics(w)
-    near = xp.minimum(tie, TIED * data.criterion.forever(data.numbers.reward_scale))
-    policy = lowest_near(program, q_of, best, xp.maximum(near, 2 * eta))
+    policy = lowest_near(program, q_of, best, tie_window(data, tie, eta))
     return data.criterion.discount * best, Induced(best, policy, best - second, error, tie)
 
 

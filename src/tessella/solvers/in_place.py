@@ -35,7 +35,7 @@ from tessella.mdp.stages.staged import Staged, StagedProgram
 from tessella.mdp.stages.windows import Cut, stages_of, window_program
 from tessella.rounding import EPS
 from tessella.solvers.driver import Callback, Engine, Progress
-from tessella.solvers.kernels import TIED, best_two, lowest_near
+from tessella.solvers.kernels import best_two, lowest_near, tie_window
 from tessella.solvers.method import Method, whole
 from tessella.solvers.operators import Data, Operators
 from tessella.solvers.result import History, Result
@@ -304,7 +304,7 @@ def _reported(
     bound, eta, tol = found
     data = run.engine.data_with(None, None)
     tie = 2 * (float(data.criterion.largest) * bound + eta)
-    near = max(min(tie, TIED * float(data.criterion.forever(data.numbers.reward_scale))), 2 * eta)
+    near = float(tie_window(data, tie, eta))
     reason = f"bound {bound:.3g} is within the tolerance {tol:.3g}"
     if not bound <= tol:
         reason = f"{method.limit} at bound {bound:.3g}, short of {tol:.3g}"
