@@ -44,6 +44,11 @@ class BackwardInduction(Method):
 
     traced = False
 
+    def check_supports(self, mdp: MDP) -> None:
+        if not serves(mdp):
+            rule = "backward induction serves models with a finite horizon, told by period"
+            raise ArgumentError(rule, value=f"got {mdp.criterion}")
+
     def refine(self, operators, state):
         return state.backup
 
@@ -67,15 +72,15 @@ def serves(mdp: MDP) -> bool:
 def induce(
     engine: Engine, method: Method, callback: Callback | None, partial: bool
 ) -> tuple[Result, Induced]:
-    """The optimum, and what is known of its policy; ``callback`` is told of every period."""
-    mdp = engine.mdp
-    if not serves(mdp):
-        rule = "backward induction serves models with a finite horizon, told by period"
-        raise ArgumentError(rule, value=f"got {mdp.criterion}")
+    """The optimum, and what is known of its policy; ``callback`` is told of every period.
+
+    A callback may stop it. Of the earlier times no more is known then than the rewards tell.
+    """
+    mdp, periods, stopped = engine.mdp, engine.mdp.grid.shape[0], False
     began, found, seconds = time.perf_counter(), [], []
     program = cast(Timely, engine.program)
     w, error = program.final(engine.data.arrays), np.float64(0)
-    for t in reversed(range(mdp.grid.shape[0])):
+    for t in reversed(range(periods)):
         feasible = None if engine.data.feasible is None else engine.data.feasible[:, t]
         w, now = _period(program, engine.data, feasible, np.int32(t), w, error)
         error = now.error
@@ -85,22 +90,36 @@ def induce(
             progress = Progress(len(found), float(error), 0, seconds[-1])
             with in_callers_setting():
                 stopped = bool(callback(progress))
-            if stopped:
-                raise NotConverged(
-                    f"stopped by the callback after {len(found)} of {mdp.grid.shape[0]} periods, "
-                    "counted from the last; of earlier times nothing is known"
-                )
+        if stopped:
+            break
+    reached = len(found)
+    found += [_not_reached(engine, t) for t in reversed(range(periods - reached))]
     whole = Induced(*(np.stack(part[::-1]) for part in zip(*found, strict=True)))
-    history = History(whole.error[::-1], np.zeros(len(found), np.int64), np.array(seconds))
+    bounds = whole.error[::-1][:reached]
+    history = History(bounds, np.zeros(reached, np.int64), np.array(seconds))
     largest, wanted = float(whole.error.max()), method.tolerance(mdp)
-    converged = wanted is None or largest <= wanted
+    converged = reached == periods and (wanted is None or largest <= wanted)
     reason = f"every period was solved once; rounding leaves {largest:.3g}"
-    if not converged:
+    if reached < periods:
+        reason = (
+            f"stopped by the callback after {reached} of {periods} periods, counted from the last; "
+            "earlier times have the value 0"
+        )
+    elif not converged:
         reason = f"float64 cannot certify tol={wanted:.3g} for this model: {reason}"
     result = Result(whole.value, largest, converged, reason, history)
-    if not converged and not partial:
+    if not converged and not partial and reached == periods:
         raise NotConverged(reason, result)
     return result, whole
+
+
+def _not_reached(engine: Engine, t: int) -> Induced:
+    """The period at time ``t`` before it is solved: value 0, and the first feasible action."""
+    mdp, numbers = engine.mdp, engine.data.numbers
+    states = mdp.grid.shape[1:]
+    most = np.asarray(engine.data.criterion.reach(numbers.reward_scale + numbers.reward_error))
+    first = mdp.feasible_mask.reshape(*mdp.grid.shape, -1)[t].argmax(axis=-1).astype(np.int32)
+    return Induced(np.zeros(states), first, np.zeros(states), most, 2 * most)
 
 
 @compiled("program")

@@ -60,6 +60,11 @@ class InPlace(Method):
         if self.tol is None:
             raise ArgumentError("value iteration in place needs a tolerance", value="got None")
 
+    def check_supports(self, mdp: MDP) -> None:
+        if not isinstance(mdp.dynamics, Staged) or not isinstance(mdp.criterion, Discounted):
+            rule = "value iteration in place serves models of stages with discounted rewards"
+            raise ArgumentError(rule, value=f"this is {mdp.criterion}")
+
     def refine(self, operators, state):
         return state.backup
 
@@ -232,20 +237,12 @@ class Swept:
     tie: float  # margins up to this are ties
 
 
-def refuse_unserved(mdp: MDP) -> None:
-    """Refuse a model that is not swept in place."""
-    if not isinstance(mdp.dynamics, Staged) or not isinstance(mdp.criterion, Discounted):
-        rule = "value iteration in place serves models of stages with discounted rewards"
-        raise ArgumentError(rule, value=f"this is {mdp.criterion}")
-
-
 @in_float64
 def iterate_in_place(
     engine: Engine, method: InPlace, callback: Callback | None, partial: bool
 ) -> Swept:
     """Sweep until the tolerance, the method's limit, or the callback's wish."""
     mdp, tol = engine.mdp, method.tolerance(engine.mdp)
-    refuse_unserved(mdp)
     assert tol is not None
     run, began = Sweeper(engine, cut_into_slabs(mdp, method.states)), time.perf_counter()
     bounds, seconds, stopped = [], [], False

@@ -129,6 +129,7 @@ def plan(
     expect("plan", mdp, MDP)
     if method is not None:
         refuse_other(method, tol)
+        method.check_supports(mdp)
     tol = checked_tol(tol) if method is None else method.tolerance(mdp)
     shared, cut = devices_for(mdp, devices), _cut(mdp, method)
     count = max(len(shared), 1)
@@ -154,12 +155,11 @@ def _cut(mdp: MDP, method: Method | None) -> Cut | None:
     """How a model that is swept in place is cut into slabs; None where it is not."""
     if method is None:
         return None
-    from tessella.solvers.in_place import InPlace, refuse_unserved
+    from tessella.solvers.in_place import InPlace
     from tessella.solvers.slabs import cut_into_slabs
 
     if not isinstance(method, InPlace):
         return None
-    refuse_unserved(mdp)
     return cut_into_slabs(mdp, method.states)
 
 
