@@ -268,6 +268,7 @@ def feasible_mask(
 ) -> NDArray[np.bool_]:
     """(S, A) mask from an array of the grid's shape + actions, or a function of axes and action."""
     full = (*scope.grid.shape, len(scope.actions))
+    count_entries(math.prod(full), "feasible")
     if callable(feasible):
         said = unmasked(call(feasible, scope.mesh(), "feasible"), "feasible", scope.describe)
         result = scope.ranked(np.asarray(said), "feasible")
