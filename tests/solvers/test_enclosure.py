@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from support.criteria import optimum
 from support.models import Exact, small_models
 
 import tessella as ts
@@ -112,3 +113,33 @@ def test_on_deterministic_cycles_a_loose_policy_loses_at_most_twice_the_tie_tole
         worth = exact.evaluate(solution.policy.table.tolist())
         lost = max(best - w for best, w in zip(exact.solve(), worth, strict=True))
         assert lost <= twice / (1 - exact.gamma)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("criterion", [0.9, ts.FiniteHorizon(12)], ids=str)
+def test_a_penalty_that_nobody_pays_does_not_widen_the_bound_of_a_table(criterion, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.multinomial(8, np.full(4, 0.25), size=(3, 4)) / 8  # eighths, which floats hold
+    reward = np.round(rng.normal(size=(4, 3)), 1)
+    reward[np.arange(4), rng.integers(3, size=4)] *= 10.0 ** rng.integers(0, 3)
+    reward[:, 2] = -1e12 * (1 + rng.random(4))
+    mdp = ts.MDP.from_arrays(rows, reward, criterion)
+    solution = ts.solve(mdp)
+    if isinstance(criterion, ts.FiniteHorizon):
+        exact = optimum(mdp, solution.policy.table)
+    else:
+        exact = Exact(rows, reward, criterion).solve()
+    assert inside(solution.value, solution.error_bound, exact)
+    assert solution.error_bound <= 1e-11 * float(max(map(abs, exact)))
+
+
+def test_a_final_payment_that_cancels_large_rewards_is_inside_the_bound_by_every_method():
+    rows = np.eye(2)[None]
+    horizon = ts.FiniteHorizon(2, final=np.array([1e12 + 0.1, 1e12 + 0.2]))
+    mdp = ts.MDP.from_arrays(rows, np.array([[-1e12 / 3], [-1e12 / 7]]), horizon)
+    for method in (None, ts.ValueIteration(), ts.PolicyIteration()):
+        solution = ts.solve(mdp, method)
+        final, paid = map(Fraction, (1e12 + 0.1, -1e12 / 3))
+        last = solution.value[1, 0]
+        assert abs(Fraction(float(last)) - (final + paid)) <= Fraction(solution.error_bound)
+        assert solution.error_bound >= 1e-5  # what cancels is rounded first

@@ -131,10 +131,11 @@ def _period(program: Timely, data: Data, feasible, t, w, error) -> tuple[Any, In
     own = data._replace(arrays=program.at(data.arrays, t), feasible=feasible)
     operators = Operators(program.period, own)
     q_of = _action_values(operators, w)
-    eta = operators.rounding(w / data.criterion.discount, 0.0)
+    value = w / data.criterion.discount
+    eta, carried = operators.rounding(value, 0.0), data.criterion.largest * error
     best, second = best_two(program, q_of, w)
-    error = (eta + data.criterion.largest * error) * OUTWARD
-    tie = 2 * error
+    error = (operators.rounding(value, 0.0, best) + carried) * OUTWARD
+    tie = 2 * (eta + carried) * OUTWARD
     policy = lowest_near(program, q_of, best, tie_window(data, tie, eta))
     return data.criterion.discount * best, Induced(best, policy, best - second, error, tie)
 

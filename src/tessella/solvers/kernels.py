@@ -51,7 +51,7 @@ def look(operators: Operators, fixed: bool, value, shift, policy) -> State:
     shift = shift + more
     operators = operators.around(shift)
     backup, greedy = back_up(operators, fixed, value, policy)
-    eta = operators.rounding(value, shift)
+    eta = operators.rounding(value, shift, backup)
     residual, sizes = backup - value, size(backup) + abs(shift)
     proven = operators.criterion.enclose(residual.min(), residual.max(), eta, sizes)
     return State(value, backup, greedy, shift, *proven, (greedy != policy).sum())
@@ -202,7 +202,7 @@ def prove(program, fixed: bool, data: Data, value, policy, extra):
     operators, v, shift = centred(program, data, value)
     backup, _ = back_up(operators, fixed, v, policy)
     # v itself is off by half a unit of its last digit, and so is the difference.
-    eta = operators.rounding(v, shift) + extra + EPS * size(v)
+    eta = operators.rounding(v, shift, backup) + extra + EPS * size(v)
     return operators.criterion.error((1 + EPS) * size(backup - v) + eta)
 
 
