@@ -199,11 +199,17 @@ def prove(program, fixed: bool, data: Data, value, policy, extra):
 
     ``extra`` is a further error that a backup may have.
     """
+    apart, eta = rise(program, fixed, data, value, policy, extra)
+    return data.criterion.error((1 + EPS) * size(apart) + eta)
+
+
+@compiled("program", "fixed")
+def rise(program, fixed: bool, data: Data, value, policy, extra):
+    """(T v - v, how far that may be off), or with T_pi."""
     operators, v, shift = centred(program, data, value)
     backup, _ = back_up(operators, fixed, v, policy)
     # v itself is off by half a unit of its last digit, and so is the difference.
-    eta = operators.rounding(v, shift, backup) + extra + EPS * size(v)
-    return operators.criterion.error((1 + EPS) * size(backup - v) + eta)
+    return backup - v, operators.rounding(v, shift, backup) + extra + EPS * size(v)
 
 
 def centred(program, data: Data, value):
