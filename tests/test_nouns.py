@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.criteria import ending
 
 import tessella as ts
 from tessella.runner.record import Record
@@ -62,6 +63,7 @@ def nouns(shop):
         ts.switching_curves(u, "stock"),
         ts.certify(solution, policy),
         ts.certify(ts.solve(shop.with_criterion(ts.Average())), policy),
+        ts.certify(ts.solve(ending(0)), np.zeros(5, int)),
         ts.estimate(shop, policy, rng=0, paths=10),
         ts.loss(solution, policy),
         ts.certify_in_slabs(ts.solve(line(3)), np.zeros(3, int)),

@@ -105,13 +105,16 @@ def is_count(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """Whether ``value`` is a finite number."""
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    return real and not exceeds_float(value) and math.isfinite(value)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return not exceeds_float(value) and math.isfinite(value)
 
 
 def is_positive(value: object) -> bool:
     """Whether ``value`` is a number above 0."""
-    return isinstance(value, Real) and not isinstance(value, bool) and value > 0
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return bool(value > 0)  # type: ignore[operator]
 
 
 @contextmanager

@@ -948,7 +948,7 @@ def check_totals(c: dict, m: dict) -> str:
         refuse(m, ended & (c[path] != 0), f"{path} must be 0 where the process has ended")
         proven = above * (1 - 8 * EPS) > room(m, c[path])
         refuse(m, ~(ended | proven), f"{path} does not prove an end of the {name} value")
-    size = sum(np.abs(c[path]) for path in TOTALS.split())
+    size = np.sum([np.abs(c[path]) for path in TOTALS.split()], axis=0)
     best, own = (middle(c, name) for name in ("optimal", "policy"))
     start, off = c["start"], 8 * EPS * size
     for name, values in (("optimal", best), ("policy", own)):
