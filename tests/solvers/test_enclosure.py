@@ -133,6 +133,14 @@ def test_a_penalty_that_nobody_pays_does_not_widen_the_bound_of_a_table(criterio
     assert solution.error_bound <= 1e-11 * float(max(map(abs, exact)))
 
 
+def test_values_that_nearly_vanish_beside_a_penalty_are_inside_a_bound_that_can_be_stated():
+    rows, reward = np.eye(2)[None].repeat(2, axis=0), np.array([[0.0, -1.0], [0.0, -1e12]])
+    solution = ts.solve(ts.MDP.from_arrays(rows, reward, 0.9))
+    wrong = replace(solution, value=np.array([1e-309, -3e-310]))
+    assert 0 < ts.certify(wrong, [0, 0]).optimal_value_error < 1e-280
+    assert ts.certify(wrong, [0, 0]).optimal_value_error >= 1e-308
+
+
 def test_a_final_payment_that_cancels_large_rewards_is_inside_the_bound_by_every_method():
     rows = np.eye(2)[None]
     horizon = ts.FiniteHorizon(2, final=np.array([1e12 + 0.1, 1e12 + 0.2]))

@@ -30,11 +30,10 @@ from tessella.solvers.chains import refuse_chain
 from tessella.solvers.checkpoint import Keeper
 from tessella.solvers.coarse import Cuts, chosen, correction
 from tessella.solvers.method import Method, checked_tol
-from tessella.solvers.operators import Data, Numbers
+from tessella.solvers.operators import SMALLEST, Data, Numbers
 from tessella.solvers.result import History, Result
 
 LARGEST = 1e290  # values beyond this are refused: their sums could overflow
-SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
 STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
 STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
 STRETCH = 256  # sweeps in one compiled call

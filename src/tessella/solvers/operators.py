@@ -22,6 +22,8 @@ from tessella.mdp.tabular.plain import TableProgram
 from tessella.numerics import numerics
 from tessella.solvers.coarse import corrected, corrected_adjoint
 
+SMALLEST = 1e-280  # rewards below this are rejected: their products could vanish
+
 
 class Numbers(NamedTuple):
     """What rounding and building do to a backup; numbers, so that changing them is free."""
@@ -216,7 +218,7 @@ class Operators:
         paid = n.reward_scale
         if backup is not None and isinstance(self.program, TableProgram):
             reached = size(backup) + abs(self.gain) + self.criterion.largest * most
-            paid = np.minimum(paid, (1 + 4 * n.unit) * reached)
+            paid = np.minimum(paid, (1 + 4 * n.unit) * reached + SMALLEST)
         sums = n.unit * (paid + abs(self.gain) + self.criterion.discount * most)
         built = n.reward_error + n.row_error * self.criterion.largest * most
         return sums + self.criterion.uneven(shift, most) + built
