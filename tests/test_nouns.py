@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.criteria import ending
 
 import tessella as ts
 from tessella.rounding import round_up
@@ -63,6 +64,7 @@ def nouns(shop):
         ts.switching_curves(u, "stock"),
         ts.certify(solution, policy),
         ts.certify(ts.solve(shop.with_criterion(ts.Average())), policy),
+        ts.certify(ts.solve(ending(0)), np.zeros(5, int)),
         ts.estimate(shop, policy, rng=0, paths=10),
         ts.loss(solution, policy),
         ts.certify_in_slabs(ts.solve(line(3)), np.zeros(3, int)),
@@ -86,7 +88,7 @@ def nouns(shop):
 
 
 def test_every_noun_reads_in_a_few_short_lines(nouns):
-    assert len(nouns) == 33
+    assert len(nouns) == 34
     for kind, noun in nouns.items():
         lines = str(noun).splitlines()
         assert len(lines) <= 12, kind

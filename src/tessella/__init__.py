@@ -10,7 +10,7 @@ The way of the data::
     refine(build, cuts)              -> Refinement
     draw(solution, n, ...)           -> Sample          fit(learner, sample)  -> Policy
     train(baseline, mdp, updates)    -> Policy
-    certify(solution, policy)        -> Certificate, of an average GainCertificate
+    certify(solution, policy)        -> Certificate, GainCertificate, TotalCertificate
     certify_in_slabs(solution, policy)                  -> CertificateSummary
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
     least_size(solution, loss, kind) -> Outcome
@@ -98,6 +98,7 @@ _HOME = {
     "tessella.certificates.gain_certificate": ("GainCertificate",),
     "tessella.certificates.in_slabs": ("CertificateSummary", "certify_in_slabs"),
     "tessella.certificates.loss": ("Loss", "loss"),
+    "tessella.certificates.total_certificate": ("TotalCertificate",),
     "tessella.criteria": ("Average", "Discounted", "FiniteHorizon", "Total"),
     "tessella.mdp.as_policy": ("as_policy",),
     "tessella.rules.axis_tree": ("AxisTree",),
@@ -149,6 +150,7 @@ if TYPE_CHECKING:
     from tessella.certificates.gain_certificate import GainCertificate
     from tessella.certificates.in_slabs import CertificateSummary, certify_in_slabs
     from tessella.certificates.loss import Loss, loss
+    from tessella.certificates.total_certificate import TotalCertificate
     from tessella.criteria import Average, Discounted, FiniteHorizon, Total
     from tessella.errors import (
         ArgumentError,

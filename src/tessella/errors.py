@@ -76,13 +76,24 @@ class NotConverged(RuntimeError):  # noqa: N818 (it says what happened)
 
 
 def shown(value: object) -> str:
-    """A value as messages write it: ``3``, ``0.3``, ``nan``, ``high``."""
+    """A value as messages write it: ``3``, ``0.3``, ``nan``, ``high``; ``about 10^400``."""
+    if isinstance(value, Integral) and exceeds_float(value):
+        return f"about {'-' if value < 0 else ''}10^{math.log10(abs(int(value))):.0f}"
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def counted(count: int, noun: str) -> str:
     """``1 number``, ``1,200 numbers``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def exceeds_float(value: Real) -> bool:
+    """Whether a number is too large for float64, such as ``10**400``."""
+    try:
+        float(value)
+    except OverflowError:
+        return True
+    return False
 
 
 def expect(verb: str, value: object, kind: type, name: str = "") -> None:
@@ -101,12 +112,16 @@ def is_count(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """Whether ``value`` is a finite number."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return not exceeds_float(value) and math.isfinite(value)
 
 
 def is_positive(value: object) -> bool:
     """Whether ``value`` is a number above 0."""
-    return isinstance(value, Real) and not isinstance(value, bool) and float(value) > 0
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return bool(value > 0)  # type: ignore[operator]
 
 
 @contextmanager

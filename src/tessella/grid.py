@@ -330,7 +330,9 @@ def _refuse_long(items: Iterable, array: NDArray, what: str) -> None:
         whole = (int(item) for item in items if isinstance(item, Integral))
         long = next((item for item in whole if not LOWEST <= item <= HIGHEST), None)
         if long is not None:
-            raise ModelError(f"integers in {what} must lie in -2^63..2^63 - 1", value=f"got {long}")
+            raise ModelError(
+                f"integers in {what} must lie in -2^63..2^63 - 1", value=f"got {shown(long)}"
+            )
 
 
 def _axis_values(name: str, values: Iterable) -> NDArray:
@@ -347,6 +349,10 @@ def _axis_values(name: str, values: Iterable) -> NDArray:
             total=array.size,
             noun="values",
         )
+    if array.dtype.kind == "f" and not math.isfinite(float(array.max()) - float(array.min())):
+        rule = "the values of an axis must span a range that float64 can hold"
+        ends = f"runs from {shown(float(array.min()))} to {shown(float(array.max()))}"
+        raise ModelError(rule, place=name, value=ends)
     unique, counts = np.unique(array, return_counts=True)
     repeated = np.flatnonzero(counts > 1)
     if repeated.size:

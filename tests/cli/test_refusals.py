@@ -184,7 +184,6 @@ REFUSED = [
     (("compress", *MACHINE, "--loss", "5"), 2, "'5' is more than all: say 5% or '5 units'"),
     (("compress", *MACHINE, "-o", "rule.exe"), 1, "a rule is exported to .c"),
     (("compress", *MACHINE, "-o", "no/rule.c"), 1, "the folder no is missing"),
-    (("compress", "mine.py:walk", "--certificate", "c"), 1, "no certificates for the criterion to"),
     (("compress", *MACHINE, "--loss", "-1%"), 1, "-0.01"),
     (("compress", *MACHINE, "--time-limit", "0"), 1, "a time limit is a number of seconds above 0"),
     (("export", "policy.csv", "a.c"), 1, "a table needs its model; say --model MODEL"),

@@ -49,9 +49,38 @@ class Comparing(ts.Method):
         return state.backup
 
 
-@pytest.mark.parametrize("method", [ts.InexactPolicyIteration(), ts.LinearProgramming()])
-def test_the_methods_of_the_package_keep_what_others_must(method):
+METHODS = [
+    ts.ValueIteration(),
+    ts.ModifiedPolicyIteration(),
+    ts.PolicyIteration(),
+    ts.InexactPolicyIteration(),
+    ts.LinearProgramming(),
+    ts.BackwardInduction(),
+    ts.MixedPrecision(),
+    ts.InPlace(tol=1e-8),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_every_method_of_the_package_keeps_what_methods_of_others_must(method):
     check_method(method)
+
+
+def test_no_method_of_the_package_is_left_out():
+    public = [getattr(ts, name) for name in ts.__all__]
+    methods = {part for part in public if isinstance(part, type) and issubclass(part, ts.Method)}
+    methods -= {ts.Method}
+    assert methods == {type(method) for method in METHODS}
+
+
+def test_a_method_that_supports_no_model_is_named():
+    @dataclass(frozen=True)
+    class Choosy(Relaxed):
+        def check_supports(self, mdp):
+            raise ts.ArgumentError("no model will do")
+
+    with pytest.raises(AssertionError, match="Choosy supports none of the models"):
+        check_method(Choosy())
 
 
 def test_a_method_of_ones_own_solves_and_passes():

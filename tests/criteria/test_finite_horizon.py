@@ -288,8 +288,16 @@ def test_what_float64_cannot_certify_is_refused_and_a_callback_is_told_of_every_
     seen = []
     ts.solve(solved.mdp, callback=lambda p: seen.append(p.sweep))
     assert seen == [1, 2, 3, 4, 5, 6]
-    with pytest.raises(ts.NotConverged, match="after 2 of 6 periods, counted from the last"):
-        ts.solve(solved.mdp, callback=lambda p: p.sweep == 2)
+
+
+def test_backward_induction_stopped_by_a_callback_keeps_the_solved_periods_and_a_true_bound(solved):
+    stopped = ts.solve(solved.mdp, callback=lambda p: p.sweep == 2)
+    assert "after 2 of 6 periods, counted from the last" in stopped.reason
+    assert not stopped.converged
+    assert len(stopped.history) == 2
+    assert np.array_equal(stopped.value[4:], solved.value[4:])
+    assert np.abs(stopped.value - solved.value).max() <= stopped.error_bound < np.inf
+    assert not stopped.decided.any()
 
 
 def test_in_a_model_told_in_costs_what_is_final_is_a_cost():

@@ -227,7 +227,7 @@ def ending(settings):
     return ts.MDP.from_arrays(ways, reward, ts.Total())
 
 
-def test_a_total_has_no_certificate_and_its_losses_tell_the_difference():
+def test_of_a_total_two_losses_tell_the_difference():
     session = Session(Catalogue(ending, 10))
     before = {"model": "own", "settings": {"first": 0.5}}
     told = change_found(session, Asked({"model": "own", "settings": {}, "before": before}))

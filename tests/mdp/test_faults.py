@@ -207,11 +207,19 @@ def test_a_reward_that_is_not_a_number(builder):
     assert message(builder, P, r) == in_words(builder, expected)
 
 
-@pytest.mark.parametrize("discount", [1.5, 1.0, -0.1, np.nan, np.inf])
+@pytest.mark.parametrize("discount", [1.5, -0.1, np.nan, np.inf])
 @pytest.mark.parametrize("builder", TABLES + FUNCTIONS)
 def test_a_discount_outside_its_range(builder, discount):
     expected = f"discount must lie in [0, 1); got {discount:g}"
     assert message(builder, *fair(), discount) == expected
+
+
+@pytest.mark.parametrize("builder", TABLES + FUNCTIONS)
+def test_a_discount_of_1_is_rejected_with_the_criteria_that_do_without(builder):
+    said = message(builder, *fair(), 1)
+    assert said.startswith("discount must lie in [0, 1)")
+    assert all(name in said for name in ("Total()", "Average()", "FiniteHorizon()"))
+    assert said.endswith("; got 1")
 
 
 def test_a_discount_that_is_no_number():

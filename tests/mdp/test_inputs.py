@@ -15,12 +15,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessella.errors import TessellaError
+from tessella.criteria.finite_horizon import FiniteHorizon
+from tessella.errors import ModelError, TessellaError
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
-from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
+from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
 from tessella.mdp.start import start_distribution
 from tessella.solvers.solve import solve
 
@@ -569,3 +570,77 @@ def test_entries_at_one_place_of_a_sparse_matrix_are_added_as_float64(dtype):
     assert mdp.dynamics.built.reward <= 1e-14 * max(abs(float(exact)), 1.0)
     solution = solve(mdp)
     assert abs(Fraction(float(solution.value[0])) - 2 * exact) <= Fraction(solution.error_bound)
+
+
+HUGE = 10**400
+COIN = Noise("coin", [0, 1], [0.5, 0.5])
+
+
+def of_stage(stage, criterion=0.9):
+    return lambda: MDP.staged({"x": [0, 1]}, [0], criterion, [stage])
+
+
+def in_time(rate=1.0, interest=0.1, pays=None, **options):
+    event = Event("arrival", rate, to=lambda x: {"x": x}, pays=pays)
+    return lambda: MDP.from_rates({"x": [0, 1]}, [0], [event], interest, **options)
+
+
+TOO_LARGE = {
+    "rewards": lambda: MDP.from_arrays(P, [[HUGE, 0], [0, 0], [0, 0]], 0.9),
+    "costs": lambda: MDP.from_arrays(P, [[-HUGE, 0], [0, 0], [0, 0]], 0.9, minimise=True),
+    "rewards of pairs": lambda: MDP.from_pairs([0, 1], [0, 0], np.eye(2), [HUGE, 0], 0.9),
+    "transition": lambda: MDP.from_arrays([[[HUGE, 0], [0, 1]]], np.zeros((2, 1)), 0.9),
+    "step": lambda: MDP.from_step(lambda x: ({"x": x}, HUGE), {"x": [0, 1]}, [0], 0.9),
+    "toy text": lambda: MDP.from_gymnasium(
+        SimpleNamespace(P={0: {0: [(1.0, 0, HUGE, True)]}}), 0.9
+    ),
+    "pay": of_stage(Pay(lambda x: HUGE)),
+    "pay costs": of_stage(Pay(costs=lambda x: HUGE)),
+    "decide": of_stage(Decide("x", to=lambda x: x, pays=lambda x: HUGE)),
+    "shift": of_stage(Shift("x", COIN, pays=lambda coin: HUGE)),
+    "amount of a shift": of_stage(Shift("x", COIN, by=lambda coin: HUGE)),
+    "chances": of_stage(Shift("x", Noise("coin", [0, 1], [HUGE, 0]))),
+    "values of a noise": of_stage(Shift("x", Noise("coin", [0, HUGE], [1, 0]))),
+    "move": of_stage(Move("x", [[HUGE, 0], [0, 1]])),
+    "jump": of_stage(Jump(COIN, to=lambda coin: {"x": coin}, pays=lambda coin: HUGE)),
+    "target": of_stage(Jump(COIN, to=lambda coin: {"x": HUGE})),
+    "rate": in_time(HUGE),
+    "reward of an event": in_time(pays=lambda x: HUGE),
+    "reward per time": in_time(pays_rate=HUGE),
+    "interest": in_time(interest=HUGE),
+    "clock": in_time(clock=HUGE),
+    "discount": lambda: MDP.from_arrays(P, R, HUGE),
+    "discount of a horizon": lambda: FiniteHorizon(3, HUGE),
+    "final": of_stage(Pay(lambda x: x), FiniteHorizon(3, final=HUGE)),
+    "axis": lambda: StateGrid(x=[0, HUGE]),
+    "actions": lambda: MDP.staged({"x": [0]}, [HUGE], 0.9, [Pay(lambda x: x)]),
+}
+
+
+@pytest.mark.parametrize("build", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_a_number_beyond_float64_is_rejected_by_rule_and_size_wherever_it_is_given(build):
+    with pytest.raises(ModelError, match=r"about -?10\^400"):
+        build()
+
+
+def test_a_reward_beyond_float64_is_named_with_its_state_and_action():
+    said = message(MDP.from_arrays, P, [[0, 0], [0, -HUGE], [0, 0]], 0.9)
+    assert said == (
+        "rewards must be numbers that float64 can hold; state=1, action=1 is about -10^400 "
+        "(1 of 6 entries)"
+    )
+
+
+@pytest.mark.parametrize("values", [[-1.7e308, 1.7e308], [-1e308, 0.0, 1e308]], ids=str)
+def test_an_axis_whose_ends_are_further_apart_than_float64_can_say_is_rejected(values):
+    said = message(StateGrid, x=values)
+    assert said == (
+        "the values of an axis must span a range that float64 can hold; "
+        f"x runs from {values[0]:g} to {values[-1]:g}"
+    )
+
+
+def test_an_axis_near_the_end_of_float64_can_be_interpolated():
+    halved = Decide("x", to=lambda x: x / 2, between="interpolate")
+    mdp = MDP.staged({"x": [0.0, 1.7e308]}, [0], 0.9, [halved])
+    assert np.array_equal(mdp.to_arrays("SAS").transition[:, 0], [[1.0, 0.0], [0.5, 0.5]])

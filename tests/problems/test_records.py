@@ -248,3 +248,77 @@ def test_every_axis_of_the_packages_own_problems_is_explained(known):
         if not any(known.coordinate(a) and name.rstrip("#") in a for a in axes)
     ]
     assert not unused
+
+
+def wide_problem(stages, criterion=0.9):
+    """A problem of a million states and a thousand actions, with these stages."""
+
+    def build() -> ts.MDP:
+        return ts.MDP.staged({"x": range(1000), "y": range(1000)}, range(1000), criterion, stages)
+
+    return ts.Problem("wide", "Too large", build)
+
+
+def never(**given):
+    """Fails the test when it is called on whole axes."""
+    assert all(array.size <= 2 for array in given.values())
+    return sum(given.values()) * 0.0
+
+
+TOO_LARGE = {
+    "a reward": [ts.Pay(lambda x, y, action: never(x=x, y=y, action=action))],
+    "a target": [ts.Decide("x", to=lambda x, y, action: never(x=x, y=y, action=action))],
+    "a law": [
+        ts.Shift(
+            "x",
+            ts.Noise("w", range(1000), lambda x, y: never(x=x, y=y) + np.full(1000, 1e-3)),
+            by=lambda w: 0 * w,
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("stages", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_a_problem_that_would_work_out_too_many_numbers_is_rejected_before_it_does(stages):
+    with pytest.raises(ts.ModelError, match=r"at most 200,000,000 numbers .* 1,000,000,000;"):
+        wide_problem(stages).build()
+
+
+def test_a_function_that_depends_on_few_of_the_axes_it_names_is_counted_by_what_it_returns():
+    wide = wide_problem([ts.Pay(lambda x, y, action: 0.0 * x)])
+    assert wide.build().n_states == 1_000_000
+
+
+def test_numbers_of_periods_that_time_changes_are_counted_for_all_periods():
+    periods = []
+
+    def pays(time, x):
+        periods.extend([int(time.flat[0])] if x.size > 2 else [])
+        return 0.0 * x + time
+
+    def build(length: int) -> ts.MDP:
+        horizon = ts.FiniteHorizon(length)
+        return ts.MDP.staged({"x": range(10_000)}, range(2), horizon, [ts.Pay(pays)])
+
+    long = ts.Problem("long", "A long horizon", build, (ts.Integer("length", 3),))
+    with pytest.raises(ts.ModelError, match="at most 200,000,000 numbers"):
+        long.build(length=100_000)
+    assert periods == [0]  # the second is not begun
+    assert long.build().grid.shape == (3, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("inventory", {"max_stock": 10**6, "max_regime": 10**6, "max_demand": 10**6}),
+        ("lost_sales", {"lead_time": 8, "slack": 100}),
+        ("dual_sourcing", {"lead_time": 5, "max_demand": 50, "max_stock": 200, "max_order": 50}),
+        ("perishable", {"life": 6, "lead_time": 6, "max_order": 100}),
+        ("two_products", {"life": 4, "max_order_a": 30, "max_order_b": 30, "max_demand": 1000}),
+        ("hydro_reservoir", {"cuts": 100_000, "releases": 1000}),
+        ("maintenance", {"max_wear": 100_000, "max_load": 10_000}),
+    ],
+)
+def test_a_problem_of_the_package_with_huge_settings_is_rejected_with_the_limit(name, settings):
+    with pytest.raises(ts.ModelError, match=r"at most 200,000,000 numbers .* smaller settings"):
+        ts.problem(name).build(**settings)

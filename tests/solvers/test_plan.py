@@ -11,7 +11,8 @@ from tessella.mdp.told import bytes_of
 from tessella.solvers import plan as plans
 from tessella.solvers.driver import Engine
 from tessella.solvers.in_place import Sweeper
-from tessella.solvers.single_precision import SinglePrecision
+from tessella.solvers.operators import Operators
+from tessella.solvers.single_precision import SinglePrecision, in_single
 from tessella.solvers.slabs import cut_into_slabs
 from tessella.solvers.solve import automatic
 
@@ -131,6 +132,25 @@ def test_an_average_says_that_its_sweeps_are_not_known():
     assert made.sweeps is None
     assert made.seconds is None
     assert "how fast the model mixes" in made.short
+
+
+@pytest.mark.parametrize("shape", [(399, 40), (30_000, 0), (120, 120)], ids=str)
+def test_a_plan_of_a_large_average_counts_its_coarse_nodes_and_what_is_in_single_precision(shape):
+    stock, regime = shape
+    mdp = ts.inventory(max_stock=stock, max_regime=regime).with_criterion(ts.Average())
+    with by("stages"):
+        made, engine = ts.plan(mdp, calibrate=False), Engine(mdp, None)
+        coarse = in_float64(engine.data_for)(np.zeros(mdp.grid.shape, np.int32)).coarse
+        held = sum(leaf.nbytes for leaf in jax.tree.leaves(coarse))
+        assert made.arrays["coarse nodes"] == held
+        single = in_float64(lambda: in_single(Operators(engine.program, engine.data)).data.arrays)()
+        copied = [leaf for leaf in jax.tree.leaves(single) if leaf.dtype == np.float32]
+        points = 3 * 4 * mdp.n_states
+        assert made.arrays["in single precision"] >= points + sum(c.nbytes for c in copied)
+
+
+def test_a_small_average_has_no_coarse_nodes():
+    assert "coarse nodes" not in ts.plan(ts.inventory().with_criterion(ts.Average())).arrays
 
 
 def test_a_horizon_takes_a_sweep_for_each_period():

@@ -10,7 +10,8 @@ policy-loss decomposition, L solves ``L = l + discount P_pi L`` with the local l
 
 in particular L = 0 exactly when every choice is surely optimal, however coarse the solution.
 
-An average has a certificate of its own kind: see ``gain_certificate``.
+An average and a total have certificates of their own kinds: see ``gain_certificate`` and
+``total_certificate``.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
 from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.gains import certify_gains
 from tessella.certificates.local import decisions_of
+from tessella.certificates.total_certificate import TotalCertificate
+from tessella.certificates.totals import certify_totals
 from tessella.criteria.average import Average
-from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, ModelError, PolicyError, expect, is_number
@@ -56,7 +58,7 @@ def certify(
     eps: float | None = None,
     tol: float | None = None,
     labels: Labels | None = None,
-) -> Certificate | GainCertificate:
+) -> Certificate | GainCertificate | TotalCertificate:
     """What ``policy`` loses against the optimum of the solution's model.
 
     Of an average it is the loss per period, which is the same from every start.
@@ -70,17 +72,18 @@ def certify(
     """
     expect("certify", solution, Solution)
     mdp = solution.mdp
-    serve("certify", mdp.criterion, Discounted, FiniteHorizon, Average)
     _check_number("eps", eps)
     _check_number("tol", tol)
     taken = as_policy(mdp, policy, labels)
     first = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
-    if not isinstance(mdp.criterion, Average):
+    if isinstance(mdp.criterion, Discounted | FiniteHorizon):
         return _certify_values(solution, taken, first, eps, tol)
     if eps is not None or tol is not None:
-        rule = "eps and tol ask about single decisions, of which an average's certificate is silent"
+        rule = f"eps and tol ask about single decisions; a certificate of {mdp.criterion} has none"
         raise ArgumentError(rule, value=f"got eps={eps!r}, tol={tol!r}")
-    return certify_gains(solution, taken)
+    if isinstance(mdp.criterion, Average):
+        return certify_gains(solution, taken)
+    return certify_totals(solution, taken, first)
 
 
 def _certify_values(

@@ -17,6 +17,11 @@ whatever wrote the certificate:
   relative values h, the best gain from every state lies in min d .. max d, and with T_pi in the
   place of T the policy's; the model's own arrays may put d off by reward_error and by row_error
   times max h - min h. That is so whatever h is and whatever the chains are.
+- Of a total, U that is 0 where the process has ended and above its backup elsewhere, U > T U, is
+  more than any policy earns: what it earns in n periods is at most U(s) - E[U(s_n)], less what U is
+  above T U in each period before the end, which adds up without bound where it may never end. So L
+  that is below its backup, L < T L, is earned by the policy that is greedy at L; and with T_pi both
+  bound what the policy earns. What the model's own arrays may be off must leave room.
 
 A document with a field that is missing, doubled, malformed or unknown is rejected. The exit status
 is 0 where it holds, 1 where it is rejected, 2 where a file is missing and nothing was checked.
@@ -62,7 +67,8 @@ KINDS = {
     "flag": "minimise",
     "flag or null": "bounds.localisation.holds bounds.second_best.holds",
     "actions": "policy.table optimal",
-    "states": "start optimal_value policy_value occupancy",
+    "states": "start optimal_value policy_value occupancy "
+    "optimal_lower optimal_upper policy_lower policy_upper",
     "states with null": "margin",
     "enclosed": "policy_error costly_error value_gap optimal_mean policy_mean mean_loss worst_loss "
     "bounds.error_share bounds.policy_error bounds.localisation.neighbourhood "
@@ -77,6 +83,7 @@ TYPES = {"text": str, "labels": list, "axes": dict, "flag": bool}
 FIELDS = {path: kind for kind, paths in KINDS.items() for path in paths.split()}
 NAMES = "fingerprint content minimise model action_name policy.actions policy.grid"
 GAINS = "optimal_gain policy_gain loss"
+TOTALS = "optimal_lower optimal_upper policy_lower policy_upper"
 
 
 @dataclass(frozen=True)
@@ -98,11 +105,20 @@ AVERAGE = Form(
         f"optimal_value policy_value {GAINS} relative_loss".split()
     ),
 )
+TOTAL = Form(
+    "tessella certificate of a total",
+    1,
+    tuple(NAMES.split()),
+    tuple(
+        f"format version {NAMES} policy.name policy.size policy.table start {TOTALS} "
+        "optimal_mean policy_mean mean_loss worst_loss relative_loss".split()
+    ),
+)
 VALUES = Form(
     "tessella certificate",
     4,
     ("discount", "periods", *NAMES.split()),
-    tuple(path for path in FIELDS if path not in GAINS.split()),
+    tuple(path for path in FIELDS if path not in (*GAINS.split(), *TOTALS.split())),
 )
 
 
@@ -167,9 +183,11 @@ def read_saved_model(path: str) -> dict:
     over = np.array(sums(m["row"], len(m["indptr"]) - 1, m["data"], ones)) - [[1], [0]]
     apart = m["apart"] = over.sum(axis=0)  # of row sums from 1, right to the last digits
     criterion = json.loads(about.get("criterion", "null"))
-    m["form"] = AVERAGE if criterion == "average" else VALUES
-    if m["form"] is AVERAGE:
-        refuse_ends(m)
+    forms = {"average": AVERAGE, "total": TOTAL}
+    m["form"] = forms.get(criterion, VALUES) if isinstance(criterion, str) else VALUES
+    m["round"] = 4 * (m["n"] + 16) * EPS
+    if m["form"] is not VALUES:
+        refuse_discount(m)
         refuse_model(m)
         return m
     over, off = float(apart.max()), float(np.abs(apart[np.abs(apart) < UNEVEN]).max(initial=0.0))
@@ -186,7 +204,6 @@ def read_saved_model(path: str) -> dict:
         longest = float(np.polyval(every, max(m["contraction"], 0.0)))
         m["rest"] = (1 - (2 * m["periods"] + 8) * EPS) / longest
     m["unit"] = (4 * int(np.diff(m["indptr"]).max()) + 64) * EPS + 8 * m["row_error"]
-    m["round"] = 4 * (m["n"] + 16) * EPS
     # Where rows are off 1, their sums may have been known less well, stage by stage.
     m["uneven"] = (4 * m["unit"] + 16 * off) / m["rest"]
     refuse_model(m)
@@ -198,20 +215,21 @@ def horizon(criterion: object, discount: float) -> int | None:
     if criterion is None:
         return None
     if not (isinstance(criterion, list) and len(criterion) == 3 and criterion[0] == "horizon"):
-        raise ValueError("its criterion is neither a discount, nor a horizon, nor an average")
+        raise ValueError("its criterion is no discount, horizon, average or total")
     _, periods, stated = criterion
     if not (type(periods) is int and periods >= 1 and stated == discount):
         raise ValueError("its horizon is not a number of periods")
     return periods
 
 
-def refuse_ends(m: dict) -> None:
-    """Refuse a process that may end, or is discounted: it has no average."""
+def refuse_discount(m: dict) -> None:
+    """Refuse a discount; of an average a process that may end, of a total rows above 1."""
     taken = np.zeros(len(m["apart"]), bool)
     taken[m["row_of"][m["feasible"] > 0]] = True
     m["apart"] = np.where(taken, m["apart"], 0.0)  # what no action takes does not matter
-    if not (m["discount"] == 1 and (np.abs(m["apart"]) < ENDS).all()):
-        raise ValueError("its rows do not sum to 1, as those of an average do")
+    apart = np.abs(m["apart"]) if m["form"] is AVERAGE else m["apart"]
+    if not (m["discount"] == 1 and (apart < ENDS).all()):
+        raise ValueError("its rows do not sum to 1, as those of an average or a total do")
 
 
 def refuse_times(m: dict) -> None:
@@ -290,7 +308,7 @@ def refuse_model(m: dict) -> None:
     if not ((m["feasible"] > 0).any(axis=1).all() and np.isfinite(m["reward"]).all()):
         raise ValueError("a state has no feasible action, or a reward is not finite")
     fine = (m["data"] >= 0).all() and m["discount"] >= 0
-    if not (fine and (m["form"] is AVERAGE or m["rest"] > 0)):
+    if not (fine and (m["form"] is not VALUES or m["rest"] > 0)):
         raise ValueError(
             "discount and probabilities are not those of a model that is discounted or ends"
         )
@@ -542,13 +560,18 @@ def built(m: dict, value: np.ndarray) -> float:
     return (m["reward_error"] + rows) * (1 + 4 * EPS)
 
 
+def check_start(c: dict, m: dict) -> None:
+    refuse(m, ~(c["start"] >= 0), "start: a probability is negative")
+    total = dot(c["start"], 1.0)
+    if not abs(total - 1) <= (m["n"] + 64) * EPS:
+        raise Rejected(f"start must sum to 1, not to {total:.12g}")
+
+
 def check_occupancy(c: dict, m: dict) -> None:
     """d = share start + discount P_pi' d, as well as the stated error demands."""
     start, d, discount = c["start"], c["occupancy"], m["discount"]
-    for path in ("start", "occupancy"):
-        refuse(m, ~(c[path] >= 0), f"{path}: a probability is negative")
-    if not abs(dot(start, 1.0) - 1) <= (m["n"] + 64) * EPS:
-        raise Rejected(f"start must sum to 1, not to {dot(start, 1.0):.12g}")
+    refuse(m, ~(d >= 0), "occupancy: a probability is negative")
+    check_start(c, m)
     row = m["row_of"][np.arange(m["n"]), c["policy.table"]]
     length = np.diff(m["indptr"])[row]
     state = np.repeat(np.arange(m["n"]), length)  # where each transition of the policy starts
@@ -839,7 +862,10 @@ def check(content: dict, m: dict) -> str:
     refuse_unknown(content, form.fields)
     check_identity({path: parse(content, m, path) for path in form.identity}, m)
     c = {path: parse(content, m, path) for path in form.fields}
-    return check_averages(c, m) if form is AVERAGE else check_sums(c, m)
+    if form is VALUES:
+        return check_sums(c, m)
+    check_actions(c, m, "policy.table")
+    return check_averages(c, m) if form is AVERAGE else check_totals(c, m)
 
 
 def check_sums(c: dict, m: dict) -> str:
@@ -869,7 +895,6 @@ def check_sums(c: dict, m: dict) -> str:
 
 def check_averages(c: dict, m: dict) -> str:
     """Both gains, and what follows for the loss per period."""
-    check_actions(c, m, "policy.table")
     every, best, worth = np.arange(m["n"]), c["optimal_value"], c["policy_value"]
     check_gain(c, m, "optimal", rises(m, best).max(axis=1))
     check_gain(c, m, "policy", rises(m, worth)[every, c["policy.table"]])
@@ -907,6 +932,71 @@ def check_gain(c: dict, m: dict, name: str, d: np.ndarray) -> None:
     for end, bad in (("lower", ~(d - off >= lower)), ("upper", ~(d + off <= upper))):
         what = f"{name}_gain.{end} is {lower if end == 'lower' else upper:.12g}, "
         refuse(m, bad, f"{what}and {name}_value does not prove it")
+
+
+# Totals.
+
+
+def check_totals(c: dict, m: dict) -> str:
+    """Both values, and what follows for the loss until the end."""
+    check_start(c, m)
+    ended, every = ends(m), np.arange(m["n"])
+    for path in TOTALS.split():
+        name, side = path.split("_")
+        rho = residuals(m, c[path])
+        rho = rho.max(axis=1) if name == "optimal" else rho[every, c["policy.table"]]
+        above = -rho if side == "upper" else rho
+        refuse(m, ended & (c[path] != 0), f"{path} must be 0 where the process has ended")
+        proven = above * (1 - 8 * EPS) > room(m, c[path])
+        refuse(m, ~(ended | proven), f"{path} does not prove an end of the {name} value")
+    size = np.sum([np.abs(c[path]) for path in TOTALS.split()], axis=0)
+    best, own = (middle(c, name) for name in ("optimal", "policy"))
+    start, off = c["start"], 8 * EPS * size
+    for name, values in (("optimal", best), ("policy", own)):
+        agree(c, m, f"{name}_mean", [dot(start, v) for v in values], m["round"] * dot(start, size))
+    lower = np.maximum(next_down(best[1] - own[2]), 0.0)
+    upper = np.maximum(next_up(best[2] - own[1]), lower)
+    lost = np.clip(best[0] - own[0], lower, upper), lower, upper
+    slack = m["round"] * dot(start, size) + dot(start, off)
+    agree(c, m, "mean_loss", [dot(start, v) for v in lost], slack)
+    agree(c, m, "worst_loss", [v.max() for v in lost], off.max(), 0.0)
+    relative = ratio(c["mean_loss"], c["optimal_mean"])
+    agree(c, m, "relative_loss", relative, 64 * EPS * largest_size(relative or [0]), EPS / 2)
+    _, low, high = c["mean_loss"]
+    return (
+        f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss until the end proven to "
+        f"be between {low:.12g} and {high:.12g} on average and at most {c['worst_loss'][2]:.12g} "
+        f"in all of {m['n']:,} states; single decisions are not judged; not checked: "
+        f"{', '.join(NOT_CHECKED)}"
+    )
+
+
+def middle(c: dict, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    lower, upper = c[f"{name}_lower"], c[f"{name}_upper"]
+    return (lower + upper) / 2, lower, upper
+
+
+def ends(m: dict) -> np.ndarray:
+    """(S,) states that no feasible action leaves, and where none pays."""
+    happens = m["data"] > 0
+    row, to = m["row"][happens], m["indices"][happens]
+    count = np.bincount(row, minlength=len(m["indptr"]) - 1)
+    only = np.full(len(count), -1)
+    only[row] = to
+    row = m["row_of"]
+    stays = (count[row] == 1) & (only[row] == np.arange(m["n"])[:, None])
+    stays &= (np.abs(m["apart"][row]) < ENDS) & (m["reward"] == 0)
+    return (stays | (m["feasible"] == 0)).all(axis=1)
+
+
+def room(m: dict, value: np.ndarray) -> float:
+    """What the model's arrays, rows that are off 1 by rounding and this arithmetic may do."""
+    apart = np.abs(m["apart"])
+    rows = m["row_error"] + float(apart[apart < ENDS].max(initial=0.0))
+    size = largest_size(m["reward"][m["feasible"] > 0]) + 2 * largest_size(value)
+    longest = int(np.diff(m["indptr"]).max())
+    off = m["reward_error"] + rows * largest_size(value) + size * (longest + 64) ** 2 * EPS**2
+    return off * (1 + 16 * EPS) + vanished(m, value)
 
 
 def main(arguments: list[str]) -> int:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, criterion_of, solution_of, start_of, takes_model, takes_start
+from tessella.cli.model import about, solution_of, start_of, takes_model, takes_start
 from tessella.cli.progress import telling
 from tessella.cli.verdict import verdict
 
 if TYPE_CHECKING:
-    from tessella.mdp.model import MDP
     from tessella.rules.rule import Rule
 
 OUT = click.Path(path_type=Path)
@@ -87,8 +86,6 @@ def command(
 
     refuse_other_files(out)
     solution = solution_of(model, given)
-    if certificate is not None:
-        _refuse_no_certificate(solution.mdp)
     amount, relative = loss
     with telling(sys.stderr) as tell:
         rule = compress(
@@ -109,16 +106,6 @@ def command(
     if frontier:
         lines += ["", "Size against loss:", str(rule.frontier)]
     return Answer("\n".join(lines + ([""] if wrote else []) + wrote), _data(rule, solution, files))
-
-
-def _refuse_no_certificate(mdp: MDP) -> None:
-    """Before the search: some criteria have no certificates."""
-    from tessella.errors import ArgumentError
-    from tessella.rules.proof import CERTIFIED
-
-    if not isinstance(mdp.criterion, CERTIFIED):
-        rule = f"there are no certificates for the criterion {criterion_of(mdp)}"
-        raise ArgumentError(rule, value="leave --certificate out; the rule says what it loses")
 
 
 def _data(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
     from tessella.certificates.gain_certificate import GainCertificate
+    from tessella.certificates.total_certificate import TotalCertificate
 
 
-def verdict(certificate: Certificate | GainCertificate) -> dict[str, Any]:
+def verdict(certificate: Certificate | GainCertificate | TotalCertificate) -> dict[str, Any]:
     """Errors and losses, each loss with its bounds.
 
-    The certificate of an average does not judge single decisions, and no state is the worst.
+    Certificates of averages and of totals do not judge single decisions, and name no worst state.
     """
     from tessella.certificates.certificate import Certificate
 

@@ -33,8 +33,12 @@ class Discounted(Criterion):
         rule = "discount must lie in [0, 1)"
         try:
             number = float(self.discount)
+        except OverflowError:
+            raise ModelError(rule, value=f"got {shown(self.discount)}") from None
         except (TypeError, ValueError):
             raise ModelError(rule, value=f"got {self.discount!r}") from None
+        if number == 1.0:
+            rule += "; rewards that are not discounted need Total(), Average() or FiniteHorizon()"
         if not 0.0 <= number < 1.0:
             raise ModelError(rule, value=f"got {shown(number)}")
         object.__setattr__(self, "discount", number)

@@ -49,6 +49,8 @@ class FiniteHorizon(Criterion):
         rule = "the discount of a finite horizon must lie in (0, 1]"
         try:
             number = float(self.discount)
+        except OverflowError:
+            raise ModelError(rule, value=f"got {shown(self.discount)}") from None
         except (TypeError, ValueError):
             raise ModelError(rule, value=f"got {self.discount!r}") from None
         if not 0.0 < number <= 1.0:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, TessellaError, shown
+from tessella.errors import ModelError, TessellaError, exceeds_float, shown
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp.scope import NamedValues, Scope
 
@@ -37,17 +37,21 @@ def as_numbers(
     if array.dtype.kind in "iufb":
         return array.astype(float)
     objects = np.asarray(result, dtype=object)
-    number = np.frompyfunc(lambda x: isinstance(x, Real), 1, 1)
-    bad = ~np.asarray(number(objects), dtype=bool)
     named = describe or (lambda place, _: f"entry {place}")
-    refuse(
-        f"{what} must be numbers",
-        bad,
-        lambda place: named(place, bad.shape),
-        lambda place: f"is {np.asarray(objects[place]).item()!r}",
-        "entries",
-        error=error,
-    )
+
+    def refuse_where(rule: str, wrong: Callable[[Any], bool], show: Callable[[Any], str]) -> None:
+        bad = np.asarray(np.frompyfunc(wrong, 1, 1)(objects), dtype=bool)
+        refuse(
+            rule,
+            bad,
+            lambda place: named(place, bad.shape),
+            lambda place: f"is {show(np.asarray(objects[place]).item())}",
+            "entries",
+            error=error,
+        )
+
+    refuse_where(f"{what} must be numbers", lambda x: not isinstance(x, Real), repr)
+    refuse_where(f"{what} must be numbers that float64 can hold", exceeds_float, shown)
     return objects.astype(float)
 
 

@@ -8,7 +8,10 @@ depends on little stays small.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +25,55 @@ from tessella.mdp.actions import Actions, checked, components, described, values
 Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may say of it
 TIME = "time"  # the axis of a finite horizon, and what functions call it
 NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
+MOST_ENTRIES = 200_000_000  # numbers that the functions of a problem or of a file work out
+
+
+@dataclass
+class Budget:
+    """How many numbers may be worked out for a model in all, and how many are left.
+
+    Those that are being worked out count ``times`` as many.
+    """
+
+    most: int
+    left: int
+    times: int = 1
+
+
+_budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+@contextmanager
+def limited_entries(most: int = MOST_ENTRIES) -> Iterator[None]:
+    """Inside this, a model is rejected before more numbers than ``most`` are worked out for it."""
+    before = _budget.set(Budget(most, most))
+    try:
+        yield
+    finally:
+        _budget.reset(before)
+
+
+@contextmanager
+def repeated(times: int) -> Iterator[None]:
+    """Inside this, numbers count for so many periods that are built alike."""
+    budget = _budget.get() or Budget(0, 0)
+    before, budget.times = budget.times, times
+    try:
+        yield
+    finally:
+        budget.times = before
+
+
+def count_entries(entries: int, what: str) -> None:
+    """Count numbers that are about to be worked out, and reject a model that becomes too large."""
+    budget = _budget.get()
+    if budget is None:
+        return
+    budget.left -= entries * budget.times
+    if budget.left < 0:
+        rule = f"at most {budget.most:,} numbers may be worked out for this model"
+        place, needed = what, budget.most - budget.left
+        raise ModelError(rule, place=place, value=f"makes it {needed:,}; choose smaller settings")
 
 
 @dataclass
@@ -146,9 +198,10 @@ def call(
     names: Mapping[str, NDArray],
     what: str,
     *,
+    each: int = 1,
     error: type[TessellaError] = ModelError,
 ) -> Any:
-    """``function`` of those ``names`` that it asks for."""
+    """``function`` of those ``names`` that it asks for; it returns ``each`` numbers for a point."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as fault:
@@ -160,8 +213,13 @@ def call(
     if unknown:
         may = f"it may name {', '.join(names)}"
         raise error(f"{what} asks for {unknown[0]!r}", value=may)
+    given = {name: names[name] for name in wanted}
+    budget = _budget.get()
+    if budget is not None:
+        enough = budget.left // max(budget.times, 1)
+        count_entries(_result_size(function, given, each, enough), what)
     try:
-        return function(**{name: names[name] for name in wanted})
+        return function(**given)
     except TessellaError:
         raise
     except Exception as fault:
@@ -171,11 +229,46 @@ def call(
         ) from fault
 
 
+def _result_size(function: Callable, given: dict[str, NDArray], each: int, enough: int) -> int:
+    """How many numbers a function returns; counted from above unless that is more than ``enough``.
+
+    Then it is called on the first two values of every axis: its result is as long there as the axes
+    on which it depends.
+    """
+    shapes = [array.shape for array in given.values()]
+    full = [max(lengths) for lengths in zip(*shapes, strict=True)]  # beyond what NumPy broadcasts
+    most = each * math.prod(full)
+    if most <= enough:
+        return most
+    first = {name: array[(slice(2),) * array.ndim] for name, array in given.items()}
+    try:
+        parts = _parts(function(**first))
+    except Exception:  # it works on whole axes only
+        return most
+
+    def size(part: Any) -> int:
+        shape = np.shape(part)
+        along = zip(reversed(shape), reversed(full), strict=False)
+        return math.prod(axis if got == min(axis, 2) else got for got, axis in along)
+
+    return sum(map(size, parts))
+
+
+def _parts(result: Any) -> list[Any]:
+    """The arrays that a function of a model returns: one, by name, or next states and rewards."""
+    if isinstance(result, Mapping):
+        return list(result.values())
+    if isinstance(result, tuple):
+        return [part for one in result for part in _parts(one)]
+    return [result]
+
+
 def feasible_mask(
     scope: Scope, feasible: ArrayLike | Callable[..., ArrayLike]
 ) -> NDArray[np.bool_]:
     """(S, A) mask from an array of the grid's shape + actions, or a function of axes and action."""
     full = (*scope.grid.shape, len(scope.actions))
+    count_entries(math.prod(full), "feasible")
     if callable(feasible):
         said = unmasked(call(feasible, scope.mesh(), "feasible"), "feasible", scope.describe)
         result = scope.ranked(np.asarray(said), "feasible")

@@ -24,7 +24,16 @@ from tessella.errors import ModelError, shown
 from tessella.grid import StateGrid, unmasked
 from tessella.mdp import checks
 from tessella.mdp.dynamics import Dynamics, Lowered, Parts, Plain, Program, Steps
-from tessella.mdp.scope import TIME, Feasible, Period, Scope, call, feasible_mask, make_scope
+from tessella.mdp.scope import (
+    TIME,
+    Feasible,
+    Period,
+    Scope,
+    call,
+    feasible_mask,
+    make_scope,
+    repeated,
+)
 from tessella.mdp.stages.stage import Stage, StageNumbers
 from tessella.mdp.stages.staged import Staged, StagedProgram
 from tessella.mdp.tabular.plain import DENSE_ENTRIES, Table
@@ -320,7 +329,9 @@ def over_time(
     for t in range(horizon.periods):
         moment = replace(scope, period=Period(t))
         allowed = None if by_time is None else by_time[t]
-        periods.append(Staged.build(moment, stages, allowed, scratch, make))
+        # What the second period works out, all others do; what time does not change, the first did.
+        with repeated({0: 1, 1: horizon.periods - 1}.get(t, 0)):
+            periods.append(Staged.build(moment, stages, allowed, scratch, make))
         if make.all_of(stages):
             periods *= horizon.periods  # time does not matter
             break

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from tessella.criteria import FiniteHorizon
-from tessella.mdp.scope import TIME
+from tessella.mdp.scope import MOST_ENTRIES, TIME
 from tessella.modelfiles.expressions.formula import HOLDS, MOST_HELD
 from tessella.modelfiles.expressions.work import width
 from tessella.modelfiles.lines import Path
@@ -22,7 +22,6 @@ from tessella.modelfiles.vocabulary import NEXT
 MOST_STATES = 20_000_000  # scratch axes and time included
 MOST_ACTIONS = 100_000
 MOST_PAIRS = 200_000_000  # of states and actions, where some are infeasible
-MOST_ENTRIES = 200_000_000  # of all that is worked out
 
 
 def check_extent(told: OwnModel) -> None:

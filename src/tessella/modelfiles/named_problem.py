@@ -62,7 +62,7 @@ def _given(document: Document, known: Problem) -> dict[str, Any]:
             continue
         try:
             known.parameter(name).check(value, known.name)
-        except (ArgumentError, OverflowError) as error:
+        except ArgumentError as error:
             document.mistake(place, str(error))
     return given
 

@@ -49,7 +49,7 @@ class Parameter(ABC):
         """``plain(value)``, or an error that names parameter, range, problem and value."""
         try:
             return self.plain(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             rule = f"{self.name} must be {self.range}"
             raise ArgumentError(rule, place=owner, value=f"got {_brief(value)}") from None
 

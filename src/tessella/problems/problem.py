@@ -16,6 +16,7 @@ from typing import Any
 
 from tessella.errors import ArgumentError, ModelError, TessellaError, expect
 from tessella.mdp.model import MDP
+from tessella.mdp.scope import limited_entries
 from tessella.problems.parameter import Number, Parameter
 
 NOISE = "observation_noise"
@@ -139,7 +140,8 @@ class Problem:
 
     def _made(self, settings: dict[str, Any]) -> Any:
         try:
-            return self.make(**settings)
+            with limited_entries():
+                return self.make(**settings)
         except TessellaError:
             raise
         except Exception as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.gain_certificate import GainCertificate
+from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import FileError, reading, writing
 from tessella.grid import StateGrid
 from tessella.mdp.actions import as_json, from_json
@@ -30,8 +31,7 @@ class Rule(Policy):
         kind: the class of rules that it comes from.
         size_needed: no rule of its class with fewer numbers keeps the promise; 0 if none is proven.
         promise: what it was asked to keep, in words.
-        certificate: what it loses, for the stand-alone checker; None for a rule from a file, and
-            for totals, whose loss is bounded by residuals alone (see ``facts``).
+        certificate: what it loses, for the stand-alone checker; None for a rule from a file.
         frontier: the other rules that were found, size against loss.
         outcomes: what became of each class of rules: found, proven, ruled out and why.
         seconds: how long the search took.
@@ -42,7 +42,9 @@ class Rule(Policy):
     kind: str = ""
     size_needed: int = 0
     promise: str = ""
-    certificate: Certificate | GainCertificate | None = field(default=None, repr=False)
+    certificate: Certificate | GainCertificate | TotalCertificate | None = field(
+        default=None, repr=False
+    )
     frontier: Frontier = field(default_factory=lambda: Frontier((), ()), repr=False)
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
     seconds: float = 0.0

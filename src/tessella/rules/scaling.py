@@ -24,6 +24,7 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.in_slabs import CertificateSummary, certify_in_slabs
+from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import ArgumentError, PolicyError, counted, expect, is_positive
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -86,7 +87,9 @@ class Scaling:
     promise: float
     worst: bool
     foretold: Policy | None = field(repr=False)
-    certificate: Certificate | GainCertificate | CertificateSummary | None = field(repr=False)
+    certificate: Certificate | GainCertificate | TotalCertificate | CertificateSummary | None = (
+        field(repr=False)
+    )
     refusal: str
 
     @property

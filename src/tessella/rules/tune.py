@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.certificates.gain_certificate import GainCertificate
+from tessella.certificates.total_certificate import TotalCertificate
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
@@ -55,7 +56,7 @@ class Tuned:
 
     policy: Policy
     parameters: dict[str, Any]
-    certificate: Certificate | GainCertificate = field(repr=False)
+    certificate: Certificate | GainCertificate | TotalCertificate = field(repr=False)
     candidates: int
     evaluated: int
     skipped: int

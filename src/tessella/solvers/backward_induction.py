@@ -28,7 +28,7 @@ from tessella.mdp.timed_tables import TimedTableProgram
 from tessella.numerics import numerics
 from tessella.rounding import EPS, round_up
 from tessella.solvers.driver import Callback, Engine, Progress
-from tessella.solvers.kernels import TIED, best_two, lowest_near
+from tessella.solvers.kernels import best_two, lowest_near, tie_window
 from tessella.solvers.method import Method
 from tessella.solvers.operators import Data, Operators
 from tessella.solvers.result import History, Result
@@ -43,6 +43,11 @@ class BackwardInduction(Method):
     """Period by period, from the last; for models with a finite horizon."""
 
     traced = False
+
+    def check_supports(self, mdp: MDP) -> None:
+        if not serves(mdp):
+            rule = "backward induction serves models with a finite horizon, told by period"
+            raise ArgumentError(rule, value=f"got {mdp.criterion}")
 
     def refine(self, operators, state):
         return state.backup
@@ -67,15 +72,15 @@ def serves(mdp: MDP) -> bool:
 def induce(
     engine: Engine, method: Method, callback: Callback | None, partial: bool
 ) -> tuple[Result, Induced]:
-    """The optimum, and what is known of its policy; ``callback`` is told of every period."""
-    mdp = engine.mdp
-    if not serves(mdp):
-        rule = "backward induction serves models with a finite horizon, told by period"
-        raise ArgumentError(rule, value=f"got {mdp.criterion}")
+    """The optimum, and what is known of its policy; ``callback`` is told of every period.
+
+    A callback may stop it. Of the earlier times no more is known then than the rewards tell.
+    """
+    mdp, periods, stopped = engine.mdp, engine.mdp.grid.shape[0], False
     began, found, seconds = time.perf_counter(), [], []
     program = cast(Timely, engine.program)
     w, error = program.final(engine.data.arrays), np.float64(0)
-    for t in reversed(range(mdp.grid.shape[0])):
+    for t in reversed(range(periods)):
         feasible = None if engine.data.feasible is None else engine.data.feasible[:, t]
         w, now = _period(program, engine.data, feasible, np.int32(t), w, error)
         error = now.error
@@ -85,22 +90,36 @@ def induce(
             progress = Progress(len(found), float(error), 0, seconds[-1])
             with in_callers_setting():
                 stopped = bool(callback(progress))
-            if stopped:
-                raise NotConverged(
-                    f"stopped by the callback after {len(found)} of {mdp.grid.shape[0]} periods, "
-                    "counted from the last; of earlier times nothing is known"
-                )
+        if stopped:
+            break
+    reached = len(found)
+    found += [_not_reached(engine, t) for t in reversed(range(periods - reached))]
     whole = Induced(*(np.stack(part[::-1]) for part in zip(*found, strict=True)))
-    history = History(whole.error[::-1], np.zeros(len(found), np.int64), np.array(seconds))
+    bounds = whole.error[::-1][:reached]
+    history = History(bounds, np.zeros(reached, np.int64), np.array(seconds))
     largest, wanted = float(whole.error.max()), method.tolerance(mdp)
-    converged = wanted is None or largest <= wanted
+    converged = reached == periods and (wanted is None or largest <= wanted)
     reason = f"every period was solved once; rounding leaves {round_up(largest)}"
-    if not converged:
+    if reached < periods:
+        reason = (
+            f"stopped by the callback after {reached} of {periods} periods, counted from the last; "
+            "earlier times have the value 0"
+        )
+    elif not converged:
         reason = f"float64 cannot certify tol={wanted:.3g} for this model: {reason}"
     result = Result(whole.value, largest, converged, reason, history)
-    if not converged and not partial:
+    if not converged and not partial and reached == periods:
         raise NotConverged(reason, result)
     return result, whole
+
+
+def _not_reached(engine: Engine, t: int) -> Induced:
+    """The period at time ``t`` before it is solved: value 0, and the first feasible action."""
+    mdp, numbers = engine.mdp, engine.data.numbers
+    states = mdp.grid.shape[1:]
+    most = np.asarray(engine.data.criterion.reach(numbers.reward_scale + numbers.reward_error))
+    first = mdp.feasible_mask.reshape(*mdp.grid.shape, -1)[t].argmax(axis=-1).astype(np.int32)
+    return Induced(np.zeros(states), first, np.zeros(states), most, 2 * most)
 
 
 @compiled("program")
@@ -112,13 +131,12 @@ def _period(program: Timely, data: Data, feasible, t, w, error) -> tuple[Any, In
     own = data._replace(arrays=program.at(data.arrays, t), feasible=feasible)
     operators = Operators(program.period, own)
     q_of = _action_values(operators, w)
-    eta = operators.rounding(w / data.criterion.discount, 0.0)
+    value = w / data.criterion.discount
+    eta, carried = operators.rounding(value, 0.0), data.criterion.largest * error
     best, second = best_two(program, q_of, w)
-    error = (eta + data.criterion.largest * error) * OUTWARD
-    tie = 2 * error
-    xp = numerics(w)
-    near = xp.minimum(tie, TIED * data.criterion.forever(data.numbers.reward_scale))
-    policy = lowest_near(program, q_of, best, xp.maximum(near, 2 * eta))
+    error = (operators.rounding(value, 0.0, best) + carried) * OUTWARD
+    tie = 2 * (eta + carried) * OUTWARD
+    policy = lowest_near(program, q_of, best, tie_window(data, tie, eta))
     return data.criterion.discount * best, Induced(best, policy, best - second, error, tie)
 
 

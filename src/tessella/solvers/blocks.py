@@ -111,9 +111,22 @@ def _many(count: int, n: int) -> bool:
 
 def nothing(count: int, n: int) -> Blocks:
     """As large as the factors of so many blocks, and solves nothing: all zeros."""
+    levels, left = _counts(count, n)
+    made = (Level(*(np.zeros((k, n, n)) for k in level)) for level in levels)
+    return Blocks(tuple(made), np.zeros((left * n, left * n)))
+
+
+def numbers_of_factors(count: int, n: int) -> int:
+    """How many numbers the factors of so many blocks are."""
+    levels, left = _counts(count, n)
+    return sum(map(sum, levels)) * n**2 + (left * n) ** 2
+
+
+def _counts(count: int, n: int) -> tuple[list[tuple[int, ...]], int]:
+    """How many matrices each part of each level has, and how many blocks are left."""
     levels = []
     while _many(count, n):
         m, more = count // 2, (count - 1) // 2
-        levels.append(Level(*(np.zeros((k, n, n)) for k in (m, m, more, m, more))))
+        levels.append((m, m, more, m, more))
         count -= m
-    return Blocks(tuple(levels), np.zeros((count * n, count * n)))
+    return levels, count

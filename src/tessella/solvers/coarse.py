@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.numerics import numerics
-from tessella.solvers.blocks import Banded, Blocks, factorised, nothing
+from tessella.solvers.blocks import Banded, Blocks, factorised, nothing, numbers_of_factors
 
 COST = 6_000_000, 30  # numbers met in a solve, at most, in all and for each state
 WORK = 10**10, 20_000  # products to factorise, at most, in all and for each state
@@ -158,6 +158,13 @@ def chosen(shape: Sequence[int], reaches: Sequence[tuple[int, int]]) -> tuple[Cu
             break
         found = cuts
     return found
+
+
+def bytes_of_correction(cuts: Sequence[Cuts]) -> int:
+    """Bytes of the arrays of ``Coarse``: functions and averages, blocks, and four for the nodes."""
+    split = Split.of(cuts)
+    blocks, nodes = numbers_of_factors(split.blocks, split.size), split.blocks * split.size
+    return 8 * (2 * _hats_of(cuts) + blocks + 4 * nodes)
 
 
 def _hats_of(cuts: Sequence[Cuts]) -> int:

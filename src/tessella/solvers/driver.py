@@ -30,11 +30,10 @@ from tessella.solvers.chains import refuse_chain
 from tessella.solvers.checkpoint import Keeper
 from tessella.solvers.coarse import Cuts, chosen, correction
 from tessella.solvers.method import Method, checked_tol
-from tessella.solvers.operators import Data, Numbers
+from tessella.solvers.operators import SMALLEST, Data, Numbers
 from tessella.solvers.result import History, Result
 
 LARGEST = 1e290  # values beyond this are refused: their sums could overflow
-SMALLEST = 1e-280  # rewards below this are refused: their products could vanish
 STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
 STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
 STRETCH = 256  # sweeps in one compiled call
@@ -448,9 +447,23 @@ def prove(
 
     ``extra`` is a further error that a backup may have, such as that of a file's arrays.
     """
-    table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
-    numbers = np.asarray(value, dtype=float), table, np.float64(extra)
+    numbers = _at_point(value, policy, extra)
     return float(kernels.prove(engine.program, policy is not None, engine.data, *numbers))
+
+
+@in_float64
+def rise(
+    engine: Engine, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
+) -> tuple[NDArray[np.float64], float]:
+    """((grid) T v - v, how far that may be off), or with T_pi; ``extra`` as for ``prove``."""
+    numbers = _at_point(value, policy, extra)
+    apart, off = kernels.rise(engine.program, policy is not None, engine.data, *numbers)
+    return np.asarray(apart), float(off)
+
+
+def _at_point(value: NDArray, policy: NDArray | None, extra: float) -> tuple[NDArray, ...]:
+    table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
+    return np.asarray(value, dtype=float), table, np.float64(extra)  # type: ignore[return-value]
 
 
 @in_float64

@@ -87,8 +87,33 @@ def policy_time(engine: Engine, policy: NDArray, ends: NDArray | None = None) ->
     return _time(engine, data, zeros, np.float64(0), table, closed, False)
 
 
+@in_float64
+def times_to_the_end(
+    engine: Engine, ends: NDArray, value: NDArray, policy: NDArray, step: float, fixed: bool
+) -> NDArray[np.float64]:
+    """(grid) w, 0 at the end: w >= 1 + P_a w for all actions that ``step * w`` could make the best.
+
+    With a ``fixed`` policy for its actions alone. inf where such policies may never end.
+    """
+    v, table, closed = placed(engine.program, (value, np.asarray(policy, np.int32), ends))
+    reach = 4 * float(_rounding(engine.program, engine.data, v))
+    for _ in range(TRIES):
+        where = engine, engine.data, v, np.float64(reach), table, closed
+        w = _without(np.asarray(_times(*where, not fixed)), ends)
+        needed = 4 * step * float(w.max())
+        if fixed or needed <= reach or not np.isfinite(needed):
+            return w
+        reach = WIDENED * needed
+    return np.full(value.shape, np.inf)
+
+
 def _time(engine: Engine, data: Data, h, reach, table, closed, several: bool) -> float:
     """max w over states, for actions within ``reach`` of the best, or for a policy's own."""
+    return float(_times(engine, data, h, reach, table, closed, several).max())
+
+
+def _times(engine: Engine, data: Data, h, reach, table, closed, several: bool):
+    """(grid) w, for actions within ``reach`` of the best, or for a policy's own."""
     program = engine.program
     w = _first_trial(program, data, table, closed)
     for _ in range(STRETCHES):
@@ -97,10 +122,10 @@ def _time(engine: Engine, data: Data, h, reach, table, closed, several: bool) ->
         rho = float(rho) + EPS * (engine.mdp.dynamics.terms + 8) * largest
         rho += (_uneven(engine.mass) + engine.mdp.dynamics.built.rows) * largest
         if rho < CLOSE:
-            return largest / (1 - rho) * (1 + 8 * EPS)
+            return w / (1 - rho) * (1 + 8 * EPS)
         if not np.isfinite(largest):
             break
-    return np.inf
+    return np.full(engine.mdp.grid.shape, np.inf)
 
 
 def _uneven(mass: Mass) -> float:

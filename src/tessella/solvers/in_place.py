@@ -35,7 +35,7 @@ from tessella.mdp.stages.staged import Staged, StagedProgram
 from tessella.mdp.stages.windows import Cut, stages_of, window_program
 from tessella.rounding import EPS, round_up
 from tessella.solvers.driver import Callback, Engine, Progress
-from tessella.solvers.kernels import TIED, best_two, lowest_near
+from tessella.solvers.kernels import best_two, lowest_near, tie_window
 from tessella.solvers.method import Method, whole
 from tessella.solvers.operators import Data, Operators
 from tessella.solvers.result import History, Result
@@ -59,6 +59,11 @@ class InPlace(Method):
         whole(self, "states", 1)
         if self.tol is None:
             raise ArgumentError("value iteration in place needs a tolerance", value="got None")
+
+    def check_supports(self, mdp: MDP) -> None:
+        if not isinstance(mdp.dynamics, Staged) or not isinstance(mdp.criterion, Discounted):
+            rule = "value iteration in place serves models of stages with discounted rewards"
+            raise ArgumentError(rule, value=f"this is {mdp.criterion}")
 
     def refine(self, operators, state):
         return state.backup
@@ -232,20 +237,12 @@ class Swept:
     tie: float  # margins up to this are ties
 
 
-def refuse_unserved(mdp: MDP) -> None:
-    """Refuse a model that is not swept in place."""
-    if not isinstance(mdp.dynamics, Staged) or not isinstance(mdp.criterion, Discounted):
-        rule = "value iteration in place serves models of stages with discounted rewards"
-        raise ArgumentError(rule, value=f"this is {mdp.criterion}")
-
-
 @in_float64
 def iterate_in_place(
     engine: Engine, method: InPlace, callback: Callback | None, partial: bool
 ) -> Swept:
     """Sweep until the tolerance, the method's limit, or the callback's wish."""
     mdp, tol = engine.mdp, method.tolerance(engine.mdp)
-    refuse_unserved(mdp)
     assert tol is not None
     run, began = Sweeper(engine, cut_into_slabs(mdp, method.states)), time.perf_counter()
     bounds, seconds, stopped = [], [], False
@@ -304,7 +301,7 @@ def _reported(
     bound, eta, tol = found
     data = run.engine.data_with(None, None)
     tie = 2 * (float(data.criterion.largest) * bound + eta)
-    near = max(min(tie, TIED * float(data.criterion.forever(data.numbers.reward_scale))), 2 * eta)
+    near = float(tie_window(data, tie, eta))
     reason = f"bound {round_up(bound)} is within the tolerance {tol:.3g}"
     if not bound <= tol:
         reason = f"{method.limit} at bound {round_up(bound)}, short of {tol:.3g}"

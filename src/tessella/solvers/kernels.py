@@ -51,7 +51,7 @@ def look(operators: Operators, fixed: bool, value, shift, policy) -> State:
     shift = shift + more
     operators = operators.around(shift)
     backup, greedy = back_up(operators, fixed, value, policy)
-    eta = operators.rounding(value, shift)
+    eta = operators.rounding(value, shift, backup)
     residual, sizes = backup - value, size(backup) + abs(shift)
     proven = operators.criterion.enclose(residual.min(), residual.max(), eta, sizes)
     return State(value, backup, greedy, shift, *proven, (greedy != policy).sum())
@@ -199,11 +199,17 @@ def prove(program, fixed: bool, data: Data, value, policy, extra):
 
     ``extra`` is a further error that a backup may have.
     """
+    apart, eta = rise(program, fixed, data, value, policy, extra)
+    return data.criterion.error((1 + EPS) * size(apart) + eta)
+
+
+@compiled("program", "fixed")
+def rise(program, fixed: bool, data: Data, value, policy, extra):
+    """(T v - v, how far that may be off), or with T_pi."""
     operators, v, shift = centred(program, data, value)
     backup, _ = back_up(operators, fixed, v, policy)
     # v itself is off by half a unit of its last digit, and so is the difference.
-    eta = operators.rounding(v, shift) + extra + EPS * size(v)
-    return operators.criterion.error((1 + EPS) * size(backup - v) + eta)
+    return backup - v, operators.rounding(v, shift, backup) + extra + EPS * size(v)
 
 
 def centred(program, data: Data, value):
@@ -235,16 +241,27 @@ class Decision(NamedTuple):
 def decide(program, data: Data, value, bound) -> Decision:
     """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
     operators, v, shift = centred(program, data, value)
-    xp, eta = numerics(v), operators.rounding(v, shift)
+    eta = operators.rounding(v, shift)
     tie = 2 * (operators.criterion.largest * bound + eta)
-    # A loose bound leaves much undecided, yet the best guess is still the greedy action.
-    near = xp.minimum(tie, TIED * operators.criterion.forever(data.numbers.reward_scale))
-    near, q_A = xp.maximum(near, 2 * eta), operators.all_q(v)
+    near, q_A = tie_window(data, tie, eta), operators.all_q(v)
     if q_A is not None:
         return Decision(*ranked(q_A, near), tie)
     q_of = operators.q(v)
     best, second = best_two(program, q_of, v)
     return Decision(best - second, lowest_near(program, q_of, best, near), tie)
+
+
+def tie_window(data: Data, tie, eta):
+    """How far below the best an action's value may be for its index to count: at most ``tie``.
+
+    Computed action values are within tie / 2 of the optimal ones. So two actions that are equally
+    good differ by at most ``tie``, and an action inside the window loses at most tie + window, that
+    is 2 tie, where it is taken. A loose bound leaves much undecided, yet the best guess is still
+    the greedy action: the window stays below ``TIED``.
+    """
+    xp = numerics(eta)
+    narrow = xp.minimum(tie, TIED * data.criterion.forever(data.numbers.reward_scale))
+    return xp.maximum(narrow, 2 * eta)
 
 
 def ranked(q_A, near):

@@ -50,14 +50,16 @@ class LinearProgramming(Method):
     def limit(self) -> str:
         return "the linear program's answer was only looked at"
 
-    def begin(self, mdp: MDP) -> NDArray[np.float64]:
-        """(S,) the value of the policy that the linear program selects."""
+    def check_supports(self, mdp: MDP) -> None:
         serve("LinearProgramming", mdp.criterion, Discounted)
         if mdp.n_states > self.max_states:
             raise ArgumentError(
                 "linear programming writes the model as matrices",
                 value=f"{mdp.n_states:,} states are more than max_states={self.max_states:,}",
             )
+
+    def begin(self, mdp: MDP) -> NDArray[np.float64]:
+        """(S,) the value of the policy that the linear program selects."""
         from scipy.optimize import linprog
         from scipy.sparse import csr_array, eye_array, vstack
         from scipy.sparse.linalg import splu

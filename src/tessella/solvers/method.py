@@ -62,6 +62,10 @@ class Method(ABC):
         what ``tessella.numerics`` offers for both.
         """
 
+    def check_supports(self, mdp: MDP) -> None:
+        """Raise an ArgumentError where the method does not solve models like ``mdp``."""
+        return
+
     def begin(self, mdp: MDP) -> NDArray[np.float64] | None:
         """The first point; None for zeros."""
         return None

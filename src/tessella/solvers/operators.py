@@ -18,8 +18,11 @@ import numpy as np
 
 from tessella.criteria.criterion import Enclosure
 from tessella.mdp.dynamics import Plain, Program, adjoint_under, over_actions, under_policy
+from tessella.mdp.tabular.plain import TableProgram
 from tessella.numerics import numerics
 from tessella.solvers.coarse import corrected, corrected_adjoint
+
+SMALLEST = 1e-280  # rewards below this are rejected: their products could vanish
 
 
 class Numbers(NamedTuple):
@@ -204,10 +207,19 @@ class Operators:
         """The next point of plain sweeps of a policy."""
         return self.criterion.step(value, self.sweep(policy, value))
 
-    def rounding(self, value: Any, shift: Any) -> Any:
-        """eta: how far a computed backup of ``value``, and of shift + value, may be off."""
+    def rounding(self, value: Any, shift: Any, backup: Any = None) -> Any:
+        """eta: how far computed action values at ``value``, and at shift + value, may be off.
+
+        With a ``backup``, how far that is off, which only the best actions decide. In a table a
+        reward is what an action value has beside the next values, so theirs are no larger than
+        |b| + |gain| + largest max|v|, however large those of actions are that nobody takes.
+        """
         n, most = self.data.numbers, size(value)
-        sums = n.unit * (n.reward_scale + abs(self.gain) + self.criterion.discount * most)
+        paid = n.reward_scale
+        if backup is not None and isinstance(self.program, TableProgram):
+            reached = size(backup) + abs(self.gain) + self.criterion.largest * most
+            paid = np.minimum(paid, (1 + 4 * n.unit) * reached + SMALLEST)
+        sums = n.unit * (paid + abs(self.gain) + self.criterion.discount * most)
         built = n.reward_error + n.row_error * self.criterion.largest * most
         return sums + self.criterion.uneven(shift, most) + built
 

@@ -21,8 +21,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
 from tessella.errors import expect
 from tessella.mdp.dynamics import Plain
@@ -33,9 +34,13 @@ from tessella.mdp.stages.windows import Cut, stages_of
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.mdp.timed import Timed
 from tessella.mdp.told import bytes_of, widest
+from tessella.solvers.coarse import bytes_of_correction
 from tessella.solvers.devices import devices_for
 from tessella.solvers.method import Method, checked_tol, refuse_other
 from tessella.solvers.mixed_precision import LARGE, pays_off
+
+if TYPE_CHECKING:
+    from tessella.solvers.driver import Engine
 
 RELATIVE = 1e-12  # of the largest value: what a solve aims at without a tolerance
 TRIED = 3  # sweeps that are timed
@@ -129,6 +134,7 @@ def plan(
     expect("plan", mdp, MDP)
     if method is not None:
         refuse_other(method, tol)
+        method.check_supports(mdp)
     tol = checked_tol(tol) if method is None else method.tolerance(mdp)
     shared, cut = devices_for(mdp, devices), _cut(mdp, method)
     count = max(len(shared), 1)
@@ -154,12 +160,11 @@ def _cut(mdp: MDP, method: Method | None) -> Cut | None:
     """How a model that is swept in place is cut into slabs; None where it is not."""
     if method is None:
         return None
-    from tessella.solvers.in_place import InPlace, refuse_unserved
+    from tessella.solvers.in_place import InPlace
     from tessella.solvers.slabs import cut_into_slabs
 
     if not isinstance(method, InPlace):
         return None
-    refuse_unserved(mdp)
     return cut_into_slabs(mdp, method.states)
 
 
@@ -213,10 +218,27 @@ def _arrays(mdp: MDP, name: str, method: Method | None, count: int) -> dict[str,
         "their policies": 8 * n,
         "in between": 16 * wide,
     }
+    single = {"in single precision": 4 * n * 3 + own // 2}
     if name == "MixedPrecision":
-        return arrays | {"in single precision": 4 * n * 3 + own // 2}
-    linear = method is None or method.linear
-    return arrays | {"linear systems": 24 * n} if linear else arrays
+        return arrays | single
+    if method is not None and not method.linear:
+        return arrays
+    arrays["linear systems"] = 24 * n
+    engine = _engine_of_average(mdp)
+    if engine is None:
+        return arrays
+    arrays["coarse nodes"] = bytes_of_correction(engine.cuts)
+    return arrays if engine.plain else arrays | single
+
+
+def _engine_of_average(mdp: MDP) -> Engine | None:
+    """The engine of a large average, whose linear systems get a coarse correction; else None."""
+    if not isinstance(mdp.criterion, Average):  # and no JAX is loaded
+        return None
+    from tessella.solvers.driver import Engine
+
+    engine = Engine(mdp, None)
+    return engine if engine.widely_averaged else None
 
 
 def _parts(mdp: MDP, count: int) -> Cut | None:

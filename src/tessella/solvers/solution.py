@@ -53,6 +53,7 @@ class Solution(Result):
 
     Attributes:
         policy: the greedy policy. Where actions cannot be told apart, the lowest index among them.
+            So an action of it loses at most ``2 tie_tolerance`` where it is taken.
         margin: (grid) best minus second-best action value; inf where only one action is feasible.
         method: the name of the method that found it.
         precision: of values and comparisons; None of an average, whose relative values are bounded

@@ -62,6 +62,7 @@ def solve(
         method = automatic(mdp, tol)
     else:
         refuse_other(method, tol)
+    method.check_supports(mdp)
     shared = devices_for(mdp, devices)
     engine = Engine(mdp, method.tolerance(mdp), traced=method.traced, devices=shared)
     keeper = _keeper(engine, method, checkpoint)

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.criterion import Criterion, X
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ModelError, is_positive, shown
+from tessella.errors import ModelError, is_number, shown
 from tessella.grid import index_type, refuse_unordered
 from tessella.mdp import checks
 from tessella.mdp.dynamics import Parts
@@ -156,7 +156,7 @@ def _interest(given: float | Criterion) -> float:
         raise ModelError(rule, value=f"got {given}")
     if isinstance(given, Criterion):
         return 0.0
-    if not (is_positive(given) and np.isfinite(given)):
+    if not (is_number(given) and given > 0):
         rule = "an interest rate must be finite and above 0; without one, give a criterion"
         raise ModelError(rule, value=f"got {shown(given)}")
     return float(given)
@@ -202,8 +202,9 @@ def _ticks(scope: Scope, total: NDArray[np.float64], given: float | None) -> flo
     if given is None:
         return largest
     rule = "the clock must tick at least as fast as all events together"
-    if not isinstance(given, Real) or isinstance(given, bool) or not np.isfinite(given):
-        raise ModelError(rule, value=f"got {given!r}")
+    if not is_number(given):
+        got = shown(given) if isinstance(given, Real) else repr(given)
+        raise ModelError(rule, value=f"got {got}")
     checks.refuse(
         rule,
         read > float(given) * (1 + 64 * EPS),  # the same sum, added up in another order

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.grid import index_type
 from tessella.mdp import checks
 from tessella.mdp.chance import entries_at
-from tessella.mdp.scope import Scope
+from tessella.mdp.scope import Scope, count_entries
 from tessella.mdp.stages.noise import Law
 from tessella.mdp.stages.operation import (
     RandomOperation,
@@ -51,6 +51,8 @@ def joint(scope: Scope, moved: dict[int, ArrayLike], law: Law, what: str) -> Joi
         return None
     where = [checks.positions(scope, a, moved[a], what, law.named, law.probs) for a in axes]
     lengths = tuple(shape[a] for a in axes)
+    reached = np.broadcast_shapes(*(place.shape for place in where))
+    count_entries(math.prod(reached[:-1]) * count, what)
     flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*where)), lengths)
     flat = flat.astype(index_type(math.prod(lengths)))
     flat = np.broadcast_to(flat, (*flat.shape[:-1], count))

@@ -7,6 +7,7 @@ One that touches few axes is kept as what it does on those: see ``joint``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.scope import Scope, call
+from tessella.mdp.scope import Scope, call, count_entries
 from tessella.mdp.stages.between import (
     ROUNDED,
     Between,
@@ -124,6 +125,7 @@ def flat_targets(
         value = moved.get(axis, scope.mesh()[name])
         where.append(checks.positions(scope, axis, value, what, law.named, law.probs))
     full = np.broadcast_shapes(*(w.shape for w in where), (1, *scope.grid.shape, 1))
+    count_entries(math.prod(full[:-1]) * len(law.named[1]), what)
     where = tuple(np.broadcast_to(w, full) for w in where)
     return np.ravel_multi_index(where, scope.grid.shape).astype(index_type(scope.grid.size))
 

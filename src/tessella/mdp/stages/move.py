@@ -53,7 +53,8 @@ class Move(Stage):
         what = f"the move of {self.axis}"
         given = self.matrix
         if callable(given):
-            given = call(given, {name: a[..., None] for name, a in scope.mesh().items()}, what)
+            names = {name: a[..., None] for name, a in scope.mesh().items()}
+            given = call(given, names, what, each=n * n)
         matrix = checks.as_numbers(given, what)
         if matrix.ndim < 2 or matrix.shape[-2:] != (n, n):
             raise ModelError(

@@ -58,8 +58,9 @@ def make_law(scope: Scope, noise: Noise, what: str) -> Law:
         raise ModelError(f"{what}: a noise needs at least one value")
     scope.mesh((noise.name, values))
     given = noise.probabilities
-    result = call(given, scope.mesh(), what) if callable(given) else given
-    probs = checks.probabilities(scope, result, len(values), f"the probabilities of {what}")
+    many = len(values)
+    result = call(given, scope.mesh(), what, each=many) if callable(given) else given
+    probs = checks.probabilities(scope, result, many, f"the probabilities of {what}")
     return Law((noise.name, values), probs)
 
 

@@ -95,8 +95,10 @@ class Net:
         self.__signature__ = inspect.Signature([*named.values(), *rest])
 
     def __call__(self, /, **names: Any) -> Any:
-        pays, costs = (self._said(part, names) for part in self.parts)
-        return np.asarray(pays, dtype=float) - np.asarray(costs, dtype=float)
+        said = ("what is paid", "what it costs")
+        both = zip(self.parts, said, strict=True)
+        pays, costs = (checks.as_numbers(self._said(part, names), what) for part, what in both)
+        return pays - costs
 
     @staticmethod
     def _said(part: float | Function, names: Mapping[str, Any]) -> Any:
