@@ -50,6 +50,7 @@ class Result:
         gain: reward per period, where that is the criterion. Then ``error_bound`` is that of the
             gain, and the values are relative: 0 in the first state.
         converged: whether the tolerance was met; ``reason`` says why the iteration ended.
+        table: (grid) the policy, where elimination found it: rounded values do not tell it.
     """
 
     value: NDArray[np.float64]
@@ -58,6 +59,7 @@ class Result:
     reason: str
     history: History
     gain: float | None = field(default=None, kw_only=True)
+    table: NDArray[np.int32] | None = field(default=None, kw_only=True)
 
     def stored(self, name: str) -> Any:
         """An array as it is held: NumPy's, or one on the device."""
