@@ -32,12 +32,14 @@ class Loss:
         by_state: (grid) V* - V_pi; 0 where it is no more than both errors could make.
         error_bound: by how much it may be off, in any state.
         start: (grid) distribution of the first state.
+        converged: whether both values are known well enough to be of use.
     """
 
     policy: Policy
     by_state: NDArray[np.float64]
     error_bound: float
     start: NDArray[np.float64]
+    converged: bool = True
 
     @property
     def mean(self) -> float:
@@ -49,9 +51,14 @@ class Loss:
         return float(self.by_state.max())
 
     def __str__(self) -> str:
+        of = f"Loss of {self.policy.name or 'a policy'}"
+        if not self.converged:
+            low, high = max(self.mean - self.error_bound, 0.0), self.mean + self.error_bound
+            most = self.worst + self.error_bound
+            return f"{of}: mean between {low:.6g} and {high:.6g}, worst at most {most:.6g}"
         return (
-            f"Loss of {self.policy.name or 'a policy'}: mean {self.mean:.6g}, "
-            f"worst {self.worst:.6g}, off by at most {self.error_bound:.2g}"
+            f"{of}: mean {self.mean:.6g}, worst {self.worst:.6g}, "
+            f"off by at most {self.error_bound:.2g}"
         )
 
 
@@ -66,10 +73,12 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
     mdp = solution.mdp
     taken = mdp.policy(policy)
     first = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
-    worth = evaluate(mdp, taken, guess=solution.value)
+    worth = evaluate(mdp, taken, guess=solution.value, partial=True)
     off = solution.error_bound + worth.error_bound
     lost = solution.value - worth.value
     if solution.gain is not None and worth.gain is not None:
         lost = np.full(mdp.grid.shape, solution.gain - worth.gain)
-    lost[lost <= off] = 0.0
-    return Loss(taken, lost, off, first)
+    hidden = lost <= off
+    more = float(np.max(np.abs(lost), where=hidden, initial=0.0))  # what a 0 leaves out
+    lost[hidden] = 0.0
+    return Loss(taken, lost, off + more, first, solution.converged and worth.converged)

@@ -441,10 +441,7 @@ def _report(
     if converged:
         reason = f"bound {bound:.3g} is within the tolerance {wanted:.3g}"
     elif gain is not None and bound <= wanted:
-        reason = (
-            f"float64 leaves a bound of {bound:.3g}, too wide to be of use: the gain lies between "
-            f"{gain - bound:.8g} and {gain + bound:.8g}"
-        )
+        reason = f"float64 leaves a bound of {bound:.3g}, too wide to be of use"
     elif bound <= kernels.AT_FLOOR * floor or _rounded_off(method, data, state, log):
         reason = (
             f"float64 cannot certify tol={wanted:.3g} for this model: rounding leaves a bound of "

@@ -285,10 +285,10 @@ class Factors(NamedTuple):
         if factors is None:
             return None
         shares = factors.shares()
-        if shares[-1] >= OFTEN * shares.max():
+        if shares[last] >= OFTEN * shares.max():
             return factors
         # Between two visits of a state that is hardly ever visited, too much happens.
-        return Factors._towards(int(factors.order[shares.argmax()]), chain, products)
+        return Factors._towards(int(shares.argmax()), chain, products)
 
     @staticmethod
     def _towards(last: int, chain: csr_array, products: float) -> Factors | None:
@@ -320,7 +320,7 @@ class Factors(NamedTuple):
         return Factors(order, ahead, leaves, band)
 
     def shares(self) -> NDArray[np.float64]:
-        """(n,) what the long-run shares of time are proportional to, in order."""
+        """(n,) the shares of time in the long run, each to nearly all digits."""
         n = len(self.order)
         shares = np.ones(n)
         for k in range(n - 2, -1, -1):
@@ -328,7 +328,13 @@ class Factors(NamedTuple):
             shares[k] = self.ahead[after, k] @ shares[after] / self.leaves[k]
             if shares[k] > LARGE:
                 shares[k:] /= shares[k]
-        return shares
+        return self._in_place(shares / shares.sum())
+
+    def _in_place(self, numbers: NDArray) -> NDArray[np.float64]:
+        """What is in the order of elimination, in that of the states."""
+        back = np.empty_like(numbers)
+        back[self.order] = numbers
+        return back
 
     def solve(self, reward: NDArray) -> tuple[Pair, float]:
         """(relative values, 0 in the last state; gain): h = reward - gain + P h."""
@@ -349,6 +355,4 @@ class Factors(NamedTuple):
             terms = [first[k], *product.tolist(), *(rest + chances * low[after]).tolist()]
             high[k] = math.fsum(terms)
             low[k] = math.fsum([*terms, -high[k]])
-        back = np.empty(n, dtype=np.intp)
-        back[self.order] = np.arange(n)
-        return (high[back], low[back]), float(gain)
+        return (self._in_place(high), self._in_place(low)), float(gain)

@@ -49,10 +49,8 @@ class Evaluation(Result):
         of = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
         cost, sign = self.mdp.minimise, -1 if self.mdp.minimise else 1
         if self.gain is not None:
-            return (
-                f"{'Cost' if cost else 'Gain'} {of}: {sign * self.gain:.8g} per period, off by at "
-                f"most {self.error_bound:.2g}, {self.sweeps} sweeps, {self.ending}"
-            )
+            named = f"{'Cost' if cost else 'Gain'} {of}"
+            return f"{named}: {self.average(cost)}, {self.sweeps} sweeps, {self.ending}"
         shown = sign * self.value
         ends = [
             f"{shown.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"

@@ -80,6 +80,14 @@ class Result:
         """(grid) the value as a cost; of an average the cost per period."""
         return -self.value if self.gain is None else -self.gain
 
+    def average(self, minimise: bool) -> str:
+        """The gain, or the cost, in words; of one that is not known well, what encloses it."""
+        assert self.gain is not None
+        gain, off = -self.gain if minimise else self.gain, self.error_bound
+        if self.converged:
+            return f"{gain:.8g} per period, off by at most {off:.2g}"
+        return f"between {gain - off:.8g} and {gain + off:.8g} per period"
+
     @property
     def sweeps(self) -> int:
         return len(self.history)

@@ -224,8 +224,8 @@ class Solution(Result):
     def _known(self) -> str:
         if self.gain is None:
             return f"|V - V*| <= {self.error_bound:.2g}"
-        of, sign = ("cost of ", -1) if self.mdp.minimise else ("", 1)
-        return f"{of}{sign * self.gain:.8g} per period, off by at most {self.error_bound:.2g}"
+        cost = self.mdp.minimise
+        return f"{'cost of ' if cost else ''}{self.average(cost)}"
 
     def __repr__(self) -> str:
         of = " of the interpolated model" if self.mdp.dynamics.interpolated else ""
