@@ -8,7 +8,7 @@ from differences of relative values h, which are pairs of floats:
 
     d(s, a) = r(s, a) + sum_j P(j | s, a) (h_j - h_s),      min_s max_a d <= gain <= max_s,a d.
 
-Elimination is of a slightly different chain, so what is left of d is eliminated again, a few times.
+What rounding leaves of d is eliminated again, a few times.
 Improving the policy by d until nothing rises is policy iteration. A policy with several recurrent
 classes is first led to the best of those that every state can reach.
 """
@@ -165,7 +165,8 @@ def _relative_values(chosen: Rows, products: float) -> Pair | None:
             break
         middle = (rise.max() + rise.min()) / 2
         more, _ = factors.solve(rise - middle)
-        new = _sum(h, more)
+        high, low = two_sum(h[0], more)
+        new = two_sum(high, low + h[1])
         if not np.isfinite(new[0]).all():
             return None
         rise = chosen.rises(new)[0]
@@ -173,11 +174,6 @@ def _relative_values(chosen: Rows, products: float) -> Pair | None:
             break
         h, left = new, np.ptp(rise)
     return h
-
-
-def _sum(x: Pair, y: Pair) -> Pair:
-    high, low = two_sum(x[0], y[0])
-    return two_sum(high, low + (x[1] + y[1]))
 
 
 class Rows(NamedTuple):
@@ -336,7 +332,7 @@ class Factors(NamedTuple):
         back[self.order] = numbers
         return back
 
-    def solve(self, reward: NDArray) -> tuple[Pair, float]:
+    def solve(self, reward: NDArray) -> tuple[NDArray[np.float64], float]:
         """(relative values, 0 in the last state; gain): h = reward - gain + P h."""
         n, ahead, leaves = len(self.order), self.ahead, self.leaves
         paid, time = reward[self.order], np.ones(n)
@@ -346,13 +342,9 @@ class Factors(NamedTuple):
             paid[after] += visits * paid[k]
             time[after] += visits * time[k]
         gain = paid[-1] / time[-1]
-        first = (paid - gain * time) / leaves
-        high, low = np.zeros(n), np.zeros(n)
+        h = (paid - gain * time) / leaves
+        h[-1] = 0.0
         for k in range(n - 2, -1, -1):
             after = slice(k + 1, min(k + self.band + 1, n))
-            chances = ahead[k, after]
-            product, rest = two_product(chances, high[after])
-            terms = [first[k], *product.tolist(), *(rest + chances * low[after]).tolist()]
-            high[k] = math.fsum(terms)
-            low[k] = math.fsum([*terms, -high[k]])
-        return (self._in_place(high), self._in_place(low)), float(gain)
+            h[k] += ahead[k, after] @ h[after]
+        return self._in_place(h), float(gain)
