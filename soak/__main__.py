@@ -24,6 +24,7 @@ NAMES = (
     "lies",
     "criteria",
     "gains",
+    "decomposable",
     "rules",
     "proofs",
     "exports",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from support import gains as averages
-from support import judging
+from support import judging, nearly_apart
 from support.alterations import FORGERIES, altered_leaf
 from support.awkward import Case, numbered
 from support.criteria import MADE
@@ -139,6 +139,11 @@ def gains(seed: int) -> list[str]:
             (files.folder / "certificate.json").write_text(json.dumps(altered))
             found += files.averaged(truth, None)
     return found
+
+
+def decomposable(seed: int) -> list[str]:
+    """Averages of chains that nearly fall apart: all that is stated, in rational arithmetic."""
+    return nearly_apart.faults(seed)
 
 
 @dataclass(frozen=True)
@@ -310,6 +315,7 @@ KINDS = {
     "lies": Kind(lies, 1000),
     "criteria": Kind(criteria, 1000),
     "gains": Kind(gains, 1000),
+    "decomposable": Kind(decomposable, 1000),
     "rules": Kind(rules, 1000),
     "proofs": Kind(proofs, 1000),
     "exports": Kind(exports, 1000),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 EPS = float(np.finfo(float).eps)
+SPLIT = 2.0**27 + 1  # cuts the 53 digits of a float in two
 PLAIN = range(-4, 15)  # powers of ten of numbers that are written without an exponent
 SMALLEST_SHARE = 1e-5  # a share is written in digits from this on
 
@@ -112,16 +113,25 @@ def mass_of(probs: NDArray[np.float64], axis: int) -> Mass:
 
 def mass_of_rows(rows: sp.csr_array) -> Mass:
     """Bounds on the row sums of a sparse matrix, all rows side by side."""
-    lengths = np.diff(rows.indptr)
+    over, rest, longest = row_sums(rows.indptr, rows.data, -1.0)
+    return _bounds(over + rest, longest)
+
+
+def row_sums(
+    indptr: NDArray, data: NDArray, first: float = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """(sums of ``first`` and the entries of each row, what rounding cut off, most entries)."""
+    lengths = np.diff(indptr)
     order = np.argsort(-lengths, kind="stable")
-    start, lengths = rows.indptr[:-1][order], lengths[order]
-    over, rest = np.full(len(order), -1.0), np.zeros(len(order))
+    start, lengths = indptr[:-1][order], lengths[order]
+    sums, rest = np.full(len(order), first), np.zeros(len(order))
     longest = int(lengths.max(initial=0))
     for k in range(longest):
         active = slice(0, int(np.searchsorted(-lengths, -k)))  # rows with more than k entries
-        over[active], cut = two_sum(over[active], rows.data[start[active] + k])
+        sums[active], cut = two_sum(sums[active], data[start[active] + k])
         rest[active] += cut
-    return _bounds(over + rest, longest)
+    back = np.argsort(order)
+    return sums[back], rest[back], longest
 
 
 def two_sum(x: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
@@ -129,6 +139,20 @@ def two_sum(x: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
     s = x + y
     z = s - x
     return s, (x - (s - z)) + (y - z)
+
+
+def two_product(x: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
+    """(p, t) with p the rounded product and x y = p + t exactly (Dekker 1971)."""
+    p = x * y
+    (a, b), (c, d) = _halves(x), _halves(y)
+    return p, ((a * c - p) + a * d + b * c) + b * d
+
+
+def _halves(x: NDArray) -> tuple[NDArray, NDArray]:
+    """(high, low) with x = high + low, each of half the digits."""
+    scaled = SPLIT * x
+    high = scaled - (scaled - x)
+    return high, x - high
 
 
 def _bounds(over: NDArray, terms: int) -> Mass:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -51,3 +53,14 @@ def test_it_is_the_value_of_the_optimum_less_that_of_the_policy(solution):
 def test_it_needs_a_solution():
     with pytest.raises(ts.ArgumentError, match="loss needs a Solution; got an MDP"):
         ts.loss(ts.benchmark("QUE-Lin"), 0)
+
+
+def test_a_loss_that_is_taken_for_none_is_within_its_bound(solution):
+    """Values that are known to be up to ``off`` too low hide a loss of up to twice that."""
+    table = spoiled(solution)
+    lost = ts.loss(solution, table).worst
+    off = 0.6 * lost
+    rough = replace(solution, value=solution.value - off, error_bound=off)
+    found = ts.loss(rough, table)
+    assert found.worst == 0
+    assert found.error_bound >= lost

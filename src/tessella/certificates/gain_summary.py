@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tessella.certificates.summary import certain, loss_word, money, percent, shown, value_word
-from tessella.rounding import EPS, round_up
+from tessella.rounding import EPS, round_down, round_up
 
 if TYPE_CHECKING:
+    from tessella.certificates.enclosure import Enclosed
     from tessella.certificates.gain_certificate import GainCertificate
 
+WIDE = 1e-3  # of the larger gain: a figure whose enclosure is wider is told by its ends
 NOT_STATED = (
     "Not stated: which single decisions are optimal, and what each of them costs. That takes "
     "bounds on the relative values too, which this certificate does not have; a solution has them."
@@ -23,8 +25,11 @@ def paragraphs(certificate: GainCertificate) -> list[str]:
 
 def _cost(c: GainCertificate) -> str:
     text = f"Cost: in the long run, from every state, the best possible {value_word(c)} per period "
-    text += f"is {shown(c, c.optimal_gain)} and this policy "
-    text += f"{'costs' if c.minimise else 'reaches'} {shown(c, c.policy_gain)}. "
+    text += f"is {_gain(c, c.optimal_gain)} and this policy "
+    text += f"{'costs' if c.minimise else 'reaches'} {_gain(c, c.policy_gain)}. "
+    if _wide(c, c.loss):
+        ends = f"{round_down(c.loss.lower, 4)} and {round_up(c.loss.upper, 4)}"
+        return text + f"Its {loss_word(c)} is between {ends} per period; float64 tells no more."
     if c.loss.lower <= 0:
         most = round_up(c.loss.upper, 4)
         text += f"No {loss_word(c)} can be seen; it is at most {most} per period."
@@ -50,9 +55,29 @@ def _by_time(c: GainCertificate) -> str:
     )
 
 
+def _wide(c: GainCertificate, figure: Enclosed) -> bool:
+    """Whether so little is known of a figure that its middle would mislead."""
+    sizes = (
+        abs(end) for gain in (c.optimal_gain, c.policy_gain) for end in (gain.lower, gain.upper)
+    )
+    return figure.width > WIDE * max(sizes)
+
+
+def _gain(c: GainCertificate, gain: Enclosed) -> str:
+    if not _wide(c, gain):
+        return shown(c, gain)
+    low, high = (-gain.upper, -gain.lower) if c.minimise else (gain.lower, gain.upper)
+    return f"between {round_down(low, 6)} and {round_up(high, 6)}"
+
+
 def _certainty(c: GainCertificate) -> str:
+    known = f"is {certain(c.loss)} off"
+    if _wide(c, c.loss):
+        known = (
+            f"is at least {round_down(c.loss.lower, 12)} and at most {round_up(c.loss.upper, 12)}"
+        )
     return (
-        f"Certainty: the {loss_word(c)} per period is {certain(c.loss)} off, all "
+        f"Certainty: the {loss_word(c)} per period {known}, all "
         "rounding included; it is computed from the model, not estimated from runs. Whether the "
         "model fits the business is another question."
     )

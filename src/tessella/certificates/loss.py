@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tessella.errors import expect
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.rounding import round_up
+from tessella.rounding import round_down, round_up
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.solution import Solution
 
@@ -33,12 +33,14 @@ class Loss:
         by_state: (grid) V* - V_pi; 0 where it is no more than both errors could make.
         error_bound: by how much it may be off, in any state.
         start: (grid) distribution of the first state.
+        converged: whether both values are known well enough to be of use.
     """
 
     policy: Policy
     by_state: NDArray[np.float64]
     error_bound: float
     start: NDArray[np.float64]
+    converged: bool = True
 
     @property
     def mean(self) -> float:
@@ -50,9 +52,15 @@ class Loss:
         return float(self.by_state.max())
 
     def __str__(self) -> str:
+        of = f"Loss of {self.policy.name or 'a policy'}"
+        if not self.converged:
+            low, high = max(self.mean - self.error_bound, 0.0), self.mean + self.error_bound
+            most = self.worst + self.error_bound
+            ends = f"{round_down(low, 6)} and {round_up(high, 6)}"
+            return f"{of}: mean between {ends}, worst at most {round_up(most, 6)}"
         return (
-            f"Loss of {self.policy.name or 'a policy'}: mean {self.mean:.6g}, "
-            f"worst {self.worst:.6g}, off by at most {round_up(self.error_bound, 2)}"
+            f"{of}: mean {self.mean:.6g}, worst {self.worst:.6g}, "
+            f"off by at most {round_up(self.error_bound, 2)}"
         )
 
 
@@ -67,10 +75,12 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
     mdp = solution.mdp
     taken = mdp.policy(policy)
     first = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
-    worth = evaluate(mdp, taken, guess=solution.value)
+    worth = evaluate(mdp, taken, guess=solution.value, partial=True)
     off = solution.error_bound + worth.error_bound
     lost = solution.value - worth.value
     if solution.gain is not None and worth.gain is not None:
         lost = np.full(mdp.grid.shape, solution.gain - worth.gain)
-    lost[lost <= off] = 0.0
-    return Loss(taken, lost, off, first)
+    hidden = lost <= off
+    more = float(np.max(np.abs(lost), where=hidden, initial=0.0))  # what a 0 leaves out
+    lost[hidden] = 0.0
+    return Loss(taken, lost, off + more, first, solution.converged and worth.converged)

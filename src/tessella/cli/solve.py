@@ -127,7 +127,7 @@ def _told(solution: Solution, remembered: bool) -> str:
     spread = f"mean {value.mean():,.6g}, from {value.min():,.6g} to {value.max():,.6g}"
     rows = [("solved", f"{how}{', remembered' if remembered else ''}; {solution.ending}")]
     if solution.gain is not None:
-        rows += [(what, write_average(mdp, solution.gain, solution.error_bound))]
+        rows += [(what, write_average(mdp, solution))]
         if mdp.clock is not None:
             rows += [("", f"{_sign(solution) * solution.gain:,.8g} per period ({mdp.clock})")]
     else:

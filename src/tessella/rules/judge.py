@@ -36,7 +36,9 @@ from tessella.criteria.average import ENDS, Average
 from tessella.criteria.total import Total
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
+from tessella.rounding import EPS
 from tessella.solvers.driver import Engine
+from tessella.solvers.elimination import Factors
 from tessella.solvers.ending import ending_states
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.occupancy import visits
@@ -107,7 +109,10 @@ class Judge:
     def tie(self) -> float:
         """Gaps up to this are taken for 0; where nothing bounds the values, what rounding makes."""
         known = self.solution.tie_tolerance
-        return known if np.isfinite(known) else TIE * self.solution.error_bound
+        if np.isfinite(known):
+            return known
+        rounding = EPS * (self.mdp.dynamics.terms + 8) * float(np.ptp(self.solution.value))
+        return TIE * (self.solution.error_bound + rounding)
 
     @cached_property
     def feasible(self) -> NDArray[np.bool_]:
@@ -152,9 +157,8 @@ class Judge:
             return False
         return not (self.lasting or self.ending) or self._found(table) is not None
 
-    def _goes_on(self, table: NDArray) -> int:
-        """How many sets of states a table never leaves, once there, and does not end in."""
-        chain = self._chain(table)
+    def _goes_on(self, chain: csr_array) -> int:
+        """How many sets of states a chain never leaves, once there, and does not end in."""
         chain.eliminate_zeros()
         count, of = connected_components(chain, directed=True, connection="strong")
         step = chain.tocoo()
@@ -179,12 +183,27 @@ class Judge:
 
     def _judged(self, table: NDArray) -> Judged | None:
         """What a feasible table loses; None if it has no loss."""
-        by_chain = self.ending or (self.lasting and self.small)
-        if by_chain and self._goes_on(table) != int(self.lasting):
+        chain = self._chain(table) if self.ending or (self.lasting and self.small) else None
+        if chain is not None and self._goes_on(chain) != int(self.lasting):
             return None
+        if self.lasting and chain is not None:
+            return self._of_chain(table, chain)
         if self.small:
             return self._directly(table)
         return self._by_factors(table) if self.ending else self._by_loop(table)
+
+    def _of_chain(self, table: NDArray, chain: csr_array) -> Judged | None:
+        """What a rule loses per period: by its gain, where gaps or rounding do not tell that."""
+        aim = DIGITS * self.mdp.dynamics.reward_scale
+        if self.tie <= aim and np.isfinite(self.solution.tie_tolerance):
+            judged = self._directly(table)
+            loss = judged.loss
+            assert loss is not None
+            rise = self.gap[np.arange(len(table)), table] + chain @ loss - loss  # encloses the loss
+            off = np.ptp(rise) + EPS * (len(table) + 8) * np.abs(loss).max()
+            if off <= aim and np.isfinite(off):
+                return judged
+        return self._by_gain(Policy.of(self.mdp.grid, self.mdp.actions, table), 0.0, chain)
 
     @cached_property
     def _inverse(self) -> NDArray[np.float64]:
@@ -300,15 +319,24 @@ class Judge:
         found = visits(self.mdp, policy, start, tol=near, guess=begin)
         return np.asarray(criterion.forever(found.share)).ravel()
 
-    def _by_gain(self, policy: Policy, tol: float) -> Judged | None:
-        start = self.start.reshape(self.mdp.grid.shape)
+    def _by_gain(self, policy: Policy, tol: float, chain: csr_array | None = None) -> Judged | None:
+        """By the gains; where those are not known well, what a rule loses at most."""
+        best, start = self.solution, self.start.reshape(self.mdp.grid.shape)
         try:
-            worth = evaluate(self.mdp, policy, tol=tol, guess=self.solution.value, partial=True)
-            share = visits(self.mdp, policy, start, tol=SHARES).share.ravel()
+            worth = evaluate(self.mdp, policy, tol=tol or None, guess=best.value, partial=True)
+            factors = None if chain is None else Factors.of(chain, np.inf)
+            if factors is None:
+                share = visits(self.mdp, policy, start, tol=SHARES).share.ravel()
+            else:
+                share = factors.shares()
         except (ModelError, NotConverged):
             return None
-        lost = max((self.solution.gain or 0.0) - (worth.gain or 0.0), 0.0)
-        return Judged(policy.table.ravel(), None, share.astype(np.float32), lost, lost)
+        lost = max((best.gain or 0.0) - (worth.gain or 0.0), 0.0)
+        if not (best.converged and worth.converged):
+            lost += best.error_bound + worth.error_bound
+        apart = (best.value - worth.value).ravel()
+        loss = None if chain is None else apart - apart.mean() + lost
+        return Judged(policy.table.ravel(), loss, share.astype(np.float32), lost, lost)
 
     def _by_factors(self, table: NDArray) -> Judged:
         """A large model that ends, by the factors of I - P_pi."""

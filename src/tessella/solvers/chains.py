@@ -6,18 +6,26 @@ which it is paid for ever has no total.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.average import ENDS, Average
 from tessella.criteria.total import Total
-from tessella.errors import ModelError
+from tessella.errors import ModelError, NotConverged
 from tessella.mdp.model import MDP
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from tessella.solvers.elimination import Rows
 
 LARGEST = 200_000  # states of a model that is written as matrices to look for its classes
 
 
-def _chain(mdp: MDP, table: NDArray):
+def _chain(mdp: MDP, table: NDArray) -> csr_array:
     """(S, S) P_pi, sparse."""
     from scipy.sparse import csr_array, diags_array
 
@@ -31,15 +39,46 @@ def _chain(mdp: MDP, table: NDArray):
 
 def recurrent_classes(mdp: MDP, table: NDArray) -> list[NDArray[np.int64]]:
     """Flat states of each recurrent class of the policy ``table`` (grid of action indices)."""
+    return chain_classes(_chain(mdp, table))
+
+
+def chain_classes(chain: csr_array) -> list[NDArray[np.int64]]:
+    """Sets of states that reach one another and nothing else, by the positive entries."""
     from scipy.sparse.csgraph import connected_components
 
-    chain = _chain(mdp, table)
-    count, of = connected_components(chain, directed=True, connection="strong")
     step = chain.tocoo()
-    leaves = of[step.row] != of[step.col]
+    taken = step.data > 0
+    row, column = step.row[taken], step.col[taken]
+    count, of = connected_components(chain > 0, directed=True, connection="strong")
     left = np.zeros(count, dtype=bool)
-    left[of[step.row[leaves & (step.data > 0)]]] = True
-    return [np.flatnonzero(of == k) for k in np.flatnonzero(~left)]
+    left[of[row[of[row] != of[column]]]] = True
+    order = np.argsort(of, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(of, minlength=count))[:-1])
+    return [parts[k] for k in np.flatnonzero(~left)]
+
+
+def led_to(target: int, actions: NDArray, chain: csr_array, rows: Rows) -> NDArray[np.int32]:
+    """``actions``, changed where they never lead to ``target``: there, to the shortest way."""
+    from scipy.sparse.csgraph import breadth_first_order
+
+    leads = np.zeros(len(actions), dtype=bool)
+    leads[breadth_first_order(chain.T.tocsr(), target)[0]] = True
+    return np.where(leads, actions, shortest_way(rows, [target])).astype(np.int32)
+
+
+def shortest_way(rows: Rows, targets: Sequence[int] | NDArray) -> NDArray[np.int32]:
+    """(S,) actions that may lead to one of ``targets`` in the fewest periods."""
+    from scipy.sparse.csgraph import dijkstra
+
+    asked = {"indices": targets, "unweighted": True, "min_only": True}
+    _, after, _ = dijkstra(rows.anywhere.T.tocsr(), return_predecessors=True, **asked)
+    entries = rows.rows.tocoo()
+    state = rows.state[entries.row]
+    taken = entries.col == after[state]
+    way = np.zeros(rows.n_states, dtype=np.int32)
+    way[rows.state] = rows.action  # one that is allowed, where there is no way to go
+    way[state[taken]] = rows.action[entries.row[taken]]
+    return way
 
 
 def refuse_chain(mdp: MDP, table: NDArray, fixed: bool) -> None:
@@ -47,9 +86,22 @@ def refuse_chain(mdp: MDP, table: NDArray, fixed: bool) -> None:
     if mdp.n_states > LARGEST:
         return
     if isinstance(mdp.criterion, Average):
-        _refuse_several_gains(mdp, table, fixed)
+        _refuse_several_classes(mdp, table, fixed)
     elif isinstance(mdp.criterion, Total):
         _refuse_endless_class(mdp, table, fixed)
+
+
+def _refuse_several_classes(mdp: MDP, table: NDArray, fixed: bool) -> None:
+    """Refuse a fixed policy that has several; of another it is not known whether all must."""
+    classes = recurrent_classes(mdp, table)
+    if len(classes) > 1 and fixed:
+        ends = [(-np.inf, np.inf)] * len(classes)
+        refuse_several_gains(mdp, classes, ends, 0.0, fixed, False)
+    if len(classes) > 1:
+        raise NotConverged(
+            f"many rounds brought nothing: the policy has {len(classes)} recurrent classes, and "
+            "the model is too large to find out whether a better one has one average"
+        )
 
 
 def _refuse_endless_class(mdp: MDP, table: NDArray, fixed: bool) -> None:
@@ -66,15 +118,38 @@ def _refuse_endless_class(mdp: MDP, table: NDArray, fixed: bool) -> None:
             )
 
 
-def _refuse_several_gains(mdp: MDP, table: NDArray, fixed: bool) -> None:
-    """Refuse a model, or a fixed policy, whose average depends on where it starts."""
-    classes = recurrent_classes(mdp, table)
-    if len(classes) < 2:
+def refuse_several_gains(
+    mdp: MDP,
+    sets: Sequence[NDArray],
+    ends: Sequence[tuple[float, float]],
+    off: float,
+    fixed: bool,
+    only_known: bool,
+) -> None:
+    """Refuse a model, or a fixed policy, whose average depends on where it starts.
+
+    ``ends`` (within ``off``) enclose the average in each of the ``sets``, none of which is left;
+    where they overlap, nothing is refused if ``only_known`` differences are to be.
+    """
+    least = min(range(len(sets)), key=lambda k: ends[k][1])
+    most = max(range(len(sets)), key=lambda k: ends[k][0])
+    differ = ends[least][1] + off < ends[most][0] - off
+    if only_known and not differ:
         return
-    first, second = (mdp.grid.describe(int(states[0])) for states in classes[:2])
-    what = "this policy" if fixed else "the best policy"
+
+    one, other = (least, most) if differ else (0, 1)
+    first, second = (mdp.grid.describe(int(sets[k][0])) for k in (one, other))
+    earned = ""
+    if differ:
+        low, high = (_shown(mdp, ends[k]) for k in (one, other))
+        earned = f": they {'cost' if mdp.minimise else 'earn'} {low} and {high} a period"
     raise ModelError(
         "the average criterion needs one average, the same from every start",
-        value=f"{what} has {len(classes)} recurrent classes: one holds {first}, another {second}, "
-        "and none leads to the other",
+        value=f"{'this policy' if fixed else 'the best policy'} has {len(sets)} recurrent classes: "
+        f"one holds {first}, another {second}, and none leads to the other{earned}",
     )
+
+
+def _shown(mdp: MDP, ends: tuple[float, float]) -> str:
+    low, high = (f"{end:.6g}" for end in sorted(-e if mdp.minimise else e for e in ends))
+    return low if low == high else f"{low} to {high}"

@@ -29,6 +29,7 @@ from tessella.solvers import kernels
 from tessella.solvers.chains import refuse_chain
 from tessella.solvers.checkpoint import Keeper
 from tessella.solvers.coarse import Cuts, chosen, correction
+from tessella.solvers.elimination import Eliminated, by_elimination
 from tessella.solvers.method import Method, checked_tol
 from tessella.solvers.operators import SMALLEST, Data, Numbers
 from tessella.solvers.result import History, Result
@@ -38,6 +39,8 @@ STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds call
 STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
 STRETCH = 256  # sweeps in one compiled call
 PACE = 16  # rounds that tell how long the rest takes
+SHARP = 1e-9  # of the gain: averages that are known less well are found by elimination, if may be
+USEFUL = 1e-6  # of the largest reward: an average that is known less well has not converged
 WIDE = 10_000  # states of a model whose averages are helped by a coarse correction
 
 
@@ -226,6 +229,10 @@ def iterate(
     if wide or plain or kept is not None:  # a point whose greedy policy is not known yet
         state = kernels.first_look(engine.program, fixed, data, state)
         log.add([state.bound], [state.changed], kernels.target(data, state.floor))
+        if wide and engine.plain:
+            direct = by_elimination(engine, state, fixed, early=True)
+            if direct is not None:
+                return _report(engine, method, data, state, log, partial, direct)
         data = engine.data_for(state.policy) if wide else data
     chunk = STALLED[1] if method.linear else STRETCH
     helped = False  # by a direct solve; then every policy is evaluated so while they improve
@@ -240,14 +247,18 @@ def iterate(
         if bool(stretch.finished) and not log.stopped and len(log) < method.max_sweeps:
             state = _polished(engine, method, fixed, data, state)
             if state is not stretch.state:
-                stretch = stretch._replace(state=state)
                 log.add([state.bound], [state.changed], stretch.target)
-        ended = bool(stretch.finished) or log.stopped or len(log) >= method.max_sweeps
-        ended = ended or _rounded_off(method, data, state, log)
+        cut_short = log.stopped or len(log) >= method.max_sweeps
+        done = bool(stretch.finished) or _rounded_off(method, data, state, log)
+        ended = done or cut_short
+        if log.eliminates(engine, method, done, cut_short):
+            direct = _eliminated(engine, fixed, state, ended)
+            if direct is not None:
+                return _report(engine, method, data, state, log, partial, direct)
         if keeper is not None and (keeper.due or ended):
             keeper.write(_value(engine, data.criterion, state), log.history())
         if ended:
-            return _report(engine, method, data, stretch, log, partial)
+            return _report(engine, method, data, state, log, partial)
         if helped and not log.changes[-1]:
             helped = False  # the policy stays: what is left is for the method's own rounds
         elif method.linear and log.stalled and engine.widely_averaged:
@@ -257,6 +268,18 @@ def iterate(
             state, helped = direct or state, direct is not None
         if log.stuck:
             refuse_chain(engine.mdp, engine.read(state.policy), fixed)
+
+
+def _eliminated(
+    engine: Engine, fixed: bool, state: kernels.State, ended: bool
+) -> Eliminated | None:
+    """An average by elimination, where that knows it better than a run that has ended."""
+    bound = float(state.bound)
+    if ended and bound <= SHARP * abs(float(state.middle)):
+        return None
+    known = ended and bound <= USEFUL * engine.mdp.dynamics.reward_scale
+    found = by_elimination(engine, state, fixed, known=known)
+    return found if found is not None and found.bound < bound else None
 
 
 def _polished(
@@ -334,6 +357,7 @@ class _Log:
 
     def __init__(self, callback: Callback | None, before: History | None) -> None:
         self.callback, self.stopped = callback, False
+        self.tried = False  # whether elimination was, in vain
         self.bounds: list[float] = [] if before is None else before.bound.tolist()
         self.changes: list[int] = [] if before is None else before.changed.tolist()
         self.seconds: list[float] = [] if before is None else before.seconds.tolist()
@@ -353,6 +377,16 @@ class _Log:
         """Whether many rounds brought next to nothing."""
         share, rounds = STUCK
         return len(self) > rounds and not self.bounds[-1] < share * self.bounds[-1 - rounds]
+
+    def eliminates(self, engine: Engine, method: Method, done: bool, cut_short: bool) -> bool:
+        """Whether an average may need elimination: at the end, and where rounds bring little."""
+        if not isinstance(engine.mdp.criterion, Average) or (cut_short and not done):
+            return False
+        if done:
+            return True
+        little = (self.stalled if method.linear else self.stuck) and not self.tried
+        self.tried = self.tried or little
+        return little
 
     def left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last rounds."""
@@ -386,19 +420,27 @@ def _report(
     engine: Engine,
     method: Method,
     data: Data,
-    stretch: kernels.Stretch,
+    state: kernels.State,
     log: _Log,
     partial: bool,
+    direct: Eliminated | None = None,
 ) -> Result:
-    state, wanted = stretch.state, float(stretch.target)
+    wanted = float(kernels.target(data, state.floor))
     bound, floor = float(state.bound), float(kernels.least(data, state.floor))
+    value, gain = _values(engine, data.criterion, state)
+    table = None
+    if direct is not None:
+        value, table, gain, bound = direct
     if np.isnan(bound):
         raise NotConverged(
             f"the run broke down after {len(log)} sweeps: its numbers are not finite"
         )
-    converged = bound <= wanted
+    most = np.inf if gain is None or engine.tol else USEFUL * engine.mdp.dynamics.reward_scale
+    converged = bound <= min(wanted, most)
     if converged:
         reason = f"bound {round_up(bound)} is within the tolerance {wanted:.3g}"
+    elif gain is not None and bound <= wanted:
+        reason = f"float64 leaves a bound of {round_up(bound)}, too wide to be of use"
     elif bound <= kernels.AT_FLOOR * floor or _rounded_off(method, data, state, log):
         reason = (
             f"float64 cannot certify tol={wanted:.3g} for this model: rounding leaves a bound of "
@@ -408,8 +450,7 @@ def _report(
         reason = f"stopped by the callback after {len(log)} sweeps at bound {round_up(bound)}"
     else:
         reason = f"{method.limit} at bound {round_up(bound)}, short of {wanted:.3g}"
-    value, gain = _values(engine, data.criterion, state)
-    done = Result(value, bound, converged, reason, log.history(), gain=gain)
+    done = Result(value, bound, converged, reason, log.history(), gain=gain, table=table)
     if not converged and not partial and not log.stopped:
         raise NotConverged(reason, done)
     return done

@@ -21,8 +21,9 @@ from tessella.mdp.engine import compiled, in_float64, placed
 from tessella.mdp.model import MDP
 from tessella.numerics import numerics
 from tessella.rounding import EPS
-from tessella.solvers.chains import LARGEST, refuse_chain
+from tessella.solvers.chains import LARGEST, refuse_chain, shortest_way
 from tessella.solvers.driver import Callback, Engine, decide, iterate
+from tessella.solvers.elimination import Rows, may_be_written
 from tessella.solvers.hitting import ending_time, policy_time
 from tessella.solvers.method import Method
 from tessella.solvers.operators import Data
@@ -40,7 +41,13 @@ def until_the_end(
     near = Engine(mdp, None, time=1.0, traced=engine.traced)  # whose bounds are those of residuals
     watch = None if callback is None else _unbounded(callback)
     guess = zero_at(ends, method.begin(mdp))
-    found = iterate(near, method, guess=guess, callback=watch, partial=partial)
+    try:
+        found = iterate(near, method, guess=guess, callback=watch, partial=partial)
+    except ModelError:  # waiting may cost so little, and the end so much, that no round turns to it
+        guess = _value_of_ending(mdp, ends)
+        if guess is None:
+            raise
+        found = iterate(near, method, guess=guess, callback=watch, partial=partial)
     history, time = replace(found.history, bound=np.full(found.sweeps, np.inf)), 0.0
     proven = near
     for _ in range(TRIES):
@@ -53,6 +60,29 @@ def until_the_end(
         found = iterate(proven, method, guess=found.value, callback=callback, partial=partial)
         history = history.then(found.history)
     raise NotConverged("the time to the end grows with every look at it; nothing is proven")
+
+
+def _value_of_ending(mdp: MDP, ends: NDArray) -> NDArray[np.float64] | None:
+    """(grid) the value of the shortest way to the end: policies that improve on it all end.
+
+    None where the model is too large to be written out.
+    """
+    from scipy.sparse import diags_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    if not may_be_written(mdp):
+        return None
+    rows = Rows.feasible(mdp)
+    stops = rows.rows.sum(axis=1) < 1 - ENDS
+    ended = ends.ravel()
+    targets = ended.copy()
+    targets[rows.state[stops]] = True
+    actions = shortest_way(rows, np.flatnonzero(targets))
+    actions[rows.state[stops]] = rows.action[stops]
+    goes_on = (~ended).astype(float)
+    chosen = rows.under(actions)
+    system = eye_array(mdp.n_states) - diags_array(goes_on) @ chosen.rows
+    return splu(system.tocsc()).solve(goes_on * chosen.reward).reshape(ends.shape)
 
 
 def _time(near: Engine, ends: NDArray, value: NDArray, residual: float) -> float:

@@ -50,9 +50,8 @@ class Evaluation(Result):
         of = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
         cost, sign = self.mdp.minimise, -1 if self.mdp.minimise else 1
         if self.gain is not None:
-            what = "Cost" if cost else "Gain"
-            average = write_average(self.mdp, self.gain, self.error_bound)
-            return f"{what} {of}: {average}, {self.sweeps} sweeps, {self.ending}"
+            average, kind = write_average(self.mdp, self), "Cost" if cost else "Gain"
+            return f"{kind} {of}: {average}, {self.sweeps} sweeps, {self.ending}"
         shown = sign * self.value
         ends = [
             f"{shown.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tessella.mdp.model import MDP
 from tessella.mdp.pulled import in_numpy, pulls
 from tessella.mdp.stages.events import average_unit
-from tessella.rounding import EPS, write_enclosed
+from tessella.rounding import EPS, round_down, round_up, write_enclosed
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,7 @@ class Result:
         gain: reward per period, where that is the criterion. Then ``error_bound`` is that of the
             gain, and the values are relative: 0 in the first state.
         converged: whether the tolerance was met; ``reason`` says why the iteration ended.
+        table: (grid) the policy, where elimination found it: rounded values do not tell it.
     """
 
     value: NDArray[np.float64]
@@ -61,6 +62,7 @@ class Result:
     reason: str
     history: History
     gain: float | None = field(default=None, kw_only=True)
+    table: NDArray[np.int32] | None = field(default=None, kw_only=True)
 
     def stored(self, name: str) -> Any:
         """An array as it is held: NumPy's, or one on the device."""
@@ -91,9 +93,16 @@ class Result:
         return "converged" if self.converged else f"not converged ({self.reason})"
 
 
-def write_average(mdp: MDP, gain: float, error_bound: float) -> str:
-    """``32.77 per unit of time, off by at most 4e-12``: a gain per period, in its model's terms."""
+def write_average(mdp: MDP, result: Result) -> str:
+    """``32.77 per unit of time, off by at most 4e-12``: a gain per period, in its model's terms.
+
+    A gain that is not known well is written as the interval that contains it.
+    """
+    assert result.gain is not None
     times, unit = average_unit(mdp.clock)
-    shown = (-times if mdp.minimise else times) * gain
-    text, off = write_enclosed(shown, times * error_bound * (1 + EPS) + EPS * abs(shown))
+    average = (-times if mdp.minimise else times) * result.gain
+    error = times * result.error_bound * (1 + EPS) + EPS * abs(average)
+    if not result.converged:
+        return f"between {round_down(average - error, 8)} and {round_up(average + error, 8)} {unit}"
+    text, off = write_enclosed(average, error)
     return f"{text} {unit}, off by at most {off}"

@@ -232,7 +232,7 @@ class Solution(Result):
     def _known(self) -> str:
         if self.gain is None:
             return f"|V - V*| <= {round_up(self.error_bound, 2)}"
-        average = write_average(self.mdp, self.gain, self.error_bound)
+        average = write_average(self.mdp, self)
         return f"cost of {average}" if self.mdp.minimise else average
 
     def __repr__(self) -> str:

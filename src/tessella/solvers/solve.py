@@ -143,7 +143,7 @@ def _solution(engine: Engine, found: Result, method: str) -> Solution:
     return Solution(
         **vars(found),
         mdp=mdp,
-        policy=optimal(mdp, decision.policy),
+        policy=optimal(mdp, decision.policy if found.table is None else found.table),
         margin=decision.margin,  # type: ignore[arg-type]
         method=method,
         precision=None if known_later else Precision(found.error_bound, float(decision.tie)),

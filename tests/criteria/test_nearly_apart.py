@@ -1,0 +1,149 @@
+"""Averages of chains that nearly fall apart or wander along a line, and of expensive switches."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, diags_array
+from support import nearly_apart
+
+import tessella as ts
+from tessella.rules.judge import Judge
+from tessella.solvers import driver
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_gains_and_losses_of_nearly_decomposable_chains_hold_in_rational_arithmetic(seed):
+    assert nearly_apart.faults(seed, rules=seed < 2) == []
+
+
+def leaking(leak: float) -> ts.MDP:
+    """Two states that one action leaves with a chance of ``leak``, or twice that."""
+    rows = np.array([[[1 - leak, leak], [2 * leak, 1 - 2 * leak]], [[0.5, 0.5], [0.5, 0.5]]])
+    return ts.MDP.from_arrays(rows, np.array([[10.0, 0.0], [73.5, 30.0]]), ts.Average())
+
+
+@pytest.mark.parametrize("leak", [1e-8, 1e-10, 1e-14, 1e-15])
+def test_a_policy_of_two_states_with_a_small_leak_earns_its_closed_form(leak):
+    mdp = leaking(leak)
+    found, lost = ts.evaluate(mdp, [0, 0]), ts.loss(ts.solve(mdp), [0, 0])
+    exact = Fraction(10) * 2 / 3 + Fraction(73.5) / 3  # for rows divided by their sums, nearly
+    assert abs(Fraction(found.gain) - exact) <= Fraction(1e-12)
+    assert found.error_bound < 1e-11
+    assert found.converged
+    assert lost.mean == pytest.approx(ts.solve(mdp).gain - float(exact), abs=1e-10)
+
+
+@pytest.fixture(scope="module")
+def crowded() -> ts.MDP:
+    """The same with so many states in place of the first that elimination would take too long."""
+    leak, many = 1e-15, 1300
+    rows = np.zeros((2, many + 1, many + 1))
+    rows[:, :, :many] = 1 / many
+    rows[0, :many, :many] *= 1 - leak
+    rows[0, :many, many], rows[0, many] = leak, rows[0, many] * 2 * leak
+    rows[0, many, many] = 1 - 2 * leak
+    rows[1, :, :many], rows[1, :, many] = 0.5 / many, 0.5
+    reward = np.repeat([[10.0, 0.0], [73.5, 30.0]], [many, 1], axis=0)
+    return ts.MDP.from_arrays(rows, reward, ts.Average())
+
+
+EARNED, LEAST_LOST = 10 * 2 / 3 + 73.5 / 3, 73.5 - 1e-6 - (10 * 2 / 3 + 73.5 / 3)
+
+
+@pytest.fixture(scope="module")
+def optimum(crowded) -> ts.Solution:
+    return ts.solve(crowded)
+
+
+def leaks(crowded: ts.MDP) -> np.ndarray:
+    return np.zeros(crowded.n_states, int)
+
+
+def test_an_average_that_rounding_hides_is_not_called_converged(crowded):
+    with pytest.raises(ts.NotConverged, match="too wide to be of use"):
+        ts.evaluate(crowded, leaks(crowded))
+    found = ts.evaluate(crowded, leaks(crowded), partial=True)
+    assert not found.converged
+    low, high = found.gain - found.error_bound, found.gain + found.error_bound
+    assert f"between {low:.8g} and {high:.8g} per period" in str(found)
+    assert low < EARNED < high
+
+
+def test_a_loss_that_rounding_hides_is_told_by_its_ends_and_holds(crowded, optimum):
+    lost = ts.loss(optimum, leaks(crowded))
+    assert lost.mean - lost.error_bound <= LEAST_LOST <= lost.mean + lost.error_bound
+    assert "mean between " in str(lost)
+    text = " ".join(ts.certify(optimum, leaks(crowded)).summary().split())
+    assert "No loss can be seen" not in text
+    assert "Its loss is between 0 and" in text
+    assert "this policy reaches between -" in text
+
+
+def test_a_rule_whose_loss_rounding_hides_is_judged_by_what_it_loses_at_most(crowded, optimum):
+    judge = Judge(optimum, np.full(crowded.n_states, 1 / crowded.n_states))
+    assert judge(leaks(crowded)).mean >= LEAST_LOST
+    assert judge(optimum.policy.table).mean == pytest.approx(0, abs=1e-9)
+
+
+def switched(cost: float) -> ts.MDP:
+    """Stay, for 0 or for a little, or change over at a cost."""
+    rows = np.array([np.eye(2), np.eye(2)[::-1]])
+    reward = np.array([[0.0, -cost], [1e-3, -cost]])
+    return ts.MDP.from_arrays(rows, reward, ts.Average())
+
+
+@pytest.mark.parametrize("method", [None, ts.ValueIteration(), ts.PolicyIteration()])
+@pytest.mark.parametrize("cost", [1e2, 1e5, 1e10])
+def test_an_expensive_switch_that_pays_a_little_for_ever_leaves_one_gain(cost, method):
+    found = ts.solve(switched(cost), method)
+    assert abs(found.gain - 1e-3) <= found.error_bound < 1e-12
+    assert found.policy.table.tolist() == [1, 0]
+
+
+def test_a_better_class_that_cannot_be_reached_is_rejected_with_both_averages():
+    """State 2 earns most and can be left; the others cannot reach it."""
+    rows = np.zeros((2, 3, 3))
+    rows[0], rows[1, :2, :2], rows[1, 2, 0] = np.eye(3), np.eye(2)[::-1], 1
+    reward = np.array([[0.0, -1e6], [1.0, -1e6], [2.0, 0.0]])
+    mdp = ts.MDP.from_arrays(rows, reward, ts.Average())
+    with pytest.raises(ts.ModelError, match=r"needs one average.*they earn .* and 2 a period"):
+        ts.solve(mdp)
+
+
+def line(n: int) -> csr_array:
+    """A walk to and fro along a line of states."""
+    sides = np.full(n - 1, 0.3)
+    walk = diags_array([sides, sides], offsets=[-1, 1]).tocsr()
+    return csr_array(walk + diags_array(1 - walk.sum(axis=1)))
+
+
+def test_a_policy_on_a_long_line_earns_the_mean_of_its_rewards():
+    """Up and down are as likely, so that all states are visited as often."""
+    n = 20_001
+    reward = np.sin(np.arange(n))[:, None]
+    mdp = ts.MDP.from_arrays([line(n)], reward, ts.Average())
+    found = ts.evaluate(mdp, np.zeros(n, int))
+    assert found.gain == pytest.approx(reward.mean(), abs=1e-12)
+    assert found.error_bound < 1e-12
+
+
+def test_a_large_model_of_two_closed_sets_is_rejected_as_soon_as_their_averages_differ():
+    n = driver.WIDE // 2 + 1
+    both = csr_array(diags_array([np.ones(2 * n)], offsets=[0]))
+    reward = np.arange(2 * n)[:, None] >= n
+    mdp = ts.MDP.from_arrays([both, both], np.hstack([reward, reward]).astype(float), ts.Average())
+    with pytest.raises(ts.ModelError, match="needs one average"):
+        ts.solve(mdp)
+
+
+@pytest.mark.parametrize("cheap", [1e-3, 1e-6])
+def test_waiting_that_costs_little_for_ever_is_no_reason_to_reject_a_total(cheap):
+    """Ending costs 100 at once; waiting costs ``cheap`` a period, and so infinitely much."""
+    rows = np.array([np.eye(2), [[0, 1], [0, 1]]])
+    mdp = ts.MDP.from_arrays(rows, np.array([[-cheap, -100.0], [0, 0]]), ts.Total())
+    found = ts.solve(mdp)
+    assert found.value[0] == pytest.approx(-100)
+    assert found.policy.table[0] == 1
