@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tessella.certificates.summary import at_most, loss_word, money, percent, shown, value_word
+from tessella.certificates.summary import certain, loss_word, money, percent, shown, value_word
+from tessella.rounding import round_up
 
 if TYPE_CHECKING:
     from tessella.certificates.total_certificate import TotalCertificate
@@ -22,18 +23,17 @@ def _cost(c: TotalCertificate) -> str:
     text += f"{shown(c, c.optimal_mean)} and this policy "
     text += f"{'costs' if c.minimise else 'reaches'} {shown(c, c.policy_mean)}. "
     if c.mean_loss.lower <= 0:
-        text += f"No {loss_word(c)} can be seen; it is at most {money(c.mean_loss.upper)}"
+        text += f"No {loss_word(c)} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}"
     else:
         share = c.relative_loss
         relative = "" if share is None else f" ({percent(share)} of the best {value_word(c)})"
         text += f"The {loss_word(c)} is {money(c.mean_loss)}{relative}"
-    return f"{text}, and from the worst state at most {money(c.worst_loss.upper)}."
+    return f"{text}, and from the worst state at most {round_up(c.worst_loss.upper, 4)}."
 
 
 def _certainty(c: TotalCertificate) -> str:
-    off = at_most(max(c.mean_loss.upper - c.mean_loss, c.mean_loss - c.mean_loss.lower))
     return (
-        f"Certainty: the {loss_word(c)} is {c.mean_loss:.12g} and at most {off} off, all rounding "
+        f"Certainty: the {loss_word(c)} is {certain(c.mean_loss)} off, all rounding "
         "included; it is computed from the model, not estimated from runs. Whether the model fits "
         "the business is another question."
     )
