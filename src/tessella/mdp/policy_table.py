@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError, writing
+from tessella.errors import FileError
+from tessella.files import writing
 from tessella.mdp.actions import components, records, values_of
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _check_complete(mdp: MDP, path: Path, where: NDArray[np.int64]) -> None:
 def write_table(policy: Policy, path: Path) -> None:
     """A header with the axes and the action, and a row for each state in flat order."""
     grid = policy.grid
-    with writing(path), path.open("w", newline="", encoding="utf-8") as file:
+    with writing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         parts = components(policy.actions)
         writer.writerow([*grid.axes, *(parts or [policy.action_name])])
