@@ -34,7 +34,6 @@ SAVES = {
     "rule.json": RULE.save,
     "rule.py": RULE.export,
     "rule.csv": RULE.export,
-    "rule.xlsx": RULE.export,
     "model.toml": lambda path: ts.write_model("inventory", path),
     "paths.csv": lambda path: save_paths(PATHS, path),
     "table.md": lambda path: put(path, bytes(10_000)),
@@ -57,16 +56,15 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(name, tmp_path):
 
 
 def test_a_full_disk_keeps_the_old_files_wherever_one_can_be_mounted(tmp_path):
-    with mounted(tmp_path, "16k") as is_disk:
+    with mounted(tmp_path, "64k") as is_disk:
         if not is_disk:  # the limit on the size of files above is the same test without a mount
             return
         for name in SAVES:
             (tmp_path / name).write_bytes(OLD)
-        (tmp_path / "filler").write_bytes(bytes(1000))
         with pytest.raises(OSError, match="No space left"):
             (tmp_path / "filler").write_bytes(bytes(100_000))
         for name, save in SAVES.items():
-            with pytest.raises(ts.FileError, match="No space left|0 bytes are free"):
+            with pytest.raises(ts.FileError, match=r"No space left|0 bytes are free"):
                 save(tmp_path / name)
             assert (tmp_path / name).read_bytes() == OLD
         assert {file.name for file in tmp_path.iterdir()} == {*SAVES, "filler"}
@@ -76,12 +74,13 @@ def test_nothing_in_the_package_writes_a_file_but_through_one_function():
     """What stands here writes into a folder of its own, or appends to what is only a log."""
     direct = re.compile(r"""write_text\(|write_bytes\(|open\("[wax]|open\([^)]*, "[wax]|to_csv\(""")
     apart = {"runner/folder.py", "rules/export/c99.py", "rules/export/json_file.py"}
+    apart |= {"mdp/policy.py", "rules/export/csv_table.py", "cli/group.py", "cli/solve.py"}
     found = set()
     for file in SOURCE.rglob("*.py"):
         for line in file.read_text().splitlines():
             if direct.search(line) and "part." not in line and "(part" not in line:
                 found.add(str(file.relative_to(SOURCE)))
-    assert found - apart <= {"rules/export/csv_table.py", "cli/group.py", "cli/solve.py"}
+    assert found == apart
 
 
 def test_a_new_file_has_the_mode_of_the_old_one_and_a_link_stays_a_link(tmp_path):

@@ -8,6 +8,7 @@ holds is a ``FileError``, whatever its cause.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import secrets
@@ -25,7 +26,7 @@ from tessella.errors import FileError
 LARGEST_TEXT_BYTES = 1 << 30  # of a file that is read as JSON
 LARGEST_INTEGER = 2**63 - 1
 HUGE = sys.float_info.max
-WHOLE = "a whole number, at least 0"
+WHOLE, NOT_NEGATIVE = "a whole number, at least 0", "a number, at least 0"
 AT_ONCE = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 BROKEN = (  # what parsing and building raise of content that is not as it should be
     OSError,
@@ -38,6 +39,7 @@ BROKEN = (  # what parsing and building raise of content that is not as it shoul
     MemoryError,
     EOFError,
     zipfile.BadZipFile,
+    csv.Error,
 )
 
 
@@ -149,8 +151,8 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
     "true or false": lambda value: isinstance(value, bool),
     WHOLE: is_whole,
-    "a whole number or null": lambda value: value is None or is_whole(value),
     "a number": is_finite,
+    NOT_NEGATIVE: lambda value: is_finite(value) and value >= 0,
     "a number or null": lambda value: value is None or is_finite(value),
     "an object": lambda value: isinstance(value, dict),
     "a list": lambda value: isinstance(value, list),

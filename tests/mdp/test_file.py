@@ -125,7 +125,8 @@ def test_a_file_of_another_format_or_version_is_refused(tmp_path):
     with pytest.raises(FileError) as caught:
         MDP.load(path)
     assert str(caught.value).endswith(
-        "model.nc cannot be read as a saved model; it must have format 'tessella model', version 2; got 'tessella model', version 3"
+        "model.nc cannot be read as a saved model; "
+        "it must have format 'tessella model', version 2; got 'tessella model', version 3"
     )
     with netCDF4.Dataset(tmp_path / "other.nc", "w"):
         pass

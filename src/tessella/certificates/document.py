@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 
 from tessella.certificates.enclosure import Band, Enclosed
 from tessella.errors import FileError
-from tessella.files import KINDS, WHOLE, is_finite, read_json, reading, stated, writing
+from tessella.files import (
+    KINDS,
+    NOT_NEGATIVE,
+    WHOLE,
+    is_finite,
+    read_json,
+    reading,
+    stated,
+    writing,
+)
 from tessella.grid import StateGrid
 from tessella.mdp.actions import as_json, checked, from_json
 from tessella.mdp.policy import Policy, checked_actions
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound="Statement")
 WHAT = "a certificate"
-PLAIN = {str: "text", bool: "true or false", int: WHOLE, float: "a number"}
+PLAIN = {str: "text", bool: "true or false", int: WHOLE, float: NOT_NEGATIVE}
 
 
 def save(certificate: Statement, path: str | Path) -> None:
@@ -107,7 +116,10 @@ class _Reader:
             return Enclosed(*value)
         if kind is Band:
             parts = stated(content, name, "an object")
-            return Band(*(self._array(parts[p], name) for p in ("value", "lower", "upper")))
+            band = Band(*(self._array(parts[p], name) for p in ("value", "lower", "upper")))
+            if not ((band.lower <= band.value) & (band.value <= band.upper)).all():
+                raise FileError(f"every value of {name!r} must lie between its ends")
+            return band
         if is_dataclass(kind):
             return self.read_all(kind, stated(content, name, "an object"))  # type: ignore[arg-type]
         array = self._array(value, name)

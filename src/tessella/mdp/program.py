@@ -271,6 +271,7 @@ def _check_node(node: Node, grid: StateGrid, n_actions: int) -> None:
         case Split(weights, cuts, branches):
             pairs = lists(weights, lambda w: isinstance(w, tuple) and len(w) == 2)
             held = pairs and all(names(n, text=False) and is_finite(w) for n, w in weights)
+            held = held and len(weights) > 0
             need(held, "weighs axes of numbers", weights)
             need(lists(cuts, is_finite) and [*cuts] == sorted(cuts), "has ascending cuts", cuts)
             held = lists(branches, lambda b: isinstance(b, Node)) and len(branches) == len(cuts) + 1

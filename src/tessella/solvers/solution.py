@@ -231,7 +231,8 @@ class Solution(Result):
     def load(path: str | Path, mdp: MDP | None = None) -> Solution:
         """Read a solution of ``mdp`` back; a file of another model is refused.
 
-        Without ``mdp`` the model is read from the file, which must hold it.
+        Without ``mdp`` the model is read from the file, which must hold it. Its numbers are those
+        of whoever wrote the file; ``certify`` proves what they are worth.
         """
         from tessella.mdp.files.variables import attributes_of, opened, refuse_altered, take
 

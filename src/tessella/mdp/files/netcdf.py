@@ -145,7 +145,9 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
         variables["start"] = (mdp.start, ("state",))
     if isinstance(mdp.dynamics, Timed):
         last, final = _last(mdp, mdp.dynamics), mdp.dynamics.final
-        attributes |= _errors("period_", last.rounding)
+        written = [period.written for period in mdp.dynamics.distinct]
+        worst = Built(max(one.rows for one in written), max(one.reward for one in written))
+        attributes |= _errors("period_", worst)
         variables |= arrays_of(last, END) | {f"{END}final": (final.ravel(), ("state",))}
         outcomes = last.outcomes
     if outcomes is not None:

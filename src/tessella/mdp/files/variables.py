@@ -51,9 +51,10 @@ def created(path: str | Path) -> Iterator[netCDF4.Dataset]:
         try:
             with netCDF4.Dataset(str(part), "w", format="NETCDF4") as file:
                 yield file
-        except RuntimeError as error:  # the library does not name the cause
+        except (OSError, RuntimeError) as error:  # of a full disk, the library names other causes
+            cause = getattr(error, "strerror", None) or str(error)
             free = f"{shutil.disk_usage(part.parent).free:,} bytes are free on its disk"
-            raise FileError(f"{path} cannot be written", value=f"{error}; {free}") from error
+            raise FileError(f"{path} cannot be written", value=f"{cause}; {free}") from error
 
 
 def put(file: Any, attributes: dict[str, Any], variables: Variables) -> None:

@@ -98,6 +98,8 @@ def export(
     except RecursionError:
         rule = f"{target.name} has no room for rules nested so deeply; a .csv has"
         raise FileError(rule, value=f"{path.name} would have {_depth(policy):,} levels") from None
+    except OSError as error:  # where parts of it are put together
+        raise FileError(f"{path} cannot be written", value=error.strerror or str(error)) from error
     states, remark = _checked(target, content, draft, path)
     files = {draft.stem + ending: more for ending, more in target.beside(draft).items()}
     for name, held in (files | {path.name: content}).items():
