@@ -26,6 +26,7 @@ NAMES = (
     "gains",
     "rules",
     "exports",
+    "hostile files",
     "studies",
     "shapes",
 )

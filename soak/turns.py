@@ -26,6 +26,7 @@ FEW_SHAPES = (
     "gains",
     "rules",
     "exports",
+    "hostile files",
 )  # whose turns share compiled code
 
 

@@ -16,12 +16,14 @@ import io
 import json
 import math
 import resource
+import struct
 import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 
 import tessella as ts
@@ -289,3 +291,20 @@ def faults(seed: int, counts: dict[str, int] | None = None) -> list[str]:
             found.append(f"{kind} of model {seed % MODELS}, {what}: {became}")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return found + ([f"memory grew by {grown:,} KiB"] if grown > MOST_MEMORY else [])
+
+
+def one_text_for_all(path: Path, axis: str, labels: int, length: int) -> None:
+    """Rewrite a model file so that all labels of an axis point at one text of this length."""
+    held = Arrays.read(path)
+    held.arrays[f"grid/{axis}"] = np.array(["short"] * labels)
+    held.write(path)
+    with netCDF4.Dataset(path, "a") as file:
+        file["grid"][axis][0] = "@" * length
+    raw = bytearray(path.read_bytes())
+    # References of 16 bytes that begin with a length: one to the long text, then to short ones.
+    lengths = [struct.pack("<I", n) for n in (length, *[len("short")] * (labels - 1))]
+    at = raw.find(lengths[0])
+    while any(raw[at + 16 * i : at + 16 * i + 4] != n for i, n in enumerate(lengths)):
+        at = raw.find(lengths[0], at + 1)
+    raw[at : at + 16 * labels] = raw[at : at + 16] * labels
+    path.write_bytes(raw)
