@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import netCDF4
 import numpy as np
@@ -119,14 +120,14 @@ def test_stages_over_a_horizon_come_back_as_periods_of_the_same_expectations(tmp
     assert ts.MDP.load(tmp_path / "again.nc").fingerprint == back.fingerprint
 
 
-def declaring(old: netCDF4.Dataset, new: netCDF4.Dataset, longer: str) -> None:
+def declaring(old: Any, new: Any, longer: str) -> None:
     """A copy whose arrays along one dimension have 200 million entries that were never written."""
     old.set_auto_maskandscale(False)
     new.setncatts({name: old.getncattr(name) for name in old.ncattrs()})
     for name, size in old.dimensions.items():
         new.createDimension(name, 200_000_000 if name == longer else len(size))
     for name, array in old.variables.items():
-        options = {} if array.dtype is str else {"zlib": True}
+        options: dict[str, Any] = {} if array.dtype is str else {"zlib": True}
         made = new.createVariable(name, array.dtype, array.dimensions, **options)
         if longer not in array.dimensions:
             made[:] = array[:]

@@ -284,7 +284,7 @@ def digest(about: dict, arrays: dict) -> str:
         kind = array.dtype.kind if array.dtype.kind in "if" else "U"
         found.update(f"{name} {kind} {list(array.shape)}\n".encode())
         if kind in "if":
-            found.update(np.ascontiguousarray(array, dtype=f"<{array.dtype.kind}8"))
+            found.update(np.ascontiguousarray(array, dtype=f"<{array.dtype.kind}8").data)
         else:
             found.update(json.dumps(array.tolist()).encode())
     return found.hexdigest()

@@ -191,5 +191,5 @@ def _draw(
         (policy_map if colour == "action" else margin_map)(axes, part)
     name = ", ".join(filter(None, [solution.mdp.name, part.name if where else ""]))
     axes.set_title(name)
-    with writing(out) as part:
-        figure.savefig(part, dpi=200)
+    with writing(out) as file:
+        figure.savefig(file, dpi=200)

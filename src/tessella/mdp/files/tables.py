@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError
-from tessella.grid import index_type
+from tessella.grid import StateGrid, index_type
 from tessella.mdp.scope import TIME, Scope, make_scope
 from tessella.mdp.tabular.pairs import Pairs, check_entries, check_rewards, check_sums, pairs_of
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
@@ -59,7 +59,7 @@ class TableReader:
             rule = f"the first axis of a model with a horizon must be {TIME!r}, of all its periods"
             raise FileError(rule, value=f"it is {grid.axes[0]!r}")
         axes = dict(zip(grid.axes[1:], grid.values[1:], strict=True))
-        moment = make_scope(axes, self.scope.actions, self.scope.action_name)
+        moment = make_scope(StateGrid(axes), self.scope.actions, self.scope.action_name)
         whole, outcomes = self._table(self.scope, "", mask, None), self._outcomes(moment)
         n, periods = moment.grid.size, []
         for time in range(horizon.periods - 1):
@@ -156,11 +156,11 @@ def _at(whole: Tabular, moment: Scope, mask: Mask, time: int, outcomes: Outcomes
 
 
 def _content(table: Tabular, mask: Mask) -> bytes:
-    found = hashlib.sha256(np.ascontiguousarray(mask))
+    found = hashlib.sha256(np.ascontiguousarray(mask).data)
     for part in (table.rows.indptr, table.rows.indices, table.row_of):
-        found.update(np.ascontiguousarray(part, dtype=np.int64))
+        found.update(np.ascontiguousarray(part, dtype=np.int64).data)
     for part in (table.rows.data, table.reward):
-        found.update(np.ascontiguousarray(part))
+        found.update(np.ascontiguousarray(part).data)
     return found.digest()
 
 

@@ -90,7 +90,7 @@ def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, An
         if kind == "U":
             found.update(json.dumps(values.tolist()).encode())
         else:
-            found.update(np.ascontiguousarray(values, dtype=f"<{kind}8"))
+            found.update(np.ascontiguousarray(values, dtype=f"<{kind}8").data)
     return found.hexdigest()
 
 
