@@ -230,7 +230,7 @@ def test_a_rule_file_with_a_node_that_cannot_be_asked_is_rejected(node, tmp_path
 
 
 def test_text_that_ends_in_nul_is_no_label():
-    with pytest.raises(ts.ModelError, match="must not hold the character NUL"):
+    with pytest.raises(ts.ModelError, match="must not end in the character NUL"):
         ts.StateGrid({"size": ["low\0", "low"]})
 
 
