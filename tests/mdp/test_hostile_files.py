@@ -180,6 +180,28 @@ def test_a_solution_file_whose_arrays_were_changed_is_rejected(tmp_path):
         ts.Solution.load(path, model(0))
 
 
+@pytest.mark.parametrize("name", ["value", "q", "policy", "margin", "decided"])
+@pytest.mark.parametrize("number", range(hostile.MODELS))
+def test_a_solution_file_with_a_new_hash_must_agree_with_itself(name, number, tmp_path):
+    files = honest(number)
+    held = Arrays.read(files.path("solution"))
+    place = int(held.arrays["margin"].ravel().argmax())  # where no other action is nearly as good
+    at = 3 * place + int(held.arrays["policy"].flat[place]) if name == "q" else place
+    other = {"policy": 1 - min(held.arrays["policy"].flat[place], 1), "decided": 0}
+    old = held.arrays[name].flat[at]
+    new = old + 1e-3 if np.isfinite(old) else 1.0
+    held.arrays[name].flat[at] = other.get(name, new)
+    assert held.arrays[name].flat[at] != old
+    held.write(tmp_path / "s.nc")
+    with pytest.raises(ts.FileError, match=r"must agree with 'q'|must take feasible actions"):
+        ts.Solution.load(tmp_path / "s.nc", model(number))
+
+
+@pytest.mark.parametrize("number", range(hostile.MODELS))
+def test_an_honest_solution_agrees_with_itself(number):
+    assert ts.Solution.load(honest(number).path("solution"), model(number)).converged
+
+
 ACTIONS = ["0", None, [0], 0.5, 2**40, -1, True, {"a": 0}]
 
 

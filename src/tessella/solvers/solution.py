@@ -78,6 +78,7 @@ def _solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solu
         raise FileError("a solution has a gain if its criterion is an average")
     policy = optimal(mdp, data["policy"])
     mdp.check_feasible(policy)
+    _refuse_contradictions(data, policy.table, bounds[0], bounds[2], gain is not None)
     solution = Solution(
         data["value"],
         bounds[0],
@@ -93,6 +94,35 @@ def _solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solu
     )
     solution.__dict__["q"] = data["q"]  # saved, so not computed again
     return solution
+
+
+def _refuse_contradictions(
+    data: dict[str, NDArray], table: NDArray, error: float, tie: float, relative: bool
+) -> None:
+    """Raise an error for arrays that cannot be those of one solution with these bounds.
+
+    |T V - V| <= 2 |V - V*|, and a third for rounding; relative values are known up to a constant.
+    """
+    q, value = data["q"], data["value"]
+    best, second = (np.full(value.shape, -np.inf) for _ in range(2))
+    for action in range(q.shape[-1]):
+        second = np.maximum(second, np.minimum(best, q[..., action]))
+        best = np.maximum(best, q[..., action])
+    taken = np.take_along_axis(q, table[..., None].astype(np.int64), axis=-1)[..., 0]
+    with np.errstate(invalid="ignore"):  # of margins without end
+        residual, margin = best - value, best - second
+        residual -= (residual.max() + residual.min()) / 2 if relative else 0.0
+        agree = {
+            "value": np.abs(residual) <= 3 * error,
+            "policy": best - taken <= tie,
+            "margin": (margin == data["margin"]) | (np.abs(margin - data["margin"]) <= tie),
+            "decided": data["decided"] == (data["margin"] > tie),
+        }
+    for name, fine in agree.items():
+        if not fine.all():
+            rule = f"{name!r} must agree with 'q' and the bounds of the file"
+            count = int(np.sum(~fine))
+            raise FileError(rule, value="does not", count=count, total=fine.size, noun="states")
 
 
 @pulls("margin")
@@ -231,8 +261,8 @@ class Solution(Result):
     def load(path: str | Path, mdp: MDP | None = None) -> Solution:
         """Read a solution of ``mdp`` back; a file of another model is refused.
 
-        Without ``mdp`` the model is read from the file, which must hold it. Its numbers are those
-        of whoever wrote the file; ``certify`` proves what they are worth.
+        Without ``mdp`` the model is read from the file, which must hold it. Its numbers must
+        agree with one another; ``certify`` proves what they are worth.
         """
         from tessella.mdp.files.variables import attributes_of, opened, refuse_altered, take
 
