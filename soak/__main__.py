@@ -29,6 +29,7 @@ NAMES = (
     "proofs",
     "exports",
     "spreadsheets",
+    "hostile files",
     "studies",
     "shapes",
 )

@@ -21,6 +21,7 @@ from support.draws import Draws
 from support.exact import World, read_stages
 from support.exports import GRID, drawn, meant, states, strays
 from support.forgeries import LIES, forge, shifted
+from support.hostile import faults as hostile_files
 from support.libreoffice import SOFFICE, calculate, decisions, save_rows
 from support.routes import ROUTES, by
 from support.small_rules import faults as rules
@@ -320,6 +321,7 @@ KINDS = {
     "proofs": Kind(proofs, 1000),
     "exports": Kind(exports, 1000),
     "spreadsheets": Kind(spreadsheets, 1000),
+    "hostile files": Kind(hostile_files, 1000),
     "studies": Kind(killed_study, 20),
     "shapes": Kind(shapes, 300),
 }

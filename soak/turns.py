@@ -27,6 +27,7 @@ FEW_SHAPES = (
     "rules",
     "proofs",
     "exports",
+    "hostile files",
 )  # whose turns share compiled code
 
 

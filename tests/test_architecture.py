@@ -22,6 +22,7 @@ SOURCE = Path(tessella.__file__).parent
 
 LAYERS = (
     "errors",
+    "files",
     "rounding",
     "numerics",
     "grid",

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any
 
 
@@ -132,30 +131,6 @@ def needs(feature: str, extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         rule = f"{feature} needs the extra '{extra}': pip install 'tessella[{extra}]'"
         raise MissingExtra(rule, value=f"{error.name} is missing") from error
-
-
-@contextmanager
-def reading(path: str | Path, what: str) -> Iterator[None]:
-    """Say in words that there is no file to read: every ``load`` opens its file inside this."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise FileError(f"{path} cannot be read as {what}", value="it is missing") from error
-
-
-@contextmanager
-def writing(path: str | Path) -> Iterator[None]:
-    """Say in words why the file at ``path`` cannot be written: every ``save`` works inside this."""
-    folder, rule = Path(path).parent, f"{path} cannot be written"
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "is missing"
-        raise FileError(rule, place=f"the folder {folder}", value=what)
-    if Path(path).is_dir():
-        raise FileError(rule, value="a folder has that name")
-    try:
-        yield
-    except OSError as error:
-        raise FileError(rule, value=error.strerror or str(error)) from error
 
 
 def _one(name: str) -> str:

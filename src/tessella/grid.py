@@ -320,6 +320,8 @@ def plain_values(values: Iterable, what: str) -> NDArray:
     if array.ndim != 1:
         raise ModelError(f"{what} must be a list of values", value=f"has shape {array.shape}")
     if array.dtype.kind == "U":
+        if any(item.endswith("\0") for item in items):  # NumPy would drop it
+            raise ModelError(f"text in {what} must not end in the character NUL")
         return array.copy()
     return array.astype(float if array.dtype.kind == "f" else np.int64)
 

@@ -110,7 +110,7 @@ def test_a_state_with_one_feasible_action_survives_the_file(tmp_path):
 @pytest.mark.parametrize("content", ["", '{"format": "other", "version": 1}', "[1, 2]", "{}"])
 def test_a_file_that_is_no_certificate_is_refused(tmp_path, content):
     (tmp_path / "c.json").write_text(content)
-    with pytest.raises(ts.FileError, match="must be a certificate"):
+    with pytest.raises(ts.FileError, match="cannot be read as a certificate"):
         Certificate.load(tmp_path / "c.json")
 
 

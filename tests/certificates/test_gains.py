@@ -102,7 +102,7 @@ def test_it_reads_back_and_travels_between_processes(files):
     assert made.mean_loss is made.worst_loss is made.loss
     again = pickle.loads(pickle.dumps(made))
     assert (again.content, again.loss) == (made.content, made.loss)
-    with pytest.raises(ts.FileError, match="must be a certificate of format 'tessella certificat"):
+    with pytest.raises(ts.FileError, match="must have format 'tessella certificate', version"):
         ts.Certificate.load(files / "certificate.json")
 
 

@@ -401,3 +401,28 @@ def test_whatever_a_rule_says_of_a_point_is_checked(mdp, says, message):
 def test_a_policy_under_another_name_keeps_its_table(mdp):
     rule = ts.Policy(mdp.grid, mdp.actions, counted(lambda points: np.zeros(len(points)), 825))
     assert mdp.policy(rule).table.sum() == mdp.policy(rule, name="none").table.sum() == 0
+
+
+LABELS = [" high", "high", "high ", "two\nlines", "\r", "", '"quoted"', "a, b", "\t", "\u00a0x"]
+
+
+@pytest.mark.parametrize("where", ["axis", "actions", "components"])
+def test_a_table_read_back_keeps_every_label_with_its_spaces_and_line_breaks(where, tmp_path):
+    n, k = len(LABELS), len(LABELS)
+    axis, names = (LABELS, range(k)) if where == "axis" else (range(n), LABELS)
+    mdp = ts.MDP.from_arrays(
+        np.stack([np.eye(n)] * k),
+        np.zeros((n, k)),
+        0.9,
+        grid={"place": axis},
+        actions={"a": names, "b": [1]} if where == "components" else names,
+    )
+    policy = mdp.policy(np.random.default_rng(0).permutation(n))
+    policy.to_csv(tmp_path / "p.csv")
+    np.testing.assert_array_equal(mdp.policy(tmp_path / "p.csv").table, policy.table)
+
+
+def test_spaces_that_people_type_around_a_cell_are_passed_over(tmp_path):
+    mdp = ts.MDP.from_arrays(np.eye(2)[None], [[0.0], [0.0]], 0.9, grid={"place": ["in", "out"]})
+    (tmp_path / "p.csv").write_text("place , action\n out, 0\nin ,0\n")
+    np.testing.assert_array_equal(mdp.policy(tmp_path / "p.csv").table, [0, 0])

@@ -113,7 +113,7 @@ def test_a_changed_file_is_refused(tmp_path):
     benchmark("QUE-Mix").save(path)
     with netCDF4.Dataset(path, "a") as file:
         file["reward"][3, 1] += 1e-9
-    with pytest.raises(FileError, match=r"the arrays of model\.nc are not those that were saved"):
+    with pytest.raises(FileError, match=r"model\.nc .*; its arrays are not those that were saved"):
         MDP.load(path)
 
 
@@ -124,8 +124,9 @@ def test_a_file_of_another_format_or_version_is_refused(tmp_path):
         file.version = 3
     with pytest.raises(FileError) as caught:
         MDP.load(path)
-    assert str(caught.value) == (
-        "a model file has format 'tessella model', version 2; got 'tessella model', version 3"
+    assert str(caught.value).endswith(
+        "model.nc cannot be read as a saved model; "
+        "it must have format 'tessella model', version 2; got 'tessella model', version 3"
     )
     with netCDF4.Dataset(tmp_path / "other.nc", "w"):
         pass

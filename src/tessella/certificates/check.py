@@ -51,9 +51,11 @@ LARGEST_TEXT = 1 << 30  # bytes of a certificate
 LARGEST_ARRAYS = 4 << 30  # bytes of all arrays of a model file
 ARRAYS = ("indptr", "indices", "data", "row_of", "reward", "feasible", "start")
 OUTCOMES = tuple(f"outcomes/{n}" for n in ("start", "state", "probability", "reward", "ended"))
+END = tuple(f"end/{n}" for n in ("indptr", "indices", "data", "row_of", "reward", "final"))
 UNEVEN = 1e-7  # rows further off 1 than this end on purpose
 ENDS = 1e-6  # rows further off 1 than this have no average
 SHRINK = 1032  # a compressed file holds at most so many times its size
+LABEL = 32  # bytes of a label in a file, besides its text
 
 KINDS = {
     "text": "format model fingerprint content action_name policy.name",
@@ -161,13 +163,13 @@ def read_certificate(path: str) -> dict:
 def read_saved_model(path: str) -> dict:
     size = size_of(path, LARGEST_ARRAYS)
     with netCDF4.Dataset(path) as file:
-        file.set_auto_mask(False)
+        file.set_auto_maskandscale(False)
         variables = dict(file.variables)
         for group in file.groups.values():
             variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
         refuse_strangers(variables)
         refuse_sizes(variables, size)
-        arrays = {name: np.asarray(variable[:]) for name, variable in variables.items()}
+        arrays = {name: values(variable, size) for name, variable in variables.items()}
         about = {name: file.getncattr(name) for name in file.ncattrs()}
     m: dict = {name: arrays.get(name) for name in ARRAYS}
     m |= {"content": digest(about, arrays), "model": about["name"]}
@@ -252,7 +254,7 @@ def refuse_strangers(variables: dict) -> None:
     """Refuse variables that a model file does not have, and text anywhere but on an axis."""
     for name, variable in variables.items():
         axis = name.startswith("grid/")
-        if not (axis or name in ARRAYS or name in OUTCOMES):
+        if not (axis or name in ARRAYS or name in OUTCOMES or name in END):
             raise ValueError(f"it has an array {name!r}, which no model has")
         if not (getattr(variable.dtype, "kind", "") in "if" or (axis and variable.dtype is str)):
             raise ValueError(f"its array {name!r} holds neither numbers nor the labels of an axis")
@@ -260,10 +262,32 @@ def refuse_strangers(variables: dict) -> None:
 
 def refuse_sizes(variables: dict, size: int) -> None:
     """Refuse arrays that declare more than a file of this size can hold, before any is read."""
-    declared = sum(math.prod(v.shape) * 8 for v in variables.values())
+    declared = sum(declared_bytes(v) for v in variables.values())
     most = min(SHRINK * size, LARGEST_ARRAYS)
     if declared > most:
         raise ValueError(f"it declares {declared:,} bytes of arrays where {most:,} can be read")
+
+
+def declared_bytes(variable: Any) -> int:
+    """Bytes that reading takes: of the whole, or of one chunk where that is larger."""
+    chunks = variable.chunking()
+    return 8 * max(math.prod(variable.shape), 1 if chunks == "contiguous" else math.prod(chunks))
+
+
+def values(variable: Any, size: int) -> np.ndarray:
+    """Numbers at once; labels one by one, while a file of ``size`` bytes could hold them all.
+
+    Many labels may point at one long text, and each would be read as if it had its own.
+    """
+    if variable.dtype is not str:
+        return np.asarray(variable[...])
+    labels: list[str] = []
+    for i in range(math.prod(variable.shape)):
+        labels.append(variable[i])
+        size -= LABEL + len(labels[-1].encode("utf-8", "surrogatepass"))
+        if size < 0:
+            raise ValueError("its labels do not fit into a file of its size")
+    return np.array(labels, dtype=object)
 
 
 def digest(about: dict, arrays: dict) -> str:
@@ -278,7 +302,7 @@ def digest(about: dict, arrays: dict) -> str:
         kind = array.dtype.kind if array.dtype.kind in "if" else "U"
         found.update(f"{name} {kind} {list(array.shape)}\n".encode())
         if kind in "if":
-            found.update(array.astype(f"<{array.dtype.kind}8").tobytes())
+            found.update(np.ascontiguousarray(array, dtype=f"<{array.dtype.kind}8").data)
         else:
             found.update(json.dumps(array.tolist()).encode())
     return found.hexdigest()
@@ -1013,16 +1037,17 @@ def main(arguments: list[str]) -> int:
         MemoryError,
     )
     try:
-        files = []
-        for path, reader in zip(arguments, (read_certificate, read_saved_model), strict=True):
-            try:
-                files.append(reader(path))
-            except (FileNotFoundError, NotADirectoryError):
-                print(f"NOT CHECKED: there is no file {path}")
-                return 2
-            except broken as error:
-                raise Rejected(f"{path} cannot be read, it may be cut short: {error}") from error
         with np.errstate(all="ignore"):  # what is not a number fails its comparison
+            files = []
+            for path, reader in zip(arguments, (read_certificate, read_saved_model), strict=True):
+                try:
+                    files.append(reader(path))
+                except (FileNotFoundError, NotADirectoryError):
+                    print(f"NOT CHECKED: there is no file {path}")
+                    return 2
+                except broken as error:
+                    what = f"{path} cannot be read, it may be cut short: {error}"
+                    raise Rejected(what) from error
             try:
                 print(f"HOLDS: {check(*files)}")
             except broken as error:

@@ -7,22 +7,36 @@ margin of a state with only one feasible action is null.
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessella.certificates.enclosure import Band, Enclosed
-from tessella.errors import FileError, writing
+from tessella.errors import FileError
+from tessella.files import (
+    KINDS,
+    NOT_NEGATIVE,
+    WHOLE,
+    is_finite,
+    read_json,
+    reading,
+    stated,
+    writing,
+)
 from tessella.grid import StateGrid
-from tessella.mdp.actions import as_json, from_json
-from tessella.mdp.policy import Policy
+from tessella.mdp.actions import as_json, checked, from_json
+from tessella.mdp.policy import Policy, checked_actions
 
 if TYPE_CHECKING:
     from tessella.certificates.statement import Statement
 
 S = TypeVar("S", bound="Statement")
+WHAT = "a certificate"
+PLAIN = {str: "text", bool: "true or false", int: WHOLE, float: NOT_NEGATIVE}
 
 
 def save(certificate: Statement, path: str | Path) -> None:
@@ -31,23 +45,23 @@ def save(certificate: Statement, path: str | Path) -> None:
     about = {"format": name, "version": version, "content": certificate.content}
     content = about | _to_json(certificate)
     text = json.dumps(content, allow_nan=False) + "\n"
-    with writing(path):
-        Path(path).write_text(text, encoding="utf-8")
+    with writing(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def load(kind: type[S], path: str | Path) -> S:
     """The certificate in ``path``, made of the fields that ``kind`` has."""
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        if (content["format"], content["version"]) != kind.FORMAT:
-            raise ValueError(f"it has format {content['format']!r}, version {content['version']}")
-        certificate = _from_json(kind, content | {"mdp": None})
-        certificate.__dict__["content"] = content["content"]  # what was saved, as it was
+    name, version = kind.FORMAT
+    content = read_json(path, WHAT)
+    with reading(path, WHAT):
+        if (content.get("format"), content.get("version")) != kind.FORMAT:
+            found = f"got {content.get('format')!r}, version {content.get('version')!r}"
+            raise FileError(f"it must have format {name!r}, version {version}", value=found)
+        policy = _policy(stated(content, "policy", "an object"))
+        certificate = _Reader(policy).read_all(kind, content | {"mdp": None})
+        # What was saved, as it was.
+        certificate.__dict__["content"] = content["content"] and stated(content, "content", "text")
         return certificate
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        name, version = kind.FORMAT
-        rule = f"{path} must be a certificate of format {name!r}, version {version}"
-        raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
 
 
 def _to_json(value: Any) -> Any:
@@ -67,29 +81,58 @@ def _to_json(value: Any) -> Any:
     return value
 
 
-def _from_json(kind: Any, value: Any) -> Any:
-    """``value`` as the ``kind`` of thing that a field's annotation asks for."""
-    kinds = get_args(kind) or (kind,)
-    if value is None:
-        return None
-    if Enclosed in kinds:
-        return Enclosed(*value)
-    if kind is Policy:
-        grid, table = StateGrid(value["grid"]), np.array(value["table"])
-        actions = from_json(value["actions"])
-        return Policy.of(grid, actions, table, size=value["size"], name=value["name"])
-    if kind is Band:
-        return Band(*(_array(value[part]) for part in ("value", "lower", "upper")))
-    nested = next((k for k in kinds if is_dataclass(k)), None)
-    if isinstance(nested, type):
-        hints = get_type_hints(nested)
-        return nested(**{f.name: _from_json(hints[f.name], value[f.name]) for f in fields(nested)})
-    return _array(value) if isinstance(value, list) else value
+def _policy(content: dict[str, Any]) -> Policy:
+    actions = from_json(stated(content, "actions", "a list"))
+    about = {"size": stated(content, "size", WHOLE), "name": stated(content, "name", "text")}
+    grid = StateGrid(stated(content, "grid", "an object"))
+    return Policy.of(grid, checked(actions, "action"), np.array(content["table"]), **about)
 
 
-def _array(value: list) -> np.ndarray:
-    array = np.asarray(value)
-    if array.dtype.kind == "i":
-        return array.astype(np.int32)
-    array = array.astype(float)
-    return np.where(np.isnan(array), np.inf, array)
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Fields of a certificate of ``policy``, each as its annotation asks for."""
+
+    policy: Policy
+
+    def read_all(self, kind: type, content: dict[str, Any]) -> Any:
+        hints = get_type_hints(kind)
+        return kind(**{f.name: self._field(hints[f.name], content, f.name) for f in fields(kind)})
+
+    def _field(self, hint: Any, content: dict[str, Any], name: str) -> Any:
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        if name not in content or (content[name] is None and NoneType not in kinds):
+            raise FileError(f"the field {name!r} is needed", value="it is missing")
+        value, kind = content[name], kinds[0]
+        if value is None:
+            return None
+        if kind in PLAIN:
+            return kind(stated(content, name, PLAIN[kind]))
+        if kind is Policy:
+            return self.policy
+        if kind is Enclosed:
+            if not (isinstance(value, list) and len(value) == 3 and all(map(is_finite, value))):
+                rule = f"{name!r} must be [value, lower, upper]"
+                raise FileError(rule, value=f"got {value!r:.60}")
+            return Enclosed(*value)
+        if kind is Band:
+            parts = stated(content, name, "an object")
+            band = Band(*(self._array(parts[p], name) for p in ("value", "lower", "upper")))
+            if not ((band.lower <= band.value) & (band.value <= band.upper)).all():
+                raise FileError(f"every value of {name!r} must lie between its ends")
+            return band
+        if is_dataclass(kind):
+            return self.read_all(kind, stated(content, name, "an object"))  # type: ignore[arg-type]
+        array = self._array(value, name)
+        whole = hint == NDArray[np.int32]
+        return checked_actions(array, self.policy.grid, self.policy.actions) if whole else array
+
+    def _array(self, value: Any, name: str) -> np.ndarray:
+        """Numbers by state, by action or by pairs of them; null is infinite."""
+        array = np.asarray(value, dtype=object)
+        n_actions = len(self.policy.actions)
+        by_action = {"region": (n_actions,), "pair": (n_actions,) * 2, "face": (n_actions,) * 2}
+        shape = by_action.get(name, self.policy.grid.shape)
+        kind = "a number or null" if name == "margin" else "a number"
+        if array.shape != shape or not all(map(KINDS[kind], array.ravel())):
+            raise FileError(f"every entry of {name!r} must be {kind}, in shape {shape}")
+        return np.where(array == None, np.inf, array).astype(float)  # noqa: E711 (elementwise)

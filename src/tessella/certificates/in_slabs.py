@@ -21,7 +21,8 @@ from tessella.certificates.enclosure import EPS, Band, Enclosed, down, up
 from tessella.certificates.summary import certain, percent, wrap
 from tessella.criteria.criterion import serve
 from tessella.criteria.discounted import Discounted
-from tessella.errors import PolicyError, expect, writing
+from tessella.errors import PolicyError, expect
+from tessella.files import writing
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -88,9 +89,9 @@ class CertificateSummary:
             return value
 
         figures = {name: told(getattr(self, name)) for name in asdict(self)}
-        with writing(path):
-            text = json.dumps({"format": FORMAT, "version": VERSION, **figures}, indent=1)
-            Path(path).write_text(text + "\n", encoding="utf-8")
+        text = json.dumps({"format": FORMAT, "version": VERSION, **figures}, indent=1)
+        with writing(path) as part:
+            part.write_text(text + "\n", encoding="utf-8")
 
 
 def certify_in_slabs(

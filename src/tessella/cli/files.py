@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,30 +12,23 @@ if TYPE_CHECKING:
 
 def read_policy(path: Path) -> Policy:
     """A rule or a policy from the file where ``save`` put it."""
-    from tessella.errors import FileError, reading
+    from tessella.files import read_json
     from tessella.mdp.policy import Policy
     from tessella.rules.rule import FORMAT, Rule
 
-    try:
-        with reading(path, "a saved rule or policy"):
-            content = json.loads(path.read_text(encoding="utf-8"))
-    except FileError:
-        raise
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read as a saved rule or policy: {error}") from error
+    content = read_json(path, "a saved rule or policy")
     of_rule = isinstance(content, dict) and content.get("format") == FORMAT
     return Rule.load(path) if of_rule else Policy.load(path)
 
 
 def refuse_other_files(paths: Iterable[Path]) -> None:
     """Before any work: files of a known ending, in folders that are there, that can be written."""
-    from tessella.errors import writing
+    from tessella.files import refuse_unwritable
     from tessella.rules.export.export import target_of
 
     for path in paths:
         target_of(path).require()
-        with writing(path):
-            pass
+        refuse_unwritable(path)
 
 
 def write_policy(policy: Policy, out: Path) -> str:

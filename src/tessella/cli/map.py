@@ -177,7 +177,8 @@ def _draw(
 ) -> None:
     from matplotlib.figure import Figure
 
-    from tessella.errors import ArgumentError, writing
+    from tessella.errors import ArgumentError
+    from tessella.files import writing
     from tessella.plot import margin_map, policy_map, value_map
 
     if where and colour == "value":
@@ -190,5 +191,5 @@ def _draw(
         (policy_map if colour == "action" else margin_map)(axes, part)
     name = ", ".join(filter(None, [solution.mdp.name, part.name if where else ""]))
     axes.set_title(name)
-    with writing(out):
-        figure.savefig(out, dpi=200)
+    with writing(out) as file:
+        figure.savefig(file, dpi=200)

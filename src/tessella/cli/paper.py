@@ -47,7 +47,7 @@ def command(seeds, methods, problems, sizes, out, workers, scheduler, retry, rep
     May be stopped at any time; the same command goes on where it was. A finished study starts no
     work, and a changed setting runs only what it touches.
     """
-    from tessella.errors import StudyError, TessellaError
+    from tessella.errors import FileError, StudyError, TessellaError
     from tessella.paper.plan import paper_study
     from tessella.paper.reproduce import reproduce
     from tessella.runner.display import display
@@ -73,7 +73,7 @@ def command(seeds, methods, problems, sizes, out, workers, scheduler, retry, rep
             done = reproduce(study, out, shown, place, retry=retry, report=report)
     except UnknownNameError as error:
         raise click.ClickException(str(error)) from None
-    except StudyError as error:
+    except (StudyError, FileError) as error:
         _leave(f"Error: {error}; to go on: {_typed()}", 1)
     except Interrupted as stop:
         _leave(f"stopped; {stop}; to go on: {_typed()}", 130)

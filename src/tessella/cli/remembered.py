@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -94,7 +93,7 @@ def _read(path: Path, mdp: MDP) -> Solution | None:
     try:
         found = Solution.load(path, mdp)
         os.utime(path)
-    except (FileError, OSError, KeyError, ValueError):  # cut short, or gone since
+    except (FileError, OSError):  # cut short, or gone since
         with suppress(OSError):
             path.unlink()
         return None
@@ -104,14 +103,7 @@ def _read(path: Path, mdp: MDP) -> Solution | None:
 def _keep(solution: Solution, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix="new-", suffix=".part", dir=path.parent)
-        os.close(handle)
-        try:
-            solution.save(name)
-            os.replace(name, path)
-        finally:
-            with suppress(OSError):
-                os.unlink(name)
+        solution.save(path)
         make_room(path.parent, MOST)
     except (OSError, FileError) as error:
         click.echo(f"the solution is not kept for the next command: {error}", err=True)

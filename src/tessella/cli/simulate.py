@@ -87,7 +87,7 @@ def _first(walked: Paths) -> str:
 def _write(walked: Paths, out: Path) -> None:
     import pandas as pd
 
-    from tessella.errors import writing
+    from tessella.files import writing
 
     mdp, (paths, periods) = walked.mdp, walked.actions.shape
     live = walked.actions.ravel() >= 0
@@ -109,5 +109,5 @@ def _write(walked: Paths, out: Path) -> None:
             own(earned): sign * walked.rewards.ravel()[live],
         }
     )
-    with writing(out):
-        frame.to_csv(out, index=False)
+    with writing(out) as part:
+        frame.to_csv(part, index=False)

@@ -7,6 +7,7 @@ them are records, with a field for each component.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -87,11 +88,11 @@ def checked(actions: Any, action_name: str) -> tuple:
     if not named:
         raise ModelError("a model needs at least one action")
     if len(set(named)) < len(named):
-        twice = next(a for a in named if named.count(a) > 1)
+        twice, times = Counter(named).most_common(1)[0]
         raise ModelError(
             "actions must differ from one another",
             place=described(action_name, twice),
-            value=f"stands {named.count(twice)} times",
+            value=f"stands {times} times",
         )
     return named
 
@@ -133,7 +134,9 @@ def as_json(actions: Sequence) -> list:
     return [a.record if isinstance(a, Combination) else a for a in actions]
 
 
-def from_json(actions: Iterable) -> tuple:
+def from_json(actions: Any) -> tuple:
+    if not isinstance(actions, list):  # a mapping would become all combinations
+        raise ModelError("the actions of a file must be a list", value=f"got {actions!r:.60}")
     return tuple(listed(actions))
 
 

@@ -21,6 +21,7 @@ from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
 from tessella.errors import ModelError, PolicyError
+from tessella.files import reading
 from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, components, described
 from tessella.mdp.as_policy import Labels, as_policy
@@ -381,14 +382,20 @@ class MDP:
 
     @staticmethod
     def load(path: str | Path) -> MDP:
-        """A model that ``save`` wrote, with tabular dynamics of the same expectations."""
-        from tessella.mdp.files.netcdf import load
+        """A model that ``save`` wrote, with tabular dynamics of the same expectations.
 
-        saved = load(path)
-        mdp = _model(saved.parts, saved.criterion, saved.name, saved.parameters)
-        saved.check(mdp.fingerprint)
-        noise, clock, minimise = saved.observation_noise, saved.clock, saved.minimise
-        return replace(mdp, observation_noise=noise, clock=clock, minimise=minimise)
+        Arrays are checked as in ``from_arrays``: anybody can write a file.
+        """
+        from tessella.mdp.files.netcdf import KIND, load
+
+        with reading(path, KIND):
+            saved = load(path)
+            mdp = _model(saved.parts, saved.criterion, saved.name, saved.parameters)
+            if mdp.start is not None:
+                start_distribution(mdp, mdp.start.astype(float, casting="same_kind"))
+            saved.check(mdp.fingerprint)
+            noise, clock, minimise = saved.observation_noise, saved.clock, saved.minimise
+            return replace(mdp, observation_noise=noise, clock=clock, minimise=minimise)
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""

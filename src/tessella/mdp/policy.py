@@ -12,7 +12,7 @@ bytes. Whatever a rule says is checked: it must be the index of an action.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,13 +21,15 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, FileError, PolicyError, reading, writing
+from tessella.errors import ArgumentError, FileError, PolicyError
+from tessella.files import WHOLE, read_json, reading, stated, writing
 from tessella.grid import StateGrid, unmasked
-from tessella.mdp.actions import as_json, from_json, values_of
-from tessella.mdp.program import Program, node_from_json
+from tessella.mdp.actions import as_json, checked, from_json, values_of
+from tessella.mdp.program import Program, check_program, node_from_json
 from tessella.mdp.pulled import in_numpy, pulls
 
 FORMAT, VERSION = "tessella policy", 1
+WHAT = "a saved policy"
 PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as its program
 SLAB = 1 << 18  # states whose actions are asked for at once
 
@@ -104,9 +106,9 @@ class Policy:
 
         ``size`` is that of the rule that the table was made from; None if the table is all.
         """
-        checked = checked_actions(table, grid, tuple(actions)).copy()
-        checked.setflags(write=False)
-        return cls(grid, tuple(actions), Table(grid, checked, size), **about)
+        chosen = checked_actions(table, grid, tuple(actions)).copy()
+        chosen.setflags(write=False)
+        return cls(grid, tuple(actions), Table(grid, chosen, size), **about)
 
     @property
     def size(self) -> int:
@@ -184,8 +186,8 @@ class Policy:
         about = {"format": FORMAT, "version": VERSION, "name": self.name, "size": self.size}
         about |= {"action_name": self.action_name, "actions": as_json(self.actions), "axes": axes}
         text = json.dumps(about | {"table": self.table.ravel().tolist()}) + "\n"
-        with writing(path):
-            Path(path).write_text(text, encoding="utf-8")
+        with writing(path) as part:
+            part.write_text(text, encoding="utf-8")
 
     @staticmethod
     def load(path: str | Path) -> Policy:
@@ -193,24 +195,12 @@ class Policy:
 
         Of a rule that ``compress`` made, its program; ``Rule.load`` reads all that is known of it.
         """
-        try:
-            with reading(path, "a saved policy"):
-                content = json.loads(Path(path).read_text(encoding="utf-8"))
-            kind, version = content["format"], content["version"]
-            if kind not in (FORMAT, PROGRAM_FORMAT) or version != VERSION:
-                raise ValueError(f"it has format {kind!r}")
-            grid, about = StateGrid(content["axes"]), ("name", "action_name")
-            actions, size = from_json(content["actions"]), int(content["size"])
-            named = {name: str(content[name]) for name in about}
-            if kind == PROGRAM_FORMAT:
-                program = Program(grid, node_from_json(content["program"]), size)
-                return Policy(grid, actions, program, **named)
-            return Policy.of(grid, actions, content["table"], size=size, **named)
-        except FileError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            rule = f"{path} must be a policy of format {FORMAT!r}, version {VERSION}"
-            raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
+        content = read_json(path, WHAT)
+        with reading(path, WHAT):
+            about, size = policy_fields(content, (FORMAT, PROGRAM_FORMAT))
+            if content["format"] == PROGRAM_FORMAT:
+                return Policy(rule=read_program(content, about["grid"], about["actions"]), **about)
+            return Policy.of(table=stated(content, "table", "a list"), size=size, **about)
 
     def to_csv(self, path: str | Path) -> None:
         """Write a row for each state: its coordinates, and what to do. ``certify`` reads it."""
@@ -222,6 +212,29 @@ class Policy:
         name = f"{self.name}: " if self.name else ""
         sizes = f"{self.grid.size:,} states, {len(self.actions)} actions"
         return f"{type(self).__name__}({name}{sizes}, size {self.size:,})"
+
+
+def policy_fields(
+    content: Mapping[str, Any], formats: tuple[str, ...]
+) -> tuple[dict[str, Any], int]:
+    """Grid, actions and names of a policy in a file of one of these formats, and its size."""
+    kind, version = content.get("format"), content.get("version")
+    if kind not in formats or version != VERSION:
+        rule = f"it must have format {' or '.join(map(repr, formats))}, version {VERSION}"
+        raise FileError(rule, value=f"got {kind!r}, version {version!r}")
+    about = {name: stated(content, name, "text") for name in ("name", "action_name")}
+    about["grid"] = StateGrid(stated(content, "axes", "an object"))
+    given = from_json(stated(content, "actions", "a list"))
+    about["actions"] = checked(given, about["action_name"])
+    return about, stated(content, "size", WHOLE)
+
+
+def read_program(content: Mapping[str, Any], grid: StateGrid, actions: tuple) -> Program:
+    """The program in a file, every node of it checked."""
+    root = node_from_json(stated(content, "program", "an object"))
+    program = Program(grid, root, stated(content, "size", WHOLE))
+    check_program(program, len(actions))
+    return program
 
 
 def slabs(grid: StateGrid) -> Iterator[NDArray[np.float64]]:

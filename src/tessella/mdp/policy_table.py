@@ -1,12 +1,15 @@
 """A policy as a CSV table: one row for each state, a column for each axis, one for the action.
 
-Actions of several components have a column for each of them.
+Actions of several components have a column for each of them. A cell of text is the label or name
+that it equals, else the one that it equals without spaces around it, as people type them.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError, writing
+from tessella.errors import FileError
+from tessella.files import LARGEST_TEXT_BYTES, read_whole, reading, writing
 from tessella.mdp.actions import components, records, values_of
 
 if TYPE_CHECKING:
@@ -40,23 +44,22 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
     in columns of their own names. Other columns are passed over; a name that stands twice, or a row
     with cells that have no column, is refused.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            header = [name.strip() for name in next(reader, [])]
-            lines = [(reader.line_num, cells) for cells in reader if cells]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise FileError(f"{path} cannot be read as a policy table", value=str(error)) from error
+    what = "a policy table"
+    with reading(path, what):
+        text = read_whole(path, what, LARGEST_TEXT_BYTES).decode("utf-8-sig")
+        reader = csv.reader(io.StringIO(text, newline=""))
+        names = {*mdp.grid.axes, *components(mdp.actions), mdp.action_name}
+        header = [_meant(name, names) for name in next(reader, [])]
+        lines = [(reader.line_num, cells) for cells in reader if cells]
     columns = _action_columns(mdp, path, header)
     rows = _rows(path, header, lines)
     where = _states(mdp, path, rows)
     _check_complete(mdp, path, where)
     if components(mdp.actions):
-        parts = {c: not isinstance(mdp.actions[0][c], str) for c in columns}
-        answers = records({c: _column(path, rows, c, numeric) for c, numeric in parts.items()})
+        known = values_of(mdp.actions)
+        answers = records({c: _column(path, rows, c, known[c]) for c in columns})
     else:
-        numeric = not any(isinstance(a, str) for a in mdp.actions)
-        answers = _column(path, rows, columns[0], numeric)
+        answers = _column(path, rows, columns[0], np.asarray(mdp.actions))
     table = np.empty(mdp.n_states, dtype=answers.dtype)
     table[where] = answers
     return table.reshape(mdp.grid.shape)
@@ -111,7 +114,7 @@ def _states(mdp: MDP, path: Path, rows: Rows) -> NDArray[np.int64]:
     """(rows,) flat state index of each row."""
     places = []
     for axis, (name, values) in enumerate(zip(mdp.grid.axes, mdp.grid.values, strict=True)):
-        given = _column(path, rows, name, values.dtype.kind != "U")
+        given = _column(path, rows, name, values)
         at = mdp.grid.locate(axis, given)
         bad = np.flatnonzero(at < 0)
         if bad.size:
@@ -129,10 +132,16 @@ def _states(mdp: MDP, path: Path, rows: Rows) -> NDArray[np.int64]:
     return np.asarray(np.ravel_multi_index(tuple(places), mdp.grid.shape))
 
 
-def _column(path: Path, rows: Rows, name: str, numeric: bool) -> NDArray:
+def _meant(cell: str, known: Collection[str]) -> str:
+    return cell if cell in known else cell.strip()
+
+
+def _column(path: Path, rows: Rows, name: str, known: NDArray) -> NDArray:
+    """(rows,) numbers, or text where the ``known`` values are."""
+    if known.dtype.kind == "U":
+        labels = set(known.tolist())
+        return np.array([_meant(row.cells[name], labels) for row in rows], dtype=str)
     text = [row.cells[name].strip() for row in rows]
-    if not numeric:
-        return np.array(text, dtype=str)
     bad = [i for i, item in enumerate(text) if not _is_number(item)]
     if bad:
         value = f"has {name}={text[bad[0]]!r}"
@@ -172,7 +181,7 @@ def _check_complete(mdp: MDP, path: Path, where: NDArray[np.int64]) -> None:
 def write_table(policy: Policy, path: Path) -> None:
     """A header with the axes and the action, and a row for each state in flat order."""
     grid = policy.grid
-    with writing(path), path.open("w", newline="", encoding="utf-8") as file:
+    with writing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         parts = components(policy.actions)
         writer.writerow([*grid.axes, *(parts or [policy.action_name])])

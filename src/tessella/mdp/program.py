@@ -18,15 +18,17 @@ everywhere. Off the grid, ``Except`` and ``Lookup`` take the nearest state, the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import PolicyError
+from tessella.files import is_finite, is_whole
 from tessella.grid import StateGrid
 
 
@@ -237,6 +239,74 @@ def _from_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return node_from_json(value)
     return tuple(map(_from_json, value)) if isinstance(value, list) else value
+
+
+def check_program(program: Program, n_actions: int) -> None:
+    """Refuse a program from a file with a node that could not be asked."""
+    for node in program.nodes():
+        _check_node(node, program.grid, n_actions)
+
+
+def _check_node(node: Node, grid: StateGrid, n_actions: int) -> None:
+    def need(holds: bool, rule: str, value: object) -> None:
+        if not holds:
+            kind = type(node).__name__
+            raise PolicyError(f"{kind} in a program {rule}", value=f"got {value!r:.60}")
+
+    def names(given: object, *, text: bool | None = None) -> bool:
+        if not isinstance(given, str) or given not in grid.axes:
+            return False
+        return text is None or text == (grid.values[grid.axis(given)].dtype.kind == "U")
+
+    def lists(given: object, entry: Callable[[Any], bool]) -> bool:
+        return isinstance(given, tuple) and all(map(entry, given))
+
+    def takes(actions: object, count: int) -> None:
+        held = lists(actions, lambda a: is_whole(a, n_actions - 1)) and len(actions) == count  # type: ignore[arg-type]
+        need(held, f"takes {count} of the actions 0..{n_actions - 1}", actions)
+
+    match node:
+        case Choose(action):
+            takes((action,), 1)
+        case Split(weights, cuts, branches):
+            pairs = lists(weights, lambda w: isinstance(w, tuple) and len(w) == 2)
+            held = pairs and all(names(n, text=False) and is_finite(w) for n, w in weights)
+            held = held and len(weights) > 0
+            need(held, "weighs axes of numbers", weights)
+            need(lists(cuts, is_finite) and [*cuts] == sorted(cuts), "has ascending cuts", cuts)
+            held = lists(branches, lambda b: isinstance(b, Node)) and len(branches) == len(cuts) + 1
+            need(held, "has one branch more than cuts", branches)
+        case Among(axis, labels, inside, outside):
+            need(names(axis, text=True), "asks about an axis of text", axis)
+            need(lists(labels, lambda label: isinstance(label, str)), "has labels", labels)
+            held = isinstance(inside, Node) and isinstance(outside, Node)
+            need(held, "has two branches", outside)
+        case Except(places, actions, otherwise):
+            need(_are_states(places, grid), "names states of the grid, each once", places)
+            takes(actions, len(places))
+            need(isinstance(otherwise, Node), "has a branch for other states", otherwise)
+        case Lookup(axes, starts, actions):
+            held = lists(axes, names) and len({*axes}) == len(axes) > 0
+            need(held, "is over some of the axes", axes)
+            count = math.prod(grid.shape[grid.axis(name)] for name in axes)
+            held = lists(starts, lambda s: is_whole(s, count - 1)) and starts[:1] == (0,)
+            held = held and all(low < high for low, high in pairwise(starts))
+            need(held, f"has runs that begin in ascending order from 0 to {count - 1}", starts)
+            takes(actions, len(starts))
+
+
+def _are_states(places: Any, grid: StateGrid) -> bool:
+    """Whether ``places`` are some states of the grid by their values, each once."""
+    shaped = isinstance(places, tuple) and len(places) > 0
+    if not (shaped and all(isinstance(p, tuple) and len(p) == grid.ndim for p in places)):
+        return False
+    where = []
+    for axis, column in enumerate(zip(*places, strict=True)):
+        text = grid.values[axis].dtype.kind == "U"
+        if not all(isinstance(v, str) if text else is_finite(v) for v in column):
+            return False
+        where.append(grid.locate(axis, np.asarray(column)))
+    return bool((np.array(where) >= 0).all()) and len({*zip(*where, strict=True)}) == len(places)
 
 
 @cache

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tessella.files import read_whole
 from tessella.modelfiles.lines import BeyondError, Lines, find_lines
 from tessella.modelfiles.lines import Path as KeyPath
 from tessella.modelfiles.mistakes import MOST, Mistake, ModelFileError, one_line
-from tessella.modelfiles.sources import read_whole
 
 LARGEST = 1 << 20  # bytes; long data belong in a CSV file beside it
 ENOUGH = 4 * MOST  # mistakes after which none are noted any more

@@ -1,10 +1,9 @@
-"""Files that are read whole, within bounds: regular ones, and no larger than they may be.
+"""Data files that a model file names, read whole and within bounds.
 
-What a model file names must lie beside it or below: neither absolute nor climbing out of the
-folder, and no part of the way a symbolic link. Each part is opened from the folder before it, so
-what was checked is what is read; where a system has no such thing (Windows), each part of the path
-is looked at, and the file that was opened must be the one that was. Pipes and devices are never
-waited for.
+They must lie beside it or below: neither absolute nor climbing out of the folder, and no part of
+the way a symbolic link. Each part is opened from the folder before it, so what was checked is what
+is read; where a system has no such thing (Windows), each part of the path is looked at, and the
+file that was opened must be the one that was. Pipes and devices are never waited for.
 """
 
 from __future__ import annotations
@@ -13,26 +12,12 @@ import os
 import stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from tessella.errors import FileError, reading
+from tessella.errors import FileError
+from tessella.files import AT_ONCE, read_open, refuse_irregular
 
-NOW = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 FOLDER = getattr(os, "O_DIRECTORY", 0)
 STEPS = bool(FOLDER) and {os.open, os.stat} <= os.supports_dir_fd  # from one folder to the next
-
-
-def read_whole(path: str | Path, what: str, largest: int) -> bytes:
-    """The bytes of the file that a user named."""
-    rule = f"{path} cannot be read as {what}"
-    try:
-        with reading(path, what):
-            _refuse_odd(os.stat(path), rule)
-            file = os.open(path, os.O_RDONLY | NOW)
-    except (OSError, ValueError) as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(rule, value=getattr(error, "strerror", None) or str(error)) from error
-    return _content(file, rule, largest)
 
 
 def read_beside(folder: Path, name: str, largest: int) -> bytes:
@@ -47,7 +32,7 @@ def read_beside(folder: Path, name: str, largest: int) -> bytes:
         if isinstance(error, FileError):
             raise
         raise FileError(rule, value=getattr(error, "strerror", None) or str(error)) from error
-    return _content(file, rule, largest)
+    return read_open(file, rule, largest)
 
 
 def _parts(name: str, rule: str) -> tuple[str, ...]:
@@ -71,8 +56,8 @@ def _by_path(folder: Path, name: str, rule: str) -> int:
         path = path / part
         found = os.lstat(path)
         _refuse_link(found, rule)
-    _refuse_odd(found, rule)
-    file = os.open(path, os.O_RDONLY | NOW | NO_LINK)
+    refuse_irregular(found, rule)
+    file = os.open(path, os.O_RDONLY | AT_ONCE | NO_LINK)
     if os.path.samestat(found, os.fstat(file)):
         return file
     os.close(file)
@@ -98,22 +83,7 @@ def _opened(here: int, part: str, rule: str) -> int:
     try:
         found = os.stat(part, dir_fd=here, follow_symlinks=False)
         _refuse_link(found, rule)
-        _refuse_odd(found, rule)
-        return os.open(part, os.O_RDONLY | NOW | NO_LINK, dir_fd=here)
+        refuse_irregular(found, rule)
+        return os.open(part, os.O_RDONLY | AT_ONCE | NO_LINK, dir_fd=here)
     finally:
         os.close(here)
-
-
-def _refuse_odd(found: os.stat_result, rule: str) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        what = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
-        raise FileError(rule, value=f"it is {what}")
-
-
-def _content(file: int, rule: str, largest: int) -> bytes:
-    with os.fdopen(file, "rb") as opened:
-        _refuse_odd(os.fstat(opened.fileno()), rule)
-        found = opened.read(largest + 1)
-    if len(found) > largest:
-        raise FileError(rule, value=f"it is larger than {largest:,} bytes")
-    return found

@@ -10,7 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tessella.errors import ArgumentError, TessellaError, expect, writing
+from tessella.errors import ArgumentError, TessellaError, expect
+from tessella.files import writing
 from tessella.mdp.model import MDP
 from tessella.problems.parameter import Parameter
 from tessella.problems.problem import NOISE, Problem
@@ -31,8 +32,8 @@ def write_model(source: Problem | MDP | str, path: str | Path | None = None) -> 
         settings, name = known.settings(), known.name
     text = _text(known, settings, name)
     if path is not None:
-        with writing(path):
-            Path(path).write_text(text, encoding="utf-8")
+        with writing(path) as part:
+            part.write_text(text, encoding="utf-8")
     return text
 
 

@@ -9,18 +9,19 @@ report.html                        all of it in one file
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from tessella.files import writing
 from tessella.paper.figures import PICTURES, Picture
 from tessella.paper.figures.looks import STYLE
 from tessella.paper.report import Drawn, report
 from tessella.paper.results import Results
 from tessella.paper.table import as_csv, latex, markdown, rows
 from tessella.runner.display import Display
-from tessella.runner.folder import put
 from tessella.runner.parquet import parquet
 
 DOTS_PER_INCH = 200
@@ -42,6 +43,8 @@ def write(results: Results, folder: Path, display: Display) -> list[Path]:
     files.append(put(folder / "records.parquet", parquet(results.records)))
     display.advance(STAGE, 1, 1.0)
     drawn, figures = [], folder / "figures"
+    with suppress(OSError):  # writing into it says what is wrong
+        figures.mkdir(exist_ok=True)
     for picture in pictures:
         drawn.append(_draw(results, picture, figures))
         files += [figures / f"{picture.name}.{form}" for form in ("svg", "png")]
@@ -53,6 +56,13 @@ def write(results: Results, folder: Path, display: Display) -> list[Path]:
     files.append(put(folder / "report.html", report(results, table, drawn).encode()))
     display.advance(STAGE, 1, 1.0)
     return files
+
+
+def put(path: Path, content: bytes) -> Path:
+    """Write ``content`` and return the path."""
+    with writing(path) as part:
+        part.write_bytes(content)
+    return path
 
 
 def _draw(results: Results, picture: Picture, folder: Path) -> Drawn:

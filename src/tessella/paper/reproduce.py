@@ -7,10 +7,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from tessella.files import writing
 from tessella.paper.results import Results
 from tessella.paper.sources import source_hash
 from tessella.runner.display import Display
-from tessella.runner.folder import put
 from tessella.runner.record import Record
 from tessella.runner.run_study import COMPILED, EACH, Cluster, fill, stored
 from tessella.runner.store import Store
@@ -63,7 +63,8 @@ def _write(results: Results, folder: Path, display: Display) -> None:
     # While files of two studies may lie side by side, there is no stamp.
     stamp.unlink(missing_ok=True)
     files = write(results, folder, display)
-    put(stamp, "\n".join([made, *(str(file.relative_to(folder)) for file in files)]).encode())
+    with writing(stamp) as part:
+        part.write_text("\n".join([made, *(str(file.relative_to(folder)) for file in files)]))
 
 
 def _stands(stamp: Path, made: str) -> bool:

@@ -10,17 +10,28 @@ from typing import Any
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.total_certificate import TotalCertificate
-from tessella.errors import FileError, reading, writing
-from tessella.grid import StateGrid
-from tessella.mdp.actions import as_json, from_json
-from tessella.mdp.policy import PROGRAM_FORMAT, Policy
-from tessella.mdp.program import Program, node_from_json, node_to_json
+from tessella.errors import FileError
+from tessella.files import WHOLE, read_json, reading, stated, writing
+from tessella.mdp.actions import as_json
+from tessella.mdp.policy import PROGRAM_FORMAT, VERSION, Policy, policy_fields, read_program
+from tessella.mdp.program import Program, node_to_json
 from tessella.rules.explain import explain
 from tessella.rules.export.draft import OffGrid
 from tessella.rules.export.export import Exported, export
 from tessella.rules.frontier import Frontier, Outcome
 
-FORMAT, VERSION = PROGRAM_FORMAT, 1
+FORMAT = PROGRAM_FORMAT
+WHAT = "a saved rule"
+FACTS = {
+    "model": "text",
+    "fingerprint": "text",
+    "mean_loss": "a number",
+    "relative_loss": "a number or null",
+    "worst_loss": "a number",
+    "certified": "true or false",
+    "told_in": "text",
+    "promised": "a number",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,8 +94,8 @@ class Rule(Policy):
         except RecursionError:
             rule = "a rule that is saved must not be nested so deeply; a table has room for it"
             raise FileError(rule, value=f"it has {self.program.depth:,} levels") from None
-        with writing(path):
-            Path(path).write_text(text, encoding="utf-8")
+        with writing(path) as part:
+            part.write_text(text, encoding="utf-8")
 
     def export(self, path: str | Path, *, off_grid: OffGrid | None = None) -> Exported:
         """Write it as something that a system runs, by the ending of ``path``: see ``export``."""
@@ -93,32 +104,24 @@ class Rule(Policy):
     @staticmethod
     def load(path: str | Path) -> Rule:
         """A rule that ``save`` wrote; its certificate is made again with ``certify``."""
-        try:
-            with reading(path, "a saved rule"):
-                content = json.loads(Path(path).read_text(encoding="utf-8"))
-            if (content["format"], content["version"]) != (FORMAT, VERSION):
-                raise ValueError(f"it has format {content['format']!r}")
-            return _from_json(content)
-        except FileError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            rule = f"{path} must be a rule of format {FORMAT!r}, version {VERSION}"
-            raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
+        content = read_json(path, WHAT)
+        with reading(path, WHAT):
+            about, _ = policy_fields(content, (FORMAT,))
+            facts = stated(content, "facts", "an object")
+            _check_facts(facts)
+            texts = {name: stated(content, name, "text") for name in ("kind", "promise", "words")}
+            return Rule(
+                rule=read_program(content, about["grid"], about["actions"]),
+                size_needed=stated(content, "size_needed", WHOLE),
+                seconds=float(stated(content, "seconds", "a number")),
+                facts=facts,
+                **about,
+                **texts,
+            )
 
 
-def _from_json(content: dict[str, Any]) -> Rule:
-    grid = StateGrid(content["axes"])
-    program = Program(grid, node_from_json(content["program"]), int(content["size"]))
-    return Rule(
-        grid=grid,
-        actions=from_json(content["actions"]),
-        rule=program,
-        size_needed=int(content["size_needed"]),
-        seconds=float(content["seconds"]),
-        facts=dict(content["facts"]),
-        name=str(content["name"]),
-        action_name=str(content["action_name"]),
-        kind=str(content["kind"]),
-        promise=str(content["promise"]),
-        words=str(content["words"]),
-    )
+def _check_facts(facts: dict[str, Any]) -> None:
+    """Refuse facts that are not what the head of a file states: none, or losses at least."""
+    for name in facts.keys() | ({"mean_loss", "worst_loss"} if facts else ()):
+        if name in FACTS:
+            stated(facts, name, FACTS[name])

@@ -63,16 +63,3 @@ def reserve(folder: Path, space: int) -> None:
     finally:
         with suppress(OSError):
             probe.unlink()
-
-
-def put(path: Path, content: bytes) -> Path:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise StudyError(f"{path} cannot be written: {error.strerror}") from error
-    return path

@@ -1,23 +1,22 @@
 """Long solves that may be broken off: the best point so far, in a file.
 
 Any point is a start, so the value is all that a run needs to go on; its history goes with it. A
-file is written whole beside the old one and takes its place in one step: whoever is killed, at
-whatever moment, leaves the last one or the one before, and loses no more than what came after it.
+file appears whole (``tessella.files``): whoever is killed, at whatever moment, leaves the last one
+or the one before, and loses no more than what came after it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, FileError, is_number, writing
+from tessella.errors import ArgumentError, FileError, is_number
+from tessella.files import reading, writing
 from tessella.mdp.model import MDP
 from tessella.solvers.result import History
 
@@ -69,21 +68,19 @@ class Keeper:
         """What the file holds; None where there is none. One of another model is refused."""
         if not self.path.exists():
             return None
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                about = json.loads(str(file["about"]))
-                history = History(*(file[name] for name in ("bound", "changed", "seconds")))
-                value = file["value"]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            rule = f"{self.path} must be a checkpoint"
-            raise FileError(rule, value=f"{type(error).__name__}: {error}") from error
-        if about.get("format") != FORMAT or about.get("fingerprint") != self.fingerprint:
-            raise FileError(
-                f"{self.path} is the checkpoint of another model",
-                value=f"its model is {str(about.get('fingerprint'))[:12]}, "
-                f"this one is {self.fingerprint[:12]}",
-            )
-        return Kept(value.reshape(self.shape), history)
+        with reading(self.path, "a checkpoint"), np.load(self.path, allow_pickle=False) as file:
+            about = json.loads(str(file["about"]))
+            if about.get("format") != FORMAT or about.get("fingerprint") != self.fingerprint:
+                raise FileError(
+                    f"{self.path} is the checkpoint of another model",
+                    value=f"its model is {str(about.get('fingerprint'))[:12]}, "
+                    f"this one is {self.fingerprint[:12]}",
+                )
+            history = History(*(file[name] for name in ("bound", "changed", "seconds")))
+            value = file["value"].reshape(self.shape)
+            if value.dtype != np.float64 or not np.isfinite(value).all():
+                raise FileError("the value of a checkpoint must be finite")
+            return Kept(value, history)
 
     @property
     def due(self) -> bool:
@@ -94,14 +91,6 @@ class Keeper:
 
     def write(self, value: NDArray[np.float64], history: History) -> None:
         about = json.dumps({"format": FORMAT, "fingerprint": self.fingerprint})
-        beside = self.path.with_name(f"{self.path.name}.part")
-        try:
-            with writing(self.path):
-                with beside.open("wb") as file:
-                    np.savez(file, about=np.asarray(about), value=value, **vars(history))
-                    file.flush()
-                    os.fsync(file.fileno())
-                beside.replace(self.path)
-        finally:
-            beside.unlink(missing_ok=True)
+        with writing(self.path) as part:
+            np.savez(part, about=np.asarray(about), value=value, **vars(history))
         self._last = time.monotonic()

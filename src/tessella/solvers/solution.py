@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError, writing
+from tessella.criteria.average import Average
+from tessella.errors import FileError
 from tessella.mdp.actions import components, values_of
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, Table
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 
     from tessella.mdp.files.variables import Variables
 
-FORMAT = "tessella-solution-2"
+FORMAT = "tessella-solution-3"
+WHAT = "a saved solution"
 HISTORY = "bound", "changed", "seconds"
 
 
@@ -44,6 +48,82 @@ def optimal(mdp: MDP, table: Any) -> Policy:
     if isinstance(table, np.ndarray):
         return Policy.of(mdp.grid, mdp.actions, table, name="optimal", action_name=name)
     return Policy(mdp.grid, mdp.actions, Table(mdp.grid, table), "optimal", name)
+
+
+def _refuse_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
+    """Raise an error for arrays that a solution of ``mdp`` does not have, before they are read."""
+    n_actions, shape = mdp.n_actions, mdp.grid.shape
+    expected = dict.fromkeys(("value", "policy", "margin", "decided"), shape)
+    expected |= {axis: (n,) for axis, n in zip(mdp.grid.axes, shape, strict=True)}
+    expected |= dict.fromkeys((mdp.action_name, *components(mdp.actions)), (n_actions,))
+    expected["q"] = (*shape, n_actions)
+    sweeps = variables["history_bound"].shape
+    expected |= {f"history_{name}": sweeps for name in HISTORY}
+    found = {name: variable.shape for name, variable in variables.items()}
+    if found != expected or len(sweeps) != 1:
+        wrong = sorted({*found.items()} ^ {*expected.items()})
+        rule = "a solution must have the arrays of its model"
+        raise FileError(rule, value=f"it differs in {wrong[0][0]!r}" if wrong else "")
+
+
+def _solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solution:
+    """The solution that a file holds, once all of it is checked."""
+    for name in ("value", "q", "margin", "history_bound", "history_seconds"):
+        if data[name].dtype != np.float64 or np.isnan(data[name]).any():
+            raise FileError(f"{name!r} must hold floats, none of them NaN")
+    bounds = [float(about[n]) for n in ("error_bound", "value_error", "tie_tolerance")]
+    gain = float(about["gain"]) if "gain" in about else None
+    if not (np.isfinite(data["value"]).all() and all(bound >= 0 for bound in bounds)):
+        raise FileError("values must be finite, and bounds on their errors not negative")
+    if (gain is None) == isinstance(mdp.criterion, Average):
+        raise FileError("a solution has a gain if its criterion is an average")
+    policy = optimal(mdp, data["policy"])
+    mdp.check_feasible(policy)
+    _refuse_contradictions(data, policy.table, bounds[0], bounds[2], gain is not None)
+    solution = Solution(
+        data["value"],
+        bounds[0],
+        bool(about["converged"]),
+        str(about["reason"]),
+        History(*(data[f"history_{name}"] for name in HISTORY)),
+        mdp,
+        policy,
+        data["margin"],
+        str(about["method"]),
+        precision=Precision(*bounds[1:]),
+        gain=gain,
+    )
+    solution.__dict__["q"] = data["q"]  # saved, so not computed again
+    return solution
+
+
+def _refuse_contradictions(
+    data: dict[str, NDArray], table: NDArray, error: float, tie: float, relative: bool
+) -> None:
+    """Raise an error for arrays that cannot be those of one solution with these bounds.
+
+    |T V - V| <= 2 |V - V*|, and a third for rounding; relative values are known up to a constant.
+    """
+    q, value = data["q"], data["value"]
+    best, second = (np.full(value.shape, -np.inf) for _ in range(2))
+    for action in range(q.shape[-1]):
+        second = np.maximum(second, np.minimum(best, q[..., action]))
+        best = np.maximum(best, q[..., action])
+    taken = np.take_along_axis(q, table[..., None].astype(np.int64), axis=-1)[..., 0]
+    with np.errstate(invalid="ignore"):  # of margins without end
+        residual, margin = best - value, best - second
+        residual -= (residual.max() + residual.min()) / 2 if relative else 0.0
+        agree = {
+            "value": np.abs(residual) <= 3 * error,
+            "policy": best - taken <= tie,
+            "margin": (margin == data["margin"]) | (np.abs(margin - data["margin"]) <= tie),
+            "decided": data["decided"] == (data["margin"] > tie),
+        }
+    for name, fine in agree.items():
+        if not fine.all():
+            rule = f"{name!r} must agree with 'q' and the bounds of the file"
+            count = int(np.sum(~fine))
+            raise FileError(rule, value="does not", count=count, total=fine.size, noun="states")
 
 
 @pulls("margin")
@@ -157,21 +237,17 @@ class Solution(Result):
 
         ``with_model`` puts the model's arrays into the same file, so that it is read back alone.
         """
-        import netCDF4
-
-        from tessella.mdp.files.variables import put
+        from tessella.mdp.files.netcdf import put_beside
+        from tessella.mdp.files.variables import created, put
 
         history = {f"history_{name}": (getattr(self.history, name), ("sweep",)) for name in HISTORY}
         coordinates = self._coordinates()
         variables = coordinates | self._arrays() | history
         attributes = self._attributes() | {"coordinates": " ".join(coordinates)}
-        with writing(path), netCDF4.Dataset(str(path), "w", format="NETCDF4") as file:
-            file.setncatts(attributes)
-            put(file, variables)
-        if with_model:
-            from tessella.mdp.files.netcdf import save_beside
-
-            save_beside(self.mdp, path)
+        with created(path) as file:
+            put(file, attributes, variables)
+            if with_model:
+                put_beside(self.mdp, file)
 
     def _attributes(self) -> dict[str, Any]:
         gained = {} if self.gain is None else {"gain": self.gain}
@@ -193,40 +269,28 @@ class Solution(Result):
     def load(path: str | Path, mdp: MDP | None = None) -> Solution:
         """Read a solution of ``mdp`` back; a file of another model is refused.
 
-        Without ``mdp`` the model is read from the file, which must hold it.
+        Without ``mdp`` the model is read from the file, which must hold it. Its numbers must
+        agree with one another; ``certify`` proves what they are worth.
         """
-        from tessella.mdp.files.variables import opened, take
+        from tessella.mdp.files.variables import attributes_of, opened, refuse_altered, take
 
-        with opened(path, "a saved solution") as file:
-            file.set_auto_mask(False)
-            about = {name: file.getncattr(name) for name in file.ncattrs()}
+        with opened(path, WHAT) as file:
+            about = attributes_of(file)
             if about.get("format") != FORMAT:
                 found = about.get("format")
                 raise FileError(f"{path} has format {found!r}; this version reads {FORMAT!r}")
-            data = {name: take(file, name) for name in file.variables}
-        if mdp is None:
-            mdp = _model_in(path, about["fingerprint"])
-        elif about["fingerprint"] != mdp.fingerprint:
-            raise FileError(
-                f"{path} holds the solution of another model",
-                place=f"its model is {about['model']!r} ({about['fingerprint'][:12]}),",
-                value=f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
-            )
-        solution = Solution(
-            data["value"],
-            float(about["error_bound"]),
-            bool(about["converged"]),
-            str(about["reason"]),
-            History(*(data[f"history_{name}"] for name in HISTORY)),
-            mdp,
-            optimal(mdp, data["policy"]),
-            data["margin"],
-            str(about["method"]),
-            precision=Precision(*(float(about[n]) for n in ("value_error", "tie_tolerance"))),
-            gain=about.get("gain"),
-        )
-        solution.__dict__["q"] = data["q"]  # saved, so not computed again
-        return solution
+            if mdp is None:
+                mdp = _model_in(path, about["fingerprint"])
+            elif about["fingerprint"] != mdp.fingerprint:
+                raise FileError(
+                    f"{path} holds the solution of another model",
+                    place=f"its model is {about['model']!r} ({about['fingerprint']:.12}),",
+                    value=f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
+                )
+            _refuse_shapes(file.variables, mdp)
+            data = take(file.variables, os.path.getsize(path))
+            refuse_altered(about, data)
+            return _solution(mdp, about, data)
 
     @property
     def _known(self) -> str:

@@ -6,12 +6,16 @@ attributes   format, version, name, axes, action_name, actions (JSON; those of s
              far rows and rewards may be off, relative and absolute), observation_noise (JSON, when
              there is some), clock (JSON, rate and interest of a model made from rates), told ("in
              costs", where rewards are costs less a sign), criterion (JSON, where it is no
-             discount), content (hash of all else)
+             discount), period_row_error and period_reward_error (of a single period, when there is
+             a horizon), content (hash of all else)
 grid/<axis>  the values of each axis; state s has C-order position s in the grid
 indptr, indices, data    distinct rows of P in compressed sparse form, each row stored once
 row_of, reward, feasible (state, action): row of P, expected reward, 1 where feasible
 start        (state) probabilities of the first state, when the model has its own
-outcomes/    start, state, probability, reward, ended: when rewards are by outcome or it can end
+outcomes/    start, state, probability, reward, ended: when rewards are by outcome or it can end;
+             with a horizon, of a single period
+end/         indptr, indices, data, row_of, reward of the last period and the value after it, final,
+             when there is a horizon: at the last time, rows are empty and rewards include it
 
 ``content`` is the SHA-256 of every other attribute and then every variable, each by name: a line
 ``name=text`` (numbers as float.hex), or a line ``path kind shape`` and the values as little-endian
@@ -20,31 +24,41 @@ outcomes/    start, state, probability, reward, ended: when rewards are by outco
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import netCDF4
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tessella.criteria.as_criterion import criterion_named
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import FileError, writing
+from tessella.errors import FileError, is_number
 from tessella.grid import StateGrid
-from tessella.mdp.actions import as_json
-from tessella.mdp.dynamics import Parts
-from tessella.mdp.files.variables import Variables, opened, put, take
-from tessella.mdp.scope import TIME, make_scope
+from tessella.mdp.actions import as_json, from_json
+from tessella.mdp.dynamics import Dynamics, Parts
+from tessella.mdp.files.tables import END, TableReader, arrays_of, arrays_of_outcomes
+from tessella.mdp.files.variables import (
+    LARGEST_BYTES,
+    Variables,
+    attributes_of,
+    created,
+    digest,
+    opened,
+    put,
+    refuse_altered,
+    take,
+)
+from tessella.mdp.scope import make_scope
 from tessella.mdp.stages.events import Clock
 from tessella.mdp.tabular.pairs import Pairs, tabular_parts
-from tessella.mdp.tabular.tabular import Outcomes, Tabular
+from tessella.mdp.tabular.tabular import Tabular
+from tessella.mdp.timed import Timed
 from tessella.rounding import Built
 
 if TYPE_CHECKING:
@@ -54,13 +68,15 @@ FORMAT, VERSION = "tessella model", 2
 KIND = "a saved model"
 BESIDE = "model"  # the group of a model in another file
 LARGEST = 200_000_000  # entries of rows beyond which no model is written out
+TEXTS = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
+GROUPS = ("grid", "outcomes", "end")
+LEAST_ROW_ERROR = 1e-3  # from which on rows are no longer known
 
 
 @dataclass(frozen=True, eq=False)
 class Saved:
     """What a file holds: the parts of a model, and what it is called."""
 
-    path: Path
     parts: Parts
     criterion: Criterion
     name: str
@@ -73,26 +89,19 @@ class Saved:
     def check(self, fingerprint: str) -> None:
         """Refuse a file whose fingerprint is not that of the model that was made of it."""
         if self.fingerprint not in (None, fingerprint):
-            raise FileError(f"{self.path.name} has the fingerprint of another model")
+            raise FileError("the file has the fingerprint of another model")
 
 
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
     contents = _contents(mdp)
-    with writing(path), netCDF4.Dataset(str(path), "w", format="NETCDF4") as file:
-        _put_model(file, *contents)
+    with created(path) as file:
+        put(file, *contents)
 
 
-def save_beside(mdp: MDP, path: str | Path) -> None:
-    """Write ``mdp`` into a file that is there, as its group ``model``."""
-    contents = _contents(mdp)
-    with writing(path), netCDF4.Dataset(str(path), "a") as file:
-        _put_model(file.createGroup(BESIDE), *contents)
-
-
-def _put_model(file: Any, attributes: dict[str, Any], variables: Variables) -> None:
-    file.setncatts(attributes | {"content": digest(attributes, variables)})
-    put(file, variables)
+def put_beside(mdp: MDP, file: Any) -> None:
+    """Write ``mdp`` into an open file, as its group ``model``."""
+    put(file.createGroup(BESIDE), *_contents(mdp))
 
 
 def kind_of(path: str | Path) -> str:
@@ -124,116 +133,118 @@ def entries(mdp: MDP) -> int:
 
 def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
-    dynamics = tabular(mdp)
-    shape, rows = ("state", "action"), dynamics.rows
+    dynamics, attributes = tabular(mdp), _attributes(mdp)
+    outcomes, shape = dynamics.outcomes, ("state", "action")
     variables: Variables = {
         f"grid/{name}": (values, (name,))
         for name, values in zip(mdp.grid.axes, mdp.grid.values, strict=True)
     }
-    variables |= {
-        "indptr": (rows.indptr.astype(np.int64), ("row_end",)),
-        "indices": (rows.indices.astype(np.int64), ("entry",)),
-        "data": (rows.data, ("entry",)),
-        "row_of": (dynamics.row_of, shape),
-        "reward": (dynamics.reward, shape),
-        "feasible": (mdp.feasible_mask.astype(np.int8), shape),
-    }
+    variables |= arrays_of(dynamics)
+    variables["feasible"] = (mdp.feasible_mask.astype(np.int8), shape)
     if mdp.start is not None:
         variables["start"] = (mdp.start, ("state",))
-    if dynamics.outcomes is not None:
-        for field in fields(dynamics.outcomes):
-            values = getattr(dynamics.outcomes, field.name)
-            values = values.astype(np.int8) if values.dtype == bool else values
-            along = "pair_end" if field.name == "start" else "outcome"
-            variables[f"outcomes/{field.name}"] = (values, (along,))
-    return _attributes(mdp), variables
+    if isinstance(mdp.dynamics, Timed):
+        last, final = _last(mdp, mdp.dynamics), mdp.dynamics.final
+        written = [period.written for period in mdp.dynamics.distinct]
+        worst = Built(max(one.rows for one in written), max(one.reward for one in written))
+        attributes |= _errors("period_", worst)
+        variables |= arrays_of(last, END) | {f"{END}final": (final.ravel(), ("state",))}
+        outcomes = last.outcomes
+    if outcomes is not None:
+        variables |= arrays_of_outcomes(outcomes)
+    return attributes, variables
 
 
-def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
-    """The hash of a file's content, as described above."""
-    found = hashlib.sha256()
-    for name, value in sorted(attributes.items()):
-        text = value if isinstance(value, str) else float(value).hex()
-        found.update(f"{name}={text}\n".encode())
-    for name, (values, _) in sorted(variables.items()):
-        kind = {"i": "<i8", "f": "<f8"}.get(values.dtype.kind)
-        found.update(f"{name} {values.dtype.kind} {list(values.shape)}\n".encode())
-        text = json.dumps(values.tolist()).encode() if kind is None else b""
-        found.update(text if kind is None else values.astype(kind).tobytes())
-    return found.hexdigest()
+def _last(mdp: MDP, dynamics: Timed) -> Tabular:
+    """The last period of a horizon as rows."""
+    period, n = dynamics.periods[-1], dynamics.final.size
+    axes = dict(zip(mdp.grid.axes[1:], mdp.grid.values[1:], strict=True))
+    alone = replace(
+        mdp,
+        grid=StateGrid(axes),
+        dynamics=period,
+        criterion=Discounted(0.0),
+        feasible=mdp.feasible_mask[-n:],
+        start=None,
+        observation_noise=0.0,
+    )
+    return tabular(alone)
 
 
 def load(path: str | Path) -> Saved:
-    """What ``save`` wrote, or ``save_beside``; the arrays must be those that were hashed then."""
+    """What ``save`` wrote, or ``put_beside``; arrays and attributes are checked like a user's."""
     with opened(path, KIND) as whole:
-        whole.set_auto_mask(False)
         file = whole.groups.get(BESIDE, whole)
-        about = {key: file.getncattr(key) for key in file.ncattrs()}
+        about = attributes_of(file)
         if about.get("format") != FORMAT or about.get("version") != VERSION:
-            kind = f"{about.get('format')!r}, version {about.get('version')}"
-            raise FileError(
-                f"a model file has format {FORMAT!r}, version {VERSION}", value=f"got {kind}"
-            )
-        arrays = {name: take(file, name) for name in file.variables}
-        for group in file.groups.values():
-            arrays |= {f"{group.name}/{name}": take(group, name) for name in group.variables}
-    said = about.pop("content", None)
-    if said != digest(about, {name: (values, ()) for name, values in arrays.items()}):
-        raise FileError(f"the arrays of {Path(path).name} are not those that were saved")
-    parts = _parts(about, arrays)
+            kind = f"got {about.get('format')!r}, version {about.get('version')}"
+            raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
+        arrays = take(dict(_variables(file)), os.path.getsize(path), LARGEST_BYTES)
+        refuse_altered(about, arrays)
+        return _saved(about, arrays)
+
+
+def _variables(file: Any) -> Iterator[tuple[str, Any]]:
+    """Path and variable, of groups that a model file has."""
+    yield from file.variables.items()
+    for group in GROUPS:
+        if group in file.groups:
+            for name, variable in file.groups[group].variables.items():
+                yield f"{group}/{name}", variable
+
+
+def _saved(about: dict[str, Any], arrays: dict[str, NDArray]) -> Saved:
+    for name in TEXTS:
+        if not isinstance(about.get(name), str):
+            raise FileError(f"the attribute {name!r} must be text", value=f"got {about.get(name)}")
     criterion = criterion_named(about.get("criterion"), about["discount"])
-    if isinstance(criterion, FiniteHorizon):
-        _refuse_other_times(parts, criterion, Path(path))
+    if float(about["discount"]) != criterion.discount:
+        rule = f"the discount of {criterion} is {criterion.discount:g}"
+        raise FileError(rule, value=f"got {about['discount']}")
+    parameters = json.loads(about["parameters"])
+    if not isinstance(parameters, dict):
+        raise FileError("the attribute 'parameters' must be an object", value=f"got {parameters}")
     return Saved(
-        Path(path),
-        parts,
+        _parts(about, arrays, criterion),
         criterion,
         about["name"],
-        json.loads(about["parameters"]),
-        about["fingerprint"] if about["kind"] == "tabular" else None,
+        parameters,
+        about["fingerprint"] if about["kind"].endswith("tabular") else None,
         json.loads(about.get("observation_noise", "0.0")),
-        Clock(**json.loads(about["clock"])) if "clock" in about else None,
+        _clock(json.loads(about["clock"])) if "clock" in about else None,
         "told" in about,
     )
 
 
-def _parts(about: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
+def _clock(given: Any) -> Clock:
+    clock = Clock(**given)
+    if not (is_number(clock.rate) and is_number(clock.interest) and clock.rate > 0):
+        raise FileError("a clock has a rate above 0 and an interest", value=f"got {given}")
+    return clock
+
+
+def _parts(about: dict[str, Any], arrays: dict[str, NDArray], criterion: Criterion) -> Parts:
     grid = StateGrid({name: arrays[f"grid/{name}"] for name in json.loads(about["axes"])})
-    scope = make_scope(grid, json.loads(about["actions"]), about["action_name"])
-    rows = sp.csr_array(
-        (arrays["data"], arrays["indices"], arrays["indptr"]),
-        shape=(len(arrays["indptr"]) - 1, grid.size),
-    )
-    outcomes = None
-    if "outcomes/state" in arrays:
-        parts = {field.name: arrays[f"outcomes/{field.name}"] for field in fields(Outcomes)}
-        outcomes = Outcomes(**parts | {"ended": parts["ended"].astype(bool)})
-    built = Built(float(about["row_error"]), float(about["reward_error"]))
-    dynamics = Tabular(scope, rows, arrays["row_of"], arrays["reward"], outcomes, built)
-    return Parts(scope, dynamics, arrays["feasible"].astype(bool), arrays.get("start"))
+    scope = make_scope(grid, from_json(json.loads(about["actions"])), about["action_name"])
+    timed = isinstance(criterion, FiniteHorizon)
+    _built(about, "")
+    reader = TableReader(scope, arrays, _built(about, "period_" if timed else ""))
+    mask = reader.mask()
+    dynamics = reader.periods(mask, criterion) if timed else reader.table(mask)
+    return Parts(scope, dynamics, mask, arrays.get("start"))
 
 
-def _refuse_other_times(parts: Parts, horizon: FiniteHorizon, path: Path) -> None:
-    """Refuse rows that do not move time, the first axis, on by one: bounds rest on it."""
-    dynamics, grid = parts.dynamics, parts.scope.grid
-    assert isinstance(dynamics, Tabular)
-    rule = f"in {path.name}, a model with a horizon, every period must move time on by one"
-    if grid.axes[0] != TIME or grid.shape[0] != horizon.periods:
-        raise FileError(rule, value=f"its first axis is {grid.axes[0]!r}")
-    slab = grid.size // horizon.periods
-    rows, now = dynamics.rows, np.arange(grid.size)[:, None] // slab
-    lengths, reached = np.diff(rows.indptr), rows.indices // slab
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    low, high = np.full(len(lengths), grid.size), np.full(len(lengths), -1)
-    np.minimum.at(low, owner, reached)
-    np.maximum.at(high, owner, reached)
-    low, high = low[dynamics.row_of], high[dynamics.row_of]
-    ends = high < 0
-    wrong = ~ends & ((low != now + 1) | (high != now + 1))  # it may end sooner
-    bad = np.flatnonzero((wrong & (parts.feasible if parts.feasible is not None else True)).any(1))
-    if bad.size:
-        place = grid.describe(int(bad[0]))
-        raise FileError(rule, place=place, value="does not", count=bad.size, total=grid.size)
+def _built(about: dict[str, Any], of: str) -> Built:
+    """How far the numbers of a file may be off."""
+    built = Built(float(about[f"{of}row_error"]), float(about[f"{of}reward_error"]))
+    if not (0 <= built.rows < LEAST_ROW_ERROR and 0 <= built.reward < np.inf):
+        rule = f"{of}row_error must lie in [0, {LEAST_ROW_ERROR:g}), {of}reward_error be finite"
+        raise FileError(rule, value=f"got {built.rows:g} and {built.reward:g}")
+    return built
+
+
+def _errors(of: str, built: Built) -> dict[str, float]:
+    return {f"{of}row_error": built.rows, f"{of}reward_error": built.reward}
 
 
 def tabular(mdp: MDP) -> Tabular:
@@ -268,11 +279,16 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "actions": json.dumps(as_json(mdp.actions)),
         "parameters": json.dumps(dict(mdp.parameters), default=_to_json),
         "discount": mdp.discount,
-        "kind": type(mdp.dynamics).__name__.lower(),
+        "kind": _kind(mdp.dynamics),
         "fingerprint": mdp.fingerprint,
-        "row_error": mdp.dynamics.written.rows,
-        "reward_error": mdp.dynamics.written.reward,
+        **_errors("", mdp.dynamics.written),
     }
+
+
+def _kind(dynamics: Dynamics) -> str:
+    """``staged``, ``timed tabular``: one that ends in ``tabular`` is read back as it was."""
+    kind = type(dynamics).__name__.lower()
+    return f"{kind} {_kind(dynamics.periods[0])}" if isinstance(dynamics, Timed) else kind
 
 
 def _to_json(value: Any) -> Any:

@@ -19,7 +19,7 @@ from tessella.mdp.checks import as_numbers
 from tessella.mdp.dynamics import Parts
 from tessella.mdp.scope import Scope, make_scope
 from tessella.mdp.start import start_distribution
-from tessella.mdp.tabular.pairs import Pairs, check_rows, tabular_parts
+from tessella.mdp.tabular.pairs import Pairs, check_rows, pairs_of, tabular_parts
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def from_gymnasium(env: Any) -> Parts:
         )
     scope = make_scope({"state": range(len(table))}, range(len(table[0])), "action")
     outcomes = _read(scope, table)
-    pairs = _pairs(scope, outcomes, outcomes.probability * ~outcomes.ended)
+    pairs = pairs_of(scope, outcomes, outcomes.probability * ~outcomes.ended)
     expected = outcomes.expected_reward[np.flatnonzero(np.diff(outcomes.start))]
     return tabular_parts(pairs, expected, outcomes, outcomes.built())
 
@@ -73,7 +73,7 @@ def _read(scope: Scope, table: Any) -> Outcomes:
     alone = sp.csr_array(places, shape=(len(lists), len(pair)))
     numbers = _numbers(Pairs(scope, keys // n_actions, keys % n_actions, alone), pair, columns)
     outcomes = Outcomes.of(pair, len(lists), *numbers, np.asarray(columns[3], dtype=bool))
-    check_rows(_pairs(scope, outcomes, outcomes.probability))
+    check_rows(pairs_of(scope, outcomes, outcomes.probability))
     return outcomes
 
 
@@ -100,16 +100,6 @@ def _numbers(pairs: Pairs, pair: NDArray, columns: list) -> tuple[NDArray, NDArr
         "rewards must be finite", ~np.isfinite(reward), lambda i: f"pays {reward[i]}"
     )
     return state, p, reward
-
-
-def _pairs(scope: Scope, outcomes: Outcomes, probability: np.ndarray) -> Pairs:
-    """The pairs that have outcomes, with rows of these probabilities."""
-    shape = (len(outcomes.start) - 1, scope.grid.size)
-    rows = sp.csr_array((probability, (outcomes.pair, outcomes.state)), shape=shape)
-    rows.eliminate_zeros()
-    feasible = np.flatnonzero(np.diff(outcomes.start))
-    states, choices = np.divmod(feasible, len(scope.actions))
-    return Pairs(scope, states, choices, rows[feasible])
 
 
 def transition_table(mdp: MDP) -> Table:

@@ -83,6 +83,12 @@ class Pairs:
 
 def check_rows(pairs: Pairs) -> None:
     """Refuse rows that are not probability distributions."""
+    check_entries(pairs)
+    check_sums(pairs, SUM_TOLERANCE)
+
+
+def check_entries(pairs: Pairs) -> None:
+    """Refuse entries of rows that are no probabilities."""
     rows, grid = pairs.rows, pairs.scope.grid
 
     def entry(i: int) -> str:
@@ -90,8 +96,12 @@ def check_rows(pairs: Pairs) -> None:
 
     pairs.refuse_entries("transition rows must be finite", ~np.isfinite(rows.data), entry, "rows")
     pairs.refuse_entries("transition rows must not be negative", rows.data < 0, entry, "rows")
-    sums = rows.sum(axis=1)
-    off = np.abs(sums - 1) > SUM_TOLERANCE
+
+
+def check_sums(pairs: Pairs, tolerance: float) -> None:
+    """Refuse rows that miss 1 by more than ``tolerance``."""
+    sums = pairs.rows.sum(axis=1)
+    off = np.abs(sums - 1) > tolerance
     pairs.refuse(
         "transition rows must sum to 1", off, lambda i: f"sums to {shown(float(sums[i]))}", "rows"
     )
@@ -128,6 +138,18 @@ def refuse_repeats(pairs: Pairs) -> None:
         stands > 1,
         lambda i: f"stands {stands[i]} times",
     )
+
+
+def pairs_of(scope: Scope, outcomes: Outcomes, probability: NDArray) -> Pairs:
+    """The pairs that have outcomes, with rows of these probabilities."""
+    import scipy.sparse as sp
+
+    shape = (len(outcomes.start) - 1, scope.grid.size)
+    rows = sp.csr_array((probability, (outcomes.pair, outcomes.state)), shape=shape)
+    rows.eliminate_zeros()
+    feasible = np.flatnonzero(np.diff(outcomes.start))
+    states, choices = np.divmod(feasible, len(scope.actions))
+    return Pairs(scope, states, choices, rows[feasible])
 
 
 def tabular_parts(

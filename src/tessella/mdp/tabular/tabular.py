@@ -79,7 +79,7 @@ class Outcomes:
     @property
     def expected_reward(self) -> NDArray[np.float64]:
         """(S * A,) expected over the outcomes, 0 for a pair without any."""
-        return self._expected(self.reward)
+        return self.expected(self.reward)
 
     def built(self, factors: int = 1) -> Built:
         """What it costs to add up the outcomes that reach one state, and expected rewards.
@@ -88,10 +88,11 @@ class Outcomes:
         """
         most = int(np.diff(self.start).max(initial=0)) + factors - 1
         merged = most_merged(self.pair, self.state) + factors - 1
-        sizes = self._expected(np.abs(self.reward))
+        sizes = self.expected(np.abs(self.reward))
         return Built(EPS * merged if merged > 1 else 0.0, expected_error(most, sizes))
 
-    def _expected(self, paid: NDArray) -> NDArray[np.float64]:
+    def expected(self, paid: NDArray) -> NDArray[np.float64]:
+        """(S * A,) what each pair gets on average, where its outcomes get ``paid``."""
         total = np.bincount(self.pair, self.probability * paid, minlength=len(self.start) - 1)
         return total.astype(float)
 

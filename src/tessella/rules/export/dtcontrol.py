@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError, reading
+from tessella.errors import FileError
+from tessella.files import LARGEST_TEXT_BYTES, read_whole, reading
 from tessella.grid import StateGrid
 from tessella.mdp.actions import components
 from tessella.mdp.policy import Policy
@@ -79,8 +80,8 @@ def read_dtcontrol(path: str | Path, model: Any) -> Policy:
     Every state of the grid must stand in it, with one action.
     """
     with reading(path, "a controller"):
-        text = Path(path).read_text(encoding="utf-8")
-    table = _read(text, model.grid, tuple(model.actions), Path(path).name)
+        text = read_whole(path, "a controller", LARGEST_TEXT_BYTES).decode("utf-8")
+        table = _read(text, model.grid, tuple(model.actions), Path(path).name)
     about = {"action_name": model.action_name, "name": Path(path).name}
     return Policy.of(model.grid, model.actions, table, **about)
 

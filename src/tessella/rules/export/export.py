@@ -13,7 +13,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, FileError, expect, writing
+from tessella.errors import ArgumentError, FileError, expect
+from tessella.files import writing
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.program import Program
@@ -97,11 +98,13 @@ def export(
     except RecursionError:
         rule = f"{target.name} has no room for rules nested so deeply; a .csv has"
         raise FileError(rule, value=f"{path.name} would have {_depth(policy):,} levels") from None
+    except OSError as error:  # where parts of it are put together
+        raise FileError(f"{path} cannot be written", value=error.strerror or str(error)) from error
     states, remark = _checked(target, content, draft, path)
-    with writing(path):
-        path.write_bytes(content)
-        for ending, more in target.beside(draft).items():
-            path.with_name(draft.stem + ending).write_bytes(more)
+    files = {draft.stem + ending: more for ending, more in target.beside(draft).items()}
+    for name, held in (files | {path.name: content}).items():
+        with writing(path.with_name(name)) as part:
+            part.write_bytes(held)
     return Exported(path, target.name, states, remark)
 
 

@@ -1,0 +1,244 @@
+"""Tables from a file, checked as the arrays of a user are: anybody can write a file.
+
+Of a model with a horizon, the rows of a file lead from each time to the next. ``end/`` holds the
+last period, which leads nowhere there, as it is, and ``end/final`` what comes after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tessella.criteria.finite_horizon import FiniteHorizon
+from tessella.errors import FileError
+from tessella.grid import StateGrid, index_type
+from tessella.mdp.scope import TIME, Scope, make_scope
+from tessella.mdp.tabular.pairs import Pairs, check_entries, check_rewards, check_sums, pairs_of
+from tessella.mdp.tabular.tabular import Outcomes, Tabular
+from tessella.mdp.timed import Timed
+from tessella.rounding import EPS, Built
+
+Mask = NDArray[np.bool_]  # (S, A) which pairs are feasible
+UNEVEN = 1e-7  # rows of several stages, each off by rounding, miss 1 by no more than this
+END = "end/"
+
+
+@dataclass(frozen=True, eq=False)
+class TableReader:
+    """The arrays of a file as tables of a model with these states and actions.
+
+    Attributes:
+        arrays: path to values.
+        built: how far rows and rewards may be off.
+    """
+
+    scope: Scope
+    arrays: Mapping[str, NDArray]
+    built: Built
+    known: dict[bytes, Tabular] = field(default_factory=dict)  # by their content, each checked
+
+    def mask(self) -> Mask:
+        given = self._array("feasible", "i", self._pairs(self.scope))
+        if not np.isin(given, (0, 1)).all():
+            raise FileError("'feasible' must hold 0 and 1")
+        return given.astype(bool)
+
+    def table(self, mask: Mask) -> Tabular:
+        """Of a model without a horizon."""
+        return self._checked(self._table(self.scope, "", mask, self._outcomes(self.scope)), mask)
+
+    def periods(self, mask: Mask, horizon: FiniteHorizon) -> Timed:
+        """Of a model with a horizon; one object where periods are the same."""
+        grid = self.scope.grid
+        if grid.axes[0] != TIME or not np.array_equal(grid.values[0], range(horizon.periods)):
+            rule = f"the first axis of a model with a horizon must be {TIME!r}, of all its periods"
+            raise FileError(rule, value=f"it is {grid.axes[0]!r}")
+        axes = dict(zip(grid.axes[1:], grid.values[1:], strict=True))
+        moment = make_scope(StateGrid(axes), self.scope.actions, self.scope.action_name)
+        whole, outcomes = self._table(self.scope, "", mask, None), self._outcomes(moment)
+        n, periods = moment.grid.size, []
+        for time in range(horizon.periods - 1):
+            own = mask[time * n : (time + 1) * n]
+            periods.append(self._checked(_at(whole, moment, own, time, outcomes), own))
+        last = self._table(moment, END, mask[-n:], outcomes)
+        periods.append(self._checked(last, mask[-n:]))
+        if outcomes is not None and len(self.known) > 1:
+            raise FileError("a model with outcomes must have periods that are all alike")
+        final = self._array(f"{END}final", "f", (n,))
+        _check_end(whole, last, mask[-n:], final)
+        return Timed(self.scope, tuple(periods), final.reshape(moment.grid.shape))
+
+    def _table(self, scope: Scope, group: str, mask: Mask, outcomes: Outcomes | None) -> Tabular:
+        """Arrays that fit one another, of which nothing else is known."""
+        pairs, n = self._pairs(scope), scope.grid.size
+        starts = self._starts(f"{group}indptr")
+        length = (int(starts[-1]),)
+        columns = self._array(f"{group}indices", "i", length)
+        data = self._array(f"{group}data", "f", length)
+        row_of = self._array(f"{group}row_of", "i", pairs)
+        reward = self._array(f"{group}reward", "f", pairs)
+        _refuse_outside(columns, n, f"{group}indices")
+        _refuse_outside(row_of, len(starts) - 1, f"{group}row_of")
+        rows = sp.csr_array((data, columns, starts), shape=(len(starts) - 1, n))
+        if not rows.has_canonical_format:
+            raise FileError(f"'{group}indices' must ascend in every row")
+        if row_of[~mask].any() or reward[~mask].any():
+            raise FileError("an infeasible action must have row 0 and reward 0")
+        return Tabular(scope, rows, row_of, reward, outcomes, self.built)
+
+    def _outcomes(self, scope: Scope) -> Outcomes | None:
+        if "outcomes/start" not in self.arrays:
+            return None
+        n, n_actions = self._pairs(scope)
+        start = self._starts("outcomes/start")
+        if len(start) != n * n_actions + 1:
+            raise FileError(f"'outcomes/start' must have {n * n_actions + 1:,} entries")
+        kinds = {"state": "i", "probability": "f", "reward": "f", "ended": "i"}
+        length = (int(start[-1]),)
+        parts = {name: self._array(f"outcomes/{name}", k, length) for name, k in kinds.items()}
+        _refuse_outside(parts["state"], n, "outcomes/state")
+        _refuse_outside(parts["ended"], 2, "outcomes/ended")
+        if not np.isfinite(parts["reward"]).all():
+            raise FileError("'outcomes/reward' must be finite")
+        return Outcomes(start=start, **parts | {"ended": parts["ended"].astype(bool)})
+
+    def _checked(self, table: Tabular, mask: Mask) -> Tabular:
+        """The table of this content, checked when it is first met."""
+        key = _content(table, mask)
+        if key not in self.known:
+            _check(table, mask)
+            self.known[key] = table
+        return self.known[key]
+
+    def _array(self, name: str, kind: str, shape: tuple[int, ...]) -> NDArray:
+        if name not in self.arrays:
+            raise FileError(f"the array {name!r} is needed", value="it is missing")
+        array = self.arrays[name]
+        if array.dtype.kind != kind or array.shape != shape:
+            what = {"i": "integers", "f": "floats"}[kind]
+            value = f"got {array.dtype} of shape {array.shape}"
+            raise FileError(f"{name!r} must hold {what} of shape {shape}", value=value)
+        return array
+
+    def _starts(self, name: str) -> NDArray:
+        """Where rows begin, and where the last one ends."""
+        length = len(self.arrays[name]) if name in self.arrays else 0
+        starts = self._array(name, "i", (length,))
+        if length < 2 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+            raise FileError(f"{name!r} must ascend from 0")
+        return starts
+
+    @staticmethod
+    def _pairs(scope: Scope) -> tuple[int, int]:
+        return scope.grid.size, len(scope.actions)
+
+
+def _at(whole: Tabular, moment: Scope, mask: Mask, time: int, outcomes: Outcomes | None) -> Tabular:
+    """The period at ``time``, with its rows in the order in which pairs use them."""
+    n = len(mask)
+    here = slice(time * n, (time + 1) * n)
+    used, first, local = np.unique(whole.row_of[here][mask], return_index=True, return_inverse=True)
+    place = np.argsort(np.argsort(first))
+    row_of = np.zeros(mask.shape, dtype=index_type(len(used)))
+    row_of[mask] = place[local]
+    rows = whole.rows[used[np.argsort(first)]]
+    columns = rows.indices - (time + 1) * n
+    if columns.size and not 0 <= columns.min() <= columns.max() < n:
+        rule = "every period of a model with a horizon must move time on by one"
+        raise FileError(rule, place=f"time={time}", value="does not")
+    rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used), n))
+    return Tabular(moment, rows, row_of, whole.reward[here], outcomes, whole.rounding)
+
+
+def _content(table: Tabular, mask: Mask) -> bytes:
+    found = hashlib.sha256(np.ascontiguousarray(mask).data)
+    for part in (table.rows.indptr, table.rows.indices, table.row_of):
+        found.update(np.ascontiguousarray(part, dtype=np.int64).data)
+    for part in (table.rows.data, table.reward):
+        found.update(np.ascontiguousarray(part).data)
+    return found.digest()
+
+
+def _check(table: Tabular, mask: Mask) -> None:
+    """Probabilities and rewards, as in models from arrays; errors name the first pair of a row."""
+    states, choices = np.nonzero(mask)
+    check_rewards(Pairs(table.scope, states, choices, table.rows), table.reward[mask])
+    used, first = np.unique(table.row_of[mask], return_index=True)
+    rows = Pairs(table.scope, states[first], choices[first], table.rows[used])
+    check_entries(rows)
+    if table.outcomes is None:
+        check_sums(rows, UNEVEN)
+    else:
+        _check_outcomes(table, table.outcomes, mask)
+
+
+def _check_outcomes(table: Tabular, outcomes: Outcomes, mask: Mask) -> None:
+    """Refuse outcomes of which rows and rewards are not the expectations."""
+    every = pairs_of(table.scope, outcomes, outcomes.probability)
+    check_entries(every)
+    check_sums(every, UNEVEN)
+    if not np.array_equal(every.keys, np.flatnonzero(mask)):
+        raise FileError("every feasible pair must have outcomes, and no other")
+    near = 4 * EPS * (int(np.diff(outcomes.start).max()) + 4)
+    going_on = pairs_of(table.scope, outcomes, outcomes.probability * ~outcomes.ended).rows
+    size = outcomes.expected(np.abs(outcomes.reward)).reshape(mask.shape)
+    off = np.abs(outcomes.expected_reward.reshape(mask.shape) - table.reward)
+    same = np.diff(table.rows.indptr)[table.row_of[mask]].sum() == going_on.nnz
+    if same:  # so that there is room for the rows of all pairs
+        apart = going_on - table.rows[table.row_of[mask]]
+        same = np.abs(apart.data).max(initial=0.0) <= near and (off <= near * size).all()
+    if not same:
+        raise FileError("rows and rewards must be the expectations of their outcomes")
+
+
+def _check_end(whole: Tabular, last: Tabular, mask: Mask, final: NDArray) -> None:
+    """Refuse a last time that is not the last period, and what comes after it."""
+    n, lengths = len(mask), np.diff(whole.rows.indptr)
+    if not np.isfinite(final).all():
+        raise FileError(f"'{END}final' must be finite")
+    paid = last.reward + (last.rows @ final)[last.row_of]
+    size = np.abs(last.reward) + (last.rows @ np.abs(final))[last.row_of]
+    near = np.abs(paid - whole.reward[-n:]) <= 4 * EPS * (last.longest_row + 4) * size
+    if lengths[whole.row_of[-n:]][mask].any() or not near[mask].all():
+        raise FileError(f"at the last time, rows must be empty and rewards those of '{END}'")
+
+
+def _refuse_outside(index: NDArray, count: int, name: str) -> None:
+    bad = np.flatnonzero((index < 0) | (index >= count))
+    if bad.size:
+        value = f"it holds {index.ravel()[bad[0]]}"
+        raise FileError(
+            f"indices in {name!r} must lie in 0..{count - 1}",
+            value=value,
+            count=bad.size,
+            total=index.size,
+            noun="indices",
+        )
+
+
+def arrays_of(table: Tabular, group: str = "") -> dict[str, tuple[NDArray, tuple[str, ...]]]:
+    """What ``TableReader`` reads, with the names of dimensions."""
+    pair, rows = ("state", "action"), table.rows
+    return {
+        f"{group}indptr": (rows.indptr.astype(np.int64), ("row_end",)),
+        f"{group}indices": (rows.indices.astype(np.int64), ("entry",)),
+        f"{group}data": (rows.data, ("entry",)),
+        f"{group}row_of": (table.row_of, pair),
+        f"{group}reward": (table.reward, pair),
+    }
+
+
+def arrays_of_outcomes(outcomes: Outcomes) -> dict[str, tuple[NDArray, tuple[str, ...]]]:
+    """The same of outcomes."""
+    arrays = {}
+    for part in fields(outcomes):
+        values = getattr(outcomes, part.name)
+        values = values.astype(np.int8) if values.dtype == bool else values
+        along = "pair_end" if part.name == "start" else "outcome"
+        arrays[f"outcomes/{part.name}"] = (values, (along,))
+    return arrays

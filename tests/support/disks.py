@@ -1,0 +1,35 @@
+"""Disks that are full: real ones, and the system's own limit on the size of files."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Inside this, the system fails every write beyond ``size`` bytes of a file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def mounted(folder: Path, size: str) -> Iterator[bool]:
+    """A disk of this size at ``folder``; False where this user cannot mount one."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        done = False
+    try:
+        yield done
+    finally:
+        if done:
+            subprocess.run(["umount", str(folder)], check=True)

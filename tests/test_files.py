@@ -1,0 +1,122 @@
+"""Files appear whole or not at all, whatever the disk; what is read is a regular file."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.disks import files_of_at_most, mounted
+
+import tessella as ts
+from tessella.cli.simulate import _write as save_paths
+from tessella.files import writing
+from tessella.paper.outputs import put
+from tessella.solvers.checkpoint import Keeper
+
+SOURCE = Path(ts.__file__).parent
+MODEL = ts.benchmark("INV-Mix")
+SOLUTION = ts.solve(MODEL)
+RULE = ts.compress(SOLUTION, 0.05, classes=[ts.OrderUpTo()])
+PATHS = ts.simulate(MODEL, SOLUTION, 50, 0, paths=10)
+OLD = b"25 bytes that were there."
+LITTLE = 500  # bytes, fewer than any of these files has
+SAVES = {
+    "model.nc": MODEL.save,
+    "solution.nc": SOLUTION.save,
+    "whole.nc": lambda path: SOLUTION.save(path, with_model=True),
+    "policy.json": SOLUTION.policy.save,
+    "policy.csv": SOLUTION.policy.to_csv,
+    "certificate.json": ts.certify(SOLUTION, SOLUTION).save,
+    "rule.json": RULE.save,
+    "rule.py": RULE.export,
+    "rule.csv": RULE.export,
+    "model.toml": lambda path: ts.write_model("inventory", path),
+    "paths.csv": lambda path: save_paths(PATHS, path),
+    "table.md": lambda path: put(path, bytes(10_000)),
+    "run.npz": lambda path: Keeper(ts.Checkpoint(path), MODEL).write(
+        SOLUTION.value, SOLUTION.history
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAVES)
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(name, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(OLD)
+    with files_of_at_most(LITTLE), pytest.raises(ts.FileError, match="cannot be written; "):
+        SAVES[name](path)
+    assert path.read_bytes() == OLD
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    SAVES[name](path)
+    assert path.read_bytes() != OLD
+
+
+def test_a_full_disk_keeps_the_old_files_wherever_one_can_be_mounted(tmp_path):
+    with mounted(tmp_path, "64k") as is_disk:
+        if not is_disk:  # the limit on the size of files above is the same test without a mount
+            return
+        for name in SAVES:
+            (tmp_path / name).write_bytes(OLD)
+        with pytest.raises(OSError, match="No space left"):
+            (tmp_path / "filler").write_bytes(bytes(100_000))
+        for name, save in SAVES.items():
+            with pytest.raises(ts.FileError, match=r"No space left|0 bytes are free"):
+                save(tmp_path / name)
+            assert (tmp_path / name).read_bytes() == OLD
+        assert {file.name for file in tmp_path.iterdir()} == {*SAVES, "filler"}
+
+
+def test_nothing_in_the_package_writes_a_file_but_through_one_function():
+    """What stands here writes into a folder of its own, or appends to what is only a log."""
+    direct = re.compile(r"""write_text\(|write_bytes\(|open\("[wax]|open\([^)]*, "[wax]|to_csv\(""")
+    apart = {"runner/folder.py", "rules/export/c99.py", "rules/export/json_file.py"}
+    apart |= {"mdp/policy.py", "rules/export/csv_table.py", "cli/group.py", "cli/solve.py"}
+    found = set()
+    for file in SOURCE.rglob("*.py"):
+        for line in file.read_text().splitlines():
+            if direct.search(line) and not re.search(r"\bpart[.,)]", line):
+                found.add(str(file.relative_to(SOURCE)))
+    assert found == apart
+
+
+def test_a_new_file_has_the_mode_of_the_old_one_and_a_link_stays_a_link(tmp_path):
+    old, link = tmp_path / "old.json", tmp_path / "link.json"
+    old.write_bytes(OLD)
+    old.chmod(0o640)
+    link.symlink_to(old)
+    SOLUTION.policy.save(link)
+    assert link.is_symlink()
+    assert stat.S_IMODE(old.stat().st_mode) == 0o640
+    assert np.array_equal(ts.Policy.load(old).table, SOLUTION.policy.table)
+
+
+def test_a_new_file_has_the_mode_that_any_program_gives_it(tmp_path):
+    SOLUTION.policy.save(tmp_path / "new.json")
+    (tmp_path / "plain").touch()
+    modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert len(modes) == 1
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with writing(pipe) as part:
+        part.write_bytes(OLD)
+    assert os.read(reader, 100) == OLD
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.parametrize("load", [ts.Policy.load, ts.Rule.load, ts.Certificate.load, ts.MDP.load])
+def test_a_device_or_a_pipe_is_not_waited_for(load, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(ts.FileError, match="it is no regular file"):
+            load(path)
+    with pytest.raises(ts.FileError, match="it is a folder"):
+        load(tmp_path)
