@@ -221,7 +221,9 @@ def test_a_rule_file_with_an_action_that_is_none_is_rejected_with_a_file_error(a
             ts.Policy.load(tmp_path / "p.json")
 
 
-@pytest.mark.parametrize("name", ["mean_loss", "worst_loss", "relative_loss", "promised"])
+@pytest.mark.parametrize(
+    "name", ["mean_loss", "worst_loss", "relative_loss", "promised", "periods_per_time"]
+)
 def test_a_rule_file_with_a_loss_that_is_text_is_rejected_with_a_file_error(name, tmp_path):
     content = json.loads(honest(0).path("rule").read_text())
     content["facts"][name] = "nothing"

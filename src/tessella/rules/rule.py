@@ -31,6 +31,7 @@ FACTS = {
     "certified": "true or false",
     "told_in": "text",
     "promised": "a number",
+    "periods_per_time": "a number",
 }
 
 
