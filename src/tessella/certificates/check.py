@@ -942,6 +942,7 @@ def main(arguments: list[str]) -> int:
         LookupError,
         TypeError,
         AttributeError,
+        ArithmeticError,
         RuntimeError,
         MemoryError,
     )
