@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import norm
 from support import criteria
+from support.hostile import Arrays
 from support.routes import by
 
 import tessella as ts
@@ -180,17 +181,12 @@ def test_a_file_keeps_the_horizon(solved, tmp_path):
 
 
 def test_a_file_whose_periods_do_not_move_time_is_refused(tmp_path):
-    import netCDF4
-
-    from tessella.mdp.files import netcdf
-
-    mdp = stock(ts.FiniteHorizon(2))
-    attributes, variables = netcdf._contents(mdp)
-    values, along = variables["indices"]
-    variables["indices"] = np.where(values >= 11, values - 11, values), along  # nobody moves on
-    with netCDF4.Dataset(str(tmp_path / "m.nc"), "w") as file:
-        netcdf._put_model(file, attributes, variables)
-    with pytest.raises(ts.FileError, match="every period must move time on by one; time=0"):
+    stock(ts.FiniteHorizon(2)).save(tmp_path / "m.nc")
+    held = Arrays.read(tmp_path / "m.nc")
+    columns = held.arrays["indices"]
+    held.arrays["indices"] = np.where(columns >= 11, columns - 11, columns)  # nobody moves on
+    held.write(tmp_path / "m.nc")
+    with pytest.raises(ts.FileError, match="must move time on by one; time=0 does not"):
         ts.MDP.load(tmp_path / "m.nc")
 
 

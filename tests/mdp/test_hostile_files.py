@@ -232,6 +232,27 @@ def test_a_rule_file_with_a_loss_that_is_text_is_rejected_with_a_file_error(name
         ts.Rule.load(tmp_path / "r.json")
 
 
+@pytest.mark.parametrize("kind", ["rule", "policy", "certificate"])
+def test_an_axis_that_is_no_list_is_rejected(kind, tmp_path):
+    content = json.loads(honest(0).path(kind).read_text())
+    axes = content["policy"]["grid"] if kind == "certificate" else content["axes"]
+    axes["size"] = {"low": 1, "mid": 2, "high": 3}
+    (tmp_path / "f.json").write_text(json.dumps(content))
+    load = {"rule": ts.Rule, "policy": ts.Policy, "certificate": ts.Certificate}[kind].load
+    with pytest.raises(ts.FileError, match="'size' must be a list"):
+        load(tmp_path / "f.json")
+
+
+def test_the_checker_rejects_probabilities_that_leave_no_bound(tmp_path, capsys):
+    files, path = honest(1), tmp_path / "m.nc"
+    model(1).save(path)
+    held = Arrays.read(path)
+    held.arrays["data"][-1] = 1e300
+    held.write(path)
+    assert check.main([str(files.path("certificate")), str(path)]) == 1
+    assert capsys.readouterr().out.startswith("REJECTED: ")
+
+
 NODES = [
     {"Split": {"weights": [["size", 1.0]], "cuts": [], "branches": [{"Choose": {"action": 0}}]}},
     {"Split": {"weights": [], "cuts": [], "branches": [{"Choose": {"action": 0}}]}},

@@ -1033,6 +1033,7 @@ def main(arguments: list[str]) -> int:
         LookupError,
         TypeError,
         AttributeError,
+        ArithmeticError,
         RuntimeError,
         MemoryError,
     )

@@ -27,9 +27,8 @@ from tessella.files import (
     stated,
     writing,
 )
-from tessella.grid import StateGrid
 from tessella.mdp.actions import as_json, checked, from_json
-from tessella.mdp.policy import Policy, checked_actions
+from tessella.mdp.policy import Policy, checked_actions, read_grid
 
 if TYPE_CHECKING:
     from tessella.certificates.statement import Statement
@@ -84,7 +83,7 @@ def _to_json(value: Any) -> Any:
 def _policy(content: dict[str, Any]) -> Policy:
     actions = from_json(stated(content, "actions", "a list"))
     about = {"size": stated(content, "size", WHOLE), "name": stated(content, "name", "text")}
-    grid = StateGrid(stated(content, "grid", "an object"))
+    grid = read_grid(content, "grid")
     return Policy.of(grid, checked(actions, "action"), np.array(content["table"]), **about)
 
 

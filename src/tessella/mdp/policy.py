@@ -223,10 +223,16 @@ def policy_fields(
         rule = f"it must have format {' or '.join(map(repr, formats))}, version {VERSION}"
         raise FileError(rule, value=f"got {kind!r}, version {version!r}")
     about = {name: stated(content, name, "text") for name in ("name", "action_name")}
-    about["grid"] = StateGrid(stated(content, "axes", "an object"))
+    about["grid"] = read_grid(content, "axes")
     given = from_json(stated(content, "actions", "a list"))
     about["actions"] = checked(given, about["action_name"])
     return about, stated(content, "size", WHOLE)
+
+
+def read_grid(content: Mapping[str, Any], name: str) -> StateGrid:
+    """The grid in a field of a file."""
+    axes = stated(content, name, "an object")
+    return StateGrid({axis: stated(axes, axis, "a list") for axis in axes})
 
 
 def read_program(content: Mapping[str, Any], grid: StateGrid, actions: tuple) -> Program:
