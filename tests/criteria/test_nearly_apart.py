@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, diags_array
 from support import nearly_apart
 
 import tessella as ts
+from tessella.rounding import round_down, round_up
 from tessella.rules.judge import Judge
 from tessella.solvers import driver
 
@@ -68,7 +69,7 @@ def test_an_average_that_rounding_hides_is_not_called_converged(crowded):
     found = ts.evaluate(crowded, leaks(crowded), partial=True)
     assert not found.converged
     low, high = found.gain - found.error_bound, found.gain + found.error_bound
-    assert f"between {low:.8g} and {high:.8g} per period" in str(found)
+    assert f"between {round_down(low, 8)} and {round_up(high, 8)} per period" in str(found)
     assert low < EARNED < high
 
 

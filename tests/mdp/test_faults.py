@@ -377,7 +377,7 @@ def test_wrong_grids():
         "axis values must differ from one another; stock=1 stands 2 times (2 of 3 values)"
     )
     assert message(StateGrid, stock=[0.0, np.nan, np.inf]) == (
-        "axis values must be finite; stock holds nan (2 of 3 values)"
+        "axis values must lie between -1e+150 and 1e+150; stock holds nan (2 of 3 values)"
     )
     assert message(StateGrid, stock=[1, "a"]) == (
         "the values of axis 'stock' must be all numbers or all text; got [1, 'a']"

@@ -281,7 +281,7 @@ def test_rules_are_found_whatever_the_axes(axes):
 
 
 def test_an_axis_value_that_is_too_large_is_rejected_with_its_axis():
-    with pytest.raises(ts.ModelError, match=r"at most 1e\+150.*x.*1e\+308"):
+    with pytest.raises(ts.ModelError, match=r"1e\+150; x holds 1e\+308"):
         ts.StateGrid(x=[0, 1e308])
 
 

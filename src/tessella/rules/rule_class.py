@@ -96,11 +96,11 @@ class Costs:
         before, and looks at one axis less. So no rule of a class is smaller than the smallest
         without idle axes, if what a rule does at one place is a rule of the class, no larger:
 
-            axis tree          cuts along the axis disappear, and leaves with them
-            run-length table   states disappear, and no run is added
-            monotone surface   what rises along all axes rises along the others
-            linear index       w x of the axis is a constant, by which the cuts move; where it was
-                               the first weight, the others and the cuts are divided by the second
+        - axis tree: cuts along the axis disappear, and leaves with them;
+        - run-length table: states disappear, and no run is added;
+        - monotone surface: what rises along all axes rises along the others;
+        - linear index: w x of the axis is a constant, by which the cuts move; where it was the
+          first weight, the others and the cuts are divided by the second.
 
         It is not of order-up-to rules: at one place of y, "bring y + 2 x up to S" is no level of x.
         Nor of staircases: at one place along their cuts they have bands of one action, which need
