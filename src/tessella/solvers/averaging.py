@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial as bound_to
+from typing import TYPE_CHECKING
 
 from tessella.numerics import JAX
 from tessella.solvers.driver import Callback, Engine, Progress, iterate
@@ -27,6 +28,10 @@ from tessella.solvers.method import Method
 from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
 from tessella.solvers.policy_iteration import TRIED, InexactPolicyIteration, enough
 from tessella.solvers.result import Result
+
+if TYPE_CHECKING:
+    from tessella.solvers.kernels import State
+    from tessella.solvers.operators import Operators
 
 SETTLED = 1e-3  # of the states, at most, whose action changes in a round
 SLOW = 0.5, 3  # a bound that is not cut to this share in so many rounds calls for more digits
@@ -88,7 +93,7 @@ class _RoughSweeps(ModifiedPolicyIteration):
 
     traced = True
 
-    def refine(self, operators, state):
+    def refine(self, operators: Operators, state: State):
         import jax.numpy as jnp
 
         from tessella.solvers.single_precision import in_single
@@ -106,7 +111,7 @@ class _RoughCorrections(InexactPolicyIteration):
 
     traced = True
 
-    def refine(self, operators, state):
+    def refine(self, operators: Operators, state: State):
         import jax.numpy as jnp
 
         from tessella.solvers.single_precision import in_single, scaled_residual

@@ -14,11 +14,16 @@ where it is not smaller than t_(m+1), as in periodic chains, the plain sum is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tessella.criteria.discounted import Discounted
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers.method import Method, whole
+
+if TYPE_CHECKING:
+    from tessella.solvers.kernels import State
+    from tessella.solvers.operators import Operators
 
 # It is taken by itself for models of stages with more states than these ...
 MANY = 10_000
@@ -65,7 +70,7 @@ class MixedPrecision(Method):
         whole(self, "first", 1)
         whole(self, "terms", 1)
 
-    def refine(self, operators, state):
+    def refine(self, operators: Operators, state: State):
         import jax.numpy as jnp
         from jax import lax
 
@@ -82,7 +87,7 @@ class MixedPrecision(Method):
         )
         return jnp.where(jnp.isfinite(point).all(), point, state.backup)
 
-    def _corrected(self, operators, rough, state):
+    def _corrected(self, operators: Operators, rough: Operators, state: State):
         import jax.numpy as jnp
 
         from tessella.solvers.single_precision import scaled_residual

@@ -7,9 +7,14 @@ policy iteration.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tessella.numerics import numerics
 from tessella.solvers.method import Method, whole
+
+if TYPE_CHECKING:
+    from tessella.solvers.kernels import State
+    from tessella.solvers.operators import Operators
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class ModifiedPolicyIteration(Method):
         super().__post_init__()
         whole(self, "partial_sweeps", 0)
 
-    def refine(self, operators, state):
+    def refine(self, operators: Operators, state: State):
         def sweep(value):
             return operators.plain(state.policy, value)
 

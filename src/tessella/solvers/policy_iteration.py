@@ -18,13 +18,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.numerics import numerics
 from tessella.solvers.method import Method, between, whole
+
+if TYPE_CHECKING:
+    from tessella.solvers.kernels import State
+    from tessella.solvers.operators import Operators
 
 TRIED = 4  # sweeps of a policy that show how fast sweeps are
 FEW = 40, 100  # where no more are needed, nothing is quicker: of tables, and through stages
@@ -61,7 +65,7 @@ class PolicyIteration(Method):
         super().__post_init__()
         whole(self, "max_products", 1)
 
-    def refine(self, operators, state):
+    def refine(self, operators: Operators, state: State):
         forcing = NEARLY_EXACT
         if operators.data.coarse is not None:
             forcing = enough(operators, state, forcing)
@@ -86,14 +90,14 @@ class InexactPolicyIteration(Method):
         between(self, "forcing", 0, 1)
         whole(self, "max_products", 1)
 
-    def refine(self, operators, state):
+    def refine(self, operators: Operators, state: State):
         if operators.quick:
             return improved(operators, state, self.forcing, self.max_products)
         forcing = enough(operators, state, self.forcing)
         return evaluate_greedy(operators, state, forcing, self.max_products)
 
 
-def improved(operators, state, forcing: float, max_products: int):
+def improved(operators: Operators, state: State, forcing: float, max_products: int):
     """The next point where a sweep over all actions costs next to nothing, or news travels slowly.
 
     Evaluating a policy that the next few sweeps would change anyway is in vain, so sweeps over all
@@ -128,7 +132,7 @@ class Settled(NamedTuple):
     stays: bool  # whether the last sweeps left the policy about as it was
 
 
-def settle(operators, state) -> Settled:
+def settle(operators: Operators, state: State) -> Settled:
     """Sweep over all actions until that leaves the policy about as it is, or for long enough."""
     from tessella.solvers.kernels import target
 
@@ -156,7 +160,7 @@ def sweeps_between(bound: float, aim: float, rho: float) -> int:
     return math.ceil(math.log(max(aim / bound, TINY)) / math.log(min(max(rho, TINY), 1 - 1e-9)))
 
 
-def evaluate_greedy(operators, state, forcing: float, max_products: int):
+def evaluate_greedy(operators: Operators, state: State, forcing: float, max_products: int):
     """v + e, by whichever way gets there: what the first few sweeps show decides.
 
     Sweeps of the policy cut the span of the residual by some rho each. Where few of them will do,
@@ -186,7 +190,7 @@ def evaluate_greedy(operators, state, forcing: float, max_products: int):
     return xp.repeat(count, lambda v: operators.plain(state.policy, v), value)
 
 
-def enough(operators, state, forcing: float):
+def enough(operators: Operators, state: State, forcing: float):
     """The forcing, but no less than the run still needs: what a last round does beyond is in vain.
 
     So it is close to what rounding leaves, where a linear solver would go on for all its products.
@@ -195,7 +199,7 @@ def enough(operators, state, forcing: float):
     return numerics(wanted).clip(wanted, forcing, 0.5)
 
 
-def end(operators, state):
+def end(operators: Operators, state: State):
     """The share of its bound that a run may end with; of one that nobody limited, less."""
     from tessella.solvers.kernels import target
 
@@ -205,7 +209,7 @@ def end(operators, state):
     return numerics(share).where(data.numbers.tol > 0, share, FINER * share)
 
 
-def swept(operators, policy, begun):
+def swept(operators: Operators, policy, begun):
     """The point after ``TRIED`` sweeps, and its residual, which is half of one more."""
 
     def sweep(carry):
@@ -217,7 +221,7 @@ def swept(operators, policy, begun):
     return value, backup - value
 
 
-def solve_linear(operators, policy, value, left, forcing, max_products: int, needed):
+def solve_linear(operators: Operators, policy, value, left, forcing, max_products: int, needed):
     """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves too much of ``left``.
 
     ``left`` (grid) is the residual at v. Sweeps would need ``needed`` of them: a solver that gets

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,9 @@ from tessella.mdp.model import MDP
 from tessella.numerics import JAX
 from tessella.solvers.operators import Data, Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
+
+if TYPE_CHECKING:
+    from tessella.solvers.kernels import State
 
 LARGE = 10_000  # below this many states double precision costs nothing that one would notice
 NEAR_ONE = 0.999  # single precision loses about 1 / (1 - discount) of its seven digits
@@ -42,7 +46,7 @@ class SinglePrecision(InexactPolicyIteration):
 
     traced = True
 
-    def refine(self, operators, state):
+    def refine(self, operators: Operators, state: State):
         residual = state.backup - state.value
         # What all states share is known without solving: it is paid for ever.
         shared = operators.criterion.shared(residual)

@@ -7,8 +7,13 @@ faster than discount^k, so the loop stops long before the classical test would.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tessella.solvers.method import Method
+
+if TYPE_CHECKING:
+    from tessella.solvers.kernels import State
+    from tessella.solvers.operators import Operators
 
 
 @dataclass(frozen=True)
@@ -17,5 +22,5 @@ class ValueIteration(Method):
 
     traced = False
 
-    def refine(self, operators, state):
+    def refine(self, operators: Operators, state: State):
         return operators.criterion.step(state.value, state.backup)
