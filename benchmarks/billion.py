@@ -20,11 +20,11 @@ import numpy as np
 from jax import lax
 
 import tessella as ts
-from tessella.mdp.engine import in_float64
-from tessella.solvers.driver import Engine
+from tessella.mdp.compilation import in_float64
+from tessella.solvers.loop import Engine
 from tessella.solvers.operators import Operators
-from tessella.solvers.single_precision import in_single
-from tessella.solvers.solve import automatic
+from tessella.solvers.single_precision import to_single_precision
+from tessella.solvers.solve import choose_method
 
 TOL = 1e-6
 SIZES = {  # about as many states: stock and regimes, both multiples of 128
@@ -60,7 +60,7 @@ def sweep_seconds(mdp: ts.MDP) -> dict[str, float]:
         return operators.swept(v, REPEATED)
 
     def followed(operators, v, policy):
-        return operators.summed(policy, v, REPEATED - 2)[2]
+        return operators.sum_neumann_series(policy, v, REPEATED - 2)[2]
 
     def copied(operators, v, _):
         return lax.fori_loop(0, REPEATED, lambda _, v: -v, v)
@@ -73,7 +73,7 @@ def sweep_seconds(mdp: ts.MDP) -> dict[str, float]:
 
             def run(data, v, policy, work=work, precision=precision):
                 operators = Operators(program, data)
-                operators = in_single(operators) if precision == "single" else operators
+                operators = to_single_precision(operators) if precision == "single" else operators
                 return work(operators, v, policy)
 
             whole = jax.jit(run)
@@ -120,10 +120,10 @@ def measure(size: int) -> tuple[str, list[str]]:
     """A row of the table of solves, and rows of that of sweeps."""
     device = jax.devices()[0]
     mdp = build(size)
-    first, solution = timed(lambda: ts.solve(mdp, automatic(mdp, TOL)))
+    first, solution = timed(lambda: ts.solve(mdp, choose_method(mdp, TOL)))
     del solution, mdp
     built, mdp = timed(build, size)
-    method = automatic(mdp, TOL)
+    method = choose_method(mdp, TOL)
     seconds, solution = timed(lambda: ts.solve(mdp, method))
     peak = (device.memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9
     found, allowed = residual(mdp, solution), (1 + mdp.discount) * solution.error_bound + 1e-9

@@ -20,9 +20,9 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 import tessella as ts
 from tessella.baselines import FittedQ, train_batch
-from tessella.baselines.fitted_q import _prepare
-from tessella.baselines.forest import Rows, grow
-from tessella.baselines.transitions import uniform_transitions
+from tessella.baselines.fitted_q import _prepare_batch
+from tessella.baselines.forest import WeightedRows, grow_tree
+from tessella.baselines.transitions import draw_uniform_transitions
 
 SIZES = (100, 400, 1600, 6400)
 TREES = 40  # grown for each entry of the second table
@@ -30,7 +30,7 @@ TREES = 40  # grown for each entry of the second table
 
 def plain(method: FittedQ, mdp: ts.MDP, n: int, seed: int) -> np.ndarray:
     """(S,) greedy actions."""
-    seen = uniform_transitions(mdp, n, seed)
+    seen = draw_uniform_transitions(mdp, n, seed)
     points, actions = mdp.grid.points, np.arange(mdp.n_actions)
 
     def rows(states: np.ndarray) -> np.ndarray:
@@ -63,15 +63,15 @@ def where_it_goes(leaf: int) -> None:
     mdp, rng = ts.benchmark("INV-Mix"), np.random.RandomState(0)
     print(f"{'n':>7s}{'rows':>7s}{'merged ms':>11s}{'apart ms':>10s}{'ask ms':>8s}")
     for n in SIZES:
-        seen = uniform_transitions(mdp, n, 0)
-        batch = _prepare(mdp, seen)
-        paid = np.bincount(batch.row, seen.rewards) / batch.rows.weights
-        apart = Rows(batch.rows.inputs[batch.row], np.ones(n))
-        tree = grow(batch.rows, paid, leaf, rng)
+        seen = draw_uniform_transitions(mdp, n, 0)
+        batch = _prepare_batch(mdp, seen)
+        paid = np.bincount(batch.row_index, seen.rewards) / batch.distinct_rows.weights
+        apart = WeightedRows(batch.distinct_rows.inputs[batch.row_index], np.ones(n))
+        tree = grow_tree(batch.distinct_rows, paid, leaf, rng)
         ways = (
-            lambda rows=batch.rows, paid=paid: grow(rows, paid, leaf, rng),
-            lambda rows=apart, paid=seen.rewards: grow(rows, paid, leaf, rng),
-            lambda tree=tree, reached=batch.reached: tree.predict(reached),
+            lambda rows=batch.distinct_rows, paid=paid: grow_tree(rows, paid, leaf, rng),
+            lambda rows=apart, paid=seen.rewards: grow_tree(rows, paid, leaf, rng),
+            lambda tree=tree, reached=batch.next_inputs: tree.predict(reached),
         )
         merged, alone, asked = map(each, ways)
         print(f"{n:7,d}{len(paid):7,d}{merged:11.2f}{alone:10.2f}{asked:8.2f}", flush=True)

@@ -4,7 +4,7 @@
 
 q(s, a) is an expectation over the stages before the one that acts, and the best action is chosen at
 the start, outside of that expectation: max_a E[x_a] is not E[max_a x_a]. So stages before the last
-acting one are done for each action; those after it are done once (``tail``). The compiler spares
+acting one are done for each action; those after it are done once (``shared_backup``). The compiler spares
 that one, too, where it acts only by what it pays: the expectation in it knows no action.
 """
 
@@ -58,8 +58,8 @@ def backup_seconds(mdp) -> float:
     import jax
     import jax.numpy as jnp
 
-    from tessella.mdp.dynamics import over_actions
-    from tessella.mdp.engine import in_float64
+    from tessella.mdp.compilation import in_float64
+    from tessella.mdp.dynamics import fold_actions
 
     @in_float64
     def measured() -> float:
@@ -67,12 +67,12 @@ def backup_seconds(mdp) -> float:
 
         @jax.jit
         def backup(arrays, w):
-            tail = program.tail(arrays, w, True)
+            tail = program.shared_backup(arrays, w, True)
 
             def better(action, best):
-                return jnp.maximum(best, program.head(arrays, tail, action, True))
+                return jnp.maximum(best, program.action_backup(arrays, tail, action, True))
 
-            return over_actions(program, better, jnp.full(w.shape, -jnp.inf))
+            return fold_actions(program, better, jnp.full(w.shape, -jnp.inf))
 
         w, seconds = jnp.zeros(mdp.grid.shape), []
         for _ in range(TIMES + 1):  # the first one compiles

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from billion import build
 
-from tessella.mdp.engine import in_float64
-from tessella.mdp.stages.sharded import lower_sharded
-from tessella.mdp.stages.windows import Cut
-from tessella.solvers.driver import Engine
+from tessella.mdp.compilation import in_float64
+from tessella.mdp.stages.partition import Partition
+from tessella.mdp.stages.sharded import build_sharded_backend
+from tessella.solvers.loop import Engine
 from tessella.solvers.operators import Operators
 
 SWEEPS = 20
@@ -22,15 +22,17 @@ SWEEPS = 20
 def main() -> None:
     mdp = build(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000_000)
     engine, shape = Engine(mdp, None), mdp.grid.shape
-    reach = mdp.dynamics.reach(0)  # type: ignore[attr-defined]
-    cut = Cut(0, shape[0], 1, *reach)
-    shard = lower_sharded(mdp.dynamics, cut, jax.devices()[:1])  # type: ignore[arg-type]
+    reach = mdp.dynamics.max_displacement(0)  # type: ignore[attr-defined]
+    cut = Partition(0, shape[0], 1, *reach)
+    shard = build_sharded_backend(mdp.dynamics, cut, jax.devices()[:1])  # type: ignore[arg-type]
     usual = engine.lowered
     found = []
     for lowered in (usual, shard):
-        data = engine.data_with(lowered.arrays, None)
+        data = engine.build_data(lowered.arrays, None)
         work = jax.jit(
-            lambda data, v, program=lowered.program: Operators(program, data).swept(v, SWEEPS)
+            lambda data, v, program=lowered.backend: Operators(program, data).iterate_bellman(
+                v, SWEEPS
+            )
         )
         v = jnp.ones(shape)
         out = jax.block_until_ready(work(data, v))

@@ -23,10 +23,10 @@ import numpy as np
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.problems.perishable import rounded_gamma
+from tessella.problems.perishable import rounded_gamma_probabilities
 
 MOST, DEMAND, DISCOUNT = 10, 30, 0.99
-LAW = rounded_gamma(4.0, 0.5, DEMAND)
+LAW = rounded_gamma_probabilities(4.0, 0.5, DEMAND)
 PRINTED = {  # life: optimum/base stock, columns as in CASES below
     2: "1553/1565 1457/1474 1571/1581 1463/1485 1551/1590 1461/1495 1569/1606 1469/1504",
     3: "1490/1500 1424/1435 1498/1512 1425/1436 1513/1533 1435/1456 1526/1544 1437/1457",

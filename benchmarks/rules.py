@@ -4,7 +4,7 @@
 
 Both tables, over the paper's benchmarks and the zoo, unless some are named; lines that are not
 measured stay as they are. Two problems are taken
-with smaller settings (``SETTINGS``), and VerticalCAS is left out: for each of its 41 periods it has
+with smaller settings (``JAX_CACHE_VARIABLES``), and VerticalCAS is left out: for each of its 41 periods it has
 1,779,570 states and 9 actions, and visits x gap, which every class is fitted to, would take 5.3 GB.
 
 The first: numbers needed at four losses, on average and from the worst state. Each entry is the
@@ -32,8 +32,8 @@ from tables import Table
 
 import tessella as ts
 from tessella.mdp.start import start_distribution
-from tessella.problems.registry import ZOO
-from tessella.rules.judge import Judge
+from tessella.problems.registry import ZOO_PROBLEMS
+from tessella.rules.evaluator import PolicyEvaluator
 
 LOSSES = (0.0, 0.001, 0.01, 0.05)
 SECONDS = 5.0  # of the processor, for each entry
@@ -59,7 +59,7 @@ SHORT = {
 
 def cell(rule: ts.Rule) -> str:
     proven = f", >= {rule.size_needed}" if rule.size_needed > 1 else ""
-    cut = "*" if any("time limit" in outcome.said for outcome in rule.outcomes) else ""
+    cut = "*" if any("time limit" in outcome.explanation for outcome in rule.outcomes) else ""
     return f"{rule.size} {SHORT.get(rule.kind, rule.kind)}{proven}{cut}"
 
 
@@ -82,12 +82,12 @@ def needed(solution: ts.Solution, seconds: float) -> list[str]:
     return [*cells, f"{time.perf_counter() - begun:.0f}"]
 
 
-def carts(judge: Judge) -> Iterator[tuple[int, np.ndarray]]:
+def carts(judge: PolicyEvaluator) -> Iterator[tuple[int, np.ndarray]]:
     """(leaves, table) of CART trees."""
     points, best = judge.mdp.grid.points, judge.solution.policy.table.ravel()
     visits = judge.optimal.visits
     large = judge.mdp.n_states > LARGE
-    told = [np.ones(len(points)), visits, visits * judge.stakes]
+    told = [np.ones(len(points)), visits, visits * judge.second_best_gap]
     for weights in (one for one in told if one.any()):
         weights = np.maximum(weights / weights.mean(), 1e-9)
         trees = [{"max_leaf_nodes": k} for k in ((2, 8, 32) if large else range(2, LEAVES + 1))]
@@ -105,17 +105,17 @@ def carts(judge: Judge) -> Iterator[tuple[int, np.ndarray]]:
 def beside_cart(solution: ts.Solution, _: float) -> list[str]:
     """A line of the second table."""
     begun = time.perf_counter()
-    judge = Judge(solution, start_distribution(solution.mdp, None, solution.policy))
+    judge = PolicyEvaluator(solution, start_distribution(solution.mdp, None, solution.policy))
     rival: dict[int, float] = {}
     for leaves, table in carts(judge):
-        if leaves <= LEAVES and judge.fits(table):
+        if leaves <= LEAVES and judge.is_admissible(table):
             rival[leaves] = min(judge(table).mean, rival.get(leaves, np.inf))
     theirs, begun = time.perf_counter() - begun, time.perf_counter()
     most = 3 * max(rival) - 2
     trees, limit = [ts.AxisTree()], FRONTIER
     found = ts.frontier(solution, most, classes=trees, relative=False, time_limit=limit)
     ours = time.perf_counter() - begun
-    noise = 1e-9 * max(abs(judge.best()), 1.0)
+    noise = 1e-9 * max(abs(judge.compute_optimal_value()), 1.0)
     above, ratios = [], []
     for leaves, loss in sorted(rival.items()):
         best = min((p.loss for p in found.points if p.size <= 3 * leaves - 2), default=np.inf)
@@ -160,7 +160,7 @@ def main() -> None:
     limits = [float(word.removeprefix("seconds=")) for word in words if word.startswith("seconds=")]
     seconds = limits[0] if limits else SECONDS
     asked = [word for word in words if word not in TABLES and not word.startswith("seconds=")]
-    zoo = [problem.name for problem in ZOO if problem.name not in LEFT_OUT]
+    zoo = [problem.name for problem in ZOO_PROBLEMS if problem.name not in LEFT_OUT]
     names = asked or [*ts.BENCHMARKS, *zoo]
     tables = [TABLES[word] for word in words if word in TABLES] or list(TABLES.values())
     seen: dict[str, str] = {}

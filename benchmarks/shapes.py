@@ -93,10 +93,10 @@ def main() -> int:
         parser.error("--shapes must be at least 100: the table must be full at a fifth of the way")
     if not options.as_users_compile:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}"
-    from tessella.mdp.engine import PIECES, maps
+    from tessella.mdp.compilation import COMPILATION_CACHE, count_memory_maps
     from tessella.mdp.stages import staged
 
-    staged.SMALL = 0  # every shape is compiled
+    staged.ROWS_MAX_ENTRIES = 0  # every shape is compiled
     step = max(1, options.shapes // 10)
     print("| shapes | pieces kept | maps | resident MB | minutes |")
     print("| ---: | ---: | ---: | ---: | ---: |")
@@ -105,10 +105,10 @@ def main() -> int:
         for first in range(0, options.shapes, step):
             shapes = range(first, min(first + step, options.shapes))
             for _ in pool.map(certified, shapes):
-                most = max(most, maps())
+                most = max(most, count_memory_maps())
             memory.append(resident_mb())
             minutes = (time.perf_counter() - began) / 60
-            row = f"| {shapes[-1] + 1:,} | {len(PIECES)} | {maps():,} | {memory[-1]:.0f} "
+            row = f"| {shapes[-1] + 1:,} | {len(COMPILATION_CACHE)} | {count_memory_maps():,} | {memory[-1]:.0f} "
             print(f"{row}| {minutes:.1f} |", flush=True)
     growth = max(memory) / memory[min(1, len(memory) - 1)]
     held = most < ALLOWED / 4 and growth < GROWTH

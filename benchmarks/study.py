@@ -36,15 +36,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from tessella.baselines.transitions import Transitions, uniform_transitions
+from tessella.baselines.transitions import TransitionBatch, draw_uniform_transitions
 from tessella.learn.sample import Sample, draw
-from tessella.paper.plan import paper_study
-from tessella.paper.published import METHODS
-from tessella.paper.reproduce import Cluster, reproduce
-from tessella.runner.cluster import cores
-from tessella.runner.display import Lines
-from tessella.runner.methods import by_name
-from tessella.runner.methods.method import Instance, instance_of
+from tessella.paper.paper_study import paper_study
+from tessella.paper.published import PAPER_METHODS
+from tessella.paper.reproduce import ClusterOptions, reproduce
+from tessella.runner.cluster import count_cores
+from tessella.runner.methods import find_method
+from tessella.runner.methods.method import Instance, get_instance
+from tessella.runner.progress import PlainProgress
 from tessella.runner.record import Record
 from tessella.runner.spec import Spec
 from tessella.runner.store import Store
@@ -62,7 +62,7 @@ def plain_network(instance: Instance, sample: Sample, seed: int) -> NDArray:
 
 
 def plain_margin(instance: Instance, sample: Sample, seed: int) -> NDArray:
-    weights = 1 / (sample.margins + by_name("margin").settings()["eta"])
+    weights = 1 / (sample.margins + find_method("margin").settings()["eta"])
     network = MLPClassifier((64, 64), random_state=seed % 2**32)
     return _classified(instance, sample, network, mlpclassifier__sample_weight=weights)
 
@@ -78,7 +78,7 @@ def _classified(instance: Instance, sample: Sample, classifier, **given: NDArray
     return pipeline.fit(sample.points, sample.labels, **given).predict(instance.mdp.grid.points)
 
 
-def plain_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
+def plain_q(instance: Instance, seen: TransitionBatch, seed: int) -> NDArray:
     mdp = instance.mdp
     q = np.zeros((mdp.n_states, mdp.n_actions))
     for s, a, r, t in zip(seen.states, seen.actions, seen.rewards, seen.nexts, strict=True):
@@ -86,7 +86,7 @@ def plain_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
     return q.argmax(axis=1)
 
 
-def plain_double_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
+def plain_double_q(instance: Instance, seen: TransitionBatch, seed: int) -> NDArray:
     mdp = instance.mdp
     q = np.zeros((2, mdp.n_states, mdp.n_actions))
     rows = zip(seen.states, seen.actions, seen.rewards, seen.nexts, seen.coins, strict=True)
@@ -95,8 +95,8 @@ def plain_double_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
     return q.sum(axis=0).argmax(axis=1)
 
 
-def plain_fitted_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
-    mdp, settings = instance.mdp, by_name("fitted_q").settings()
+def plain_fitted_q(instance: Instance, seen: TransitionBatch, seed: int) -> NDArray:
+    mdp, settings = instance.mdp, find_method("fitted_q").settings()
     points, n_actions = mdp.grid.points, mdp.n_actions
 
     def every_action(states: NDArray) -> NDArray:
@@ -155,11 +155,13 @@ class Watch:
 
 def plain(spec: Spec) -> tuple[float, float]:
     """CPU seconds and policy error of one spec, the plain way."""
-    instance = instance_of(spec)
-    if by_name(spec.method).group == "boundary":
+    instance = get_instance(spec)
+    if find_method(spec.method).group == "boundary":
         told: object = draw(instance.solution, spec.n, rng=spec.generator("sample"))
     else:
-        told = uniform_transitions(instance.mdp, spec.n, spec.entropy("transitions", every_n=True))
+        told = draw_uniform_transitions(
+            instance.mdp, spec.n, spec.entropy("transitions", every_n=True)
+        )
     began = time.process_time()
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -173,16 +175,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=15)
     parser.add_argument("--sample", type=int, default=4, help="specs of each method and size")
     parser.add_argument("--seed", type=int, default=0, help="which specs are sampled")
-    parser.add_argument("--workers", type=int, default=cores())
+    parser.add_argument("--workers", type=int, default=count_cores())
     parser.add_argument("--out", type=Path, help="keep the study here; it must not exist")
     asked = parser.parse_args()
-    study = paper_study(methods=METHODS, seeds=asked.seeds)
+    study = paper_study(methods=PAPER_METHODS, seeds=asked.seeds)
     with tempfile.TemporaryDirectory() as scratch, Watch() as watch:
         folder = asked.out or Path(scratch) / "study"
         if folder.exists():
             parser.error(f"{folder} exists; the study must start afresh")
         began = time.perf_counter()
-        reproduce(study, folder, Lines(io.StringIO()), Cluster(asked.workers))
+        reproduce(study, folder, PlainProgress(io.StringIO()), ClusterOptions(asked.workers))
         wall = time.perf_counter() - began
         with Store.reader(folder) as store:
             ours = {record.spec.key: record for record in store.records()}

@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.paper.plan import paper_study
-from tessella.runner.dispatch import dispatch_here
-from tessella.runner.record import FIGURES
-from tessella.runner.study import Batch, batches
+from tessella.paper.paper_study import paper_study
+from tessella.runner.dispatch import run_in_process
+from tessella.runner.record import METRICS
+from tessella.runner.study import Batch, make_batches
 
 NETWORKS = {"neural", "margin"}
 LONGEST = {"tabular_q_100"}  # of those that JAX trains: they come first
@@ -41,7 +41,7 @@ REASONS = {
     "trained by gradients": "which differ where sums are made in another order",
 }
 TOLERANCES = {
-    "found without them": dict.fromkeys(FIGURES, 1e-6),
+    "found without them": dict.fromkeys(METRICS, 1e-6),
     "trained by gradients": {
         "policy_error": 0.02,  # of the states, all near the boundary
         "value_gap": 0.2,
@@ -52,7 +52,7 @@ TOLERANCES = {
 
 
 def told(record: Any) -> dict[str, Any]:
-    figures = {name: getattr(record, name) for name in FIGURES}
+    figures = {name: getattr(record, name) for name in METRICS}
     return {"spec": str(record.spec), "figures": figures}
 
 
@@ -64,7 +64,7 @@ def main() -> None:
     processes = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     began, records = time.perf_counter(), []
     spent: dict[str, float] = {}
-    for method, found, seconds in outcomes(batches(paper_study(seeds=seeds).specs), processes):
+    for method, found, seconds in outcomes(make_batches(paper_study(seeds=seeds).specs), processes):
         records += found
         spent[method] = spent.get(method, 0.0) + seconds
         out.write_text(json.dumps(records))
@@ -93,7 +93,7 @@ def outcomes(waiting: Sequence[Batch], processes: int) -> Iterator[tuple[str, li
 def worked(batch: Batch) -> tuple[str, list[dict], float]:
     """One batch in this process."""
     began, records = time.perf_counter(), []
-    dispatch_here([batch], lambda outcome: records.extend(map(told, outcome.records)))
+    run_in_process([batch], lambda outcome: records.extend(map(told, outcome.records)))
     return batch.specs[0].method, records, time.perf_counter() - began
 
 
@@ -110,7 +110,7 @@ def compare(one: str, other: str) -> None:
     for kind, why in REASONS.items():
         specs = [spec for spec in both if kind_of(spec) == kind]
         print(f"{kind}, {why}:")
-        for name in FIGURES if specs else ():
+        for name in METRICS if specs else ():
             pairs = np.array([[side[spec][name] for side in (first, second)] for spec in specs])
             print(f"  {line(name, TOLERANCES[kind][name], pairs)}")
 

@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import tessella as ts
-from tessella.problems.vertical_cas import ADVISORIES, MIRRORED, vertical_cas
+from tessella.problems.vertical_cas import ADVISORIES, MIRRORED_ADVISORY, vertical_cas
 
 
 def main() -> None:
@@ -44,13 +44,13 @@ def main() -> None:
 
 def symmetry(solution: ts.Solution) -> tuple[float, int, int]:
     """(largest difference of values, decided states whose mirror image is another, decided)."""
-    mirrored, off, other = np.array(MIRRORED), 0.0, 0
+    mirrored, off, other = np.array(MIRRORED_ADVISORY), 0.0, 0
     for value, policy, decided in zip(
         solution.value, solution.policy.table, solution.decided, strict=True
     ):
-        image = value[::-1, ::-1, ::-1][..., MIRRORED, :]
+        image = value[::-1, ::-1, ::-1][..., MIRRORED_ADVISORY, :]
         off = max(off, float(np.abs(value - image).max()))
-        advised = mirrored[policy[::-1, ::-1, ::-1][..., MIRRORED, :]]
+        advised = mirrored[policy[::-1, ::-1, ::-1][..., MIRRORED_ADVISORY, :]]
         other += int(((policy != advised) & decided).sum())
     return off, other, int(solution.decided.sum())
 

@@ -79,7 +79,7 @@ def line(name: str) -> list[str]:
         proof = ts.least_size(solution, loss, tree, relative_to="random", **limits)
         sizes = [size for size in (point and point.size, proof.size) if size]
         nodes = inner_nodes(min(sizes)) if sizes else None
-        cells.append(cell(nodes, inner_nodes(proof.needed)))
+        cells.append(cell(nodes, inner_nodes(proof.size_needed)))
         above += nodes is None or nodes > min(published[i], PROTOTYPE[name][i])
     proofs = time.process_time() - begun - seconds
     rivals = [", ".join(map(str, sizes)) for sizes in (published, PROTOTYPE[name])]

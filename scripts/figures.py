@@ -12,24 +12,24 @@ import matplotlib
 from matplotlib.figure import Figure
 
 import tessella as ts
-from tessella.paper.figures.looks import STYLE
-from tessella.paper.figures.tessellations import landscape, policies
-from tessella.paper.outputs import image
-from tessella.paper.plan import paper_study
-from tessella.paper.published import REPRESENTATIVE
-from tessella.paper.results import Results
+from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.figures.tessellations import draw_landscape, draw_policies
+from tessella.paper.outputs import render_image
+from tessella.paper.paper_study import paper_study
+from tessella.paper.published import REPRESENTATIVE_PROBLEM
+from tessella.paper.results import PaperResults
 from tessella.plot import error_map
 from tessella.tessellation import compare, tessellate
 
 
 def figure_1() -> Figure:
     """Optimal policies of all eleven benchmarks."""
-    return policies(Results(paper_study(), ()), narrow=False)
+    return draw_policies(PaperResults(paper_study(), ()), narrow=False)
 
 
 def figure_2() -> Figure:
     """Value landscape beside margin geometry, of the paper's representative environment."""
-    return landscape(Results(paper_study((REPRESENTATIVE,)), ()), narrow=False)
+    return draw_landscape(PaperResults(paper_study((REPRESENTATIVE_PROBLEM,)), ()), narrow=False)
 
 
 def error_figure(label: str = "INV-Hard", assumed: str = "INV-Lin") -> Figure:
@@ -46,12 +46,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "images")
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(FIGURE_STYLE):
         figures = {"figure-1": figure_1, "figure-2": figure_2, "error-map": error_figure}
         for name, draw in figures.items():
             figure = draw()
             for form in ("svg", "png"):
-                (out / f"{name}.{form}").write_bytes(image(figure, form))
+                (out / f"{name}.{form}").write_bytes(render_image(figure, form))
             print(out / f"{name}.png")
 
 

@@ -17,13 +17,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import tessella as ts
-from tessella.paper.figures.looks import STYLE
-from tessella.paper.outputs import image
+from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.outputs import render_image
 from tessella.plot.rules import rule_map
-from tessella.problems.registry import ZOO
+from tessella.problems.registry import ZOO_PROBLEMS
 from tessella.rounding import round_up_percent
 from tessella.tessellation import Tessellation, section
-from tessella.tessellation.tessellate import build
+from tessella.tessellation.tessellate import build_tessellation
 
 DOCS = Path(__file__).parents[1] / "docs"
 RULES = DOCS / "generated" / "rules"
@@ -98,7 +98,7 @@ def on_used(t: Tessellation) -> Tessellation:
     taken, places = np.unique(t.table, return_inverse=True)
     actions = tuple(_short(t.actions[k]) for k in taken)
     table = places.reshape(t.grid.shape).astype(np.int32)
-    return build(t.grid, actions, t.action_name, table, None, t.name)
+    return build_tessellation(t.grid, actions, t.action_name, table, None, t.name)
 
 
 def _short(action: Any) -> Any:
@@ -163,13 +163,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="which problems; all by default")
     given = parser.parse_args()
     RULES.mkdir(parents=True, exist_ok=True)
-    chosen = given.names or [p.name for p in ZOO if p.name not in TOO_LARGE]
-    with matplotlib.rc_context(STYLE):
+    chosen = given.names or [p.name for p in ZOO_PROBLEMS if p.name not in TOO_LARGE]
+    with matplotlib.rc_context(FIGURE_STYLE):
         for name in () if given.page else chosen:
             solution, rule = made(name, given.seconds)
             rule.save(RULES / f"{name}.json")
             if name not in AS_IN_THE_ZOO:
-                (DOCS / shot(name)).write_bytes(image(picture(name, solution, rule), "svg"))
+                (DOCS / shot(name)).write_bytes(render_image(picture(name, solution, rule), "svg"))
             print(name, rule.kind, rule.size, flush=True)
     if given.page or not given.names:
         (DOCS / "gallery.md").write_text(page())

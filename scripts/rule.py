@@ -12,8 +12,8 @@ import matplotlib
 from matplotlib.figure import Figure
 
 import tessella as ts
-from tessella.paper.figures.looks import STYLE
-from tessella.paper.outputs import image
+from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.outputs import render_image
 from tessella.plot import rule_plot
 
 
@@ -33,9 +33,9 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     solution = ts.solve(ts.problem("perishable").build())
     rule, frontier = ts.compress(solution, loss=0.005), ts.frontier(solution, 60)
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(FIGURE_STYLE):
         path = given.out / f"rule.{given.form}"
-        path.write_bytes(image(draw(solution, rule, frontier), given.form))
+        path.write_bytes(render_image(draw(solution, rule, frontier), given.form))
         print(path)
 
 

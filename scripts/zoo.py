@@ -15,13 +15,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import tessella as ts
-from tessella.paper.figures.looks import STYLE
-from tessella.paper.outputs import image
+from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.outputs import render_image
 from tessella.plot import policy_map
 from tessella.problems.frozen_lake import MAPS
 from tessella.problems.hydro_reservoir import MONTHS
 from tessella.tessellation import Tessellation, section
-from tessella.tessellation.tessellate import build
+from tessella.tessellation.tessellate import build_tessellation
 
 SIDE = 2.25  # inches of one map
 TOLERANCE = 1e-6
@@ -42,13 +42,13 @@ def used(t: Tessellation, title: str = "", axes: dict | None = None, table: Any 
     grid = ts.StateGrid(axes or dict(zip(t.grid.axes, t.grid.values, strict=True)))
     actions = tuple(t.actions[k] for k in taken)
     places = places.reshape(grid.shape).astype(np.int32)
-    return build(grid, actions, t.action_name, places, None, title)
+    return build_tessellation(grid, actions, t.action_name, places, None, title)
 
 
 def titled(t: Tessellation, title: str, **fixed: Any) -> Tessellation:
     """A slice, under its own title."""
     part = section(t, **fixed)
-    return build(part.grid, part.actions, part.action_name, part.table, None, title)
+    return build_tessellation(part.grid, part.actions, part.action_name, part.table, None, title)
 
 
 def cropped(t: Tessellation, **most: tuple[float, float]) -> Tessellation:
@@ -58,7 +58,7 @@ def cropped(t: Tessellation, **most: tuple[float, float]) -> Tessellation:
         low, high = most.get(name, (values[0], values[-1]))
         inside = np.flatnonzero((values >= low) & (values <= high))
         axes[name], table = values[inside], np.take(table, inside, axis=k)
-    return build(ts.StateGrid(axes), t.actions, t.action_name, table, None, t.name)
+    return build_tessellation(ts.StateGrid(axes), t.actions, t.action_name, table, None, t.name)
 
 
 def row(
@@ -93,7 +93,9 @@ def together(maps: Iterable[Tessellation]) -> list[Tessellation]:
     actions = tuple(sorted({action for t in maps for action in t.actions}))
     place = [np.array([actions.index(action) for action in t.actions]) for t in maps]
     return [
-        build(t.grid, actions, t.action_name, p[t.table].astype(np.int32), None, t.name)
+        build_tessellation(
+            t.grid, actions, t.action_name, p[t.table].astype(np.int32), None, t.name
+        )
         for t, p in zip(maps, place, strict=True)
     ]
 
@@ -111,7 +113,10 @@ def two_products() -> Figure:
         titled(b, "order of b, no a in stock", a2=0, a1=0),
         titled(a, "order of a, none on its last day", a1=0, b1=0),
     ]
-    figure = row(build(t.grid, t.actions, "order", t.table, None, t.name) for t in together(maps))
+    figure = row(
+        build_tessellation(t.grid, t.actions, "order", t.table, None, t.name)
+        for t in together(maps)
+    )
     for place, t in zip(figure.axes, maps, strict=False):
         place.set_ylabel(t.grid.axes[1])
     return figure
@@ -167,7 +172,7 @@ def parallel_queues() -> Figure:
 def hydro_reservoir() -> Figure:
     t = solved("hydro_reservoir")
     actions = tuple(round(float(action), 1) for action in t.actions)
-    t = build(t.grid, actions, "release", t.table, None, "")
+    t = build_tessellation(t.grid, actions, "release", t.table, None, "")
     figure = row([t], width=2 * SIDE)
     figure.axes[0].set_yticks(range(12), MONTHS)
     return figure
@@ -252,10 +257,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="which problems; all by default")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(FIGURE_STYLE):
         for name in given.names or FIGURES:
             path = given.out / f"zoo-{name.replace('_', '-')}.{given.form}"
-            path.write_bytes(image(FIGURES[name](), given.form))
+            path.write_bytes(render_image(FIGURES[name](), given.form))
             print(path, flush=True)
 
 

@@ -32,12 +32,12 @@ from support.truth import case, contradictions
 import tessella as ts
 from soak.studies import killed_study
 from tessella.certificates import check
-from tessella.mdp.program import Program
+from tessella.mdp.rule_tree import RuleTree
 from tessella.rules.export.bare_python import BarePython
 from tessella.rules.export.c99 import C99
-from tessella.rules.export.draft import Draft
+from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.sql import Sql
-from tessella.rules.export.target import Absent
+from tessella.rules.export.target import ToolMissing
 
 
 @dataclass(frozen=True)
@@ -244,17 +244,17 @@ def shapes(seed: int) -> list[str]:
 def exports(seed: int) -> list[str]:
     """A random program in C, Python and SQL says what it says itself, on the grid and off it."""
     rng = np.random.default_rng(seed)
-    program = Program(GRID, drawn(rng, depth=int(rng.integers(0, 5))), 1)
+    program = RuleTree(GRID, drawn(rng, depth=int(rng.integers(0, 5))), 1)
     policy = ts.Rule(GRID, tuple(range(4)), program, kind="own")
     found = []
     for target, off_grid in ((t, o) for t in (C99(), BarePython(), Sql()) for o in OFF_GRID):
-        draft = Draft(policy, "rule", off_grid)
+        draft = ExportContext(policy, "rule", off_grid)
         odd = (float("nan"), float("inf"), -float("inf"))[: None if target.name == "C99" else 0]
         beyond = strays(policy, odd)
         rows = {name: [*states(policy)[name], *beyond[name]] for name in GRID.axes}
         try:
             said = target.run(target.write(draft), draft, rows)
-        except Absent:
+        except ToolMissing:
             continue
         wrong = np.flatnonzero(said != meant(policy, rows, off_grid))
         if wrong.size:
@@ -270,13 +270,13 @@ def spreadsheets(seed: int) -> list[str]:
     rng, cases = np.random.default_rng(seed), []
     for number in range(20):  # in one workbook: most of the time goes into the start
         if number % 2:
-            policy = ts.Rule(GRID, tuple(range(4)), Program(GRID, drawn(rng), 1), kind="own")
+            policy = ts.Rule(GRID, tuple(range(4)), RuleTree(GRID, drawn(rng), 1), kind="own")
         else:
             grid = ts.StateGrid(x=awkward_axis(rng), y=awkward_axis(rng), label=["a", "A", " a"])
-            policy = ts.Policy.of(grid, (-1, 2 / 3, 1e6), rng.integers(0, 3, grid.shape))
+            policy = ts.Policy.from_table(grid, (-1, 2 / 3, 1e6), rng.integers(0, 3, grid.shape))
         inside, beyond = states(policy), strays(policy, ("three", None))
         rows = {name: [*inside[name], *beyond[name]] for name in policy.grid.axes}
-        cases += [(Draft(policy, "rule", off_grid), rows) for off_grid in OFF_GRID]
+        cases += [(ExportContext(policy, "rule", off_grid), rows) for off_grid in OFF_GRID]
     with tempfile.TemporaryDirectory() as folder:
         save_rows(cases, Path(folder, "rows.xlsx"))
         (sheets,) = calculate([Path(folder, "rows.xlsx")], Path(folder))

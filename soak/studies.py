@@ -24,9 +24,9 @@ def uninterrupted() -> dict[str, tuple]:
     from test_kill import asked, numbers
 
     from tessella.runner.run import run_batch
-    from tessella.runner.study import batches
+    from tessella.runner.study import make_batches
 
-    every = batches(asked(*METHODS).specs)
+    every = make_batches(asked(*METHODS).specs)
     return numbers(record for batch in every for record in run_batch(batch.specs).records)
 
 

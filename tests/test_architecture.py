@@ -234,8 +234,8 @@ KNOWN = {
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("mdp.model", "from tessella.solvers.driver import run", ("solvers.driver", "loading")),
-        ("mdp.model", "import tessella.solvers.driver as d", ("solvers.driver", "loading")),
+        ("mdp.model", "from tessella.solvers.loop import run", ("solvers.driver", "loading")),
+        ("mdp.model", "import tessella.solvers.loop as d", ("solvers.driver", "loading")),
         ("mdp.model", "from tessella import solvers", ("solvers", "loading")),
         ("mdp.model", "from tessella.solvers import solve", ("solvers", "loading")),
         ("mdp.model", "from ..solvers.driver import run", ("solvers.driver", "loading")),

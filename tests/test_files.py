@@ -12,10 +12,10 @@ import pytest
 from support.disks import files_of_at_most, mounted
 
 import tessella as ts
-from tessella.cli.simulate import _write as save_paths
-from tessella.files import writing
-from tessella.paper.outputs import put
-from tessella.solvers.checkpoint import Keeper
+from tessella.cli.simulate import _write_csv as save_paths
+from tessella.files import atomic_write
+from tessella.paper.outputs import write_file
+from tessella.solvers.checkpoint import CheckpointWriter
 
 SOURCE = Path(ts.__file__).parent
 MODEL = ts.benchmark("INV-Mix")
@@ -36,8 +36,8 @@ SAVES = {
     "rule.csv": RULE.export,
     "model.toml": lambda path: ts.write_model("inventory", path),
     "paths.csv": lambda path: save_paths(PATHS, path),
-    "table.md": lambda path: put(path, bytes(10_000)),
-    "run.npz": lambda path: Keeper(ts.Checkpoint(path), MODEL).write(
+    "table.md": lambda path: write_file(path, bytes(10_000)),
+    "run.npz": lambda path: CheckpointWriter(ts.Checkpoint(path), MODEL).write(
         SOLUTION.value, SOLUTION.history
     ),
 }
@@ -105,7 +105,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with writing(pipe) as part:
+    with atomic_write(pipe) as part:
         part.write_bytes(OLD)
     assert os.read(reader, 100) == OLD
     os.close(reader)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessella.errors import ArgumentError, ModelError
-from tessella.grid import TAKEN, StateGrid
+from tessella.grid import RESERVED_NAMES, StateGrid
 
 numbers = st.lists(
     st.one_of(st.integers(-50, 50), st.floats(-50, 50, allow_nan=False).map(lambda x: round(x, 3))),
@@ -199,7 +199,7 @@ def test_the_number_of_states_is_exact_beyond_64_bits():
     assert "100,000,000,000,000,000,000 states" in repr(grid)
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("name", RESERVED_NAMES)
 def test_an_axis_cannot_have_the_name_of_what_a_solution_holds(name):
     with pytest.raises(ModelError, match=f"an axis cannot be called '{name}': a solution holds"):
         StateGrid({name: [0, 1]})

@@ -16,10 +16,10 @@ from support.routes import by
 
 import tessella as ts
 from tessella.baselines import FittedQ, forest
-from tessella.baselines.transitions import BLOCK, uniform_transitions
+from tessella.baselines.transitions import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
 from tessella.grid import index_type
 from tessella.mdp.tabular import step as stepping
-from tessella.mdp.tabular.rows import lower_rows
+from tessella.mdp.tabular.rows import compile_rows
 
 SIDE = 70_000
 GRID = ts.StateGrid(x=range(SIDE), y=range(SIDE))
@@ -80,7 +80,7 @@ def test_indices_are_as_wide_as_they_must_be():
 
 def test_rows_reach_states_beyond_2_to_the_31():
     rows = sp.csr_array(([0.5, 0.5, 1.0], [3, 2**31 + 7, 2**32], [0, 2, 3]), shape=(2, GRID.size))
-    _, arrays = lower_rows(rows, GRID.size)
+    _, arrays = compile_rows(rows, GRID.size)
     assert set(arrays["columns"].ravel().tolist()) == {0, 3, 2**31 + 7, 2**32}
 
 
@@ -97,14 +97,14 @@ def test_a_step_model_that_would_take_too_much_is_refused_before_it_is_made(
     def never(**names):
         raise AssertionError("the step function was called")
 
-    monkeypatch.setattr(stepping, "LARGEST", 1 << 30)
+    monkeypatch.setattr(stepping, "STEP_MAX_BYTES", 1 << 30)
     with pytest.raises(ts.ModelError) as found:
         ts.MDP.from_step(never, {"x": range(side), "y": range(side)}, (0, 1), 0.9, noise)
     assert "in at most 1,073,741,824 bytes; larger models are told as MDP.staged" in str(
         found.value
     )
     outcomes = 2 * side**2 * 1000 ** len(noise)
-    assert found.value.value.endswith(f"need {stepping.OUTCOME * outcomes:,}")
+    assert found.value.value.endswith(f"need {stepping.OUTCOME_BYTES * outcomes:,}")
     assert held() < 5e6
 
 
@@ -115,29 +115,31 @@ def test_what_a_step_model_takes_is_what_it_is_said_to_take(held):
     noise = ts.Noise("d", range(10), np.full(10, 0.1))
     axes, actions = {"x": range(300), "y": range(40)}, (0, 1, 2)
     ts.MDP.from_step(step, axes, actions, 0.9, noise, action_name="a")
-    assert 0.3 < held() / (300 * 40 * 3 * 10 * stepping.OUTCOME) < 1.1
+    assert 0.3 < held() / (300 * 40 * 3 * 10 * stepping.OUTCOME_BYTES) < 1.1
 
 
 def test_transitions_of_a_model_where_all_is_feasible_need_no_list_of_pairs(monkeypatch):
     mdp = ts.benchmark("QUE-Lin")
     assert mdp.feasible is None
-    pairs = np.random.default_rng([3, 0]).integers(0, mdp.n_states * mdp.n_actions, BLOCK)
+    pairs = np.random.default_rng([3, 0]).integers(
+        0, mdp.n_states * mdp.n_actions, TRANSITIONS_PER_BLOCK
+    )
     monkeypatch.setattr(ts.MDP, "feasible_mask", property(lambda self: pytest.fail("a full mask")))
-    seen = uniform_transitions(mdp, 100, 3)
+    seen = draw_uniform_transitions(mdp, 100, 3)
     np.testing.assert_array_equal(seen.states * mdp.n_actions + seen.actions, pairs[:100])
 
 
 @pytest.mark.parametrize("module", ["sklearn.tree._splitter", "sklearn.tree._tree"])
 def test_a_scikit_learn_without_the_tree_builder_is_answered_in_words(module, monkeypatch):
-    forest._parts.cache_clear()
+    forest._load_tree_parts.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r"FittedQ grows trees .*; install scikit-learn>=1\.6,<"):
         ts.train(FittedQ(trees=1, iterations=1), ts.benchmark("QUE-Lin"), 5)
-    forest._parts.cache_clear()
+    forest._load_tree_parts.cache_clear()
 
 
 def test_a_tree_builder_of_another_form_is_answered_in_words(monkeypatch):
-    monkeypatch.setattr(forest._parts(), "RandomSplitter", lambda: None)
+    monkeypatch.setattr(forest._load_tree_parts(), "RandomSplitter", lambda: None)
     with pytest.raises(ImportError, match="does not have as they were"):
         ts.train(FittedQ(trees=1, iterations=1), ts.benchmark("QUE-Lin"), 5)
 
@@ -145,7 +147,7 @@ def test_a_tree_builder_of_another_form_is_answered_in_words(monkeypatch):
 def test_scikit_learn_is_held_below_the_first_version_that_was_not_tried():
     project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
     (asked,) = (d for d in project["project"]["dependencies"] if d.startswith("scikit-learn"))
-    assert asked in forest.CHANGED
+    assert asked in forest.SKLEARN_CHANGED_TEXT
     low, high = (
         tuple(map(int, version.split(".")))
         for version in re.fullmatch(r"scikit-learn>=([\d.]+),<([\d.]+)", asked).groups()
@@ -156,7 +158,7 @@ def test_scikit_learn_is_held_below_the_first_version_that_was_not_tried():
 def test_a_certificate_asks_for_the_rewards_of_one_action_at_a_time(monkeypatch):
     """The bound on rewards never holds states x actions."""
     import tessella as ts
-    from tessella.certificates.certify import _reward_bound
+    from tessella.certificates.certify import _bound_reward
     from tessella.mdp.dynamics import Dynamics
 
     def refuse(self):
@@ -166,4 +168,4 @@ def test_a_certificate_asks_for_the_rewards_of_one_action_at_a_time(monkeypatch)
     largest = abs(mdp.reward).max()
     monkeypatch.setattr(Dynamics, "expected_reward", refuse)
     with by("stages"):  # of a large model; a small one is a table of all of them
-        assert largest <= _reward_bound(mdp) <= largest * (1 + 1e-9)
+        assert largest <= _bound_reward(mdp) <= largest * (1 + 1e-9)

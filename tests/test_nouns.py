@@ -11,7 +11,7 @@ from tessella.rounding import round_up
 from tessella.runner.record import Record
 from tessella.runner.results import StudyResults
 from tessella.tessellation import SwitchingCurves
-from tessella.tessellation.tessellate import build
+from tessella.tessellation.tessellate import build_tessellation
 
 POLICY = [[2, 2], [1, 1], [0, 0], [0, 0]]
 SHOP = ts.Problem(
@@ -215,7 +215,7 @@ def test_a_table_of_switching_curves_marks_gaps_and_stops_after_twenty_lines():
     grid = ts.StateGrid(axes)
     table = np.zeros((3, 25), int)
     table[1, 0] = 1
-    tiles = build(grid, ("no", "yes"), "act", table.astype(np.int32), name="map")
+    tiles = build_tessellation(grid, ("no", "yes"), "act", table.astype(np.int32), name="map")
     lines = str(ts.switching_curves(tiles, "x")).splitlines()
     assert lines[:4] == [
         "act along x, not exact",

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import tessella
-from tessella.paper.plan import paper_study
+from tessella.paper.paper_study import paper_study
 
 SOURCE = Path(tessella.__file__).parent
 
@@ -45,7 +45,7 @@ def test_no_name_is_archaic_or_private():
 
 
 def test_settings_become_json_and_come_back_in_one_place():
-    """Six functions called ``_plain`` did that once, each in its own way."""
+    """Six functions called ``_run_plain_steps`` did that once, each in its own way."""
     assert len(names()["_plain"]) <= 1  # steps of a process, in the solvers
     assert names()["setting_to_json"] == names()["setting_from_json"] == {"runner/spec.py"}
 
@@ -58,7 +58,7 @@ def test_every_way_of_giving_a_name_is_seen():
 
 # Internal names that a public one still shares; none may join them.
 SHARED = {"Numbers": "solvers/operators.py", "Method": "runner/methods/method.py"} | {
-    "draw": "mdp/chance.py",
+    "draw": "mdp/sampling.py",
     "train": "learn/network.py",
 }
 

@@ -99,7 +99,7 @@ def grown(home: Environment | None, path: Path) -> dict:
 def _size(solution: ts.Solution, loss: float, classes: list | None) -> str:
     """Nodes of an axis tree, or the numbers of a rule and its class."""
     rule = ts.compress(solution, loss, classes=classes, time_limit=SEARCH)
-    cut = "*" if any("time limit" in outcome.said for outcome in rule.outcomes) else ""
+    cut = "*" if any("time limit" in outcome.explanation for outcome in rule.outcomes) else ""
     if classes is None:
         return f"{rule.size} ({rule.kind}){cut}"
     return f"{2 * ((rule.size + 2) // 3) - 1}{cut}"

@@ -121,7 +121,7 @@ _HOME = {
     "tessella.rules.tune": ("Tuned", "tune"),
     "tessella.rules.with_exceptions": ("WithExceptions",),
     "tessella.runner.measure": ("Measure",),
-    "tessella.runner.methods.own": ("BaselineMethod", "FunctionMethod", "LearnerMethod"),
+    "tessella.runner.methods.custom": ("BaselineMethod", "FunctionMethod", "LearnerMethod"),
     "tessella.runner.results": ("StudyResults",),
     "tessella.runner.run_study": ("run_study",),
     "tessella.runner.study": ("Study",),
@@ -220,7 +220,7 @@ if TYPE_CHECKING:
     from tessella.rules.tune import Tuned, tune
     from tessella.rules.with_exceptions import WithExceptions
     from tessella.runner.measure import Measure
-    from tessella.runner.methods.own import BaselineMethod, FunctionMethod, LearnerMethod
+    from tessella.runner.methods.custom import BaselineMethod, FunctionMethod, LearnerMethod
     from tessella.runner.results import StudyResults
     from tessella.runner.run_study import run_study
     from tessella.runner.study import Study

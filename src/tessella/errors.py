@@ -19,25 +19,25 @@ class TessellaError(ValueError):
 
     def __init__(
         self,
-        rule: str,
+        requirement: str,
         *,
-        place: str = "",
+        location: str = "",
         value: str = "",
         count: int | None = None,
         total: int | None = None,
         noun: str = "places",
     ) -> None:
-        self.rule, self.place, self.value = rule, place, value
+        self.requirement, self.location, self.value = requirement, location, value
         self.count, self.total, self.noun = count, total, noun
-        found = " ".join(part for part in (place, value) if part)
-        message = f"{rule}; {found}" if found else rule
+        detail = " ".join(part for part in (location, value) if part)
+        message = f"{requirement}; {detail}" if detail else requirement
         if count is not None:
             message += f" ({count:,} of {total:,} {noun})" if total is not None else f" ({count:,})"
         super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors travel between processes; the message alone would become the rule.
-        names = ("rule", "place", "value", "count", "total", "noun")
+        names = ("requirement", "location", "value", "count", "total", "noun")
         parts = {name: getattr(self, name) for name in names}
         return partial(type(self), **parts), (), vars(self)
 
@@ -74,7 +74,7 @@ class NotConverged(RuntimeError):  # noqa: N818 (it says what happened)
         self.partial = partial
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as messages write it: ``3``, ``0.3``, ``nan``, ``high``; ``about 10^400``."""
     if isinstance(value, Integral) and exceeds_float(value):
         return f"about {'-' if value < 0 else ''}10^{math.log10(abs(int(value))):.0f}"
@@ -95,13 +95,15 @@ def exceeds_float(value: Real) -> bool:
     return False
 
 
-def expect(verb: str, value: object, kind: type, name: str = "") -> None:
+def require_type(verb: str, value: object, kind: type, name: str = "") -> None:
     """Refuse what is not of ``kind``: ``solve needs an MDP; got a Solution``."""
     if not isinstance(value, kind):
-        got = _one(type(value).__name__)
+        got = _with_article(type(value).__name__)
         if isinstance(value, type):
             got = f"the class {value.__name__}, not an instance of it"
-        raise ArgumentError(f"{verb} needs {_one(name or kind.__name__)}", value=f"got {got}")
+        raise ArgumentError(
+            f"{verb} needs {_with_article(name or kind.__name__)}", value=f"got {got}"
+        )
 
 
 def is_count(value: object) -> bool:
@@ -124,14 +126,14 @@ def is_positive(value: object) -> bool:
 
 
 @contextmanager
-def needs(feature: str, extra: str) -> Iterator[None]:
+def require_extra(feature: str, extra: str) -> Iterator[None]:
     """Say which extra brings a missing package: ``feature`` imports what it needs inside this."""
     try:
         yield
     except ModuleNotFoundError as error:
-        rule = f"{feature} needs the extra '{extra}': pip install 'tessella[{extra}]'"
-        raise MissingExtra(rule, value=f"{error.name} is missing") from error
+        requirement = f"{feature} needs the extra '{extra}': pip install 'tessella[{extra}]'"
+        raise MissingExtra(requirement, value=f"{error.name} is missing") from error
 
 
-def _one(name: str) -> str:
+def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOaeiou' or name.startswith('MDP') else 'a'} {name}"

@@ -23,12 +23,12 @@ from typing import Any
 
 from tessella.errors import FileError
 
-LARGEST_TEXT_BYTES = 1 << 30  # of a file that is read as JSON
-LARGEST_INTEGER = 2**63 - 1
-HUGE = sys.float_info.max
-WHOLE, NOT_NEGATIVE = "a whole number, at least 0", "a number, at least 0"
-AT_ONCE = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-BROKEN = (  # what parsing and building raise of content that is not as it should be
+TEXT_MAX_BYTES = 1 << 30  # of a file that is read as JSON
+JSON_MAX_INTEGER = 2**63 - 1
+FLOAT_MAX = sys.float_info.max
+NATURAL_NUMBER, NOT_NEGATIVE = "a whole number, at least 0", "a number, at least 0"
+OPEN_FLAGS = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+CONTENT_ERRORS = (  # what parsing and building raise of content that is not as it should be
     OSError,
     ValueError,
     TypeError,
@@ -44,13 +44,13 @@ BROKEN = (  # what parsing and building raise of content that is not as it shoul
 
 
 @contextmanager
-def writing(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """The path to write to: a new file, which takes the name of ``path`` once all is written.
 
     It has the ending of ``path``. A symbolic link stays one, and the file that it names is
     replaced. A device or a pipe has no content to lose and is written to as it is.
     """
-    refuse_unwritable(path)
+    require_writable(path)
     target = Path(os.path.realpath(path))
     whole = target.is_file() or not target.exists()
     part = target.with_name(f".{secrets.token_hex(8)}.part{target.suffix}") if whole else target
@@ -59,8 +59,8 @@ def writing(path: str | Path) -> Iterator[Path]:
         if whole:
             _replace(part, target)
     except OSError as error:
-        rule = f"{path} cannot be written"
-        raise FileError(rule, value=error.strerror or str(error)) from error
+        requirement = f"{path} cannot be written"
+        raise FileError(requirement, value=error.strerror or str(error)) from error
     finally:
         if whole:
             with suppress(OSError):
@@ -79,12 +79,12 @@ def _replace(part: Path, target: Path) -> None:
     os.replace(part, target)
 
 
-def refuse_unwritable(path: str | Path) -> None:
+def require_writable(path: str | Path) -> None:
     """Raise an error where a file at ``path`` could not be written, before any work."""
     folder, rule = Path(path).parent, f"{path} cannot be written"
     if not folder.is_dir():
-        what = "is a file" if folder.exists() else "is missing"
-        raise FileError(rule, place=f"the folder {folder}", value=what)
+        subject = "is a file" if folder.exists() else "is missing"
+        raise FileError(rule, location=f"the folder {folder}", value=subject)
     if Path(path).is_dir():
         raise FileError(rule, value="a folder has that name")
     if Path(path).exists() and not os.access(path, os.W_OK):
@@ -92,19 +92,19 @@ def refuse_unwritable(path: str | Path) -> None:
 
 
 @contextmanager
-def reading(path: str | Path, what: str) -> Iterator[None]:
+def read_errors(path: str | Path, subject: str) -> Iterator[None]:
     """Whatever is wrong with a file is a ``FileError``: every load works inside this."""
-    rule = f"{path} cannot be read as {what}"
+    requirement = f"{path} cannot be read as {subject}"
     try:
         yield
     except FileNotFoundError as error:
-        raise FileError(rule, value="it is missing") from error
+        raise FileError(requirement, value="it is missing") from error
     except FileError as error:
         if str(path) in str(error):
             raise
-        raise FileError(rule, value=str(error)) from error
-    except BROKEN as error:
-        raise FileError(rule, value=_cause(error)) from error
+        raise FileError(requirement, value=str(error)) from error
+    except CONTENT_ERRORS as error:
+        raise FileError(requirement, value=_cause(error)) from error
 
 
 def _cause(error: BaseException) -> str:
@@ -113,10 +113,10 @@ def _cause(error: BaseException) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
-def read_json(path: str | Path, what: str) -> dict[str, Any]:
+def read_json(path: str | Path, subject: str) -> dict[str, Any]:
     """The fields of a JSON file."""
-    with reading(path, what):
-        text = read_whole(path, what, LARGEST_TEXT_BYTES).decode("utf-8")
+    with read_errors(path, subject):
+        text = read_whole(path, subject, TEXT_MAX_BYTES).decode("utf-8")
         content = json.loads(text, parse_constant=_refuse_constant)
         if not isinstance(content, dict):
             raise FileError("it must hold a JSON object", value=f"got {content!r:.60}")
@@ -127,7 +127,7 @@ def _refuse_constant(name: str) -> float:
     raise FileError("numbers must be finite", value=f"got {name}")
 
 
-def stated(content: Mapping[str, Any], name: str, kind: str) -> Any:
+def read_field(content: Mapping[str, Any], name: str, kind: str) -> Any:
     """The field ``name``, which must be of this ``kind``."""
     if name not in content:
         raise FileError(f"the field {name!r} is needed", value="it is missing")
@@ -137,20 +137,22 @@ def stated(content: Mapping[str, Any], name: str, kind: str) -> Any:
     return value
 
 
-def is_whole(value: object, most: float = LARGEST_INTEGER) -> bool:
+def is_whole(value: object, most: float = JSON_MAX_INTEGER) -> bool:
     """Whether ``value``, from JSON, is a whole number in 0..``most``."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def is_finite(value: object) -> bool:
     """Whether ``value``, from JSON, is a number that a float holds."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= HUGE
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= FLOAT_MAX
+    )
 
 
 KINDS: dict[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
     "true or false": lambda value: isinstance(value, bool),
-    WHOLE: is_whole,
+    NATURAL_NUMBER: is_whole,
     "a number": is_finite,
     NOT_NEGATIVE: lambda value: is_finite(value) and value >= 0,
     "a number or null": lambda value: value is None or is_finite(value),
@@ -159,26 +161,26 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def read_whole(path: str | Path, what: str, largest: int) -> bytes:
+def read_whole(path: str | Path, subject: str, largest: int) -> bytes:
     """The bytes of the file that a user named: a regular one, of at most ``largest`` bytes."""
-    rule = f"{path} cannot be read as {what}"
-    with reading(path, what):
-        refuse_irregular(os.stat(path), rule)
-        return read_open(os.open(path, os.O_RDONLY | AT_ONCE), rule, largest)
+    requirement = f"{path} cannot be read as {subject}"
+    with read_errors(path, subject):
+        require_regular(os.stat(path), requirement)
+        return read_open(os.open(path, os.O_RDONLY | OPEN_FLAGS), requirement, largest)
 
 
-def read_open(file: int, rule: str, largest: int) -> bytes:
+def read_open(file: int, requirement: str, largest: int) -> bytes:
     """The bytes of an open file, which is closed."""
     with os.fdopen(file, "rb") as opened:
-        refuse_irregular(os.fstat(opened.fileno()), rule)
+        require_regular(os.fstat(opened.fileno()), requirement)
         content = opened.read(largest + 1)
     if len(content) > largest:
-        raise FileError(rule, value=f"it is larger than {largest:,} bytes")
+        raise FileError(requirement, value=f"it is larger than {largest:,} bytes")
     return content
 
 
-def refuse_irregular(about: os.stat_result, rule: str) -> None:
+def require_regular(about: os.stat_result, requirement: str) -> None:
     """Raise an error for folders, pipes and devices: some have no end, or none that comes."""
     if not stat.S_ISREG(about.st_mode):
-        what = "a folder" if stat.S_ISDIR(about.st_mode) else "no regular file"
-        raise FileError(rule, value=f"it is {what}")
+        subject = "a folder" if stat.S_ISDIR(about.st_mode) else "no regular file"
+        raise FileError(requirement, value=f"it is {subject}")

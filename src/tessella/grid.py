@@ -19,32 +19,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, ModelError, TessellaError, shown
+from tessella.errors import ArgumentError, ModelError, TessellaError, format_value
 
 # A solution is a dataset whose dimensions are the axes and the action, beside these variables.
-HISTORY = ("history_bound", "history_changed", "history_seconds")
-TAKEN = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY)
+HISTORY_VARIABLES = ("history_bound", "history_changed", "history_seconds")
+RESERVED_NAMES = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY_VARIABLES)
 
-LARGEST = 1e150  # size of a value along an axis, so that squares of distances are finite
-DOWNWARDS = "row"  # pictures draw an axis of this name from the top down, as a matrix is written
-LOWEST, HIGHEST = -(2**63), 2**63 - 1  # the integers that an axis can hold
+AXIS_MAX_SIZE = 1e150  # size of a value along an axis, so that squares of distances are finite
+DOWNWARD_AXIS = (
+    "row"  # pictures draw an axis of this name from the top down, as a matrix is written
+)
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1  # the integers that an axis can hold
 
-_most_states: ContextVar[float] = ContextVar("most_states", default=math.inf)
+_max_states: ContextVar[float] = ContextVar("most_states", default=math.inf)
 
 
 @contextmanager
-def at_most(states: float) -> Iterator[None]:
+def limit_states(states: float) -> Iterator[None]:
     """Inside this, a grid of more states is refused, with its size, before anything is built."""
-    before = _most_states.set(states)
+    token = _max_states.set(states)
     try:
         yield
     finally:
-        _most_states.reset(before)
+        _max_states.reset(token)
 
 
 def picture_axes(axes: Sequence[str]) -> list[str]:
     """Axes in the order of pictures: the first runs to the right, the second up; a row, down."""
-    return sorted(axes, key=lambda name: name == DOWNWARDS)
+    return sorted(axes, key=lambda name: name == DOWNWARD_AXIS)
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -60,20 +62,22 @@ class StateGrid:
     axes: tuple[str, ...]
     values: tuple[NDArray, ...]
 
-    def __init__(self, axes: Mapping[str, Iterable] | None = None, /, **named: Iterable) -> None:
+    def __init__(
+        self, axes: Mapping[str, Iterable] | None = None, /, **keyword_axes: Iterable
+    ) -> None:
         if not isinstance(axes, Mapping | None):
-            rule = "a grid needs axis names and their values, as in {'stock': range(33)}"
-            raise ModelError(rule, value=f"got {axes!r}")
-        given = {**(axes or {}), **named}
-        if not given:
+            requirement = "a grid needs axis names and their values, as in {'stock': range(33)}"
+            raise ModelError(requirement, value=f"got {axes!r}")
+        all_axes = {**(axes or {}), **keyword_axes}
+        if not all_axes:
             raise ModelError("a grid needs at least one axis")
-        for name in given:
+        for name in all_axes:
             if not isinstance(name, str) or not name.isidentifier():
                 raise ModelError("an axis name must be an identifier", value=f"got {name!r}")
-            refuse_taken(name, "an axis")
-        values = tuple(_axis_values(name, values) for name, values in given.items())
-        _refuse_too_many(tuple(given), values)
-        object.__setattr__(self, "axes", tuple(given))
+            refuse_reserved(name, "an axis")
+        values = tuple(_axis_values(name, values) for name, values in all_axes.items())
+        _refuse_too_many(tuple(all_axes), values)
+        object.__setattr__(self, "axes", tuple(all_axes))
         object.__setattr__(self, "values", values)
 
     @cached_property
@@ -103,15 +107,15 @@ class StateGrid:
         mesh = np.meshgrid(*self.numbers, indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=-1)
 
-    def slabs(self, most: int) -> Iterator[NDArray[np.float64]]:
+    def iterate_chunks(self, chunk_size: int) -> Iterator[NDArray[np.float64]]:
         """Coordinates of all states in flat order, at most so many at a time: (n, d) each."""
-        for first in range(0, self.size, most):
-            yield self.points_of(np.arange(first, min(first + most, self.size)))
+        for first in range(0, self.size, chunk_size):
+            yield self.points_of(np.arange(first, min(first + chunk_size, self.size)))
 
     def points_of(self, states: NDArray[np.integer]) -> NDArray[np.float64]:
         """(n, d) coordinates of the states with these flat indices."""
-        where = np.unravel_index(states, self.shape)
-        return np.stack([v[i] for v, i in zip(self.numbers, where, strict=True)], axis=-1)
+        indices = np.unravel_index(states, self.shape)
+        return np.stack([v[i] for v, i in zip(self.numbers, indices, strict=True)], axis=-1)
 
     def axis(self, name: str, *, error: type[TessellaError] = ArgumentError) -> int:
         """Position of the axis called ``name``."""
@@ -128,24 +132,24 @@ class StateGrid:
 
     def coordinates(self, states: ArrayLike) -> dict[str, NDArray]:
         """Axis values of the states with these flat indices."""
-        where = np.unravel_index(
-            np.asarray(unmasked(states, "states", error=ArgumentError)), self.shape
+        indices = np.unravel_index(
+            np.asarray(require_unmasked(states, "states", error=ArgumentError)), self.shape
         )
-        return {n: v[i] for n, v, i in zip(self.axes, self.values, where, strict=True)}
+        return {n: v[i] for n, v, i in zip(self.axes, self.values, indices, strict=True)}
 
     def state(self, /, **coordinates: object) -> int:
         """Flat index of the state with these axis values, given for every axis."""
         if set(coordinates) != set(self.axes):
             raise ArgumentError(f"a state needs a value for each of {', '.join(self.axes)}")
-        where = [int(self.locate(axis, coordinates[n])) for axis, n in enumerate(self.axes)]  # type: ignore[arg-type]
-        for name, index in zip(self.axes, where, strict=True):
+        indices = [int(self.locate(axis, coordinates[n])) for axis, n in enumerate(self.axes)]  # type: ignore[arg-type]
+        for name, index in zip(self.axes, indices, strict=True):
             if index < 0:
                 raise ArgumentError(
                     "a state must lie on the grid",
-                    place=f"{name}={coordinates[name]}",
+                    location=f"{name}={coordinates[name]}",
                     value="does not",
                 )
-        return int(np.ravel_multi_index(where, self.shape))
+        return int(np.ravel_multi_index(indices, self.shape))
 
     def locate(self, axis: int, values: ArrayLike) -> NDArray[np.int64]:
         """Position of each value along an axis, -1 where it is not on it.
@@ -155,32 +159,32 @@ class StateGrid:
         """
         on_axis, wanted = (
             self.values[axis],
-            np.asarray(unmasked(values, "values to look up", error=ArgumentError)),
+            np.asarray(require_unmasked(values, "values to look up", error=ArgumentError)),
         )
         if on_axis.dtype.kind == wanted.dtype.kind == "U":
-            at = _nearest_text(on_axis, wanted)
-            return np.where(on_axis[at] == wanted, at, -1)
+            index = _find_nearest_text(on_axis, wanted)
+            return np.where(on_axis[index] == wanted, index, -1)
         if on_axis.dtype.kind == "U" or wanted.dtype.kind not in "biuf":
             return np.full(wanted.shape, -1)
         if on_axis.dtype.kind == "i" and wanted.dtype.kind in "biu":
-            return _exactly(on_axis, wanted)
+            return _find_exact(on_axis, wanted)
         wanted = wanted.astype(float)
-        at = _nearest(self.numbers[axis], wanted)
-        near = np.abs(self.numbers[axis][at] - wanted) <= self._slack[axis][at]
-        found = np.where(near, at, -1)
+        index = _find_nearest(self.numbers[axis], wanted)
+        is_near = np.abs(self.numbers[axis][index] - wanted) <= self._match_tolerance[axis][index]
+        result = np.where(is_near, index, -1)
         if on_axis.dtype.kind == "f":
-            return found
-        return np.where(np.rint(wanted) == wanted, _exactly(on_axis, wanted), found)
+            return result
+        return np.where(np.rint(wanted) == wanted, _find_exact(on_axis, wanted), result)
 
     @cached_property
-    def _slack(self) -> tuple[NDArray[np.float64], ...]:
+    def _match_tolerance(self) -> tuple[NDArray[np.float64], ...]:
         """How far a number may be off each value of each axis and still mean it."""
-        return tuple(_slack(v) for v in self.numbers)
+        return tuple(_match_tolerance(v) for v in self.numbers)
 
     def nearest(self, points: ArrayLike) -> NDArray[np.int64]:
         """Flat index of the grid state nearest to each of (n, d) points, axis by axis."""
         points = np.atleast_2d(
-            np.asarray(unmasked(points, "points", error=ArgumentError), dtype=float)
+            np.asarray(require_unmasked(points, "points", error=ArgumentError), dtype=float)
         )
         if points.ndim != 2 or points.shape[1] != self.ndim:
             raise ArgumentError(
@@ -189,17 +193,17 @@ class StateGrid:
         bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
         if bad.size:
             row = bad[0]
-            value = f"is ({', '.join(shown(float(x)) for x in points[row])})"
+            value = f"is ({', '.join(format_value(float(x)) for x in points[row])})"
             raise ArgumentError(
                 "points must be finite",
-                place=f"row {row}",
+                location=f"row {row}",
                 value=value,
                 count=bad.size,
                 total=len(points),
                 noun="points",
             )
-        where = [_nearest(v, points[:, i]) for i, v in enumerate(self.numbers)]
-        return np.ravel_multi_index(tuple(where), self.shape)
+        indices = [_find_nearest(v, points[:, i]) for i, v in enumerate(self.numbers)]
+        return np.ravel_multi_index(tuple(indices), self.shape)
 
     def values_at(self, points: NDArray[np.float64]) -> dict[str, NDArray]:
         """Axis name to the (n,) coordinates of (n, d) points, of the axis' own kind where they can.
@@ -207,18 +211,18 @@ class StateGrid:
         A text axis gives the nearest label; an axis of integers gives integers if all of them are.
         """
         return {
-            name: _own_kind(values, points[:, axis])
+            name: _to_axis_kind(values, points[:, axis])
             for axis, (name, values) in enumerate(zip(self.axes, self.values, strict=True))
         }
 
     def describe(self, state: int) -> str:
         """``stock=3, regime=0``."""
-        return ", ".join(f"{n}={shown(v)}" for n, v in self.coordinates(state).items())
+        return ", ".join(f"{n}={format_value(v)}" for n, v in self.coordinates(state).items())
 
     def describe_point(self, point: NDArray[np.float64]) -> str:
         """``stock=3.5, regime=0``."""
-        found = self.values_at(np.atleast_2d(point))
-        return ", ".join(f"{name}={shown(value[0])}" for name, value in found.items())
+        coordinates = self.values_at(np.atleast_2d(point))
+        return ", ".join(f"{name}={format_value(value[0])}" for name, value in coordinates.items())
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -231,7 +235,7 @@ class StateGrid:
         return hash((self.axes, self.shape))
 
     def __repr__(self) -> str:
-        parts = (f"{n}: {_span(v)}" for n, v in zip(self.axes, self.values, strict=True))
+        parts = (f"{n}: {_format_range(v)}" for n, v in zip(self.axes, self.values, strict=True))
         return f"StateGrid({', '.join(parts)}; {self.size:,} states)"
 
 
@@ -241,29 +245,31 @@ def index_type(count: int) -> type[np.int32] | type[np.int64]:
 
 
 def _refuse_too_many(axes: tuple[str, ...], values: tuple[NDArray, ...]) -> None:
-    size, most = math.prod(map(len, values)), _most_states.get()
-    if size > most:
+    size, limit = math.prod(map(len, values)), _max_states.get()
+    if size > limit:
         shape = " x ".join(f"{n} {len(v):,}" for n, v in zip(axes, values, strict=True))
-        rule = f"a model has at most {most:,} states here"
-        raise ModelError(rule, value=f"this one would have {size:,} ({shape})")
+        requirement = f"a model has at most {limit:,} states here"
+        raise ModelError(requirement, value=f"this one would have {size:,} ({shape})")
 
 
-def refuse_taken(name: str, what: str) -> None:
+def refuse_reserved(name: str, subject: str) -> None:
     """Refuse a name that a solution already uses for something else."""
-    if name in TAKEN:
-        others = ", ".join(TAKEN)
-        raise ModelError(f"{what} cannot be called {name!r}: a solution holds {others}")
+    if name in RESERVED_NAMES:
+        reserved = ", ".join(RESERVED_NAMES)
+        raise ModelError(f"{subject} cannot be called {name!r}: a solution holds {reserved}")
 
 
-def refuse_unordered(values: object, what: str) -> None:
+def refuse_unordered(values: object, subject: str) -> None:
     """Refuse a set: the order of its elements may differ from one process to the next."""
     if isinstance(values, set | frozenset):
-        raise ModelError(f"{what} must stand in an order, which a set does not keep; give a list")
+        raise ModelError(
+            f"{subject} must stand in an order, which a set does not keep; give a list"
+        )
 
 
-def unmasked(
+def require_unmasked(
     values: Any,
-    what: str,
+    subject: str,
     describe: Callable[[tuple, tuple], str] | None = None,
     *,
     error: type[TessellaError] = ModelError,
@@ -272,24 +278,24 @@ def unmasked(
 
     ``describe`` names a place, given its index and the array's shape.
     """
-    hidden = list(_masked(values))
-    if hidden:
-        place, objects = hidden[0], np.asarray(values, dtype=object)
-        where = f"entry {place[0] if len(place) == 1 else place}"
-        named = where if describe is None else describe(place, objects.shape)
-        rule = f"{what} must not be masked"
+    masked = list(_find_masked(values))
+    if masked:
+        index, objects = masked[0], np.asarray(values, dtype=object)
+        entry = f"entry {index[0] if len(index) == 1 else index}"
+        location = entry if describe is None else describe(index, objects.shape)
+        requirement = f"{subject} must not be masked"
         raise error(
-            rule,
-            place=named,
+            requirement,
+            location=location,
             value="is masked",
-            count=len(hidden),
+            count=len(masked),
             total=objects.size,
             noun="entries",
         )
     return values
 
 
-def _masked(values: Any) -> Iterator[tuple[int, ...]]:
+def _find_masked(values: Any) -> Iterator[tuple[int, ...]]:
     """Where an array, or one within nested lists, is masked."""
     if isinstance(values, np.ma.MaskedArray):
         yield from map(tuple, np.argwhere(np.ma.getmaskarray(values)).tolist())
@@ -297,55 +303,58 @@ def _masked(values: Any) -> Iterator[tuple[int, ...]]:
         kinds = set(map(type, values))  # long lists of plain numbers are passed over quickly
         if any(issubclass(kind, list | tuple | np.ma.MaskedArray) for kind in kinds):
             for i, value in enumerate(values):
-                yield from ((i, *place) for place in _masked(value))
+                yield from ((i, *index) for index in _find_masked(value))
 
 
-def plain_values(values: Iterable, what: str) -> NDArray:
+def to_plain_values(values: Iterable, subject: str) -> NDArray:
     """Numbers as int64 or float64, or text: other types would surprise in arithmetic.
 
     Unsigned and short integers wrap around, so they are widened; longer ones are refused.
     """
-    refuse_unordered(values, what)
+    refuse_unordered(values, subject)
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ModelError(f"{what} must be a list of values", value=f"got {values!r}")
-    items = unmasked(values if isinstance(values, np.ndarray) else list(values), what)
+        raise ModelError(f"{subject} must be a list of values", value=f"got {values!r}")
+    items = require_unmasked(values if isinstance(values, np.ndarray) else list(values), subject)
     try:
         array = np.asarray(items)
     except ValueError:
         array = np.asarray(items, dtype=object)
-    _refuse_long(items, array, what)
+    _refuse_wide_integers(items, array, subject)
     mixed = array.dtype.kind == "U" and not all(isinstance(item, str) for item in items)
     if mixed or array.dtype.kind not in "biufU":
-        raise ModelError(f"{what} must be all numbers or all text", value=f"got {list(items)[:3]}")
+        raise ModelError(
+            f"{subject} must be all numbers or all text", value=f"got {list(items)[:3]}"
+        )
     if array.ndim != 1:
-        raise ModelError(f"{what} must be a list of values", value=f"has shape {array.shape}")
+        raise ModelError(f"{subject} must be a list of values", value=f"has shape {array.shape}")
     if array.dtype.kind == "U":
         if any(item.endswith("\0") for item in items):  # NumPy would drop it
-            raise ModelError(f"text in {what} must not end in the character NUL")
+            raise ModelError(f"text in {subject} must not end in the character NUL")
         return array.copy()
     return array.astype(float if array.dtype.kind == "f" else np.int64)
 
 
-def _refuse_long(items: Iterable, array: NDArray, what: str) -> None:
+def _refuse_wide_integers(items: Iterable, array: NDArray, subject: str) -> None:
     """Refuse integers beyond int64, which NumPy would wrap around or round."""
     if array.ndim == 1 and array.dtype.kind in ("uO" if isinstance(items, np.ndarray) else "ufO"):
-        whole = (int(item) for item in items if isinstance(item, Integral))
-        long = next((item for item in whole if not LOWEST <= item <= HIGHEST), None)
-        if long is not None:
+        integers = (int(item) for item in items if isinstance(item, Integral))
+        too_wide = next((item for item in integers if not INT64_MIN <= item <= INT64_MAX), None)
+        if too_wide is not None:
             raise ModelError(
-                f"integers in {what} must lie in -2^63..2^63 - 1", value=f"got {shown(long)}"
+                f"integers in {subject} must lie in -2^63..2^63 - 1",
+                value=f"got {format_value(too_wide)}",
             )
 
 
 def _axis_values(name: str, values: Iterable) -> NDArray:
-    array = plain_values(values, f"the values of axis {name!r}")
+    array = to_plain_values(values, f"the values of axis {name!r}")
     if not array.size:
-        raise ModelError("an axis needs at least one value", place=name, value="has none")
-    if array.dtype.kind == "f" and not (np.abs(array) <= LARGEST).all():
-        bad = np.flatnonzero(~(np.abs(array) <= LARGEST))
+        raise ModelError("an axis needs at least one value", location=name, value="has none")
+    if array.dtype.kind == "f" and not (np.abs(array) <= AXIS_MAX_SIZE).all():
+        bad = np.flatnonzero(~(np.abs(array) <= AXIS_MAX_SIZE))
         raise ModelError(
-            f"axis values must lie between -{LARGEST:g} and {LARGEST:g}",
-            place=name,
+            f"axis values must lie between -{AXIS_MAX_SIZE:g} and {AXIS_MAX_SIZE:g}",
+            location=name,
             value=f"holds {array[bad[0]]}",
             count=bad.size,
             total=array.size,
@@ -356,7 +365,7 @@ def _axis_values(name: str, values: Iterable) -> NDArray:
     if repeated.size:
         raise ModelError(
             "axis values must differ from one another",
-            place=f"{name}={shown(unique[repeated[0]])}",
+            location=f"{name}={format_value(unique[repeated[0]])}",
             value=f"stands {counts[repeated[0]]} times",
             count=repeated.size,
             total=len(unique),
@@ -366,17 +375,19 @@ def _axis_values(name: str, values: Iterable) -> NDArray:
     return array
 
 
-def _own_kind(values: NDArray, x: NDArray[np.float64]) -> NDArray:
+def _to_axis_kind(values: NDArray, x: NDArray[np.float64]) -> NDArray:
     """Coordinates ``x`` along an axis with these values, as labels or integers where they can."""
     if values.dtype.kind == "U":
-        return values[_nearest(np.arange(len(values), dtype=float), x)]
-    whole = (
-        values.dtype.kind == "i" and (np.abs(x) < -float(LOWEST)).all() and (x == np.rint(x)).all()
+        return values[_find_nearest(np.arange(len(values), dtype=float), x)]
+    is_whole = (
+        values.dtype.kind == "i"
+        and (np.abs(x) < -float(INT64_MIN)).all()
+        and (x == np.rint(x)).all()
     )
-    return x.astype(np.int64) if whole else x
+    return x.astype(np.int64) if is_whole else x
 
 
-def _nearest(values: NDArray, x: NDArray) -> NDArray[np.int64]:
+def _find_nearest(values: NDArray, x: NDArray) -> NDArray[np.int64]:
     """Position of the value nearest to each x, the lower one of two as near."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
@@ -385,16 +396,16 @@ def _nearest(values: NDArray, x: NDArray) -> NDArray[np.int64]:
     return order[np.where(x - ordered[left] <= ordered[right] - x, left, right)]
 
 
-def _exactly(values: NDArray[np.int64], x: NDArray) -> NDArray[np.int64]:
+def _find_exact(values: NDArray[np.int64], x: NDArray) -> NDArray[np.int64]:
     """Position of the integer that each whole x is, -1 where it is none of them."""
-    fits = (x >= LOWEST) & (x < -float(LOWEST)) if x.dtype.kind == "f" else x <= HIGHEST
-    whole = np.where(fits, x, x.dtype.type(0)).astype(np.int64)
+    is_int64 = (x >= INT64_MIN) & (x < -float(INT64_MIN)) if x.dtype.kind == "f" else x <= INT64_MAX
+    whole = np.where(is_int64, x, x.dtype.type(0)).astype(np.int64)
     order = np.argsort(values, kind="stable")
-    at = order[np.minimum(np.searchsorted(values[order], whole), len(values) - 1)]
-    return np.where(fits & (values[at] == whole), at, -1)
+    index = order[np.minimum(np.searchsorted(values[order], whole), len(values) - 1)]
+    return np.where(is_int64 & (values[index] == whole), index, -1)
 
 
-def _slack(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _match_tolerance(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far off each value a number still means it, by the distance to its neighbours."""
     order = np.argsort(values, kind="stable")
     steps = np.diff(values[order])
@@ -405,10 +416,10 @@ def _slack(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(1e-9 * gap, 1e-6) + np.minimum(8 * np.spacing(np.abs(values)), gap / 4)
 
 
-def _nearest_text(values: NDArray, x: NDArray) -> NDArray[np.int64]:
+def _find_nearest_text(values: NDArray, x: NDArray) -> NDArray[np.int64]:
     order = np.argsort(values, kind="stable")
     return order[np.minimum(np.searchsorted(values[order], x), len(values) - 1)]
 
 
-def _span(values: NDArray) -> str:
+def _format_range(values: NDArray) -> str:
     return f"{values[0]}..{values[-1]}" if len(values) > 1 else f"{values[0]}"

@@ -23,12 +23,12 @@ class Numerics(ABC):
     library: Any
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.library, name)
-        setattr(self, name, found)  # so that it is asked for once
-        return found
+        attribute = getattr(self.library, name)
+        setattr(self, name, attribute)  # so that it is asked for once
+        return attribute
 
     @abstractmethod
-    def loop(self, go_on: Callable, body: Callable, carry: Any) -> Any:
+    def while_loop(self, condition: Callable, body: Callable, carry: Any) -> Any:
         """``carry = body(carry)`` while ``go_on(carry)``."""
 
     @abstractmethod
@@ -36,11 +36,11 @@ class Numerics(ABC):
         """``carry = body(carry)``, ``count`` times."""
 
     @abstractmethod
-    def either(self, condition: Any, one: Callable, other: Callable) -> Any:
+    def branch(self, condition: Any, if_true: Callable, if_false: Callable) -> Any:
         """``one()`` or ``other()``."""
 
     @abstractmethod
-    def each(self, function: Callable, items: Any) -> Any:
+    def map_items(self, function: Callable, items: Any) -> Any:
         """What ``function`` makes of each item, one after the other, stacked."""
 
     @abstractmethod
@@ -48,27 +48,33 @@ class Numerics(ABC):
         """``carry = step(k, carry)`` for k = 0, 1, ..., count - 1."""
 
     @abstractmethod
-    def back(self, step: Callable, carry: Any, items: Any) -> Any:
+    def scan_backward(self, step: Callable, carry: Any, items: Any) -> Any:
         """From the last item on, ``carry, out = step(carry, (place, item))``: all out, stacked."""
 
     @abstractmethod
-    def put(self, array: Any, place: Any, number: Any) -> Any:
+    def put(self, array: Any, index: Any, value: Any) -> Any:
         """``array`` with ``number`` at ``place``."""
 
     @abstractmethod
     def bicgstab(
-        self, system: Callable, rhs: Any, *, tol: Any, maxiter: int, rough: Callable | None = None
+        self,
+        system: Callable,
+        rhs: Any,
+        *,
+        tol: Any,
+        maxiter: int,
+        preconditioner: Callable | None = None,
     ) -> Any:
         """About the solution of ``system(x) = rhs``; ``rough`` is the preconditioner."""
 
 
-class AtOnce(Numerics):
+class NumpyNumerics(Numerics):
     """NumPy and SciPy."""
 
     library = np
 
-    def loop(self, go_on, body, carry):
-        while go_on(carry):
+    def while_loop(self, condition, body, carry):
+        while condition(carry):
             carry = body(carry)
         return carry
 
@@ -77,10 +83,10 @@ class AtOnce(Numerics):
             carry = body(carry)
         return carry
 
-    def either(self, condition, one, other):
-        return one() if condition else other()
+    def branch(self, condition, if_true, if_false):
+        return if_true() if condition else if_false()
 
-    def each(self, function, items):
+    def map_items(self, function, items):
         return np.stack([function(item) for item in items])
 
     def fold(self, count, step, carry):
@@ -88,22 +94,22 @@ class AtOnce(Numerics):
             carry = step(k, carry)
         return carry
 
-    def back(self, step, carry, items):
-        found = []
-        for place in reversed(range(len(items))):
-            carry, out = step(carry, (place, items[place]))
-            found.append(out)
-        return np.stack(found[::-1])
+    def scan_backward(self, step, carry, items):
+        outputs = []
+        for index in reversed(range(len(items))):
+            carry, out = step(carry, (index, items[index]))
+            outputs.append(out)
+        return np.stack(outputs[::-1])
 
-    def put(self, array, place, number):
+    def put(self, array, index, value):
         array = array.copy()
-        array[place] = number
+        array[index] = value
         return array
 
-    def bicgstab(self, system, rhs, *, tol, maxiter, rough=None):
+    def bicgstab(self, system, rhs, *, tol, maxiter, preconditioner=None):
         from scipy.sparse.linalg import LinearOperator, bicgstab
 
-        class Flat(LinearOperator):
+        class FlatOperator(LinearOperator):
             """A function of arrays like ``rhs`` as one of vectors, without checks at each call."""
 
             def __init__(self, function):
@@ -115,15 +121,17 @@ class AtOnce(Numerics):
 
             _matvec = matvec
 
-        near = None if rough is None else Flat(rough)
-        found, _ = bicgstab(Flat(system), rhs.ravel(), rtol=tol, maxiter=maxiter, M=near)
-        return found.reshape(rhs.shape)
+        operator = None if preconditioner is None else FlatOperator(preconditioner)
+        solution, _ = bicgstab(
+            FlatOperator(system), rhs.ravel(), rtol=tol, maxiter=maxiter, M=operator
+        )
+        return solution.reshape(rhs.shape)
 
 
-class Compiled(Numerics):
+class JaxNumerics(Numerics):
     """JAX, within a function that is being compiled."""
 
-    UNROLLED = 8  # more steps than this are looped over, to keep compilation short
+    MAX_UNROLLED_STEPS = 8  # more steps than this are looped over, to keep compilation short
 
     @property
     def library(self):  # type: ignore[override]
@@ -131,56 +139,56 @@ class Compiled(Numerics):
 
         return jnp
 
-    def loop(self, go_on, body, carry):
+    def while_loop(self, condition, body, carry):
         from jax import lax
 
-        return lax.while_loop(go_on, body, carry)
+        return lax.while_loop(condition, body, carry)
 
     def repeat(self, count, body, carry):
         from jax import lax
 
         return lax.fori_loop(0, count, lambda _, carry: body(carry), carry)
 
-    def either(self, condition, one, other):
+    def branch(self, condition, if_true, if_false):
         from jax import lax
 
-        return lax.cond(condition, one, other)
+        return lax.cond(condition, if_true, if_false)
 
-    def each(self, function, items):
+    def map_items(self, function, items):
         from jax import lax
 
         return lax.map(function, items)
 
     def fold(self, count, step, carry):
-        if count <= self.UNROLLED:
+        if count <= self.MAX_UNROLLED_STEPS:
             return NUMPY.fold(count, step, carry)
         from jax import lax
 
         # A scan, not a fori_loop: only a scan can be transposed.
-        places = self.arange(count)
-        return lax.scan(lambda carry, k: (step(k, carry), None), carry, places)[0]
+        indices = self.arange(count)
+        return lax.scan(lambda carry, k: (step(k, carry), None), carry, indices)[0]
 
-    def back(self, step, carry, items):
+    def scan_backward(self, step, carry, items):
         from jax import lax
 
         return lax.scan(step, carry, (self.arange(len(items)), items), reverse=True)[1]
 
-    def put(self, array, place, number):
-        return array.at[place].set(number)
+    def put(self, array, index, value):
+        return array.at[index].set(value)
 
-    def bicgstab(self, system, rhs, *, tol, maxiter, rough=None):
+    def bicgstab(self, system, rhs, *, tol, maxiter, preconditioner=None):
         from jax.scipy.sparse.linalg import bicgstab
 
-        return bicgstab(system, rhs, tol=tol, maxiter=maxiter, M=rough)[0]
+        return bicgstab(system, rhs, tol=tol, maxiter=maxiter, M=preconditioner)[0]
 
 
-NUMPY, JAX = AtOnce(), Compiled()
-HOST = np.ndarray, np.generic, float  # surely not JAX's
+NUMPY, JAX = NumpyNumerics(), JaxNumerics()
+HOST_TYPES = np.ndarray, np.generic, float  # surely not JAX's
 
 
 def numerics(*arrays: Any) -> Numerics:
     """The functions that go with ``arrays``: JAX's where one of them is JAX's."""
-    if len(arrays) == 1 and isinstance(arrays[0], HOST):
+    if len(arrays) == 1 and isinstance(arrays[0], HOST_TYPES):
         return NUMPY
     jax = sys.modules.get("jax")
     if jax is not None and any(isinstance(array, jax.Array) for array in arrays):

@@ -26,46 +26,48 @@ SMALLEST_SHARE = 1e-5  # a share is written in digits from this on
 
 
 @dataclass(frozen=True)
-class Mass:
+class RowSumBounds:
     """Bounds on the probability of going on: ``1 - short <= sum_s' P(s'|s,a) <= 1 + over``.
 
     Both are of the order of rounding, except that a model that can end has a large ``short``. They
     are kept as distances from 1, where floats are fine, and not as sums, where they are coarse.
     """
 
-    short: float
-    over: float
+    deficit: float
+    excess: float
 
     @property
     def low(self) -> float:
-        return max(1.0 - self.short * (1 + EPS) - EPS, 0.0)
+        return max(1.0 - self.deficit * (1 + EPS) - EPS, 0.0)
 
     @property
     def high(self) -> float:
-        return 1.0 + self.over * (1 + EPS) + EPS
+        return 1.0 + self.excess * (1 + EPS) + EPS
 
     @property
-    def off(self) -> float:
+    def deviation(self) -> float:
         """The largest distance of a sum from 1."""
-        return max(abs(self.short), abs(self.over))
+        return max(abs(self.deficit), abs(self.excess))
 
-    def widened(self, error: float) -> Mass:
+    def widen(self, error: float) -> RowSumBounds:
         """Bounds where each probability may be off by this share of itself."""
-        return Mass(self.short + error, self.over + error * (1 + max(self.over, 0.0)))
+        return RowSumBounds(self.deficit + error, self.excess + error * (1 + max(self.excess, 0.0)))
 
-    def then(self, other: Mass) -> Mass:
+    def compose(self, other: RowSumBounds) -> RowSumBounds:
         """Bounds on the product: one stage after another."""
 
-        def both(x: float, y: float) -> float:
+        def add(x: float, y: float) -> float:
             return x + y + 4 * EPS * (abs(x) + abs(y))
 
         # (1 - a)(1 - b) >= 1 - a - b where a b >= 0, and (1 + a)(1 + b) = 1 + a + b + a b.
-        short = both(self.short, other.short) + max(-self.short * other.short, 0.0)
-        return Mass(short, both(self.over, other.over) + max(self.over * other.over, 0.0))
+        deficit = add(self.deficit, other.deficit) + max(-self.deficit * other.deficit, 0.0)
+        return RowSumBounds(
+            deficit, add(self.excess, other.excess) + max(self.excess * other.excess, 0.0)
+        )
 
 
 @dataclass(frozen=True)
-class Built:
+class ModelRounding:
     """How far a model's stored numbers may be off those that it was made from.
 
     Attributes:
@@ -77,22 +79,24 @@ class Built:
     reward: float = 0.0
 
 
-EXACT = Built()
+NO_ROUNDING = ModelRounding()
 
 
 @dataclass(frozen=True)
-class Added:
+class TermCounts:
     """How many numbers are added up at most: for one number of a backup, and of its adjoint."""
 
     terms: int
     adjoint_terms: int
 
-    def or_else(self, other: Added) -> Added:
+    def combine_max(self, other: TermCounts) -> TermCounts:
         """At most, on either of two ways."""
-        return Added(max(self.terms, other.terms), max(self.adjoint_terms, other.adjoint_terms))
+        return TermCounts(
+            max(self.terms, other.terms), max(self.adjoint_terms, other.adjoint_terms)
+        )
 
 
-def expected_error(terms: int, sizes: NDArray | float) -> float:
+def bound_expectation_error(terms: int, sizes: NDArray | float) -> float:
     """Bound on the rounding of ``sum_k p_k r_k`` over ``terms`` of them, given ``sum_k p_k |r_k|``.
 
     The sum is off by at most (terms + 1) eps / 2 of the sum of sizes, in whatever order it is added
@@ -101,20 +105,20 @@ def expected_error(terms: int, sizes: NDArray | float) -> float:
     return (terms + 2) * EPS * float(np.max(sizes, initial=0.0))
 
 
-def mass_of(probs: NDArray[np.float64], axis: int) -> Mass:
+def bound_sums(probs: NDArray[np.float64], axis: int) -> RowSumBounds:
     """Bounds on the sums of ``probs`` along ``axis``."""
     terms = np.moveaxis(probs, axis, 0)
-    over, rest = np.full(terms.shape[1:], -1.0), np.zeros(terms.shape[1:])
+    excess, correction = np.full(terms.shape[1:], -1.0), np.zeros(terms.shape[1:])
     for term in terms:
-        over, cut = two_sum(over, term)
-        rest += cut
-    return _bounds(over + rest, len(terms))
+        excess, lost = two_sum(excess, term)
+        correction += lost
+    return _make_bounds(excess + correction, len(terms))
 
 
-def mass_of_rows(rows: sp.csr_array) -> Mass:
+def bound_row_sums(rows: sp.csr_array) -> RowSumBounds:
     """Bounds on the row sums of a sparse matrix, all rows side by side."""
-    over, rest, longest = row_sums(rows.indptr, rows.data, -1.0)
-    return _bounds(over + rest, longest)
+    excess, correction, longest = row_sums(rows.indptr, rows.data, -1.0)
+    return _make_bounds(excess + correction, longest)
 
 
 def row_sums(
@@ -155,14 +159,14 @@ def _halves(x: NDArray) -> tuple[NDArray, NDArray]:
     return high, x - high
 
 
-def _bounds(over: NDArray, terms: int) -> Mass:
+def _make_bounds(excess: NDArray, terms: int) -> RowSumBounds:
     """Bounds on sums, given their distances from 1 as computed."""
-    tiny = ((terms + 1) * EPS) ** 2
+    second_order = ((terms + 1) * EPS) ** 2
 
     def outward(x: float) -> float:
-        return x + 2 * EPS * abs(x) + tiny
+        return x + 2 * EPS * abs(x) + second_order
 
-    return Mass(outward(-float(over.min())), outward(float(over.max())))
+    return RowSumBounds(outward(-float(excess.min())), outward(float(excess.max())))
 
 
 def round_up(bound: float | Decimal, digits: int = 3) -> str:

@@ -6,15 +6,17 @@ from sklearn.tree import ExtraTreeRegressor
 
 import tessella as ts
 from tessella.baselines import FittedQ, train, train_batch
-from tessella.baselines.forest import Rows, forest_mean, grow
-from tessella.baselines.trained import greedy
-from tessella.baselines.transitions import uniform_transitions
+from tessella.baselines.forest import WeightedRows, grow_tree, predict_with_forest
+from tessella.baselines.trained import select_greedy
+from tessella.baselines.transitions import draw_uniform_transitions
 
 
 def cloud(m=150, seed=0):
     rng = np.random.default_rng(seed)
     inputs = np.unique(rng.integers(0, 9, (m, 3)), axis=0).astype(np.float32)
-    return Rows(inputs, rng.integers(1, 4, len(inputs)).astype(float)), rng.normal(size=len(inputs))
+    return WeightedRows(inputs, rng.integers(1, 4, len(inputs)).astype(float)), rng.normal(
+        size=len(inputs)
+    )
 
 
 @pytest.mark.parametrize("leaf", [1, 2, 5])
@@ -25,7 +27,7 @@ def test_a_tree_is_scikit_learns_extra_tree(leaf):
         max_features=1.0,
         random_state=np.random.RandomState(4),
     ).fit(rows.inputs, targets, sample_weight=rows.weights)
-    ours = grow(rows, targets, leaf, np.random.RandomState(4))
+    ours = grow_tree(rows, targets, leaf, np.random.RandomState(4))
     assert (ours.predict(rows.inputs)[:, 0] == public.predict(rows.inputs)).all()
     assert ours.node_count == public.tree_.node_count
 
@@ -33,7 +35,7 @@ def test_a_tree_is_scikit_learns_extra_tree(leaf):
 @pytest.mark.parametrize("leaf", [1, 2, 5])
 def test_leaves_hold_at_least_so_many_observations(leaf):
     rows, targets = cloud()
-    tree = grow(rows, targets, leaf, np.random.RandomState(0))
+    tree = grow_tree(rows, targets, leaf, np.random.RandomState(0))
     leaves = tree.children_left == -1
     assert tree.weighted_n_node_samples[leaves].min() >= leaf
 
@@ -41,10 +43,10 @@ def test_leaves_hold_at_least_so_many_observations(leaf):
 def test_equal_inputs_as_one_weighted_row_give_the_same_forest_in_law():
     rows, targets = cloud(80)
     which = np.repeat(np.arange(len(targets)), rows.weights.astype(int))
-    plain = Rows(rows.inputs[which], np.ones(len(which)))
+    plain = WeightedRows(rows.inputs[which], np.ones(len(which)))
     queries = rows.inputs[:20]
     one, other = (
-        forest_mean(r, t, queries, 4_000, 2, np.random.RandomState(k))
+        predict_with_forest(r, t, queries, 4_000, 2, np.random.RandomState(k))
         for k, (r, t) in enumerate([(rows, targets), (plain, targets[which])])
     )
     # The spread of one tree's prediction is about 0.7; 4,000 trees make it 0.011.
@@ -60,12 +62,12 @@ def test_with_full_trees_on_every_pair_it_is_value_iteration(certain):
             future = np.column_stack([matrix @ best for matrix in sparse.transition])
             q = sparse.reward + 0.9 * future
         rival = train(FittedQ(trees=3, leaf=1, iterations=k), certain, 400, 0)
-        assert (rival.table == greedy(q, certain)).all()
+        assert (rival.table == select_greedy(q, certain)).all()
 
 
 def slow_policy(method, mdp, n, seed):
     """The plain loop: public trees, one row per transition and action."""
-    seen = uniform_transitions(mdp, n, seed)
+    seen = draw_uniform_transitions(mdp, n, seed)
     rng = np.random.RandomState(np.random.PCG64([seed, n]))
     pair = seen.states * mdp.n_actions + seen.actions
     kept = np.unique(pair)
@@ -104,7 +106,7 @@ def test_the_table_of_next_states_gives_what_the_plain_loop_gives(small, n):
 
 def test_keeping_the_curve_changes_nothing():
     mdp, method = ts.benchmark("QUE-Lin"), FittedQ(trees=3, iterations=4)
-    assert len(np.unique(uniform_transitions(mdp, 60, 2).nexts)) < mdp.n_states / 2
+    assert len(np.unique(draw_uniform_transitions(mdp, 60, 2).nexts)) < mdp.n_states / 2
     quiet, watched = train_batch(method, mdp, [60], [2])[2, 60], train(method, mdp, 60, 2)
     assert (quiet.table == watched.table).all()
     assert quiet.curve.residual[-1] == watched.curve.residual[-1]

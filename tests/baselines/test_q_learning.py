@@ -14,9 +14,9 @@ from tessella.baselines import (
     train,
     train_batch,
 )
-from tessella.baselines.q_learning import uniform_updates
-from tessella.baselines.transitions import uniform_transitions
-from tessella.baselines.walk import walk
+from tessella.baselines.q_learning import train_uniformly
+from tessella.baselines.trajectory import train_along_path
+from tessella.baselines.transitions import draw_uniform_transitions
 
 METHODS = [TabularQ, DoubleQ]
 STEPS = [ConstantStep(0.3), DecayingStep(0.7)]
@@ -24,7 +24,7 @@ STEPS = [ConstantStep(0.3), DecayingStep(0.7)]
 
 def slow_tables(method, mdp, n, seed):
     """The textbook loop."""
-    seen = uniform_transitions(mdp, n, seed)
+    seen = draw_uniform_transitions(mdp, n, seed)
     two = isinstance(method, DoubleQ)
     q = np.full((1 + two, mdp.n_states, mdp.n_actions), method.start)
     visits = np.zeros_like(q)
@@ -47,7 +47,7 @@ def slow_tables(method, mdp, n, seed):
 def test_the_compiled_loop_is_the_textbook_loop(small, ending, kind, step):
     method = kind(step=step, start=1.0)
     for mdp in (small, ending):
-        [run] = uniform_updates(method, mdp, [40, 1_500], [3])
+        [run] = train_uniformly(method, mdp, [40, 1_500], [3])
         for n, q in zip((40, 1_500), run.q, strict=True):
             assert np.allclose(q, slow_tables(method, mdp, n, 3), rtol=1e-12, atol=1e-12)
 
@@ -73,7 +73,7 @@ def test_along_a_trajectory_too(small, kind):
 def test_a_path_takes_what_looks_best_and_explores_as_often_as_told(kind, epsilon):
     mdp = ts.MDP.from_arrays(np.ones((2, 1, 1)), np.array([[2.0, 1.0]]), 0.0)
     n, method = 1_000, kind(step=ConstantStep(0.001))
-    run = walk(method, Trajectory(epsilon), mdp, [n], 0)
+    run = train_along_path(method, Trajectory(epsilon), mdp, [n], 0)
     # Each update moves an entry by a thousandth of what is missing, so entries count visits.
     other = np.log(1 - run.q[0, 0, 1] / method.tables) / np.log(0.999) * method.tables
     spread = np.sqrt(n * epsilon / 2 * (1 - epsilon / 2))
@@ -84,7 +84,7 @@ def test_a_path_takes_what_looks_best_and_explores_as_often_as_told(kind, epsilo
 def test_the_values_approach_the_exact_ones(small, kind):
     exact = ts.solve(small).q.reshape(6, 3)
     method = kind(step=DecayingStep(0.7))
-    [run] = uniform_updates(method, small, [1_000, 300_000], [0])
+    [run] = train_uniformly(method, small, [1_000, 300_000], [0])
     mask = small.feasible_mask
     far, near = (np.abs(q / method.tables - exact)[mask].max() for q in run.q)
     assert near < 0.1
@@ -92,7 +92,7 @@ def test_the_values_approach_the_exact_ones(small, kind):
 
 
 def test_nothing_follows_an_end(ending):
-    [run] = uniform_updates(TabularQ(step=ConstantStep(0.5)), ending, [4_000], [0])
+    [run] = train_uniformly(TabularQ(step=ConstantStep(0.5)), ending, [4_000], [0])
     assert np.allclose(run.q[0, 0], [1.0, 5.0])
     assert (train(TabularQ(step=ConstantStep(0.5)), ending, 4_000).table == 1).all()
 
@@ -109,15 +109,15 @@ def test_a_batch_gives_what_single_runs_give(small, method):
 
 
 def test_a_seeds_values_do_not_depend_on_its_company(small):
-    alone = uniform_updates(DoubleQ(), small, [200], [7])[0].q
+    alone = train_uniformly(DoubleQ(), small, [200], [7])[0].q
     for seeds in ([7, 1], [3, 7, 2], list(range(15))):
-        assert (uniform_updates(DoubleQ(), small, [200], seeds)[seeds.index(7)].q == alone).all()
+        assert (train_uniformly(DoubleQ(), small, [200], seeds)[seeds.index(7)].q == alone).all()
 
 
 def test_both_methods_see_the_same_transitions_and_differ(small):
     tabular, double = (
-        uniform_updates(TabularQ(), small, [500], [0])[0],
-        uniform_updates(DoubleQ(), small, [500], [0])[0],
+        train_uniformly(TabularQ(), small, [500], [0])[0],
+        train_uniformly(DoubleQ(), small, [500], [0])[0],
     )
     assert (tabular.q != double.q).any()
 
@@ -143,7 +143,7 @@ def test_the_curve_tells_how_training_went(small):
     assert rival.curve.at.tolist() == [6, 12, 25, 50, 100, 200, 400, 800, 1_600, 3_200, 6_400]
     assert (rival.curve.tables[-1] == rival.table).all()
     assert rival.curve.residual[-1] < rival.curve.residual[0]
-    assert len(rival.curve.until(100)) == 5
+    assert len(rival.curve.up_to(100)) == 5
 
 
 def test_a_generator_is_as_good_as_a_seed(small):

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from tessella.baselines.transitions import BLOCK, uniform_transitions
+from tessella.baselines.transitions import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
 
 
 def test_the_first_transitions_do_not_depend_on_how_many_follow(small):
-    long = uniform_transitions(small, 3 * BLOCK, 7)
-    for n in (1, 100, BLOCK, BLOCK + 1):
-        short, prefix = uniform_transitions(small, n, 7), long.first(n)
+    long = draw_uniform_transitions(small, 3 * TRANSITIONS_PER_BLOCK, 7)
+    for n in (1, 100, TRANSITIONS_PER_BLOCK, TRANSITIONS_PER_BLOCK + 1):
+        short, prefix = draw_uniform_transitions(small, n, 7), long.take_first(n)
         assert len(short) == n
         for name in ("states", "actions", "rewards", "nexts", "ended", "coins"):
             assert (getattr(short, name) == getattr(prefix, name)).all()
@@ -18,7 +18,7 @@ def test_the_first_transitions_do_not_depend_on_how_many_follow(small):
 @pytest.mark.parametrize("seed", range(3))
 def test_pairs_are_uniform_over_the_feasible_ones(small, seed):
     n = 30_000
-    seen = uniform_transitions(small, n, seed)
+    seen = draw_uniform_transitions(small, n, seed)
     counts = np.bincount(seen.states * 3 + seen.actions, minlength=18)
     feasible = small.feasible_mask.ravel()
     assert (counts[~feasible] == 0).all()
@@ -30,7 +30,7 @@ def test_pairs_are_uniform_over_the_feasible_ones(small, seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_next_states_follow_the_model(small, seed):
     n = 60_000
-    seen = uniform_transitions(small, n, seed)
+    seen = draw_uniform_transitions(small, n, seed)
     here = (seen.states == 2) & (seen.actions == 1)
     found = np.bincount(seen.nexts[here], minlength=6) / here.sum()
     law = small.to_sparse().transition[1].toarray()[2]
@@ -38,5 +38,5 @@ def test_next_states_follow_the_model(small, seed):
 
 
 def test_seeds_differ(small):
-    one, other = uniform_transitions(small, 50, 1), uniform_transitions(small, 50, 2)
+    one, other = draw_uniform_transitions(small, 50, 1), draw_uniform_transitions(small, 50, 2)
     assert (one.states != other.states).any()

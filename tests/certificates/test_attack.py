@@ -40,7 +40,7 @@ def verdict(folder, certificate, mdp) -> str:
 def said_of(content, model) -> str:
     with np.errstate(all="ignore"):
         try:
-            return f"HOLDS: {check.check(content, model)}"
+            return f"HOLDS: {check.check_certificate(content, model)}"
         except check.Rejected as reason:
             return f"REJECTED: {reason}"
 
@@ -199,7 +199,7 @@ def test_an_enclosure_reaches_outward_and_by_no_more_than_rounding(lower, upper,
     """Closeness to what is derived is not enough: no end may fall short of it."""
     stated = {"mean_loss": np.array([1.0, lower, upper])}
     try:
-        check.agree(stated, {}, "mean_loss", [1.0, 0.5, 1.5], 1e-12)
+        check.check_interval(stated, {}, "mean_loss", [1.0, 0.5, 1.5], 1e-12)
     except check.Rejected:
         assert not fine
     else:
@@ -209,8 +209,8 @@ def test_an_enclosure_reaches_outward_and_by_no_more_than_rounding(lower, upper,
 def enclosures(content, path=()):
     """Owners and keys of (value, lower, upper), as lists of three and as parts of bands."""
     for name, part in content.items():
-        if isinstance(part, dict) and set(part) == set(check.PARTS):
-            flat = {end: np.array(part[end], dtype=float) for end in check.PARTS}
+        if isinstance(part, dict) and set(part) == set(check.INTERVAL_PARTS):
+            flat = {end: np.array(part[end], dtype=float) for end in check.INTERVAL_PARTS}
             yield (*path, name), part, flat
         elif isinstance(part, dict) and name != "policy":
             yield from enclosures(part, (*path, name))
@@ -225,7 +225,7 @@ def test_an_end_that_is_pulled_in_to_the_value_is_rejected(tmp_path):
     for path, owner, parts in list(enclosures(content)):
         if path in (("policy_error",), ("costly_error",)):
             continue
-        for k, end in enumerate(check.PARTS[1:], 1):
+        for k, end in enumerate(check.INTERVAL_PARTS[1:], 1):
             forged = copy.deepcopy(content)
             part = forged
             for name in path[:-1]:
@@ -351,7 +351,7 @@ def test_pipes_devices_and_folders_are_not_read(tmp_path, capsys):
 def test_a_certificate_longer_than_the_ceiling_is_not_read(tmp_path, capsys):
     small(tmp_path)
     with open(tmp_path / "long.json", "wb") as file:
-        file.truncate(check.LARGEST_TEXT + 1)
+        file.truncate(check.CERTIFICATE_MAX_BYTES + 1)
     assert check.main([str(tmp_path / "long.json"), str(tmp_path / "m.nc")]) == 1
     assert "are more than the" in capsys.readouterr().out
 
@@ -376,8 +376,8 @@ def test_a_second_best_action_does_not_pass_for_the_best_within_the_slack(tmp_pa
     V = [2.0**51, 2048.0]
     slack = 63 * m["unit"] * (2.0**40 + 2.0**51)
     tiny, e = 1e-290, 1 / m["rest"] * 1.0000001
-    nothing, zero = {part: [0.0, 0.0] for part in check.PARTS}, [0.0, 0.0, 0.0]
-    pairs = {part: [[0.0, 0.0], [0.0, 0.0]] for part in check.PARTS}
+    nothing, zero = {part: [0.0, 0.0] for part in check.INTERVAL_PARTS}, [0.0, 0.0, 0.0]
+    pairs = {part: [[0.0, 0.0], [0.0, 0.0]] for part in check.INTERVAL_PARTS}
 
     def around(value, off):
         return [value, (value - off) * (1 - 1e-15), (value + off) * (1 + 1e-15)]

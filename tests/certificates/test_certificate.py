@@ -16,7 +16,7 @@ import tessella as ts
 from tessella.certificates import check
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
-from tessella.certificates.enclosure import Band, Enclosed, mean
+from tessella.certificates.interval import Interval, IntervalArray, enclose_mean
 
 finite = st.floats(-1e6, 1e6)
 
@@ -28,7 +28,7 @@ def spoiled(solution):
 
 
 def test_an_enclosed_number_is_a_float_and_keeps_its_interval():
-    x = Enclosed(0.5, 0.25, 1.0)
+    x = Interval(0.5, 0.25, 1.0)
     assert x + 1 == 1.5
     assert f"{x:.3f}" == "0.500"
     assert 0.3 in x
@@ -36,19 +36,19 @@ def test_an_enclosed_number_is_a_float_and_keeps_its_interval():
     copy = pickle.loads(pickle.dumps(x))
     assert (copy, copy.lower, copy.upper) == (0.5, 0.25, 1.0)
     with pytest.raises(ArithmeticError):
-        Enclosed(2.0, 0.0, 1.0)
+        Interval(2.0, 0.0, 1.0)
     with pytest.raises(ArithmeticError, match="two ways to the loss"):
-        x.within(Enclosed(2.0, 1.5, 3.0), "the loss")
+        x.intersect(Interval(2.0, 1.5, 3.0), "the loss")
 
 
 @given(a=finite, b=finite, x=finite, factor=st.floats(0, 1e3))
 def test_interval_products_and_quotients_hold_those_of_their_members(a, b, x, factor):
     low, high = sorted((a, b))
-    number = Enclosed(low, low, high)
-    scaled = number.times(factor)
+    number = Interval(low, low, high)
+    scaled = number.scale(factor)
     assert low * factor in scaled
     assert high * factor in scaled
-    ratio = number.over(Enclosed(x, x, x))
+    ratio = number.divide(Interval(x, x, x))
     if x == 0:
         assert ratio is None
     else:
@@ -63,8 +63,8 @@ def test_an_enclosed_mean_holds_the_mean_of_every_member(values, seed):
     rng = np.random.default_rng(seed)
     x = np.array(values)
     w = rng.random(x.size)
-    band = Band(x, x - rng.random(x.size), x + rng.random(x.size))
-    found = mean(w, band)
+    band = IntervalArray(x, x - rng.random(x.size), x + rng.random(x.size))
+    found = enclose_mean(w, band)
     for member in (band.lower, band.value, band.upper):
         exact = sum(
             Fraction(a) * Fraction(b) for a, b in zip(w.tolist(), member.tolist(), strict=True)

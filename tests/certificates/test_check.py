@@ -326,7 +326,7 @@ def verdict(content, model):
     """What the checker says of a document, which it must say without a traceback."""
     with np.errstate(all="ignore"):
         try:
-            check.check(content, model)
+            check.check_certificate(content, model)
         except check.Rejected as reason:
             return f"REJECTED: {reason}"
     return "HOLDS"
@@ -334,8 +334,12 @@ def verdict(content, model):
 
 FIELDS = [
     tuple(path.split(".")) + part
-    for path in check.VALUES.fields
-    for part in ([(p,) for p in check.PARTS] if check.FIELDS[path].startswith("band") else [()])
+    for path in check.VALUE_FORMAT.fields
+    for part in (
+        [(p,) for p in check.INTERVAL_PARTS]
+        if check.KIND_OF_FIELD[path].startswith("band")
+        else [()]
+    )
 ]
 
 

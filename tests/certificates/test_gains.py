@@ -16,7 +16,7 @@ from support.gains import Truth, contradictions, drawn, edges, some_policy, stat
 
 import tessella as ts
 from tessella.certificates import check
-from tessella.certificates.enclosure import Enclosed
+from tessella.certificates.interval import Interval
 
 FREE = {("policy", "name"), ("policy", "size")}  # they describe, and the verdict says so
 
@@ -24,7 +24,7 @@ FREE = {("policy", "name"), ("policy", "size")}  # they describe, and the verdic
 def said_of(content, model) -> str:
     with np.errstate(all="ignore"):
         try:
-            return f"HOLDS: {check.check(content, model)}"
+            return f"HOLDS: {check.check_certificate(content, model)}"
         except check.Rejected as reason:
             return f"REJECTED: {reason}"
 
@@ -123,10 +123,10 @@ def test_every_leaf_of_an_honest_certificate_counts(files):
     assert said_of(content, model).startswith("HOLDS")
 
 
-@pytest.mark.parametrize("name", sorted({p.split(".")[0] for p in check.AVERAGE.fields}))
+@pytest.mark.parametrize("name", sorted({p.split(".")[0] for p in check.AVERAGE_FORMAT.fields}))
 def test_a_field_that_is_missing_malformed_or_unknown_is_rejected(files, name):
     content, model = read(files)
-    assert set(content) == {path.split(".")[0] for path in check.AVERAGE.fields}
+    assert set(content) == {path.split(".")[0] for path in check.AVERAGE_FORMAT.fields}
     without = {key: part for key, part in content.items() if key != name}
     assert said_of(without, model).startswith("REJECTED")
     for other in ([], {}, [None], [1.0, float("nan"), 2.0], 1e308, "x", [10**30] * 3):
@@ -163,7 +163,7 @@ def test_a_policy_that_takes_an_infeasible_action_is_rejected(tmp_path):
     mdp = drawn(3)
     state, action = np.argwhere(~mdp.feasible_mask)[0]
     table = some_policy(mdp, 0)
-    gains = [Enclosed(0, -1e9, 1e9)] * 2
+    gains = [Interval(0, -1e9, 1e9)] * 2
     made = stated(mdp, table, np.zeros((2, mdp.n_states)), gains)
     made.save(tmp_path / "certificate.json")
     mdp.save(tmp_path / "model.nc")

@@ -8,7 +8,7 @@ from support.models import random_model
 
 import tessella as ts
 from tessella.certificates.certify import certify
-from tessella.certificates.decomposition import decompose, nearest_face
+from tessella.certificates.decomposition import decompose, find_nearest_faces
 from tessella.solvers.occupancy import Occupancy
 
 
@@ -174,7 +174,7 @@ def test_a_decomposition_allows_for_what_the_occupancy_may_be_off_by(inventory):
 def test_each_state_is_charged_to_the_nearest_face():
     rng = np.random.default_rng(0)
     table = rng.integers(0, 3, (3, 4)).repeat(4, axis=0).repeat(3, axis=1)
-    code = nearest_face(table, 3)
+    code = find_nearest_faces(table, 3)
     ends = []
     for axis in (0, 1):
         low, high = (np.moveaxis(table, axis, 0)[cut] for cut in (np.s_[:-1], np.s_[1:]))
@@ -194,7 +194,7 @@ def test_each_state_is_charged_to_the_nearest_face():
 
 
 def test_without_faces_the_loss_stays_with_the_only_action():
-    assert (nearest_face(np.full((2, 3), 2), 4) == 2 * 4 + 2).all()
+    assert (find_nearest_faces(np.full((2, 3), 2), 4) == 2 * 4 + 2).all()
 
 
 def test_a_coarse_solution_still_certifies_its_own_policy_exactly():

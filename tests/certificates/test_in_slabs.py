@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.certificates.in_slabs import summarised
-from tessella.solvers.slabs import Slabs, cut_into_slabs
+from tessella.certificates.in_slabs import summarise_blocks
+from tessella.solvers.block_residuals import BlockComparison, choose_partition
 
 FIGURES = (
     "mean_loss",
@@ -71,10 +71,10 @@ def test_beside_values_and_policy_nothing_is_larger_than_a_slab(shop):
     assert tables[0].shape == shop.mdp.grid.shape
     peaks = []
     for states in (150, 3000):
-        slabs = Slabs(shop, worth, policy, shop.mdp, cut_into_slabs(shop.mdp, states))
-        summarised(slabs, shop, None, None)  # compiles
+        slabs = BlockComparison(shop, worth, policy, shop.mdp, choose_partition(shop.mdp, states))
+        summarise_blocks(slabs, shop, None, None)  # compiles
         tracemalloc.start()
-        summarised(slabs, shop, None, None)
+        summarise_blocks(slabs, shop, None, None)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[0] < peaks[1] / 2, "twenty slabs hold much less than one"
@@ -94,4 +94,4 @@ def test_a_model_that_reaches_everywhere_and_a_table_are_refused(shop):
     with pytest.raises(ts.ModelError, match="this is a table"):
         ts.certify_in_slabs(ts.solve(table), np.zeros(3, int))
     with pytest.raises(ts.ModelError, match="moves across most of it"):
-        cut_into_slabs(ts.inventory(max_stock=20, max_regime=1), 5)
+        choose_partition(ts.inventory(max_stock=20, max_regime=1), 5)

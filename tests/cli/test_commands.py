@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from support.schemas import faults
 
 import tessella as ts
-from tessella.cli.blocks import blocks
-from tessella.cli.group import NAMES, main
+from tessella.cli.group import COMMAND_NAMES, main
+from tessella.cli.text_map import format_blocks
 
 AVERAGE = ("machine_replacement", "--set", "worst=3")
 SMALL = ("frozen_lake",)  # 16 states: solved once, remembered by all that follow
@@ -50,15 +50,15 @@ def prepare(folder) -> None:
 
 def test_the_rows_of_a_map_are_printed_from_the_top_down():
     levels = np.array([[0, 1, 2], [3, 4, 5]])
-    text = blocks(
-        levels, ("row", "column"), (["0", "1"], ["7", "8", "9"]), (), coloured=False, wide=9
+    text = format_blocks(
+        levels, ("row", "column"), (["0", "1"], ["7", "8", "9"]), (), coloured=False, width=9
     )
     assert text.splitlines() == ["row", "0 abc", "1 def", "  7 column 9"]
 
 
 def test_every_command_is_tried_here():
     # tests/runner runs the study in pipes and terminals, tests/explore the explorer
-    assert {*WORDS, "paper", "explore"} == set(NAMES)
+    assert {*WORDS, "paper", "explore"} == set(COMMAND_NAMES)
 
 
 def test_the_study_of_the_paper_tells_a_program_where_it_is(tmp_path, monkeypatch):

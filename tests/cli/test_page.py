@@ -48,10 +48,10 @@ def test_no_other_page_shows_what_commands_print():
 
 
 def test_the_page_names_every_command():
-    from tessella.cli.group import NAMES
+    from tessella.cli.group import COMMAND_NAMES
 
     listed = re.findall(r"^\| `(\w+)", PAGE.split("## Commands")[1], re.MULTILINE)
-    assert tuple(listed) == NAMES
+    assert tuple(listed) == COMMAND_NAMES
 
 
 @pytest.mark.parametrize("name", ["commands.schema.json", "model-files.md", "deploying.md"])
@@ -86,9 +86,9 @@ def test_commands_in_the_pages_are_commands_with_those_options(page, line):
 def test_help_says_of_each_command_what_its_own_help_says():
     import click
 
-    from tessella.cli.group import SECTIONS, main
+    from tessella.cli.group import COMMAND_SECTIONS, main
 
-    for commands in SECTIONS.values():
+    for commands in COMMAND_SECTIONS.values():
         for name, said in commands.items():
             found = main.get_command(click.Context(main), name)
             assert found is not None

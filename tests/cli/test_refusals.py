@@ -232,7 +232,7 @@ def test_an_interrupt_ends_with_130(monkeypatch):
 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("tessella.runner.cluster.PATIENCE", 0.5)
+    monkeypatch.setattr("tessella.runner.cluster.CONNECT_TIMEOUT_SECONDS", 0.5)
     monkeypatch.setattr(sys, "argv", ["tessella", "paper"])
     address = "tcp://127.0.0.1:1"
     words = ("paper", "--methods", "exact_table", "--problems", "INV-Mix")

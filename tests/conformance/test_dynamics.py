@@ -9,8 +9,8 @@ import pytest
 
 import tessella as ts
 from tessella.conformance import check_dynamics
-from tessella.mdp.dynamics import Lowered
-from tessella.rounding import Mass
+from tessella.mdp.dynamics import BackendModel
+from tessella.rounding import RowSumBounds
 
 
 def tabular():
@@ -57,8 +57,8 @@ class Shy:
 
 
 def forgetful(self):
-    lowered = tabular().lower()
-    return replace(lowered, program=Shy(lowered.program))
+    lowered = tabular().compile()
+    return replace(lowered, program=Shy(lowered.backend))
 
 
 def hasty(self, states, actions, rng):
@@ -74,7 +74,7 @@ def generous(self, states, actions, rng):
 @pytest.mark.parametrize(
     ("methods", "said"),
     [
-        ({"row_mass": lambda self: Mass(0.0, -0.5)}, "row_mass says that rows sum to"),
+        ({"row_mass": lambda self: RowSumBounds(0.0, -0.5)}, "row_mass says that rows sum to"),
         ({"reward_scale": property(lambda self: 0.1)}, "reward_scale 0.1 must not be less"),
         ({"longest_row": property(lambda self: 2)}, "longest_row 2 must not be less than the 5"),
         ({"lower": forgetful}, "the program's backup under action 1 is"),
@@ -98,8 +98,8 @@ def test_a_policy_backup_of_its_own_is_compared_too():
             return self.program.head(arrays, w, 0, pay)
 
     def lower(self):
-        lowered = tabular().lower()
-        return Lowered(Lazy(lowered.program), lowered.arrays)
+        lowered = tabular().compile()
+        return BackendModel(Lazy(lowered.backend), lowered.arrays)
 
     with pytest.raises(AssertionError, match="backup under a policy"):
         check_dynamics(altered(lower=lower))

@@ -14,7 +14,7 @@ from support.routes import by
 
 import tessella as ts
 from tessella.conformance import check_dynamics
-from tessella.mdp.dynamics import Plain
+from tessella.mdp.dynamics import NumpyBackend
 
 
 def stock(horizon: ts.FiniteHorizon, **more) -> ts.MDP:
@@ -75,10 +75,10 @@ def test_the_value_is_that_of_a_plain_loop(solved):
 
 
 def test_through_compiled_stages_it_is_the_same_within_both_bounds(solved):
-    assert isinstance(solved.mdp.dynamics.lowered.program, Plain)
+    assert isinstance(solved.mdp.dynamics.lowered.program, NumpyBackend)
     with by("stages"):
         found = ts.solve(stock(HORIZON))
-        assert not isinstance(found.mdp.dynamics.lowered.program, Plain)
+        assert not isinstance(found.mdp.dynamics.backend_model.backend, NumpyBackend)
         worth = ts.evaluate(found.mdp, np.zeros(found.mdp.grid.shape, dtype=int))
         visits = ts.occupancy(found.mdp, found.policy)
     assert np.abs(found.value - solved.value).max() <= found.error_bound + solved.error_bound
@@ -104,7 +104,7 @@ def test_only_what_names_time_is_kept_for_every_time(solved):
     assert first.stages[1] is last.stages[1]
     assert first.stages[0] is not last.stages[0]
     alike = ts.benchmark("QUE-Lin").with_criterion(ts.FiniteHorizon(3))
-    assert len(alike.dynamics.distinct) == 1
+    assert len(alike.dynamics.distinct_periods) == 1
 
 
 def test_periods_that_are_alike_give_what_iterating_the_discounted_backup_gives():
@@ -135,7 +135,7 @@ def test_the_loss_is_the_local_loss_weighed_by_the_visits(solved):
     visits = ts.occupancy(mdp, table)
     assert visits.share.sum() == pytest.approx(1, abs=1e-12)
     local = solved.q.max(axis=-1) - solved.q[..., 0]
-    total = mdp.criterion.forever(1.0)
+    total = mdp.criterion.value_of_constant_reward(1.0)
     assert (visits.share * local).sum() * total == pytest.approx(ts.loss(solved, table).mean)
 
 
@@ -348,9 +348,9 @@ def test_a_table_of_data_may_be_indexed_by_time():
 def test_both_ways_of_a_horizon_agree_with_its_matrices(solved):
     check_dynamics(solved.mdp.dynamics)
     program, arrays = solved.mdp.dynamics.lowered.program, solved.mdp.dynamics.lowered.arrays
-    assert isinstance(program, Plain)
+    assert isinstance(program, NumpyBackend)
     rng, policy = np.random.default_rng(0), solved.policy.table
     rhs = rng.normal(size=policy.shape)
-    x = program.solved(arrays, rhs, policy, 0.5)
-    left = x - 0.5 * program.under(arrays, x, policy, False)
+    x = program.solve_policy_system(arrays, rhs, policy, 0.5)
+    left = x - 0.5 * program.policy_pass(arrays, x, policy, False)
     np.testing.assert_allclose(left, rhs, atol=1e-13)

@@ -11,8 +11,8 @@ from support import nearly_apart
 
 import tessella as ts
 from tessella.rounding import round_down, round_up
-from tessella.rules.judge import Judge
-from tessella.solvers import driver
+from tessella.rules.evaluator import PolicyEvaluator
+from tessella.solvers import loop
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -84,7 +84,7 @@ def test_a_loss_that_rounding_hides_is_told_by_its_ends_and_holds(crowded, optim
 
 
 def test_a_rule_whose_loss_rounding_hides_is_judged_by_what_it_loses_at_most(crowded, optimum):
-    judge = Judge(optimum, np.full(crowded.n_states, 1 / crowded.n_states))
+    judge = PolicyEvaluator(optimum, np.full(crowded.n_states, 1 / crowded.n_states))
     assert judge(leaks(crowded)).mean >= LEAST_LOST
     assert judge(optimum.policy.table).mean == pytest.approx(0, abs=1e-9)
 
@@ -132,7 +132,7 @@ def test_a_policy_on_a_long_line_earns_the_mean_of_its_rewards():
 
 
 def test_a_large_model_of_two_closed_sets_is_rejected_as_soon_as_their_averages_differ():
-    n = driver.WIDE // 2 + 1
+    n = loop.COARSE_CORRECTION_MIN_STATES // 2 + 1
     both = csr_array(diags_array([np.ones(2 * n)], offsets=[0]))
     reward = np.arange(2 * n)[:, None] >= n
     mdp = ts.MDP.from_arrays([both, both], np.hstack([reward, reward]).astype(float), ts.Average())

@@ -16,10 +16,10 @@ import uvicorn
 from starlette.applications import Starlette
 
 import tessella as ts
-from tessella.explore.server import application, listen
-from tessella.explore.worker import Limits, Worker
+from tessella.explore.server import make_application, open_socket
+from tessella.explore.worker import ExplorerWorker, RequestLimits
 
-LIMITS = Limits(states=20_000, waiting=24)
+LIMITS = RequestLimits(states=20_000, waiting=24)
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Explorer:
     http: httpx.Client
 
     @property
-    def worker(self) -> Worker:
+    def worker(self) -> ExplorerWorker:
         return self.app.state.worker
 
     def post(self, job: str, **fields) -> httpx.Response:
@@ -45,11 +45,11 @@ class Explorer:
 
 
 @contextmanager
-def started(own=None, limits: Limits = LIMITS) -> Iterator[Explorer]:
+def started(own=None, limits: RequestLimits = LIMITS) -> Iterator[Explorer]:
     """An explorer, ended with the block."""
-    listening = listen(0)
+    listening = open_socket(0)
     port = listening.getsockname()[1]
-    app = application(own, limits, port)
+    app = make_application(own, limits, port)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
     running = threading.Thread(target=server.run, args=([listening],), daemon=True)
     running.start()

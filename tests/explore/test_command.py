@@ -15,7 +15,7 @@ from support.schemas import faults
 
 import tessella as ts
 from tessella.cli.group import main
-from tessella.explore.server import listen
+from tessella.explore.server import open_socket
 
 
 def test_it_prints_its_address_serves_the_page_and_ends_when_interrupted(tmp_path):
@@ -47,9 +47,9 @@ def test_without_its_extra_it_says_what_to_install(monkeypatch):
 
 
 def test_a_port_that_is_taken_is_said_or_another_found():
-    with listen(0) as taken:
+    with open_socket(0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ts.ArgumentError, match=f"needs a free port; got {port}"):
-            listen(port)
-    with listen(None) as first, listen(None) as second:
+            open_socket(port)
+    with open_socket(None) as first, open_socket(None) as second:
         assert first.getsockname() != second.getsockname()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tessella.explore.server import JOBS
+from tessella.explore.server import JOB_NAMES
 
 CLEAR = (200, 400, 404, 405, 413, 415)
 ODD = st.recursive(
@@ -58,7 +58,7 @@ def clear(answer) -> None:
 
 
 @LEAN
-@given(st.sampled_from(JOBS), BODIES | ODD)
+@given(st.sampled_from(JOB_NAMES), BODIES | ODD)
 def test_whatever_a_job_is_told_the_answer_is_clear(explorer, job, body):
     text = json.dumps(body)
     headers = {"content-type": "application/json"}

@@ -18,13 +18,13 @@ from explore.running import LIMITS, crossing, fragile, started
 
 import tessella as ts
 from tessella.cli.explore import open_own
-from tessella.explore.asked import Asked
-from tessella.explore.catalogue import Catalogue, slider
-from tessella.explore.change import change_found
-from tessella.explore.drawing import Slice
+from tessella.explore.catalogue import ModelCatalogue, describe_slider
+from tessella.explore.compare import compare_policies
+from tessella.explore.drawing import GridSection
 from tessella.explore.learning import BASELINES, LEARNERS
+from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
-from tessella.explore.worker import Limits, Refused, Worker
+from tessella.explore.worker import ExplorerWorker, RequestLimits, RequestRefused
 
 RULE = {"kind": "rule", "loss": 0.99, "seconds": 5}
 MOST_SENT = 64 << 20  # bytes, far above what lies in buffers on the way
@@ -48,7 +48,7 @@ def test_every_problem_is_on_offer_with_its_parameters(explorer):
 @pytest.mark.parametrize("known", ts.all_problems(), ids=lambda known: known.name)
 def test_a_slider_lies_in_the_range_of_its_parameter_and_holds_the_default(known):
     for parameter in known.settable:
-        told = slider(parameter)
+        told = describe_slider(parameter)
         if "low" in told:
             assert told["low"] <= parameter.default <= told["high"]
             parameter.check(told["low"], known.name)
@@ -95,13 +95,17 @@ def test_a_map_of_rows_and_columns_is_drawn_as_it_is_written(explorer, lake):
 def test_of_more_than_two_axes_a_slice_is_shown():
     grid = ts.StateGrid(time=range(2), x=range(3), y=range(2), z=["a", "b", "c", "d"])
     values = np.arange(grid.size).reshape(grid.shape)
-    asked = Asked({"shown": ["z", "x"], "at": {"y": 1}})
-    assert Slice.asked(grid, asked).of(values) == values[0, :, 1, :].T.tolist()
-    usual = Slice.asked(grid, Asked({"shown": ["none"], "at": {"time": 9}}))
+    asked = RequestFields({"shown": ["z", "x"], "at": {"y": 1}})
+    assert GridSection.from_request(grid, asked).of(values) == values[0, :, 1, :].T.tolist()
+    usual = GridSection.from_request(grid, RequestFields({"shown": ["none"], "at": {"time": 9}}))
     assert usual.shown == ["x", "z"]  # time and axes of two values stand
     assert usual.at == {"time": 1, "y": 0}
     line = ts.StateGrid(wear=range(3))
-    assert Slice.asked(line, Asked({})).of(np.array([4.0, np.inf, 6.0])) == [[4.0], [None], [6.0]]
+    assert GridSection.from_request(line, RequestFields({})).of(np.array([4.0, np.inf, 6.0])) == [
+        [4.0],
+        [None],
+        [6.0],
+    ]
 
 
 def test_geometry_and_structure_are_those_of_the_package(explorer, lake):
@@ -228,9 +232,11 @@ def ending(settings):
 
 
 def test_of_a_total_two_losses_tell_the_difference():
-    session = Session(Catalogue(ending, 10))
+    session = Session(ModelCatalogue(ending, 10))
     before = {"model": "own", "settings": {"first": 0.5}}
-    told = change_found(session, Asked({"model": "own", "settings": {}, "before": before}))
+    told = compare_policies(
+        session, RequestFields({"model": "own", "settings": {}, "before": before})
+    )
     assert told["changed"] == 1
     assert told["gain"] == pytest.approx(1.0)  # 3 - 1, from one of two states
 
@@ -242,12 +248,12 @@ def alike(settings):
 
 
 def test_an_action_that_ties_with_the_best_is_no_error():
-    session = Session(Catalogue(alike, 10))
-    known = session.solved(Asked({"model": "own"}))
+    session = Session(ModelCatalogue(alike, 10))
+    known = session.get_model(RequestFields({"model": "own"}))
     taken = known.solution.mdp.policy(np.array([0, 1, 1, 2]))
     assert known.solution.policy.table.tolist() == [0, 0, 0, 0]
-    assert known.worse(taken).tolist() == [False, False, False, True]
-    assert known.local_loss(taken).tolist() == pytest.approx([0.0, 0.0, 0.0, 1.0])
+    assert known.find_worse_states(taken).tolist() == [False, False, False, True]
+    assert known.compute_local_loss(taken).tolist() == pytest.approx([0.0, 0.0, 0.0, 1.0])
 
 
 def test_a_model_of_rates_is_shown_per_unit_of_time(explorer):
@@ -300,7 +306,7 @@ def test_a_model_that_would_not_fit_is_refused_with_its_size(explorer):
 @pytest.mark.parametrize("name", ["os:system", "tessella.problems.inventory:inventory", "own", ""])
 def test_a_name_from_the_page_imports_nothing(name):
     with pytest.raises(ts.ArgumentError, match="no problem on offer has this name"):
-        Catalogue(None, 100).open(name, {})
+        ModelCatalogue(None, 100).open(name, {})
 
 
 @pytest.mark.parametrize("host", ["example.org", "127.0.0.1", "localhost:1", "evil.org:{port}", ""])
@@ -434,12 +440,12 @@ def test_two_hundred_requests_at_once_are_served_or_refused(explorer):
 
 
 def test_no_more_than_so_many_wait():
-    worker = Worker(None, Limits(waiting=0))
+    worker = ExplorerWorker(None, RequestLimits(waiting=0))
 
     async def wanted() -> bool:
         return False
 
-    with pytest.raises(Refused, match="others are waiting") as refused:
+    with pytest.raises(RequestRefused, match="others are waiting") as refused:
         asyncio.run(worker.ask("map", {}, wanted))
     assert refused.value.status == 503
 
@@ -447,7 +453,7 @@ def test_no_more_than_so_many_wait():
 @pytest.fixture(scope="module")
 def delicate(tmp_path_factory):
     order = tmp_path_factory.mktemp("order") / "what.txt"
-    with started(partial(fragile, order), Limits(seconds=300.0, patience=0.2)) as made:
+    with started(partial(fragile, order), RequestLimits(seconds=300.0, patience=0.2)) as made:
         yield made, order
 
 
@@ -490,7 +496,7 @@ def test_work_that_nobody_waits_for_makes_room_for_others(ordered):
 
 def test_work_that_takes_too_long_is_stopped(ordered, monkeypatch):
     explorer = ordered("sleep")
-    monkeypatch.setattr(explorer.worker, "limits", Limits(seconds=1.0))
+    monkeypatch.setattr(explorer.worker, "limits", RequestLimits(seconds=1.0))
     late = explorer.http.get("/api/problems")
     assert late.status_code == 504
     assert "longer than 1 seconds" in late.json()["error"]
@@ -535,7 +541,7 @@ def test_the_slider_of_a_discount_ends_below_1_and_that_of_a_share_at_1(tmp_path
         .replace("discount = 0.9", 'discount = "patience"')
         .replace("price * min", "(1 - spoiled) * price * min")
     )
-    offer = Catalogue(partial(open_own, str(path), ()), 1000).offers[0]
+    offer = ModelCatalogue(partial(open_own, str(path), ()), 1000).offers[0]
     ends = {one["name"]: (one["low"], one["high"]) for one in offer["parameters"] if "low" in one}
     assert ends == {"patience": (0.0, 0.999), "spoiled": (0.0, 1.0), "price": (0.0, 16.0)}
 
@@ -543,7 +549,7 @@ def test_the_slider_of_a_discount_ends_below_1_and_that_of_a_share_at_1(tmp_path
 def test_a_model_file_of_ones_own_has_sliders_of_its_parameters(tmp_path):
     path = tmp_path / "shop.toml"
     path.write_text(SHOP)
-    catalogue = Catalogue(partial(open_own, str(path), ()), 1000)
+    catalogue = ModelCatalogue(partial(open_own, str(path), ()), 1000)
     offer = catalogue.offers[0]
     assert (offer["name"], offer["label"]) == ("own", "shop")
     price, lots = offer["parameters"]

@@ -91,7 +91,7 @@ def test_repeated_and_constant_features_do_no_harm():
 
 def test_stopping_short_of_the_optimum_is_said(monkeypatch):
     X, y = problem(3)
-    monkeypatch.setattr(module, "ROUNDS", 2)
+    monkeypatch.setattr(module, "NEWTON_MAX_STEPS", 2)
     with pytest.warns(ConvergenceWarning, match="within 2 Newton steps"):
         LinearBoundary().fit(X, y)
 

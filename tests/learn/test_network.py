@@ -7,8 +7,8 @@ import pytest
 
 import tessella as ts
 from tessella.learn import Features, MarginBoundary, NeuralBoundary, draw, fit, fit_batch
-from tessella.learn.network import Job, train
-from tessella.learn.plan import TrainingPlan
+from tessella.learn.network import TrainingJob, train_networks
+from tessella.learn.training_plan import TrainingPlan
 
 QUICK = {"hidden": (8, 8), "min_steps": 40, "epochs": 1}
 
@@ -42,7 +42,7 @@ def slow_training(job, plan, seed):
     for a, b in pairwise(sizes):
         net += [rng.uniform(-1, 1, (a, b)) * np.sqrt(6 / a), np.zeros(b)]
     n = len(job.features)
-    steps, batch = plan.steps(n), plan.batch(n)
+    steps, batch = plan.steps_for(n), plan.batch(n)
     epochs = -(-steps * batch // n)
     stream = np.concatenate([rng.permutation(n) for _ in range(epochs)])
     first, second = [np.zeros_like(p) for p in net], [np.zeros_like(p) for p in net]
@@ -85,8 +85,8 @@ def test_training_takes_the_steps_of_the_definition(n_outputs, n):
     labels = rng.integers(0, max(n_outputs, 2), n)
     weights = rng.uniform(0.2, 2.0, n)
     plan = TrainingPlan((6, 5), 0.01, 2, 12, 20)
-    job = Job(X, labels, weights, n_outputs, np.random.default_rng(7))
-    [layers] = train([job], plan)
+    job = TrainingJob(X, labels, weights, n_outputs, np.random.default_rng(7))
+    [layers] = train_networks([job], plan)
     ours = [array for layer in layers for array in layer]
     for mine, slow in zip(ours, slow_training(job, plan, 7), strict=True):
         assert np.allclose(mine, slow, atol=2e-4)
@@ -137,7 +137,7 @@ def test_margin_weights_are_one_over_margin_plus_eta(queue):
 
     class Spy(MarginBoundary):
         def _weights(self, task):
-            seen["weights"] = super()._weights(task)
+            seen["weights"] = super()._compute_weights(task)
             return seen["weights"]
 
     fit(Spy(eta=0.25, **QUICK), sample)
@@ -192,8 +192,8 @@ def test_heavier_observations_win_a_contradiction():
     [(10, 50, 960), (1_600, 100, 960), (3_200, 200, 960), (12_800, 200, 1920)],
 )
 def test_small_samples_get_smaller_batches_and_enough_steps(n, batch, steps):
-    plan = NeuralBoundary()._plan()
-    assert (plan.batch(n), plan.steps(n)) == (batch, steps)
+    plan = NeuralBoundary()._make_plan()
+    assert (plan.batch_size_for(n), plan.steps_for(n)) == (batch, steps)
 
 
 @pytest.mark.parametrize(

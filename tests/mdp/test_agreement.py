@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tessella.mdp.dynamics import Plain, adjoint_under, over_actions, under_policy
-from tessella.mdp.engine import in_float64
+from tessella.mdp.compilation import in_float64
+from tessella.mdp.dynamics import NumpyBackend, fold_actions, policy_adjoint, policy_backup
 
 EXACT = 1e-12
 
 
 def heads(program, arrays, w_S, pay):
-    tail = program.tail(arrays, w_S, pay)
-    each = [program.head(arrays, tail, action, pay) for action in range(program.n_actions)]
+    tail = program.shared_backup(arrays, w_S, pay)
+    each = [program.action_backup(arrays, tail, action, pay) for action in range(program.n_actions)]
     return jnp.stack([jnp.broadcast_to(q, w_S.shape) for q in each])
 
 
@@ -36,12 +36,12 @@ def run_forward(program, arrays, weights):
 
 @partial(jax.jit, static_argnums=0)
 def run_best(program, arrays, w_S):
-    tail = program.tail(arrays, w_S, True)
+    tail = program.shared_backup(arrays, w_S, True)
 
     def higher(action, top):
-        return jnp.maximum(top, program.head(arrays, tail, action, True))
+        return jnp.maximum(top, program.action_backup(arrays, tail, action, True))
 
-    return over_actions(program, higher, jnp.full(w_S.shape, -jnp.inf))
+    return fold_actions(program, higher, jnp.full(w_S.shape, -jnp.inf))
 
 
 @in_float64
@@ -203,15 +203,15 @@ def test_the_confidence_intervals_are_narrow_enough_to_see_a_wrong_action(world)
 def test_a_table_by_numpy_agrees_with_the_compiled_one(world):
     mdp, w = world.tabular, np.random.default_rng(9).normal(size=world.tabular.grid.shape)
     program, arrays = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
-    assert isinstance(program, Plain)
+    assert isinstance(program, NumpyBackend)
     for pay in (True, False):
-        tail = program.tail(arrays, w, pay)
-        each = [program.head(arrays, tail, a, pay) for a in range(mdp.n_actions)]
+        tail = program.shared_backup(arrays, w, pay)
+        each = [program.action_backup(arrays, tail, a, pay) for a in range(mdp.n_actions)]
         got = np.stack(each).reshape(mdp.n_actions, -1)
         np.testing.assert_allclose(got, backup(mdp, w, pay), rtol=0, atol=EXACT)
         policy = np.random.default_rng(10).integers(0, mdp.n_actions, mdp.grid.shape)
         own = np.take_along_axis(got, policy.reshape(1, -1), 0).reshape(w.shape)
-        under = under_policy(program, arrays, policy, w, pay)
+        under = policy_backup(program, arrays, policy, w, pay)
         np.testing.assert_allclose(under, own, rtol=0, atol=EXACT)
 
 
@@ -222,6 +222,6 @@ def test_what_numpy_moves_forward_is_the_adjoint_of_its_expectation(world):
     w, x = rng.normal(size=mdp.grid.shape), rng.random(mdp.grid.shape)
     for _ in range(2):
         policy = rng.integers(0, mdp.n_actions, mdp.grid.shape)
-        after = under_policy(program, arrays, policy, w, False)
-        moved = adjoint_under(program, arrays, policy, x)(x)
+        after = policy_backup(program, arrays, policy, w, False)
+        moved = policy_adjoint(program, arrays, policy, x)(x)
         assert math.isclose((after * x).sum(), (w * moved).sum(), rel_tol=1e-10, abs_tol=1e-10)

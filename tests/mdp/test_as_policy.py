@@ -249,7 +249,7 @@ def counted(rule, most):
 
 def small_slabs(monkeypatch, states=10):
     """Slabs as small against these models as real ones are against a billion states."""
-    monkeypatch.setattr("tessella.mdp.policy.SLAB", states)
+    monkeypatch.setattr("tessella.mdp.policy.CHUNK_STATES", states)
 
 
 def test_a_foreign_estimator_or_function_counts_what_it_stores_and_not_the_grid():

@@ -11,7 +11,7 @@ from scipy.interpolate import RegularGridInterpolator
 from support.models import Exact
 
 import tessella as ts
-from tessella.mdp.engine import in_float64
+from tessella.mdp.compilation import in_float64
 
 X = np.array([0.0, 0.7, 1.0, 2.5, 4.0])
 Y = np.array([3.0, 1.5, 1.0, -1.0])  # falling
@@ -56,8 +56,8 @@ def expectations(mdp, w):
     @in_float64
     def compiled(action):
         program, arrays = lowered.program, lowered.arrays
-        tail = program.tail(arrays, w, False)
-        return np.asarray(program.head(arrays, tail, action, False))
+        tail = program.shared_backup(arrays, w, False)
+        return np.asarray(program.action_backup(arrays, tail, action, False))
 
     both = np.stack([compiled(a) for a in range(mdp.n_actions)])
     np.testing.assert_allclose(both, sparse, atol=1e-12)
@@ -92,11 +92,11 @@ def test_rows_stay_stochastic_and_their_mass_is_accounted_for(kind):
     mdp = model([STAGES[kind]])
     for P in mdp.to_sparse().transition:
         sums = [sum(map(Fraction, row.tolist())) for row in P.toarray()]
-        mass = mdp.dynamics.mass
+        mass = mdp.dynamics.row_sums
         # Corners that coincide are added up in the matrix, which rounds once more.
         slack = 1e-15
-        assert all(1 - mass.short - slack <= s <= 1 + mass.over + slack for s in sums)
-        assert mass.off < 1e-15
+        assert all(1 - mass.deficit - slack <= s <= 1 + mass.excess + slack for s in sums)
+        assert mass.deviation < 1e-15
         assert P.data.min() >= 0
 
 
@@ -194,11 +194,11 @@ def test_stored_probabilities_are_off_by_no_more_than_is_said(axes):
         stored = [Fraction(float(p[i, 0, j])) for p in outcomes]
         assert len(stored) == len(exact)
         for found, meant in zip(stored, exact, strict=True):
-            assert abs(found - meant) <= Fraction(mdp.dynamics.stored.rows) * meant
+            assert abs(found - meant) <= Fraction(mdp.dynamics.rounding_as_given.rows) * meant
             worst = max(worst, abs(found - meant))
-    assert 0 < mdp.dynamics.stored.rows < 1e-14
+    assert 0 < mdp.dynamics.rounding_as_given.rows < 1e-14
     assert worst > 0
-    assert mdp.dynamics.written.rows > mdp.dynamics.stored.rows
+    assert mdp.dynamics.rounding_as_saved.rows > mdp.dynamics.rounding_as_given.rows
 
 
 def test_landing_on_cut_points_is_the_plain_stage():
@@ -210,7 +210,7 @@ def test_landing_on_cut_points_is_the_plain_stage():
     )
     np.testing.assert_allclose(plain.to_arrays().transition, between.to_arrays().transition)
     on = model([ts.Decide("x", lambda x: 0.7 - x, between="interpolate")], (0,), grid)
-    assert not on.dynamics.interpolated
+    assert not on.dynamics.is_interpolated
     assert sorted(set(on.to_arrays().transition.ravel())) == [0.0, 1.0]
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import tessella as ts
 from tessella.certificates import check
-from tessella.certificates.summary import money
+from tessella.certificates.summary import format_money
 
 ROWS = np.array([[[0.5, 0.5], [0.25, 0.75]], [[1.0, 0.0], [1.0, 0.0]]])
 COSTS = np.array([[1.0, 4.0], [6.0, 3.0]])
@@ -118,9 +118,9 @@ def test_certificates_estimates_and_differences_speak_of_costs():
     found = ts.solve(mdp)
     made = ts.certify(found, table)
     told = " ".join(made.summary().split())
-    assert f"the best possible long-run cost is {money(-made.optimal_mean)}" in told
-    assert f"this policy costs {money(-made.policy_mean)}. " in told
-    assert f"Its mean extra cost is {money(made.mean_loss)} (" in told
+    assert f"the best possible long-run cost is {format_money(-made.optimal_mean)}" in told
+    assert f"this policy costs {format_money(-made.policy_mean)}. " in told
+    assert f"Its mean extra cost is {format_money(made.mean_loss)} (" in told
     assert "of the best cost)" in told
     assert "with an extra cost of" in told
     assert "the average extra cost is" in told
@@ -128,7 +128,7 @@ def test_certificates_estimates_and_differences_speak_of_costs():
     assert " value" not in told
     assert "No extra cost can be seen" in ts.certify(found, found.policy).summary()
     rough = ts.estimate(mdp, table, rng=0, paths=50)
-    assert f"the long-run cost of the policy is {money(-rough.mean)}" in str(rough)
+    assert f"the long-run cost of the policy is {format_money(-rough.mean)}" in str(rough)
     assert rough.lower <= rough.mean <= rough.upper < 0
     beside = str(ts.estimate(mdp, table, found, rng=0, paths=50)).replace("\n", " ")
     assert 'the extra cost of the policy against "optimal" is' in beside

@@ -13,7 +13,7 @@ PROGRAM = """
 import json, multiprocessing, warnings
 import numpy as np
 import tessella as ts
-from tessella.mdp.engine import on_device
+from tessella.mdp.compilation import on_device
 
 def model():
     return ts.MDP.from_arrays(np.ones((1, 2, 2)) / 2, np.arange(2.0), 0.5)

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from tessella.errors import ArgumentError, ModelError, PolicyError
-from tessella.grid import TAKEN, StateGrid
+from tessella.grid import RESERVED_NAMES, StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
@@ -712,10 +712,10 @@ def test_actions_may_come_one_at_a_time():
         assert build(iter(ORDERS)).fingerprint == build(ORDERS).fingerprint
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("name", RESERVED_NAMES)
 def test_the_action_cannot_have_the_name_of_what_a_solution_holds(name):
     assert message(MDP.staged, GRID, ORDERS, 0.9, [Pay(lambda stock: stock)], action_name=name) == (
-        f"the action cannot be called {name!r}: a solution holds {', '.join(TAKEN)}"
+        f"the action cannot be called {name!r}: a solution holds {', '.join(RESERVED_NAMES)}"
     )
 
 

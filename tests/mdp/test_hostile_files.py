@@ -14,7 +14,7 @@ from support.hostile import Arrays, honest, model, one_text_for_all
 
 import tessella as ts
 from tessella.certificates import check
-from tessella.mdp.timed import Timed
+from tessella.mdp.finite_horizon import Timed
 
 
 def altered(name, index, value):

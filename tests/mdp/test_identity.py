@@ -101,7 +101,7 @@ def test_what_is_no_part_of_the_model_leaves_the_fingerprint_alone():
     plain = inventory().fingerprint
     assert inventory(observation_noise=0.1, name="other").fingerprint == plain
     mdp = inventory()
-    _ = mdp.reward, mdp.dynamics.lowered, mdp.dynamics.mass
+    _ = mdp.reward, mdp.dynamics.backend_model, mdp.dynamics.row_sums
     assert replace(mdp).fingerprint == plain
     everything = np.ones((33, 25, 5), dtype=bool)
     assert replace(mdp, feasible=everything.reshape(825, 5)).fingerprint == plain
@@ -201,7 +201,7 @@ def test_pickled_models_are_the_same_in_every_way(world):
 
 def test_a_pickled_model_keeps_its_64_bits():
     mdp = benchmark("QUE-Mix")
-    _ = mdp.dynamics.lowered, mdp.dynamics.compiled
+    _ = mdp.dynamics.backend_model, mdp.dynamics.compiled_model
     again = cloudpickle.loads(cloudpickle.dumps(mdp))
     assert not {"lowered", "compiled", "table"} & set(again.dynamics.__dict__)
     floats = [

@@ -10,12 +10,12 @@ from scipy import stats
 
 import tessella as ts
 from tessella.grid import StateGrid
-from tessella.mdp.dynamics import adjoint_under, under_policy
-from tessella.mdp.engine import in_float64
-from tessella.mdp.scope import make_scope
+from tessella.mdp.compilation import in_float64
+from tessella.mdp.context import make_context
+from tessella.mdp.dynamics import policy_adjoint, policy_backup
 from tessella.mdp.stages import jump
-from tessella.mdp.stages.decide import Overwrite
-from tessella.mdp.stages.joint import Joint
+from tessella.mdp.stages.decide import AxisAssignment
+from tessella.mdp.stages.joint_matrix import JointMatrix
 from tessella.mdp.stages.scatter import Scatter
 
 AXES = {"x": range(4), "y": range(5), "z": range(6), "last": range(12)}
@@ -58,18 +58,21 @@ def _law(weight, count: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def pair():
     """The same model, once with jumps over whole states."""
-    before = jump.joint
-    jump.joint = lambda *_: None
+    before = jump.joint_operation
+    jump.joint_operation = lambda *_: None
     try:
         whole = told()
     finally:
-        jump.joint = before
+        jump.joint_operation = before
     return told(), whole
 
 
 def test_small_jumps_become_matrices_and_what_is_set_anew_is_not_kept(pair):
     kinds = [[type(stage.operation) for stage in mdp.dynamics.stages] for mdp in pair]
-    assert kinds == [[Joint, Joint, Joint, Overwrite], [Scatter, Scatter, Scatter, Overwrite]]
+    assert kinds == [
+        [JointMatrix, JointMatrix, JointMatrix, AxisAssignment],
+        [Scatter, Scatter, Scatter, AxisAssignment],
+    ]
 
 
 def test_a_fingerprint_does_not_depend_on_how_a_jump_is_kept(pair):
@@ -91,14 +94,14 @@ def test_compiled_passes_are_the_same_for_actions_policies_and_the_way_forward(p
     policy = jnp.asarray(rng.integers(0, 3, joint.grid.shape), dtype=jnp.int32)
 
     def passes(mdp: ts.MDP) -> list:
-        program, arrays = mdp.dynamics.compiled.program, mdp.dynamics.compiled.arrays
+        program, arrays = mdp.dynamics.compiled_model.backend, mdp.dynamics.compiled_model.arrays
 
         @jax.jit
         def work(w):
-            tail = program.tail(arrays, w, True)
-            each = [program.head(arrays, tail, a, True) for a in range(3)]
-            under = under_policy(program, arrays, policy, w, True)
-            return jnp.stack([*each, under, adjoint_under(program, arrays, policy, w)(w)])
+            tail = program.shared_backup(arrays, w, True)
+            each = [program.action_backup(arrays, tail, a, True) for a in range(3)]
+            under = policy_backup(program, arrays, policy, w, True)
+            return jnp.stack([*each, under, policy_adjoint(program, arrays, policy, w)(w)])
 
         return list(work(w))
 
@@ -118,12 +121,12 @@ def test_a_narrower_grid_and_windows_have_the_same_matrix(pair):
 
 def test_targets_may_be_more_than_32_bits_count():
     """50,000 x 50,000 states, all of which lead to the last; nothing is made over the grid."""
-    scope = make_scope(StateGrid({"x": range(50_000), "y": range(50_000)}), (0,), "action")
+    scope = make_context(StateGrid({"x": range(50_000), "y": range(50_000)}), (0,), "action")
     to_the_last = ts.Jump(
         ts.Noise("k", (0,), (1.0,)), to=lambda k: {"x": k + 49_999, "y": k + 49_999}
     )
-    operation = to_the_last.numbers(scope).operation
-    assert isinstance(operation, Joint)
+    operation = to_the_last.compile(scope).operation
+    assert isinstance(operation, JointMatrix)
     assert operation.target.ravel().tolist() == [50_000**2 - 1]
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.mdp.dynamics import under_policy
-from tessella.mdp.engine import in_float64, on_device
+from tessella.mdp.compilation import in_float64, to_device
+from tessella.mdp.dynamics import policy_backup
 
 RNG = np.random.default_rng(0)
 WALK = ts.Shift("y", ts.Noise("drift", [-1, 0, 1], [0.2, 0.5, 0.3]))
@@ -56,14 +56,14 @@ MODELS = {
 @in_float64
 def both(mdp, table, w, pay):
     program, arrays = mdp.dynamics.compiled.program, mdp.dynamics.compiled.arrays
-    policy, w_S = on_device(table), on_device(w)
-    tail = program.tail(arrays, w_S, pay)
+    policy, w_S = to_device(table), to_device(w)
+    tail = program.shared_backup(arrays, w_S, pay)
 
     plain = np.zeros(mdp.grid.shape)
     for action in range(mdp.n_actions):
-        backup = np.asarray(program.head(arrays, tail, action, pay))
+        backup = np.asarray(program.action_backup(arrays, tail, action, pay))
         plain = np.where(table == action, backup, plain)
-    return np.asarray(under_policy(program, arrays, policy, w_S, pay)), plain
+    return np.asarray(policy_backup(program, arrays, policy, w_S, pay)), plain
 
 
 @pytest.mark.parametrize("pay", [True, False])
@@ -79,5 +79,5 @@ def test_each_state_gets_the_backup_of_its_own_action(name, pay):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_policy_known_at_the_start_of_the_period_needs_one_pass(name):
     mdp, once = MODELS[name]
-    lowered = mdp.dynamics.compiled
-    assert lowered.program.follows(lowered.arrays) is once
+    lowered = mdp.dynamics.compiled_model
+    assert lowered.backend.supports_policy_arrays(lowered.arrays) is once

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.mdp.dynamics import adjoint_under, under_policy
-from tessella.mdp.tabular import plain
-from tessella.solvers.driver import Engine, decide, iterate
+from tessella.mdp.dynamics import policy_adjoint, policy_backup
+from tessella.mdp.tabular import row_backend
+from tessella.solvers.loop import Engine, decide, iterate
 from tessella.solvers.operators import Operators
 
 STATES, ACTIONS = 40, 3
@@ -41,9 +41,9 @@ def in_part(P):
     return s[kept], a[kept], listed[kept]
 
 
-@pytest.fixture(params=[0, plain.DENSE_ENTRIES], ids=["sparse", "dense"])
+@pytest.fixture(params=[0, row_backend.DENSE_ROWS_MAX_ENTRIES], ids=["sparse", "dense"])
 def form(request, monkeypatch):
-    monkeypatch.setattr(plain, "DENSE_ENTRIES", request.param)
+    monkeypatch.setattr(row_backend, "DENSE_ROWS_MAX_ENTRIES", request.param)
     return request.param
 
 
@@ -54,22 +54,22 @@ def test_products_are_those_of_the_rows_in_whatever_order_they_stand(form, liste
     reward = rng.normal(size=(STATES, ACTIONS))
     s, a, given = listed(P)
     mdp = ts.MDP.from_pairs(s, a, given, reward[s, a], 0.9)
-    program, table = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
+    program, table = mdp.dynamics.backend_model.backend, mdp.dynamics.backend_model.arrays
     assert isinstance(table.rows, np.ndarray) is (form > 0)
     w, x = rng.normal(size=STATES), rng.random(STATES)
-    tail = program.tail(table, w, True)
+    tail = program.shared_backup(table, w, True)
     for action in range(ACTIONS):
         mine = a == action
-        got = program.head(table, tail, action, True)[s[mine]]
+        got = program.action_backup(table, tail, action, True)[s[mine]]
         assert np.allclose(got, (reward[:, action] + P[:, action] @ w)[s[mine]], atol=1e-13)
     for _ in range(2):  # the rows of the first policy must not answer for the second
         choices = mdp.feasible_mask * rng.random((STATES, ACTIONS))
         policy, everyone = choices.argmax(axis=1), np.arange(STATES)
         own = P[everyone, policy]
-        after = under_policy(program, table, policy, w, True)
+        after = policy_backup(program, table, policy, w, True)
         assert np.allclose(after, reward[everyone, policy] + own @ w, atol=1e-13)
-        assert np.allclose(adjoint_under(program, table, policy, x)(x), own.T @ x, atol=1e-13)
-        solved = program.solved(table, x, policy, 0.9)
+        assert np.allclose(policy_adjoint(program, table, policy, x)(x), own.T @ x, atol=1e-13)
+        solved = program.solve_policy_system(table, x, policy, 0.9)
         assert np.allclose(solved - 0.9 * own @ solved, x, atol=1e-12)
 
 
@@ -78,7 +78,7 @@ def test_products_are_those_of_the_rows_in_whatever_order_they_stand(form, liste
 def test_a_sweep_of_one_policy_holds_no_more_rows_than_states(form, listed, shared):
     s, a, given = listed(rows(shared))
     mdp = ts.MDP.from_pairs(s, a, given, np.zeros(len(s)), 0.9)
-    one = mdp.dynamics.lowered.arrays.under(mdp.feasible_mask.argmax(axis=1))
+    one = mdp.dynamics.backend_model.arrays.under(mdp.feasible_mask.argmax(axis=1))
     assert one.rows.shape[0] <= STATES
     assert (one.own is not None) is shared
 
@@ -86,14 +86,14 @@ def test_a_sweep_of_one_policy_holds_no_more_rows_than_states(form, listed, shar
 def test_the_rows_of_a_policy_that_stays_are_taken_out_once_and_no_rows_are_needed_at_zero():
     s, a, given = by_state(rows(False))
     mdp = ts.MDP.from_pairs(s, a, given, np.zeros(len(s)), 0.9)
-    program, table = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
+    program, table = mdp.dynamics.backend_model.backend, mdp.dynamics.backend_model.arrays
     policy = np.arange(STATES) % ACTIONS
     first = table.under(policy)
     assert table.under(policy.copy()) is first
     assert table.under(policy[::-1].copy()) is not first
-    assert not program.tail(table, np.zeros(STATES), True).any()
+    assert not program.shared_backup(table, np.zeros(STATES), True).any()
     table.rows = np.full(table.rows.shape, np.nan)  # so that a product would show
-    assert not program.tail(table, np.zeros(STATES), True).any()
+    assert not program.shared_backup(table, np.zeros(STATES), True).any()
 
 
 @pytest.mark.parametrize("criterion", [0.9, 0.9999, ts.Average()], ids=str)
@@ -136,7 +136,9 @@ def test_a_method_written_with_jax_solves_tables_too():
 
     class Doubled(ts.Method):
         def refine(self, operators, state):
-            return lax.fori_loop(0, 2, lambda _, v: operators.sweep(state.policy, v), state.backup)
+            return lax.fori_loop(
+                0, 2, lambda _, v: operators.policy_bellman(state.policy, v), state.backup
+            )
 
     P = rows(True)
     mdp = ts.MDP.from_arrays(P, P[..., 0], 0.9, layout="SAS")
@@ -157,15 +159,15 @@ def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_l
         return ts.MDP.from_pairs(s[kept], a[kept], given[kept], reward[kept], 0.9)
 
     at_once = model()
-    assert at_once.dynamics.lowered.arrays.quick
-    monkeypatch.setattr(plain, "PAIRS", 0)
+    assert at_once.dynamics.backend_model.arrays.quick
+    monkeypatch.setattr(row_backend, "ALL_ACTIONS_MAX_PAIRS", 0)
     in_turn = model()
-    assert not in_turn.dynamics.lowered.arrays.quick
+    assert not in_turn.dynamics.backend_model.arrays.quick
     value, bound = np.random.default_rng(5).normal(size=STATES), 1e-3
     for mdp in (at_once, in_turn):
         engine = Engine(mdp, None)
         operators = Operators(engine.program, engine.data, gain=0.3)
-        looked = *operators.bellman(value), operators.swept(value, 3)
+        looked = *operators.bellman(value), operators.iterate_bellman(value, 3)
         decided = decide(engine, value, bound)
         found = [*looked, decided.margin, decided.policy, decided.tie]
         if mdp is at_once:
@@ -179,20 +181,22 @@ def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
     engine = Engine(mdp, None)
     operators = Operators(engine.program, engine.data, gain=0.3)
     policy, value = np.arange(STATES) % ACTIONS, np.random.default_rng(6).normal(size=STATES)
-    together, one_by_one = operators.swept_under(policy, value, 5), value
+    together, one_by_one = operators.iterate_policy(policy, value, 5), value
     for _ in range(5):
-        one_by_one = operators.sweep(policy, one_by_one)
+        one_by_one = operators.policy_bellman(policy, one_by_one)
     assert np.allclose(together, one_by_one, atol=1e-14)
 
 
-def one_policy(shared: bool = False) -> tuple[plain.OneTable, np.ndarray]:
+def one_policy(shared: bool = False) -> tuple[row_backend.PolicyRows, np.ndarray]:
     """The rows of some policy of a table with long ones, and P_pi."""
     table = ts.benchmark("INV-Mix").dynamics.table.lowered.arrays
-    assert table.long
+    assert table.has_long_rows
     states = np.arange(table.row_of.shape[1])
     own = table.row_of[np.resize([0, 3, 1, 2], len(states)), states]
     rows = (table.rows, own) if shared else (table.rows[own], None)
-    return plain.OneTable(*rows, np.zeros(len(states)), long=True), table.rows[own].toarray()
+    return row_backend.PolicyRows(*rows, np.zeros(len(states)), has_long_rows=True), table.rows[
+        own
+    ].toarray()
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -201,25 +205,25 @@ def one_policy(shared: bool = False) -> tuple[plain.OneTable, np.ndarray]:
 def test_systems_of_long_rows_are_solved_by_iterations_to_the_tolerance(shared, discount, scale):
     one, moves = one_policy(shared)
     rhs = np.cos(np.arange(len(moves)))
-    exact = one.solved(scale * rhs, discount) / scale
+    exact = one.solve_system(scale * rhs, discount) / scale
     dense = np.eye(len(moves)) - discount * moves
     assert np.abs(dense @ exact - rhs).max() <= 1e-12
     for tol in (1e-2, 1e-6, 1e-10):
-        found = one.solved(scale * rhs, discount, tol) / scale
+        found = one.solve_system(scale * rhs, discount, tol) / scale
         assert 0 < np.linalg.norm(dense @ found - rhs) <= 2 * tol * np.linalg.norm(rhs) + 1e-12
         assert (found != exact).any()
-    assert not one.solved(0 * rhs, discount, 1e-6).any()
+    assert not one.solve_system(0 * rhs, discount, 1e-6).any()
 
 
 def test_a_system_on_which_iterations_get_nowhere_is_solved_directly(monkeypatch):
     one, moves = one_policy()
     rhs = np.cos(np.arange(len(moves)))
-    exact = one.solved(rhs, 0.99)
+    exact = one.solve_system(rhs, 0.99)
     for steps in range(1, 25, 3):
-        monkeypatch.setattr(plain, "STEPS", steps)
-        assert np.array_equal(one.solved(rhs, 0.99, 1e-12), exact)
-    monkeypatch.setattr(plain.NUMPY, "bicgstab", lambda *_, **__: np.full(rhs.shape, np.nan))
-    assert np.array_equal(one.solved(rhs, 0.99, 1e-10), exact)
+        monkeypatch.setattr(row_backend, "BICGSTAB_MAX_STEPS", steps)
+        assert np.array_equal(one.solve_system(rhs, 0.99, 1e-12), exact)
+    monkeypatch.setattr(row_backend.NUMPY, "bicgstab", lambda *_, **__: np.full(rhs.shape, np.nan))
+    assert np.array_equal(one.solve_system(rhs, 0.99, 1e-10), exact)
 
 
 @pytest.mark.parametrize("name", ["INV-Mix", "INV-Hard"])
@@ -237,7 +241,7 @@ def test_long_rows_that_mix_or_do_not_take_few_rounds_at_any_scale(scale, discou
     banded /= banded.sum(axis=2, keepdims=True)
     reward = scale * rng.normal(size=(n, 3))
     mdp = ts.MDP.from_arrays([sp.csr_array(each) for each in banded], reward, discount)
-    assert mdp.dynamics.lowered.arrays.long
+    assert mdp.dynamics.backend_model.arrays.has_long_rows
     for tol in (None, 1e-4 * scale / (1 - discount)):
         assert ts.solve(mdp, tol=tol).sweeps <= 12
 
@@ -259,9 +263,11 @@ def walled(side: int) -> ts.MDP:
 
 def test_policies_that_sweeps_would_change_are_not_evaluated(monkeypatch):
     """News of the goal travels a place a period: policies on its way are not worth a solve."""
-    systems, solve = [], plain.OneTable.solved
+    systems, solve = [], row_backend.PolicyRows.solve_system
     monkeypatch.setattr(
-        plain.OneTable, "solved", lambda one, *told: systems.append(told) or solve(one, *told)
+        row_backend.PolicyRows,
+        "solved",
+        lambda one, *told: systems.append(told) or solve(one, *told),
     )
     mdp = walled(20)
     found = ts.solve(mdp, tol=1e-6)

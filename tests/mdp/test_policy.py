@@ -61,7 +61,7 @@ def test_a_table_is_computed_when_asked_for_a_slab_at_a_time(monkeypatch):
 def test_off_the_grid_a_table_takes_the_nearest_state_and_a_rule_the_point_itself():
     mdp = ts.benchmark("INV-Mix")
     rule = ts.Policy(mdp.grid, mdp.actions, BaseStock(9.0, 4.0))
-    table = ts.Policy.of(mdp.grid, mdp.actions, rule.table)
+    table = ts.Policy.from_table(mdp.grid, mdp.actions, rule.table)
     point = [[4.9, 0.0]]
     assert rule.act(point).tolist() == [2]  # ceil(4.1 / 4)
     assert table.act(point).tolist() == [1]  # as at 5

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tessella.mdp.dynamics import under_policy
-from tessella.mdp.engine import in_float64
+from tessella.mdp.compilation import in_float64
+from tessella.mdp.dynamics import policy_backup
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
 
@@ -112,9 +112,9 @@ def stories(draw):
 def backups(mdp, w):
     lowered = mdp.dynamics.compiled
     with jax.disable_jit():
-        tail = lowered.program.tail(lowered.arrays, jnp.asarray(w), True)
+        tail = lowered.program.shared_backup(lowered.arrays, jnp.asarray(w), True)
         return [
-            np.broadcast_to(lowered.program.head(lowered.arrays, tail, a, True), w.shape)
+            np.broadcast_to(lowered.program.action_backup(lowered.arrays, tail, a, True), w.shape)
             for a in range(mdp.n_actions)
         ]
 
@@ -139,7 +139,9 @@ def backup_under(mdp, w, policy):
     lowered = mdp.dynamics.compiled
     with jax.disable_jit():
         return np.asarray(
-            under_policy(lowered.program, lowered.arrays, jnp.asarray(policy), jnp.asarray(w), True)
+            policy_backup(
+                lowered.program, lowered.arrays, jnp.asarray(policy), jnp.asarray(w), True
+            )
         )
 
 

@@ -302,7 +302,7 @@ def test_the_clock_is_as_fast_as_the_busiest_pair_that_can_occur_whatever_the_ot
         feasible=lambda x, action: (x > 0) | (action == 0),
     )
     assert mdp.clock.rate == 12.0
-    assert mdp.dynamics.mass.off < 1e-12
+    assert mdp.dynamics.row_sums.deviation < 1e-12
 
 
 GRID = {"queue": range(4)}

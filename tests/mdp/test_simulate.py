@@ -9,9 +9,9 @@ import pytest
 
 from tessella.errors import ArgumentError, ModelError, PolicyError
 from tessella.grid import StateGrid
-from tessella.mdp.chance import draw
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.sampling import draw_indices
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Noise, Pay, Shift
 from tessella.mdp.start import start_distribution
@@ -90,8 +90,8 @@ def test_outcomes_of_probability_zero_are_never_drawn():
             return np.zeros(n)
 
     row = np.array([[0.0, 0.1, 0.2, 0.4 - 1e-12, 0.3, 0.0]])
-    assert draw(row, Last()).tolist() == [4]  # type: ignore[arg-type]
-    assert draw(row, First()).tolist() == [1]  # type: ignore[arg-type]
+    assert draw_indices(row, Last()).tolist() == [4]  # type: ignore[arg-type]
+    assert draw_indices(row, First()).tolist() == [1]  # type: ignore[arg-type]
 
 
 def test_a_reward_that_is_not_elementwise_is_refused_when_it_is_played():
@@ -143,8 +143,8 @@ def test_a_policy_is_taken_as_it_is():
 
 def test_a_policy_of_another_model_is_refused():
     mdp = drift()
-    other = Policy.of(StateGrid(x=range(1, 5)), mdp.actions, np.zeros(4, dtype=np.int32))
-    swapped = Policy.of(mdp.grid, ("go", "wait"), np.zeros(4, dtype=np.int32))
+    other = Policy.from_table(StateGrid(x=range(1, 5)), mdp.actions, np.zeros(4, dtype=np.int32))
+    swapped = Policy.from_table(mdp.grid, ("go", "wait"), np.zeros(4, dtype=np.int32))
     for use in (mdp.policy, lambda policy: simulate(mdp, policy, 1, 0)):
         with pytest.raises(PolicyError, match=r"policy is for StateGrid\(x: 1\.\.4; 4 states\)"):
             use(other)
@@ -157,7 +157,7 @@ def test_a_policy_of_this_grid_must_be_feasible_too():
         {"x": [0, 1]}, (0, 1), 0.5, [Pay(lambda x: x)], feasible=lambda action: action < 1
     )
     with pytest.raises(PolicyError, match="a policy must take feasible actions; x=0, action=1"):
-        mdp.policy(Policy.of(mdp.grid, mdp.actions, np.array([1, 0], dtype=np.int32)))
+        mdp.policy(Policy.from_table(mdp.grid, mdp.actions, np.array([1, 0], dtype=np.int32)))
 
 
 def test_randomness_must_be_given():

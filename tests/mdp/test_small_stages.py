@@ -14,30 +14,32 @@ from support.routes import by
 from support.stories import story
 
 import tessella as ts
-from tessella.mdp import engine
-from tessella.mdp.dynamics import Plain
+from tessella.mdp import compilation
+from tessella.mdp.dynamics import NumpyBackend
 from tessella.mdp.stages import staged
 from tessella.rounding import EPS
 
 
 def test_nothing_is_compiled_from_the_model_to_its_certificate():
-    made = engine.PIECES.made
+    made = compilation.COMPILATION_CACHE.n_compiled
     solution = ts.solve(ts.inventory(max_stock=9, max_regime=4))
     ts.occupancy(solution.mdp, solution.policy)
     ts.certify(solution, np.zeros(solution.mdp.grid.shape, dtype=int))
-    assert engine.PIECES.made == made
+    assert compilation.COMPILATION_CACHE.n_compiled == made
 
 
 def test_a_model_past_the_limit_goes_through_stages(monkeypatch):
     mdp = ts.inventory(max_stock=9, max_regime=4)
     assert isinstance(mdp.dynamics, staged.Staged)
-    likely = mdp.dynamics.likely_entries
-    monkeypatch.setattr(staged, "SMALL", likely)
-    assert isinstance(mdp.dynamics.lowered.program, Plain)
-    monkeypatch.setattr(staged, "SMALL", likely - 1)
+    likely = mdp.dynamics.estimated_row_entries
+    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES", likely)
+    assert isinstance(mdp.dynamics.backend_model.backend, NumpyBackend)
+    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES", likely - 1)
     large = ts.inventory(max_stock=9, max_regime=4)
-    assert not isinstance(large.dynamics.lowered.program, Plain)
-    assert large.dynamics.factorised(np.zeros(large.grid.shape, dtype=int), 0.9) is None
+    assert not isinstance(large.dynamics.backend_model.backend, NumpyBackend)
+    assert (
+        large.dynamics.factorise_policy_system(np.zeros(large.grid.shape, dtype=int), 0.9) is None
+    )
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -46,14 +48,14 @@ def test_the_table_is_that_of_the_stages(seed):
     mdp = story(seed).mdp
     dynamics = mdp.dynamics
     assert isinstance(dynamics, staged.Staged)
-    table = dynamics.table
+    table = dynamics.rows
     for a, rows in enumerate(dynamics.to_sparse()):
         assert (rows != table.to_sparse()[a]).nnz == 0
-        np.testing.assert_array_equal(table.reward[:, a], dynamics.reward_under(a))
-    assert dynamics.terms >= table.terms
-    assert dynamics.adjoint_terms >= table.adjoint_terms
-    assert dynamics.built == dynamics.written == table.built
-    assert dynamics.built.rows >= dynamics.stored.rows + EPS
+        np.testing.assert_array_equal(table.reward[:, a], dynamics.action_reward(a))
+    assert dynamics.rounding_terms >= table.rounding_terms
+    assert dynamics.adjoint_rounding_terms >= table.adjoint_rounding_terms
+    assert dynamics.rounding_in_use == dynamics.rounding_as_saved == table.rounding_in_use
+    assert dynamics.rounding_in_use.rows >= dynamics.rounding_as_given.rows + EPS
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -61,7 +63,7 @@ def test_both_ways_lead_to_one_optimum_within_their_bounds(seed):
     as_table = ts.solve(story(seed).mdp)
     with by("stages"):
         through = ts.solve(story(seed).mdp)
-        assert not isinstance(through.mdp.dynamics.lowered.program, Plain)
+        assert not isinstance(through.mdp.dynamics.backend_model.backend, NumpyBackend)
     apart = np.abs(as_table.value - through.value).max()
     assert apart <= as_table.error_bound + through.error_bound
     sure = as_table.decided & through.decided
@@ -73,10 +75,10 @@ def test_a_method_written_for_the_compiler_gets_stages():
         def refine(self, operators, state):
             return jnp.asarray(state.backup)
 
-    made = engine.PIECES.made
+    made = compilation.COMPILATION_CACHE.n_compiled
     solution = ts.solve(ts.inventory(max_stock=5, max_regime=2), Backups(tol=1e-6))
     assert solution.converged
-    assert engine.PIECES.made > made
+    assert compilation.COMPILATION_CACHE.n_compiled > made
 
 
 @pytest.mark.parametrize(
@@ -90,9 +92,9 @@ def test_a_method_written_for_the_compiler_gets_stages():
     ],
 )
 def test_no_method_of_the_package_compiles_for_a_small_model(method):
-    made = engine.PIECES.made
+    made = compilation.COMPILATION_CACHE.n_compiled
     assert ts.solve(ts.inventory(max_stock=5, max_regime=2), method(1e-6)).converged
-    assert engine.PIECES.made == made
+    assert compilation.COMPILATION_CACHE.n_compiled == made
 
 
 def test_values_of_a_scratch_axis_that_nothing_reaches_do_not_keep_a_model_from_being_a_table():
@@ -104,17 +106,17 @@ def test_values_of_a_scratch_axis_that_nothing_reaches_do_not_keep_a_model_from_
 
     narrow, wide = model(5).dynamics, model(60_000).dynamics
     assert isinstance(wide, staged.Staged)
-    assert wide.entries > staged.SMALL, "what is never reached counts there"
-    assert wide.small
-    np.testing.assert_array_equal(wide.table.reward, narrow.table.reward)  # type: ignore[union-attr]
+    assert wide.max_row_entries > staged.ROWS_MAX_ENTRIES, "what is never reached counts there"
+    assert wide.uses_rows
+    np.testing.assert_array_equal(wide.rows.reward, narrow.table.reward)  # type: ignore[union-attr]
     assert (wide.to_sparse()[1] != narrow.to_sparse()[1]).nnz == 0
 
 
 def whole(dynamics: staged.Staged, action: int) -> np.ndarray:
     """(S, S) the product of all stages, over all states that each knows of, as dense matrices."""
-    product = np.eye(dynamics.scope.grid.size)
+    product = np.eye(dynamics.context.grid.size)
     for stage in dynamics.stages:
-        before, after = stage.operation.shape, stage.operation.reached
+        before, after = stage.operation.shape, stage.operation.output_shape
         matrix = np.zeros((math.prod(before), math.prod(after)))
         for to, p in stage.operation.outcomes(action):
             np.add.at(matrix, (np.arange(len(matrix)), to.ravel()), np.ravel(p))
@@ -130,7 +132,9 @@ def test_rows_of_what_is_reached_are_those_of_all_states_of_the_stages():
     assert isinstance(dynamics, staged.Staged)
     for action, rows in enumerate(dynamics.to_sparse()):
         expected = whole(dynamics, action)
-        unit = EPS * dynamics.through_stages.terms  # of sums of products, none of them negative
+        unit = (
+            EPS * dynamics.stage_rounding_counts.terms
+        )  # of sums of products, none of them negative
         np.testing.assert_allclose(rows.toarray(), expected, rtol=2 * unit, atol=0)
 
 
@@ -139,8 +143,8 @@ def test_some_rows_tell_how_many_probabilities_a_table_has(most):
     dynamics = PLATELETS.build(most=most).dynamics
     assert isinstance(dynamics, staged.Staged)
     true = sum(rows.nnz for rows in dynamics.to_sparse())
-    assert true / 2 <= dynamics.likely_entries <= 2 * true
-    assert dynamics.entries >= true
+    assert true / 2 <= dynamics.estimated_row_entries <= 2 * true
+    assert dynamics.max_row_entries >= true
 
 
 def heavy(monkeypatch) -> Callable[[], staged.Staged]:
@@ -151,29 +155,29 @@ def heavy(monkeypatch) -> Callable[[], staged.Staged]:
         assert isinstance(made, staged.Staged)
         return made
 
-    assert dynamics().products > dynamics().likely_entries
-    monkeypatch.setattr(staged, "SHORTEST", 1)
-    monkeypatch.setattr(staged, "SMALL", 1)
-    assert not dynamics().small
-    monkeypatch.setattr(staged, "HEAVY", dynamics().products)
+    assert dynamics().sweep_products > dynamics().estimated_row_entries
+    monkeypatch.setattr(staged, "ROW_MIN_ENTRIES", 1)
+    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES", 1)
+    assert not dynamics().uses_rows
+    monkeypatch.setattr(staged, "HEAVY_SWEEP_PRODUCTS", dynamics().sweep_products)
     return dynamics
 
 
 def test_stages_that_take_more_products_than_rows_have_entries_give_way_to_a_table(monkeypatch):
     dynamics = heavy(monkeypatch)
-    likely = dynamics().likely_entries
-    assert dynamics().small
-    monkeypatch.setattr(staged, "LARGEST", likely)
-    assert dynamics().small
-    monkeypatch.setattr(staged, "LARGEST", likely - 1)
-    assert not dynamics().small
+    likely = dynamics().estimated_row_entries
+    assert dynamics().uses_rows
+    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES_HEAVY", likely)
+    assert dynamics().uses_rows
+    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES_HEAVY", likely - 1)
+    assert not dynamics().uses_rows
 
 
 def test_both_ways_of_a_model_with_heavy_stages_lead_to_one_optimum_within_their_bounds():
     as_table = ts.solve(PLATELETS.build(most=6))
     with by("stages"):
         through = ts.solve(PLATELETS.build(most=6))
-        assert not isinstance(through.mdp.dynamics.lowered.program, Plain)
+        assert not isinstance(through.mdp.dynamics.backend_model.backend, NumpyBackend)
     apart = np.abs(as_table.value - through.value).max()
     assert apart <= as_table.error_bound + through.error_bound
 
@@ -181,23 +185,23 @@ def test_both_ways_of_a_model_with_heavy_stages_lead_to_one_optimum_within_their
 def test_a_table_that_turns_out_longer_than_it_was_judged_is_given_up(monkeypatch):
     dynamics = heavy(monkeypatch)()
     dynamics.__dict__["likely_entries"] = 1
-    monkeypatch.setattr(staged, "LARGEST", dynamics.entries // 1_000)
+    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES_HEAVY", dynamics.max_row_entries // 1_000)
     true = sum(rows.nnz for rows in dynamics.to_sparse())
-    assert true > staged.MISJUDGED * staged.LARGEST
-    assert not dynamics.small
+    assert true > staged.ENTRY_ESTIMATE_SLACK * staged.ROWS_MAX_ENTRIES_HEAVY
+    assert not dynamics.uses_rows
     assert "table" not in dynamics.__dict__
 
 
 @pytest.mark.parametrize(("limit", "of"), [("VISITED", "sum"), ("WIDEST", "max")])
 def test_rows_are_not_looked_for_where_that_alone_would_take_long(monkeypatch, limit, of):
     dynamics = heavy(monkeypatch)()
-    each = [staged.visited(stage.operation) for stage in dynamics.stages]
+    each = [staged.count_outcomes(stage.operation) for stage in dynamics.stages]
     held = {"sum": sum(each) * dynamics.n_actions, "max": max(each)}[of]
-    assert dynamics._may_be_written(staged.LARGEST)
+    assert dynamics._rows_are_affordable(staged.ROWS_MAX_ENTRIES_HEAVY)
     monkeypatch.setattr(staged, limit, held - 1)
-    assert not dynamics._may_be_written(1 << 24)
+    assert not dynamics._rows_are_affordable(1 << 24)
     monkeypatch.setattr(staged, "rows_of", None)  # which would not do when called
-    assert not dynamics.small
+    assert not dynamics.uses_rows
 
 
 def test_states_whose_rows_are_short_are_not_taken_for_all(monkeypatch):
@@ -219,12 +223,12 @@ def test_states_whose_rows_are_short_are_not_taken_for_all(monkeypatch):
     dynamics = ts.MDP.staged(axes, (0, 1), 0.9, stages).dynamics
     assert isinstance(dynamics, staged.Staged)
     true = sum(rows.nnz for rows in dynamics.to_sparse())
-    assert true / 1.5 < dynamics.likely_entries < 1.5 * true
+    assert true / 1.5 < dynamics.estimated_row_entries < 1.5 * true
 
 
 def test_who_needs_something_compiled_gets_stages_and_makes_no_table():
     dynamics = PLATELETS.build(most=2).dynamics
-    assert isinstance(dynamics.compiled.program, staged.StagedProgram)
+    assert isinstance(dynamics.compiled_model.backend, staged.StageBackend)
     assert "table" not in dynamics.__dict__
 
 
@@ -236,9 +240,9 @@ def test_periods_too_many_for_tables_make_none():
     sold = ts.Shift("x", ts.Noise("w", [0, -1], [0.5, 0.5]), pays=lambda x: 0.1 * x)
     mdp = ts.MDP.staged(shop, range(5), ts.FiniteHorizon(600), [order, sold])
     assert not mdp.dynamics.small
-    assert mdp.dynamics.terms > 0
-    assert mdp.dynamics.adjoint_terms > 0
-    assert mdp.dynamics.built == mdp.dynamics.stored
+    assert mdp.dynamics.rounding_terms > 0
+    assert mdp.dynamics.adjoint_rounding_terms > 0
+    assert mdp.dynamics.rounding_in_use == mdp.dynamics.rounding_as_given
     assert not any("table" in period.__dict__ for period in mdp.dynamics.periods)
 
 

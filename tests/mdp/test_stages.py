@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ModelError, format_value
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift, truncated_poisson
@@ -233,7 +233,7 @@ def test_infeasible_decisions_may_leave_the_grid():
     mask = mdp.feasible_mask
     np.testing.assert_array_equal(mdp.reward[mask], np.nonzero(mask)[0])
     assert np.isfinite(mdp.reward).all()
-    assert mdp.dynamics.mass.high == pytest.approx(1)
+    assert mdp.dynamics.row_sums.high == pytest.approx(1)
 
 
 def test_a_mask_says_nothing_about_stages_after_the_first_move():
@@ -314,7 +314,7 @@ def test_a_shift_by_far_more_than_the_axis_stops_at_its_end(far):
     assert wrapped.argmax(axis=1).tolist() == [(x - int(far)) % 7 for x in range(7)]
     with pytest.raises(ModelError) as caught:
         rows({"x": range(4)}, [Shift("x", noise, edge="error")])
-    assert caught.value.value == f"moves by {shown(-far)}"
+    assert caught.value.value == f"moves by {format_value(-far)}"
 
 
 @pytest.mark.parametrize("penalty", [1e12, 1e300])

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.mdp.engine import in_float64
+from tessella.mdp.compilation import in_float64
 from tessella.mdp.stages import staged
-from tessella.mdp.stages.move import chain
-from tessella.mdp.stages.shift import shifts
-from tessella.mdp.stages.tiled import TiledSlices, in_tiles
-from tessella.mdp.stages.tiles import Grid, weighty
-from tessella.mdp.stages.tiling import Tiles, tiling
+from tessella.mdp.stages.gpu_kernels import TileGrid, significant_terms
+from tessella.mdp.stages.move import chain_operation
+from tessella.mdp.stages.shift import shift_operation
+from tessella.mdp.stages.tiled_shift import TiledAxisShift, tiled_operation
+from tessella.mdp.stages.tiling import TileSizes, choose_tiles
 from tessella.rounding import EPS
 
-TILES = Tiles(width=512, rows=2, written=2, interpret=True)
+TILES = TileSizes(row_bytes=512, rows=2, unrolled_terms=2, interpret=True)
 SHAPE = 3, 11, 70  # ends within a tile, along rows and along columns
 
 
@@ -37,7 +37,7 @@ def operations():
 
     def shifted(axis, steps, edge, *broadcast):
         steps = np.asarray(steps)
-        return shifts(SHAPE, axis, steps, law(rng, 1, steps.shape[1], *broadcast), edge)
+        return shift_operation(SHAPE, axis, steps, law(rng, 1, steps.shape[1], *broadcast), edge)
 
     down = [[0, -1, -2, -3, -4]]
     yield "a window slides down", shifted(1, down, "clip", 1, 1, 70)
@@ -46,7 +46,7 @@ def operations():
     yield "jumps, around the ends", shifted(0, [[0, 2, -1]], "wrap", 1, 11, 1)
     yield "along columns", shifted(2, [[0, -1, 5]], "clip", 3, 1, 1)
     yield "along columns, reflected", shifted(2, [list(range(9))], "reflect", 1, 1, 70)
-    yield "a banded chain", chain(SHAPE, 1, walk(11, 0.2))
+    yield "a banded chain", chain_operation(SHAPE, 1, walk(11, 0.2))
 
 
 OPERATIONS = dict(operations())
@@ -58,13 +58,13 @@ def both(operation, w, action=0, reward=None):
     arrays = {name: jnp.asarray(array) for name, array in operation.arrays().items()}
     if w.dtype == np.float32:
         arrays["probs"] = arrays["probs"].astype(jnp.float32)
-    kernel = in_tiles(operation, True, TILES)
-    assert isinstance(kernel, TiledSlices)
+    kernel = tiled_operation(operation, True, TILES)
+    assert isinstance(kernel, TiledAxisShift)
     plain = operation.compiled(True).apply(arrays, jnp.asarray(w), action)
     if reward is None:
         return plain, kernel.apply(arrays, jnp.asarray(w), action)
     arrays["reward"] = jnp.asarray(reward)
-    return plain + reward[0], kernel.paid(arrays, jnp.asarray(w), action)
+    return plain + reward[0], kernel.apply_with_reward(arrays, jnp.asarray(w), action)
 
 
 @pytest.mark.parametrize("kind", OPERATIONS)
@@ -74,7 +74,9 @@ def test_a_kernel_gives_the_plain_sum_and_what_is_paid(kind):
     w, reward = rng.normal(size=SHAPE), rng.normal(size=(1, 1, 11, 70))
     plain, kernel = both(operation, w, reward=reward)
     most = np.abs(w).max() + np.abs(reward).max()
-    np.testing.assert_allclose(kernel, plain, rtol=0, atol=EPS * (operation.terms + 2) * most)
+    np.testing.assert_allclose(
+        kernel, plain, rtol=0, atol=EPS * (operation.rounding_terms + 2) * most
+    )
 
 
 def test_single_precision_is_kept():
@@ -82,12 +84,14 @@ def test_single_precision_is_kept():
     operation = OPERATIONS["a window slides down"]
     plain, kernel = both(operation, w)
     assert kernel.dtype == jnp.float32
-    np.testing.assert_allclose(kernel, plain, rtol=0, atol=6e-7 * (operation.terms + 2))
+    np.testing.assert_allclose(kernel, plain, rtol=0, atol=6e-7 * (operation.rounding_terms + 2))
 
 
 def test_each_action_has_its_own_offsets_and_probabilities():
     rng = np.random.default_rng(3)
-    operation = shifts(SHAPE, 1, np.array([[0, -1], [-2, -3]]), law(rng, 2, 2, 1, 1, 1), "clip")
+    operation = shift_operation(
+        SHAPE, 1, np.array([[0, -1], [-2, -3]]), law(rng, 2, 2, 1, 1, 1), "clip"
+    )
     w = rng.normal(size=SHAPE)
     for action in (0, 1):
         plain, kernel = both(operation, w, action)
@@ -99,7 +103,7 @@ def test_the_adjoint_of_a_kernel_is_that_of_the_plain_form():
     operation = OPERATIONS["a window slides down"]
     arrays = {name: jnp.asarray(array) for name, array in operation.arrays().items()}
     w = jnp.asarray(np.random.default_rng(4).normal(size=SHAPE))
-    forms = in_tiles(operation, False, TILES), operation.compiled(False)
+    forms = tiled_operation(operation, False, TILES), operation.compile(False)
     kernel, plain = (
         jax.linear_transpose(lambda v, form=form: form.apply(arrays, v, 0), w)(w)[0]
         for form in forms
@@ -113,18 +117,18 @@ def test_terms_are_left_out_only_where_they_weigh_less_than_rounding():
     probs = np.full((8, 1, 70), 1e-30)
     probs[2, 0, 0] = probs[3, 0, 63] = 0.5
     probs[7, 0, 69] = 1.0
-    grid = Grid(jax.ShapeDtypeStruct((5, 70), np.dtype(float)), TILES)
-    first, rounds = np.asarray(weighty(jnp.asarray(probs), grid, 2)).T
+    grid = TileGrid(jax.ShapeDtypeStruct((5, 70), np.dtype(float)), TILES)
+    first, rounds = np.asarray(significant_terms(jnp.asarray(probs), grid, 2)).T
     assert list(zip(first, rounds, strict=True)) == [(2, 1), (6, 1)]
     probs[5, 0, 10] = EPS  # beside what rounding does to a sum of eight, this counts
-    assert weighty(jnp.asarray(probs), grid, 2)[0].tolist() == [2, 2]
+    assert significant_terms(jnp.asarray(probs), grid, 2)[0].tolist() == [2, 2]
 
 
 def test_what_tails_leave_out_is_below_rounding():
     means = np.linspace(1.0, 12.0, 70)[:, None]
     probs = np.moveaxis(ts.truncated_poisson(means, 40), -1, 0)[None, :, None, None, :]
     shape = 1, 90, 70
-    operation = shifts(shape, 1, -np.arange(41)[None], probs, "clip")
+    operation = shift_operation(shape, 1, -np.arange(41)[None], probs, "clip")
     w = np.random.default_rng(5).normal(size=shape)
     plain, kernel = both(operation, w)
     np.testing.assert_allclose(kernel, plain, rtol=0, atol=2 * EPS * np.abs(w).max())
@@ -132,12 +136,12 @@ def test_what_tails_leave_out_is_below_rounding():
 
 def test_the_device_and_the_size_choose_the_form(monkeypatch):
     large = 4096, 1024
-    assert tiling(large) is None  # on a CPU
+    assert choose_tiles(large) is None  # on a CPU
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert tiling(large) == Tiles()
-    assert tiling((40, 1024)) is None, "too small"
-    assert tiling((1 << 20, 12)) is None, "columns too short"
-    assert tiling((1 << 16, 1 << 16)) is None, "positions would not fit into 32 bits"
+    assert choose_tiles(large) == TileSizes()
+    assert choose_tiles((40, 1024)) is None, "too small"
+    assert choose_tiles((1 << 20, 12)) is None, "columns too short"
+    assert choose_tiles((1 << 16, 1 << 16)) is None, "positions would not fit into 32 bits"
 
 
 def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds(monkeypatch):
@@ -147,12 +151,12 @@ def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds(monkeypatch):
         "demand_slope": 0.02,
         "max_demand": 9,
     }
-    monkeypatch.setattr(staged, "SMALL", 0)
+    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES", 0)
     plain = ts.solve(ts.inventory(**settings), ts.ValueIteration(1e-8))
     monkeypatch.setattr(staged, "tiling", lambda shape: TILES)
     tiles = ts.solve(ts.inventory(**settings), ts.ValueIteration(1e-8))
-    program: Any = tiles.mdp.dynamics.lowered.program
-    assert any(isinstance(part, TiledSlices) for part in program.operations)
+    program: Any = tiles.mdp.dynamics.backend_model.backend
+    assert any(isinstance(part, TiledAxisShift) for part in program.operations)
     apart = np.abs(tiles.value - plain.value).max()
     assert apart <= plain.error_bound + tiles.error_bound < 1e-7
     np.testing.assert_array_equal(tiles.policy.table, plain.policy.table)
@@ -161,6 +165,6 @@ def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds(monkeypatch):
 def test_a_short_last_axis_takes_the_plain_form():
     rng = np.random.default_rng(6)
     shape = 6, 5
-    narrow = shifts(shape, 0, np.array([[0, 1]]), law(rng, 1, 2, 1, 1), "clip")
+    narrow = shift_operation(shape, 0, np.array([[0, 1]]), law(rng, 1, 2, 1, 1), "clip")
     plain, kernel = both(narrow, rng.normal(size=shape))
     np.testing.assert_array_equal(kernel, plain)

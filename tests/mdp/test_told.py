@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
+from tessella.mdp.describe import describe_events
 from tessella.mdp.stages.reward import ExpectedReward
-from tessella.mdp.told import events
 
 AXES = {"stock": range(4), "due": range(4)}
 COIN = ts.Noise("demand", (0, 1), (0.5, 0.5))
@@ -21,7 +21,7 @@ def coin(p):
 
 def told_of(*stages, axes=AXES, **rest) -> list[str]:
     given = {"discount": 0.9, "actions": (0, 1), "action_name": "order"} | rest
-    return events(ts.MDP.staged(axes, stages=list(stages), **given))
+    return describe_events(ts.MDP.staged(axes, stages=list(stages), **given))
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_rewards_kept_as_factors_are_told_by_their_own_sign(monkeypatch):
         0.9,
         [ts.Shift("stock", COIN, by=lambda demand: -demand, costs=lambda stock: stock)],
     )
-    before = events(mdp)
+    before = describe_events(mdp)
     stage = mdp.dynamics.stages[0]
     factors = ExpectedReward(np.full((1, 1, 1, 2), 0.5), np.full((1, 4, 1, 2), -1.0))
     monkeypatch.setitem(stage.__dict__, "reward", factors)
-    assert events(mdp) == before == ["demand (2 outcomes) changes stock; it costs"]
+    assert describe_events(mdp) == before == ["demand (2 outcomes) changes stock; it costs"]

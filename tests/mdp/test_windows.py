@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.mdp.engine import in_float64, on_device
+from tessella.mdp.compilation import in_float64, to_device
 from tessella.mdp.stages import reward as rewards
-from tessella.mdp.stages.joint import Joint
+from tessella.mdp.stages.joint_matrix import JointMatrix
+from tessella.mdp.stages.partition import (
+    Partition,
+    block_stages,
+    build_block_backend,
+    find_partition,
+)
 from tessella.mdp.stages.staged import Staged
-from tessella.mdp.stages.windows import Cut, cut, stages_of, window_program
 
 PLACES, MOODS = 30, 4
 GRID = {"place": range(PLACES), "mood": range(MOODS)}
@@ -66,8 +71,10 @@ MODELS = {
 
 def backups(program, arrays, w):
     """(A, *grid) backups of every action."""
-    tail = program.tail(arrays, w, True)
-    return np.stack([program.head(arrays, tail, a, True) for a in range(program.n_actions)])
+    tail = program.shared_backup(arrays, w, True)
+    return np.stack(
+        [program.action_backup(arrays, tail, a, True) for a in range(program.n_actions)]
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -76,26 +83,26 @@ def backups(program, arrays, w):
 def test_the_middle_of_a_window_is_what_the_whole_model_gives(name, axis):
     dynamics = MODELS[name]().dynamics
     assert isinstance(dynamics, Staged)
-    reach, length = dynamics.reach(axis), dynamics.shape[axis]
+    reach, length = dynamics.max_displacement(axis), dynamics.shape[axis]
     if reach is None:
         assert (name, axis) in (("chains", 1), ("few", 1)), "a full matrix reaches everywhere"
         return
-    made = Cut(axis, length, 3, *reach)
+    made = Partition(axis, length, 3, *reach)
     w = np.random.default_rng(1).normal(size=dynamics.shape)
-    program, whole = window_program(dynamics, made), dynamics.lowered
-    exact = backups(whole.program, whole.arrays, on_device(w))
+    program, whole = build_block_backend(dynamics, made), dynamics.backend_model
+    exact = backups(whole.backend, whole.arrays, to_device(w))
     for k in range(made.count):
-        here = np.clip(np.arange(made.window) + made.first(k), 0, length - 1)
-        arrays = on_device([stage.arrays() for stage in stages_of(dynamics, made, k)])
-        found = backups(program, arrays, on_device(np.take(w, here, axis)))
-        rows = np.arange(k * made.rows, min((k + 1) * made.rows, length))
-        middle = np.take(found, rows - made.first(k), axis + 1)
+        here = np.clip(np.arange(made.block_with_halo) + made.block_start(k), 0, length - 1)
+        arrays = to_device([stage.arrays() for stage in block_stages(dynamics, made, k)])
+        found = backups(program, arrays, to_device(np.take(w, here, axis)))
+        rows = np.arange(k * made.block_length, min((k + 1) * made.block_length, length))
+        middle = np.take(found, rows - made.block_start(k), axis + 1)
         np.testing.assert_allclose(middle, np.take(exact, rows, axis + 1), rtol=1e-13)
 
 
 def test_a_reach_is_no_wider_than_what_the_stages_do():
     by_name = {name: make().dynamics for name, make in MODELS.items()}
-    found = {name: dynamics.reach(0) for name, dynamics in by_name.items()}
+    found = {name: dynamics.max_displacement(0) for name, dynamics in by_name.items()}
     assert found == {
         "shifts": (2, 4),
         "between": (1, 3),
@@ -109,10 +116,10 @@ def test_a_reach_is_no_wider_than_what_the_stages_do():
 def test_a_jump_that_touches_few_axes_is_cut_along_those_too_and_swept_in_place():
     mdp = MODELS["few"]()
     assert isinstance(mdp.dynamics, Staged)
-    assert isinstance(mdp.dynamics.stages[1].operation, Joint)
-    found, usual = cut(mdp.dynamics, 3), ts.solve(mdp, tol=1e-6)
+    assert isinstance(mdp.dynamics.stages[1].operation, JointMatrix)
+    found, usual = find_partition(mdp.dynamics, 3), ts.solve(mdp, tol=1e-6)
     assert found is not None
-    assert (found.axis, found.below, found.above) == (0, 2, 2)
+    assert (found.axis, found.halo_below, found.halo_above) == (0, 2, 2)
     swept = ts.solve(mdp, ts.InPlace(1e-6, states=40))
     assert np.abs(swept.value - usual.value).max() <= swept.error_bound + usual.error_bound
 
@@ -121,10 +128,10 @@ def test_rewards_kept_as_factors_are_cut_as_factors(monkeypatch):
     monkeypatch.setattr(rewards, "AS_FACTORS", 10)
     dynamics = ts.inventory(max_stock=600, max_regime=90, max_demand=9).dynamics
     assert isinstance(dynamics, Staged)
-    made = cut(dynamics, 4)
+    made = find_partition(dynamics, 4)
     assert made is not None
-    lean = stages_of(dynamics, made, 1)[1].reward
+    lean = block_stages(dynamics, made, 1)[1].reward
     assert isinstance(lean, rewards.ExpectedReward)
-    first = made.first(1)
-    whole = np.asarray(dynamics.stages[1].reward)[:, first : first + made.window]
+    first = made.block_start(1)
+    whole = np.asarray(dynamics.stages[1].reward)[:, first : first + made.block_with_halo]
     np.testing.assert_allclose(np.asarray(lean), whole, rtol=1e-13)

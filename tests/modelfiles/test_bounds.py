@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import tessella as ts
-from tessella.modelfiles import extent
+from tessella.modelfiles import size_limits
 
 FRAME = """
 {top}
@@ -147,7 +147,7 @@ def test_a_model_of_a_million_states_is_not_too_large(file):
 
 def test_the_probability_of_one_value_counts_once(file, mistakes, monkeypatch):
     law = '[distributions.m]\nkind = "values"\nvalues = [0, 1, 2, 3]\nprobabilities = '
-    monkeypatch.setattr(extent, "MOST_ENTRIES", 1)
+    monkeypatch.setattr(size_limits, "FUNCTION_MAX_ENTRIES", 1)
     (found,) = mistakes(file(told(more=law + str(["0 * x + 0.25"] * 4))))
     # 4 probabilities by x; where the jump goes by x and n, and the jump itself; both ends of n.
     assert "got 56" in found

@@ -7,12 +7,23 @@ from pathlib import Path
 
 from support.pages import DOCS, check_page
 
-from tessella.modelfiles.expressions.parse import DEEPEST
-from tessella.modelfiles.expressions.tokens import LONGEST
-from tessella.modelfiles.expressions.tree import FUNCTIONS
-from tessella.modelfiles.extent import MOST_ACTIONS, MOST_ENTRIES, MOST_STATES
-from tessella.modelfiles.own_model import MOST_PERIODS
-from tessella.modelfiles.schema import CRITERION, DISTRIBUTION, EVENT, OWN, STAGE, STAGES
+from tessella.modelfiles.expressions.parse import NESTING_MAX_LEVELS
+from tessella.modelfiles.expressions.tokens import EXPRESSION_MAX_CHARACTERS
+from tessella.modelfiles.expressions.tree import NAMED_FUNCTIONS
+from tessella.modelfiles.model_document import HORIZON_MAX_PERIODS
+from tessella.modelfiles.schema import (
+    CRITERION_SCHEMA,
+    DISTRIBUTION_SCHEMA,
+    EVENT_SCHEMA,
+    MODEL_KEYS,
+    STAGE_SCHEMA,
+    STAGES_KEY,
+)
+from tessella.modelfiles.size_limits import (
+    FUNCTION_MAX_ENTRIES,
+    MODEL_MAX_ACTIONS,
+    MODEL_MAX_STATES,
+)
 
 PAGE = (DOCS / "model-files.md").read_text()
 FILES = re.findall(r"`([\w-]+\.(?:toml|csv))`:\n\n```(?:toml|csv)\n(.*?)```", PAGE, re.DOTALL)
@@ -27,8 +38,8 @@ def test_the_examples_of_the_page_are_true(tmp_path, monkeypatch):
 
 
 def test_the_page_names_every_key_and_every_kind():
-    keys = {*OWN, *STAGES, *EVENT["properties"]}
-    for schema in (STAGE, CRITERION, DISTRIBUTION):
+    keys = {*MODEL_KEYS, *STAGES_KEY, *EVENT_SCHEMA["properties"]}
+    for schema in (STAGE_SCHEMA, CRITERION_SCHEMA, DISTRIBUTION_SCHEMA):
         for branch in schema["oneOf"]:
             keys |= {branch["properties"]["kind"]["const"], *branch["properties"]}
     said = set(re.findall(r"\w+", "".join(re.findall(r"`[^`\n]+`", PAGE))))
@@ -37,9 +48,9 @@ def test_the_page_names_every_key_and_every_kind():
 
 def test_the_page_names_every_function_and_the_bounds():
     said = set(re.findall(r"`(\w+)[`(]", PAGE))
-    assert set(FUNCTIONS) <= said
-    assert f"{LONGEST:,} characters" in PAGE
-    assert f"{DEEPEST} brackets deep" in PAGE
-    assert f"{MOST_STATES // 10**6} million states, {MOST_ACTIONS:,} actions" in PAGE
-    assert f"{MOST_PERIODS:,} periods" in PAGE
-    assert f"{MOST_ENTRIES // 10**6} million combinations" in PAGE
+    assert set(NAMED_FUNCTIONS) <= said
+    assert f"{EXPRESSION_MAX_CHARACTERS:,} characters" in PAGE
+    assert f"{NESTING_MAX_LEVELS} brackets deep" in PAGE
+    assert f"{MODEL_MAX_STATES // 10**6} million states, {MODEL_MAX_ACTIONS:,} actions" in PAGE
+    assert f"{HORIZON_MAX_PERIODS:,} periods" in PAGE
+    assert f"{FUNCTION_MAX_ENTRIES // 10**6} million combinations" in PAGE

@@ -15,17 +15,21 @@ from hypothesis import strategies as st
 
 import tessella as ts
 from tessella.modelfiles import expressions
-from tessella.modelfiles.expressions.formula import LARGEST, Names, make_formula
-from tessella.modelfiles.expressions.parse import DEEPEST, DEEPEST_TREE
-from tessella.modelfiles.expressions.tokens import LONGEST, LONGEST_NUMBER
-from tessella.modelfiles.expressions.tree import NUMBER, TEXT, TRUTH
-from tessella.modelfiles.tables import told_table
+from tessella.modelfiles.expressions.formula import (
+    FORMULA_MAX_COMBINATIONS,
+    VisibleNames,
+    make_formula,
+)
+from tessella.modelfiles.expressions.parse import NESTING_MAX_LEVELS, TREE_MAX_DEPTH
+from tessella.modelfiles.expressions.tokens import EXPRESSION_MAX_CHARACTERS, NUMBER_MAX_CHARACTERS
+from tessella.modelfiles.expressions.tree import CONDITION, NUMBER, TEXT
+from tessella.modelfiles.tables import make_inline_table
 
 SEASONS = ["low", "high"]
-COST = told_table(
+COST = make_inline_table(
     ["season", "stock"], [[1, 2, 3], [4, 5, 6]], {"season": SEASONS, "stock": [0, 1, 2]}
 )
-NAMES = Names(
+NAMES = VisibleNames(
     kinds={"stock": NUMBER, "order": NUMBER, "season": TEXT},
     constants={"price": 2.5, "most": 7, "usual": "low", "sizes": [1, 2]},
     tables={"cost": COST},
@@ -155,9 +159,9 @@ def test_precedence_chains_and_tables_are_as_one_expects(text, expected):
 
 
 def test_a_formula_asks_for_the_arrays_that_it_names_and_for_no_others():
-    assert formula("most * order + price * stock").asks == ["order", "stock"]
+    assert formula("most * order + price * stock").free_names == ["order", "stock"]
     assert [*inspect.signature(formula("cost[season, stock]")).parameters] == ["season", "stock"]
-    assert formula("2 * price").asks == []
+    assert formula("2 * price").free_names == []
     np.testing.assert_array_equal(value("cost[season, stock]")[:, 0], [[1, 2, 3], [4, 5, 6]])
     assert np.isnan(value("cost['low', 9]"))
     assert np.isnan(value("cost['dry', 0]"))
@@ -176,10 +180,10 @@ def test_terms_are_worked_out_once_each_however_often_they_are_named():
     terms = {}
     for i in range(40):  # by plain substitution, a hundred million
         text = f"t{i - 1} + t{i - 2}" if i > 1 else "seen[stock]"
-        names = Names(NAMES.kinds, {}, {"seen": Counting()}, dict(terms))
+        names = VisibleNames(NAMES.kinds, {}, {"seen": Counting()}, dict(terms))
         terms[f"t{i}"] = formula(text, names=names)
-    last = formula("t39", names=Names(NAMES.kinds, {}, {"seen": Counting()}, terms))
-    assert last.asks == ["stock"]
+    last = formula("t39", names=VisibleNames(NAMES.kinds, {}, {"seen": Counting()}, terms))
+    assert last.free_names == ["stock"]
     assert last(stock=np.array([1.0])) == 102334155  # the fortieth number of Fibonacci
     assert len(calls) == 2
 
@@ -240,11 +244,11 @@ def test_a_mistake_is_said_with_what_would_be_right(text, said):
 
 def test_a_result_is_of_the_kind_that_its_place_needs():
     assert formula("season", NUMBER) == ["this must be a number; it is text"]
-    assert formula("stock + 1", TRUTH) == ["this must be a condition; it is a number"]
+    assert formula("stock + 1", CONDITION) == ["this must be a condition; it is a number"]
     assert formula("stock + 1", TEXT) == ["this must be text; it is a number"]
-    assert formula("stock > 1", NUMBER).kind == TRUTH  # counts as 0 and 1
+    assert formula("stock > 1", NUMBER).kind == CONDITION  # counts as 0 and 1
     assert formula("where(stock > 1, 'low', season)", TEXT).kind == TEXT
-    assert value("stock > 1", TRUTH).dtype == bool
+    assert value("stock > 1", CONDITION).dtype == bool
 
 
 NONE = "(cost['low', 9] > 0)"  # the table has no such entry
@@ -282,10 +286,10 @@ def test_a_condition_without_a_value_is_refused_with_the_entry_that_is_missing()
         "as there is no cost[low, 3] (1 of 6 combinations)"
     )
     with pytest.raises(ts.ModelError, match=re.escape(said)):
-        value("order < 3 or cost['low', stock + 1] > 0", TRUTH)
+        value("order < 3 or cost['low', stock + 1] > 0", CONDITION)
     with pytest.raises(ts.ModelError, match=re.escape("stock=0 has none (1 of 3 combinations)")):
-        value("0 / stock >= 0", TRUTH)
-    assert value("stock == 0 or 0 / stock >= 0", TRUTH).all()
+        value("0 / stock >= 0", CONDITION)
+    assert value("stock == 0 or 0 / stock >= 0", CONDITION).all()
 
 
 ESCAPES = [
@@ -352,16 +356,22 @@ def test_the_package_never_hands_text_to_python():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("(" * 100_000, f"an expression has at most {LONGEST:,} characters"),
-        ("(" * (DEEPEST + 1) + "1" + ")" * (DEEPEST + 1), f"at most {DEEPEST} brackets or signs"),
-        ("-" * 3000 + "1", f"at most {DEEPEST} brackets or signs"),
-        ("not " * 900 + "1 < 2", f"at most {DEEPEST} brackets or signs"),
-        ("2" + " ** 2" * 700, f"at most {DEEPEST} brackets or signs"),
-        ("1" + " + 1" * 900, f"at most {DEEPEST_TREE} operations deep"),
+        ("(" * 100_000, f"an expression has at most {EXPRESSION_MAX_CHARACTERS:,} characters"),
+        (
+            "(" * (NESTING_MAX_LEVELS + 1) + "1" + ")" * (NESTING_MAX_LEVELS + 1),
+            f"at most {NESTING_MAX_LEVELS} brackets or signs",
+        ),
+        ("-" * 3000 + "1", f"at most {NESTING_MAX_LEVELS} brackets or signs"),
+        ("not " * 900 + "1 < 2", f"at most {NESTING_MAX_LEVELS} brackets or signs"),
+        ("2" + " ** 2" * 700, f"at most {NESTING_MAX_LEVELS} brackets or signs"),
+        ("1" + " + 1" * 900, f"at most {TREE_MAX_DEPTH} operations deep"),
         ("max(" + "1, " * 500 + "1)", "a list has at most 100 entries"),
-        ("1" * (LONGEST_NUMBER + 1), f"a number has at most {LONGEST_NUMBER} characters"),
+        (
+            "1" * (NUMBER_MAX_CHARACTERS + 1),
+            f"a number has at most {NUMBER_MAX_CHARACTERS} characters",
+        ),
         ("season == '" + "a" * 101 + "'", "a text has at most 100 characters"),
-        ("1" * 3000, f"a number has at most {LONGEST_NUMBER} characters"),
+        ("1" * 3000, f"a number has at most {NUMBER_MAX_CHARACTERS} characters"),
     ],
 )
 def test_depth_length_and_long_numbers_are_bounded(text, said):
@@ -371,7 +381,7 @@ def test_depth_length_and_long_numbers_are_bounded(text, said):
 
 def test_every_part_of_a_chain_of_comparisons_is_worked_out_once():
     text = "stock"
-    for _ in range(DEEPEST):  # by plain substitution, a thousand million times
+    for _ in range(NESTING_MAX_LEVELS):  # by plain substitution, a thousand million times
         text = f"(0 < {text} < 2)"
     np.testing.assert_array_equal(value(text[1:-1]), [False, True, False])
 
@@ -382,7 +392,7 @@ def test_huge_powers_and_what_has_no_value_are_no_finite_numbers(text):
 
 
 def test_an_expression_over_too_many_combinations_is_refused_before_it_is_worked_out():
-    side = math.isqrt(LARGEST) + 1
+    side = math.isqrt(FORMULA_MAX_COMBINATIONS) + 1
     x = np.broadcast_to(1.0, (side, 1))
     with pytest.raises(ts.ModelError, match="at most 50,000,000 combinations; stock, order have"):
         formula("stock + order")(stock=x, order=x.T)
@@ -411,23 +421,23 @@ for _ in range(28):
 )
 def test_no_more_is_held_at_once_than_is_reckoned_before(text):
     found, n = formula(text), 50_000
-    arrays = {name: np.linspace(0.0, 2.0, n) for name in found.asks}
-    known = 8.0 * n * found.held(dict.fromkeys(found.asks, 1.0))
+    arrays = {name: np.linspace(0.0, 2.0, n) for name in found.free_names}
+    known = 8.0 * n * found.peak_memory(dict.fromkeys(found.free_names, 1.0))
     tracemalloc.start()
     try:
         found(**arrays)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    inputs = 8 * n * len(found.asks)  # each taken as doubles
+    inputs = 8 * n * len(found.free_names)  # each taken as doubles
     assert most <= known + inputs + 100_000
     assert known < 70 * 8 * n
 
 
 def test_parts_are_put_together_as_they_come():
-    assert formula(NESTED).held({}) < 20  # of 341 parts
-    assert formula(CHOICES).held({}) > 56  # each choice keeps its condition and one branch
-    assert formula("where(stock > 1, season, 'low')").held({"season": 50.0}) > 50
+    assert formula(NESTED).peak_memory({}) < 20  # of 341 parts
+    assert formula(CHOICES).peak_memory({}) > 56  # each choice keeps its condition and one branch
+    assert formula("where(stock > 1, season, 'low')").peak_memory({"season": 50.0}) > 50
 
 
 @settings(max_examples=400, deadline=None)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tessella.modelfiles.lines import (
-    DEEPEST,
-    LONGEST_WORD,
-    MOST_PARTS,
-    BeyondError,
+from tessella.modelfiles.toml_lines import (
+    BRACKETS_MAX_DEPTH,
+    KEY_MAX_PARTS,
+    SCALAR_MAX_CHARACTERS,
+    LimitError,
     find_lines,
 )
 
@@ -84,14 +84,14 @@ LINES = {
 def test_every_way_of_writing_a_key_is_found_on_its_line(newline):
     text = DOCUMENT.replace("\n", newline)
     found = find_lines(text)
-    assert {path: found.of.get(path) for path in LINES} == LINES
-    assert set(paths_of(tomllib.loads(text))) == {(), *found.of}
+    assert {path: found.by_path.get(path) for path in LINES} == LINES
+    assert set(paths_of(tomllib.loads(text))) == {(), *found.by_path}
 
 
 def test_what_has_no_line_of_its_own_has_that_of_what_it_stands_in():
     found = find_lines("a = 1\n[b]\nc = 2\n")
-    assert found.at(("b", "d", 3)) == 2
-    assert found.at(("z",)) == 1
+    assert found.find(("b", "d", 3)) == 2
+    assert found.find(("z",)) == 1
 
 
 KEYS = st.one_of(
@@ -166,7 +166,7 @@ def test_the_paths_that_are_found_are_those_that_tomllib_reads_each_where_it_was
         except tomllib.TOMLDecodeError:
             find_lines(longer)  # whatever it is, it ends
             continue
-        found, last = find_lines(longer).of, first + statement.count("\n")
+        found, last = find_lines(longer).by_path, first + statement.count("\n")
         assert {(), *found} == set(paths_of(read))
         assert {path: found[path] for path in before} == before
         assert all(first <= line <= last for path, line in found.items() if path not in before)
@@ -182,20 +182,20 @@ def test_whatever_the_text_is_looking_for_lines_ends(text):
 def test_the_line_of_a_key_is_where_it_stands_and_not_where_its_table_began():
     body = "\n".join(f"k{i} = {i}" for i in range(50))
     found = find_lines(f"[t]\n{body}")
-    assert [found.of["t", f"k{i}"] for i in range(50)] == [*range(2, 52)]
+    assert [found.by_path["t", f"k{i}"] for i in range(50)] == [*range(2, 52)]
 
 
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("\nx = " + "[" * (DEEPEST + 2), 2, "brackets stand at most"),
-        ("x = " + "[\n" * 9 + "{a=" * DEEPEST, 10, "brackets stand at most"),
-        ("\n\n" + "a." * MOST_PARTS + "a = 1", 3, f"a key has at most {MOST_PARTS} parts"),
-        ("[" + "a." * 100_000 + "a]", 1, f"a key has at most {MOST_PARTS} parts"),
-        ("\nx = [1,\n" + "9" * (LONGEST_WORD + 1) + "]", 3, "a number has at most"),
+        ("\nx = " + "[" * (BRACKETS_MAX_DEPTH + 2), 2, "brackets stand at most"),
+        ("x = " + "[\n" * 9 + "{a=" * BRACKETS_MAX_DEPTH, 10, "brackets stand at most"),
+        ("\n\n" + "a." * KEY_MAX_PARTS + "a = 1", 3, f"a key has at most {KEY_MAX_PARTS} parts"),
+        ("[" + "a." * 100_000 + "a]", 1, f"a key has at most {KEY_MAX_PARTS} parts"),
+        ("\nx = [1,\n" + "9" * (SCALAR_MAX_CHARACTERS + 1) + "]", 3, "a number has at most"),
     ],
 )
 def test_what_goes_too_far_is_refused_before_it_is_read(text, line, said):
-    with pytest.raises(BeyondError, match=said) as found:
+    with pytest.raises(LimitError, match=said) as found:
         find_lines(text)
     assert found.value.line == line

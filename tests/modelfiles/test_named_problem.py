@@ -8,12 +8,12 @@ import pytest
 
 import tessella as ts
 from tessella.problems import registry
-from tessella.problems.registry import OURS
+from tessella.problems.registry import PACKAGE_PROBLEMS
 
 SMALL = {"vertical_cas": {"seconds": 2, "every": 16}}  # to be quick
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", PACKAGE_PROBLEMS)
 def test_every_problem_reads_back_from_its_starting_file_to_the_same_model(name, tmp_path):
     settings = SMALL.get(name, {})
     known = ts.problem(name)

@@ -12,8 +12,8 @@ import pytest
 from support.schemas import faults
 
 import tessella as ts
-from tessella.mdp.told import events
-from tessella.modelfiles.schema import published
+from tessella.mdp.describe import describe_events
+from tessella.modelfiles.schema import published_schema
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "models").glob("*.toml"))
@@ -165,7 +165,7 @@ def test_every_file_that_is_read_fits_the_published_schema():
 
 def test_the_published_schema_is_that_of_the_code():
     """To write it anew: python -m tessella.modelfiles.schema > docs/model.schema.json"""
-    text = json.dumps(published(), indent=1) + "\n"
+    text = json.dumps(published_schema(), indent=1) + "\n"
     assert (ROOT / "docs" / "model.schema.json").read_text() == text
 
 
@@ -284,4 +284,6 @@ pays = "{axis}"
 def test_a_jump_without_noise_takes_no_name_from_the_user(names, file):
     mdp = ts.read_model(file(JUMPS.format(axis=names[0], action=names[1])))
     np.testing.assert_array_equal(mdp.dynamics.to_sparse()[1].toarray(), np.eye(3)[[1, 2, 2]])
-    assert events(mdp) == [f"{names[0]} gets a new value, from {names[0]} and {names[1]}; it pays"]
+    assert describe_events(mdp) == [
+        f"{names[0]} gets a new value, from {names[0]} and {names[1]}; it pays"
+    ]

@@ -18,37 +18,37 @@ import pytest
 from matplotlib.figure import Figure
 
 from tessella.paper import outputs
-from tessella.paper.conclusions import conclusions
-from tessella.paper.figures.cost import cost_says
-from tessella.paper.figures.heatmap import heatmap, heatmap_says
-from tessella.paper.figures.margins import margin_says
-from tessella.paper.figures.scaling import scaling_says
-from tessella.paper.limits import limits
+from tessella.paper.conclusions import check_conclusions
+from tessella.paper.derived_numbers import final_errors, final_runs, sweeps_until_settled
+from tessella.paper.figures.cost import describe_cost
+from tessella.paper.figures.heatmap import describe_heatmap, draw_heatmap
+from tessella.paper.figures.margins import describe_margins
+from tessella.paper.figures.scaling import describe_scaling
 from tessella.paper.localisation import low_margin_shares
-from tessella.paper.outputs import write
-from tessella.paper.plan import paper_study
-from tessella.paper.published import METHODS, SIZES
-from tessella.paper.readings import final_errors, final_runs, settled
-from tessella.paper.report import command, report
-from tessella.paper.results import Results
-from tessella.paper.table import as_csv, latex, markdown, rows
-from tessella.runner.display import Lines
-from tessella.runner.methods import by_name
-from tessella.runner.methods.method import instance_of
-from tessella.runner.record import Record, Told
+from tessella.paper.outputs import write_outputs
+from tessella.paper.paper_study import paper_study
+from tessella.paper.published import PAPER_METHODS, PAPER_SIZES
+from tessella.paper.report import format_command, render_report
+from tessella.paper.results import PaperResults
+from tessella.paper.table import make_rows, to_csv, to_latex, to_markdown
+from tessella.paper.where_boundary_loses import describe_limits
+from tessella.runner.methods import find_method
+from tessella.runner.methods.method import get_instance
+from tessella.runner.progress import PlainProgress
+from tessella.runner.record import InformationBudget, Record
 from tessella.runner.spec import Spec
 from tessella.runner.study import Study
 from tessella.solvers.solve import solve
 from tessella.solvers.value_iteration import ValueIteration
 
-STUDY = paper_study(("INV-Mix", "INV-Lin", "QUE-Lin"), METHODS, (100, 400, 6400), 3)
+STUDY = paper_study(("INV-Mix", "INV-Lin", "QUE-Lin"), PAPER_METHODS, (100, 400, 6400), 3)
 
 
 def made(spec: Spec, errors: int | None = None) -> Record:
     """A record with this many errors, or with as many as its method's group makes."""
-    solution = instance_of(spec).solution
+    solution = get_instance(spec).solution
     rng = np.random.default_rng([spec.n, spec.seed, zlib.crc32(spec.method.encode())])
-    near = by_name(spec.method).group == "boundary"
+    near = find_method(spec.method).group == "boundary"
     usual = 6000 // spec.n + int(rng.integers(3)) if near else 200 + int(rng.integers(90))
     order = np.argsort(solution.margin, axis=None) if near else rng.permutation(solution.value.size)
     best = solution.policy.table.ravel()
@@ -56,22 +56,26 @@ def made(spec: Spec, errors: int | None = None) -> Record:
     actions = best.copy()
     actions[wrong] = (best[wrong] + 1) % solution.mdp.n_actions
     share = wrong.size / best.size
-    told = Told(labels=spec.n, margins=spec.n if spec.method == "margin" else 0, backups=10)
+    told = InformationBudget(
+        labels=spec.n, margins=spec.n if spec.method == "margin" else 0, backups=10
+    )
     return Record(spec, share, share, share, share, 7, told, 0.1, actions.astype(np.uint8))
 
 
-def results(study: Study = STUDY, errors: Callable[[Spec], int | None] | None = None) -> Results:
-    return Results(study, tuple(made(s, errors(s) if errors else None) for s in study.specs))
+def results(
+    study: Study = STUDY, errors: Callable[[Spec], int | None] | None = None
+) -> PaperResults:
+    return PaperResults(study, tuple(made(s, errors(s) if errors else None) for s in study.specs))
 
 
-def broken(whole: Results, fails: Callable[[Spec], bool]) -> Results:
+def broken(whole: PaperResults, fails: Callable[[Spec], bool]) -> PaperResults:
     """The same with some runs failed."""
     records = (Record(r.spec, reason="x") if fails(r.spec) else r for r in whole.records)
-    return Results(whole.study, tuple(records))
+    return PaperResults(whole.study, tuple(records))
 
 
 @pytest.fixture(scope="module")
-def whole() -> Results:
+def whole() -> PaperResults:
     return results()
 
 
@@ -83,9 +87,11 @@ def without_largest(spec: Spec) -> bool:
     return (spec.method, spec.n) == ("linear", 6400)
 
 
-def about(found: Results, family: str) -> list:
+def about(found: PaperResults, family: str) -> list:
     """Claims about a family, without those that one method is the best of all."""
-    return [f for f in conclusions(found) if f.claim.startswith(family) and " all " not in f.claim]
+    return [
+        f for f in check_conclusions(found) if f.claim.startswith(family) and " all " not in f.claim
+    ]
 
 
 def test_the_made_up_records_bear_out_every_claim_about_boundary_methods(whole):
@@ -97,7 +103,7 @@ def test_a_claim_cannot_be_told_without_the_runs_of_one_of_its_methods(whole, me
     found = broken(whole, lambda s: (s.method, s.family) == (method, "queue"))
     for finding in about(found, "Queue"):
         assert finding.holds is None
-        assert f"{by_name(method).title}: no finished runs at n = 6,400" in finding.evidence
+        assert f"{find_method(method).title}: no finished runs at n = 6,400" in finding.evidence
         assert "nan" not in finding.evidence
     assert [f.holds for f in about(found, "IN") + about(found, "In")] == [True] * 5
 
@@ -111,7 +117,7 @@ def test_a_claim_about_a_family_cannot_be_told_without_one_of_its_problems(whole
 
 def best_of_all(errors: Callable[[Spec], int | None]) -> list:
     """The claims that Margin and Neural Boundary are the best, of records with these errors."""
-    return [f for f in conclusions(results(errors=errors)) if " all " in f.claim]
+    return [f for f in check_conclusions(results(errors=errors)) if " all " in f.claim]
 
 
 @pytest.mark.parametrize(("fewer", "holds"), [((3, 3, 3), True), ((3, 0, -3), False)])
@@ -119,7 +125,7 @@ def test_the_best_method_must_beat_each_other_one_seed_by_seed(fewer, holds):
     """Seeds differ by far more than methods do: only a comparison within seeds can tell."""
 
     def errors(spec: Spec) -> int | None:
-        if by_name(spec.method).group != "boundary":
+        if find_method(spec.method).group != "boundary":
             return None
         return 10 + 20 * spec.seed - (fewer[spec.seed] if spec.method == "margin" else 0)
 
@@ -135,7 +141,7 @@ def test_the_best_method_must_beat_each_other_one_seed_by_seed(fewer, holds):
 @pytest.mark.parametrize("missing", ["margin", "tabular_q"])
 def test_the_best_method_cannot_be_told_without_the_runs_of_another(whole, missing):
     found = broken(whole, lambda s: (s.method, s.environment) == (missing, "INV-Lin"))
-    best = [f for f in conclusions(found) if " all " in f.claim]
+    best = [f for f in check_conclusions(found) if " all " in f.claim]
     assert [finding.holds for finding in best] == [None, None]
     assert "without INV-Lin" in best[0].evidence
 
@@ -146,7 +152,7 @@ def test_every_method_that_ties_with_the_lowest_is_bold():
         return usual.get(spec.method)
 
     study = replace(STUDY, problems=("INV-Mix",), sizes=(6400,), seeds=4)
-    table = rows(results(study, errors))
+    table = make_rows(results(study, errors))
     both = ("policy_error", "value_gap")
     assert {row.method: row.best for row in table if row.best} == {
         "neural": both,  # exactly as many errors as Margin Boundary
@@ -154,9 +160,9 @@ def test_every_method_that_ties_with_the_lowest_is_bold():
         "local": both,  # one less or two more, from seed to seed
     }
     shown = "0.0121 ± 0.0000"
-    assert markdown(table).count(f"| **{shown}** |") == 2
-    assert latex(table).count(r"\textbf{0.0121 $\pm$ 0.0000}") == 2
-    assert len(re.findall(r'class="best"', report(results(study, errors), table, []))) == 6
+    assert to_markdown(table).count(f"| **{shown}** |") == 2
+    assert to_latex(table).count(r"\textbf{0.0121 $\pm$ 0.0000}") == 2
+    assert len(re.findall(r'class="best"', render_report(results(study, errors), table, []))) == 6
 
 
 def test_methods_that_print_the_same_mean_are_bold_together():
@@ -167,7 +173,7 @@ def test_methods_that_print_the_same_mean_are_bold_together():
         replace(r, policy_error=r.policy_error - 1e-6 * (r.spec.method == "margin"))
         for r in found.done
     ]
-    table = rows(Results(study, tuple(lower)))
+    table = make_rows(PaperResults(study, tuple(lower)))
     assert [row.method for row in table if "policy_error" in row.best] == ["neural", "margin"]
 
 
@@ -197,15 +203,15 @@ def test_no_errors_are_not_no_runs(whole):
 
 def test_the_largest_n_is_the_plans_whatever_failed(whole):
     found = broken(whole, without_largest)
-    row = rows(found)[0]
-    assert (row.method, row.n, row.there) == ("linear", 6400, False)
-    assert found.wrong("INV-Mix", "linear").shape == (0, 825)
+    row = make_rows(found)[0]
+    assert (row.method, row.n, row.has_runs) == ("linear", 6400, False)
+    assert found.wrong_actions("INV-Mix", "linear").shape == (0, 825)
     assert "linear" not in final_runs(found)
     assert final_errors(found).loc["linear"].isna().all()
     note = "no finished runs at n = 6,400"
-    assert f"| Linear Boundary ({note}) | – |" in markdown(rows(found))
-    assert rows(whole)[0].n == 6400
-    assert "(" not in markdown(rows(whole)).split("## ")[1].replace("Train (s)", "")
+    assert f"| Linear Boundary ({note}) | – |" in to_markdown(make_rows(found))
+    assert make_rows(whole)[0].n == 6400
+    assert "(" not in to_markdown(make_rows(whole)).split("## ")[1].replace("Train (s)", "")
 
 
 def test_rows_that_lack_runs_are_marked_everywhere(whole, tmp_path):
@@ -216,16 +222,16 @@ def test_rows_that_lack_runs_are_marked_everywhere(whole, tmp_path):
             and (s.environment == "INV-Lin" or (s.environment, s.seed) == ("INV-Mix", 2))
         ),
     )
-    table = rows(found)
+    table = make_rows(found)
     note = "2 of 3 seeds, without INV-Lin"
-    assert table[1].gaps.note == note
+    assert table[1].missing_runs.note == note
     assert table[1].policy_error.seeds == 2
-    assert f"| Neural Boundary ({note}) |" in markdown(table)
-    assert "Runs have failed" in markdown(table)
-    assert "Runs have failed" not in markdown(rows(whole))
-    assert [line["note"] for line in csv.DictReader(io.StringIO(as_csv(table)))][:2] == ["", note]
-    assert f"& Neural Boundary ({note}) &" in latex(table)
-    page = report(found, table, [])
+    assert f"| Neural Boundary ({note}) |" in to_markdown(table)
+    assert "Runs have failed" in to_markdown(table)
+    assert "Runs have failed" not in to_markdown(make_rows(whole))
+    assert [line["note"] for line in csv.DictReader(io.StringIO(to_csv(table)))][:2] == ["", note]
+    assert f"& Neural Boundary ({note}) &" in to_latex(table)
+    page = render_report(found, table, [])
     assert f'Neural Boundary<span class="note">{note}</span>' in page
     assert "Runs have failed" in page
 
@@ -233,7 +239,7 @@ def test_rows_that_lack_runs_are_marked_everywhere(whole, tmp_path):
 def test_seeds_that_finished_nowhere_in_common_are_said(whole):
     split = {("INV-Mix", 0), ("INV-Mix", 1), ("INV-Lin", 2)}
     found = broken(whole, lambda s: s.method == "local" and (s.environment, s.seed) in split)
-    assert rows(found)[3].gaps.note == "no seed finished in every problem"
+    assert make_rows(found)[3].missing_runs.note == "no seed finished in every problem"
 
 
 def laid_out(figure: Figure, form: str) -> bytes:
@@ -246,7 +252,7 @@ def laid_out(figure: Figure, form: str) -> bytes:
 @pytest.mark.parametrize(
     ("fails", "image"),
     [
-        (lambda s: (s.method, s.environment) == ("linear", "INV-Mix"), outputs.image),
+        (lambda s: (s.method, s.environment) == ("linear", "INV-Mix"), outputs.render_image),
         (lambda s: s.environment == "INV-Mix", laid_out),
         (lambda s: s.environment == "QUE-Lin" or s.n == 6400, laid_out),
         (lambda s: s.method != "fitted_q" or s.environment != "QUE-Lin", laid_out),
@@ -255,8 +261,8 @@ def laid_out(figure: Figure, form: str) -> bytes:
 def test_whatever_failed_there_is_a_report_without_holes(
     whole, tmp_path, fails, image, monkeypatch
 ):
-    monkeypatch.setattr(outputs, "image", image)
-    write(broken(whole, fails), tmp_path, Lines(io.StringIO()))
+    monkeypatch.setattr(outputs, "render_image", image)
+    write_outputs(broken(whole, fails), tmp_path, PlainProgress(io.StringIO()))
     _, body = (tmp_path / "report.html").read_text().split("</style>")
     text = re.sub(r"<[^>]+>", "", body)
     assert not re.search(r"\bnan\b", text)
@@ -266,23 +272,25 @@ def test_whatever_failed_there_is_a_report_without_holes(
 def test_labels_that_show_few_states_are_not_said_to_show_nearly_all():
     heading = "The labels show nearly every state"
     few, many = (results(replace(STUDY, sizes=(n,))) for n in (100, 6400))
-    assert heading not in dict(limits(few, rows(few)))
-    said = dict(limits(many, rows(many)))[heading]
+    assert heading not in dict(describe_limits(few, make_rows(few)))
+    said = dict(describe_limits(many, make_rows(many)))[heading]
     assert "observation noise" in said[0]
 
 
 def test_noise_is_left_to_learn_only_where_there_is_some():
     def said(*problems: str) -> str:
-        found = results(paper_study(problems, METHODS, (6400,), 1))
-        return dict(limits(found, rows(found)))["The labels show nearly every state"][0]
+        found = results(paper_study(problems, PAPER_METHODS, (6400,), 1))
+        return dict(describe_limits(found, make_rows(found)))["The labels show nearly every state"][
+            0
+        ]
 
     assert "noise" not in said("INV-N0")
     assert "(except in INV-N0, without noise)" in said("INV-Mix", "INV-N0")
 
 
 def test_ties_explain_a_rising_error_only_of_tables_and_only_probably():
-    rising = results(errors=lambda s: 10 + s.n // 10 if s.method in METHODS[4:] else None)
-    said = dict(limits(rising, rows(rising)))["More updates can mean more errors"]
+    rising = results(errors=lambda s: 10 + s.n // 10 if s.method in PAPER_METHODS[4:] else None)
+    said = dict(describe_limits(rising, make_rows(rising)))["More updates can mean more errors"]
     reason = {s.split(" errs")[0]: "probably because" in s for s in said}
     assert reason == {
         "Double Q-learning": True,
@@ -292,39 +300,41 @@ def test_ties_explain_a_rising_error_only_of_tables_and_only_probably():
 
 
 def test_a_study_without_some_problems_is_partial():
-    partial = Results(paper_study(("INV-Mix",), METHODS, SIZES, 15), ())
-    full = Results(paper_study(), ())
-    assert "This is a partial study" in report(partial, rows(partial), [])
-    assert "This is a partial study" not in report(full, rows(full), [])
+    partial = PaperResults(paper_study(("INV-Mix",), PAPER_METHODS, PAPER_SIZES, 15), ())
+    full = PaperResults(paper_study(), ())
+    assert "This is a partial study" in render_report(partial, make_rows(partial), [])
+    assert "This is a partial study" not in render_report(full, make_rows(full), [])
 
 
 def test_the_command_in_the_report_runs_the_same_study(whole):
-    said = command(STUDY)
+    said = format_command(STUDY)
     assert said == (
         "tessella paper --seeds 3 --methods linear,neural,margin,local,double_q,fitted_q,tabular_q "
         "--problems INV-Mix,INV-Lin,QUE-Lin --sizes 100,400,6400"
     )
-    assert said in report(whole, rows(whole), [])
-    assert command(paper_study()) == "tessella paper --seeds 15"
+    assert said in render_report(whole, make_rows(whole), [])
+    assert format_command(paper_study()) == "tessella paper --seeds 15"
 
 
 def test_one_seed_has_no_interval_and_few_seeds_a_warning(whole):
-    one = rows(results(replace(STUDY, seeds=1)))
-    assert f"{one[0].policy_error.iqm:.4f} [–]" in markdown(one)
-    assert "One seed has neither a standard deviation nor an interval" in markdown(one)
+    one = make_rows(results(replace(STUDY, seeds=1)))
+    assert f"{one[0].policy_error.iqm:.4f} [–]" in to_markdown(one)
+    assert "One seed has neither a standard deviation nor an interval" in to_markdown(one)
     warning = "intervals of 3 seeds are too narrow"
-    assert warning in markdown(rows(whole))
-    assert warning in report(whole, rows(whole), [])
+    assert warning in to_markdown(make_rows(whole))
+    assert warning in render_report(whole, make_rows(whole), [])
     enough = results(paper_study(("INV-Mix",), ("linear", "tabular_q"), (100,), 10))
-    assert "too narrow" not in markdown(rows(enough)) + report(enough, rows(enough), [])
+    assert "too narrow" not in to_markdown(make_rows(enough)) + render_report(
+        enough, make_rows(enough), []
+    )
 
 
 def test_families_stay_together_in_the_heat_map_whatever_their_order(whole):
     mixed = replace(STUDY)
     object.__setattr__(mixed, "problems", ("INV-Mix", "QUE-Lin", "INV-Lin"))
-    found = Results(mixed, whole.records)
+    found = PaperResults(mixed, whole.records)
     assert list(final_errors(found)) == ["INV-Mix", "INV-Lin", "QUE-Lin"]
-    groups, families = heatmap(found, narrow=False).axes[0].lines
+    groups, families = draw_heatmap(found, narrow=False).axes[0].lines
     assert list(groups.get_ydata()) == [3.5, 3.5]
     assert list(families.get_xdata()) == [1.5, 1.5]
 
@@ -336,26 +346,26 @@ def test_methods_stand_by_group_whatever_their_order():
 
 
 def test_the_heat_map_counts_only_problems_where_every_method_has_runs(whole):
-    assert "In 3 of 3 problems the worst" in heatmap_says(whole)
-    said = heatmap_says(broken(whole, without_linear))
+    assert "In 3 of 3 problems the worst" in describe_heatmap(whole)
+    said = describe_heatmap(broken(whole, without_linear))
     assert "In 2 of 2 problems in which every method has finished runs the worst" in said
 
 
 def test_captions_have_a_sentence_where_there_is_nothing_to_list(whole):
-    assert "with p for boundary methods" in scaling_says(whole)
+    assert "with p for boundary methods" in describe_scaling(whole)
     one = results(replace(STUDY, sizes=(100,)))
-    assert scaling_says(one).endswith("so none tells how they fall.")
+    assert describe_scaling(one).endswith("so none tells how they fall.")
     faultless = results(errors=lambda s: 0 if s.family == "queue" else None)
-    said = margin_says(faultless)
+    said = describe_margins(faultless)
     assert "Queue admission: boundary methods make no errors, value-based methods make no" in said
     unrun = broken(whole, lambda s: s.family == "queue")
-    assert margin_says(unrun).endswith("Queue admission: no finished runs.")
+    assert describe_margins(unrun).endswith("Queue admission: no finished runs.")
 
 
 @pytest.mark.parametrize("label", ["INV-Mix", "QUE-Lin"])
 def test_the_greedy_policy_is_optimal_from_the_sweep_on_that_is_named(whole, label):
     solution = whole.solutions[label]
-    last = settled(solution)
+    last = sweeps_until_settled(solution)
 
     def greedy(sweeps: int) -> np.ndarray:
         before = ValueIteration(max_sweeps=sweeps - 1)
@@ -366,32 +376,32 @@ def test_the_greedy_policy_is_optimal_from_the_sweep_on_that_is_named(whole, lab
 
 
 def test_the_unit_of_cost_and_what_no_label_needs_are_said(whole):
-    assert "One evaluation is one action weighed in one state" in cost_says(whole)
-    page = report(whole, rows(whole), [])
+    assert "One evaluation is one action weighed in one state" in describe_cost(whole)
+    page = render_report(whole, make_rows(whole), [])
     assert "a solve to twelve digits" in page
     assert "Inventory: after 4 of 446 to 449 sweeps; Queue admission: after 30 of 408" in page
 
 
 def test_margins_are_among_what_a_method_was_told(whole):
-    table = rows(whole)
+    table = make_rows(whole)
     assert [row.margins for row in table[:4]] == [0, 0, 6400, 0]
-    assert "| Labels | Margins | Backups behind them |" in markdown(table)
-    assert "Margin Boundary is told more than the other boundary methods" in report(
+    assert "| Labels | Margins | Backups behind them |" in to_markdown(table)
+    assert "Margin Boundary is told more than the other boundary methods" in render_report(
         whole, table, []
     )
 
 
 def test_latex_has_interquartile_means_and_escapes_what_it_must(whole, monkeypatch):
-    table = rows(whole)
+    table = make_rows(whole)
     error = table[0].policy_error
-    text = latex(table)
+    text = to_latex(table)
     assert f"& {error.iqm:.4f} [{error.low:.4f}, {error.high:.4f}] &" in text
     body = [line for line in text.splitlines() if line.endswith(r"\\") and "multi" not in line]
     assert {line.count(" & ") for line in body} == {9}
     monkeypatch.setattr("tessella.paper.table.title", lambda method: "A_b & c#1 50%")
-    assert r"& A\_b \& c\#1 50\% &" in latex(table)
+    assert r"& A\_b \& c\#1 50\% &" in to_latex(table)
 
 
 def test_the_time_of_the_work_is_told_as_progress_tells_it(whole):
     worked = replace(whole, sessions=[{"seconds": 247.0}])
-    assert "<b>4:07</b><span>minutes of work" in report(worked, rows(worked), [])
+    assert "<b>4:07</b><span>minutes of work" in render_report(worked, make_rows(worked), [])

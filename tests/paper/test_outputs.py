@@ -10,13 +10,13 @@ import pytest
 
 from tessella.errors import StudyError
 from tessella.paper import outputs
-from tessella.paper.plan import paper_study
+from tessella.paper.paper_study import paper_study
 from tessella.paper.reproduce import reproduce
-from tessella.runner.display import Lines
 from tessella.runner.parquet import read_parquet
+from tessella.runner.progress import PlainProgress
 from tessella.runner.run import run_batch
 from tessella.runner.store import Store
-from tessella.runner.study import Study, batches
+from tessella.runner.study import Study, make_batches
 
 ONE = paper_study(("QUE-Lin",), ("exact_table",))
 TWO = paper_study(("QUE-Lin", "QUE-Mix"), ("exact_table",))
@@ -26,7 +26,7 @@ TWO = paper_study(("QUE-Lin", "QUE-Mix"), ("exact_table",))
 def folder(tmp_path):
     """A folder with all runs of both studies."""
     with Store.writer(tmp_path) as store:
-        for batch in batches({spec.key: spec for spec in ONE.specs + TWO.specs}.values()):
+        for batch in make_batches({spec.key: spec for spec in ONE.specs + TWO.specs}.values()):
             outcome = run_batch(batch.specs)
             store.add(outcome.records, outcome.context)
     return tmp_path
@@ -35,12 +35,12 @@ def folder(tmp_path):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures are files of a few bytes: what is in them plays no part."""
-    monkeypatch.setattr(outputs, "image", lambda figure, form: f"<{form}/>".encode())
+    monkeypatch.setattr(outputs, "render_image", lambda figure, form: f"<{form}/>".encode())
 
 
 def said(study: Study, folder) -> str:
     stream = io.StringIO()
-    assert reproduce(study, folder, Lines(stream)).started == 0
+    assert reproduce(study, folder, PlainProgress(stream)).started == 0
     return stream.getvalue()
 
 
@@ -89,7 +89,7 @@ def test_figures_that_a_study_has_not_are_removed(folder):
 def written(folder) -> list[dict]:
     with Store.reader(folder) as store:
         records = tuple(store.records())
-    (folder / "records.parquet").write_bytes(outputs.parquet(records))
+    (folder / "records.parquet").write_bytes(outputs.records_to_parquet(records))
     return pq.read_table(folder / "records.parquet").to_pylist()
 
 
@@ -128,6 +128,6 @@ def test_an_altered_record_stops_a_study_before_its_work(folder):
         store._db.execute("UPDATE record SET mean_loss = 1 WHERE environment = 'QUE-Lin'")
     more = paper_study(("QUE-Lin",), ("exact_table", "value_iteration_2"))
     with pytest.raises(StudyError, match=r"the record .* \(QUE-Lin, exact_table, n=0, seed=0\)"):
-        reproduce(more, folder, Lines(io.StringIO()))
+        reproduce(more, folder, PlainProgress(io.StringIO()))
     with Store.reader(folder) as store:
         assert store.sessions() == []

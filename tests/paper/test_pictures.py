@@ -5,14 +5,14 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from tessella.paper.figures import PICTURES
+from tessella.paper.figures import FIGURES
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "figures.py"
 
 
 def test_the_pictures_of_the_docs_are_drawn_as_the_report_draws_them(monkeypatch):
     script = runpy.run_path(str(SCRIPT))
-    drawn = {picture.name: picture.draw for picture in PICTURES}
+    drawn = {picture.name: picture.draw for picture in FIGURES}
     for name, function, own in (
         ("figure-1", "figure_1", "policies"),
         ("figure-2", "figure_2", "landscape"),

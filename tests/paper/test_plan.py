@@ -8,25 +8,27 @@ import pytest
 
 from tessella.errors import StudyError
 from tessella.paper import published
-from tessella.paper.plan import REFERENCES, paper_study
-from tessella.paper.published import METHODS
+from tessella.paper.paper_study import REFERENCE_METHODS, paper_study
+from tessella.paper.published import PAPER_METHODS
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.runner.methods import by_name, known
-from tessella.runner.methods.method import instance_of
+from tessella.runner.methods import find_method, package_methods
+from tessella.runner.methods.method import get_instance
 
 
 def test_the_papers_study_is_eleven_problems_seven_methods_seven_sizes_fifteen_seeds():
-    specs = paper_study(methods=METHODS).specs
+    specs = paper_study(methods=PAPER_METHODS).specs
     assert len(specs) == 11 * 7 * 7 * 15 == 8085
     assert len({spec.key for spec in specs}) == 8085
 
 
 def test_references_are_apart_from_the_papers_methods():
-    assert paper_study().methods == (*METHODS, *REFERENCES)
-    assert set(paper_study().methods) == set(known())
-    assert {by_name(m).group for m in published.BOUNDARY} == {"boundary"}
-    assert {by_name(m).group for m in published.VALUE_BASED} == {"value"}
-    assert {m.group for name, m in known().items() if name not in METHODS} == {"reference"}
+    assert paper_study().methods == (*PAPER_METHODS, *REFERENCE_METHODS)
+    assert set(paper_study().methods) == set(package_methods())
+    assert {find_method(m).group for m in published.PAPER_BOUNDARY_METHODS} == {"boundary"}
+    assert {find_method(m).group for m in published.PAPER_VALUE_BASED_METHODS} == {"value"}
+    assert {m.group for name, m in package_methods().items() if name not in PAPER_METHODS} == {
+        "reference"
+    }
     times = Counter(spec.method for spec in paper_study().specs)
     assert times["value_iteration_2"] == times["exact_table"] == 11
     assert times["tabular_q_100"] == times["fitted_q_tuned"] == 11 * 15
@@ -37,8 +39,8 @@ def test_references_are_apart_from_the_papers_methods():
 def test_every_spec_holds_all_parameters_and_makes_its_problem_again():
     for spec in paper_study(seeds=1, methods=("linear",), sizes=(100,)).specs:
         expected = BENCHMARKS[spec.environment].build()
-        assert instance_of(spec).mdp.fingerprint == expected.fingerprint
-        assert instance_of(spec).mdp.parameters == expected.parameters
+        assert get_instance(spec).mdp.fingerprint == expected.fingerprint
+        assert get_instance(spec).mdp.parameters == expected.parameters
 
 
 @pytest.mark.parametrize(

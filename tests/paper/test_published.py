@@ -7,22 +7,22 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tessella.paper.conclusions import conclusions, tally
-from tessella.paper.plan import paper_study
-from tessella.paper.results import Results
-from tessella.paper.table import markdown, rows
+from tessella.paper.conclusions import check_conclusions, count_reproduced
+from tessella.paper.paper_study import paper_study
+from tessella.paper.results import PaperResults
+from tessella.paper.table import make_rows, to_markdown
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.runner.parquet import read_parquet
 from tessella.runner.record import Record
 from tessella.runner.run import run_batch
-from tessella.runner.study import Study, batches
+from tessella.runner.study import Study, make_batches
 
 GENERATED = Path(__file__).parents[2] / "docs" / "generated"
 
 
 @pytest.fixture(scope="module")
-def results() -> Results:
-    return Results(paper_study(), read_parquet(GENERATED / "records.parquet"))
+def results() -> PaperResults:
+    return PaperResults(paper_study(), read_parquet(GENERATED / "records.parquet"))
 
 
 def test_it_is_the_study_that_this_version_plans(results):
@@ -35,8 +35,8 @@ def test_it_is_the_study_that_this_version_plans(results):
 
 def test_the_claims_that_are_not_reproduced_are_counted_and_named(results):
     """By Section 5.4 of the paper, margin weighting has the lowest error; here it does not."""
-    found = conclusions(results)
-    assert tally(found) == "8 of 10"
+    found = check_conclusions(results)
+    assert count_reproduced(found) == "8 of 10"
     assert [(finding.claim, finding.holds) for finding in found if finding.holds is not True] == [
         ("Inventory: Margin Boundary has the lowest policy error of all methods", False),
         ("Inventory: Neural Boundary has the lowest value gap of all methods", False),
@@ -49,7 +49,7 @@ def test_the_claims_that_are_not_reproduced_are_counted_and_named(results):
 
 
 def test_the_table_in_the_docs_is_made_from_these_records(results):
-    assert (GENERATED / "table.md").read_text() == markdown(rows(results))
+    assert (GENERATED / "table.md").read_text() == to_markdown(make_rows(results))
 
 
 # Quick runs of every method that has some, in both families, and the optimum of every problem.
@@ -67,7 +67,7 @@ def test_running_it_again_gives_the_same_policies_and_counts_bit_for_bit(results
     published = {record.spec.key: record for record in results.records}
     again = [
         record
-        for batch in batches([*OPTIMA.specs, *QUICK.specs])
+        for batch in make_batches([*OPTIMA.specs, *QUICK.specs])
         for record in run_batch(batch.specs).records
     ]
     differ = [str(r.spec) for r in again if _numbers(r) != _numbers(published[r.spec.key])]

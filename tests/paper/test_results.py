@@ -14,68 +14,68 @@ import pyarrow.parquet as pq
 import pytest
 
 from tessella.certificates.certify import certify
-from tessella.paper.conclusions import conclusions, tally
-from tessella.paper.differences import differences
-from tessella.paper.limits import limits
+from tessella.paper.conclusions import check_conclusions, count_reproduced
+from tessella.paper.derived_numbers import method_title
+from tessella.paper.differences import describe_differences
 from tessella.paper.localisation import low_margin_shares
-from tessella.paper.outputs import write
-from tessella.paper.plan import paper_study
-from tessella.paper.published import MAIN_TABLE, METHODS
-from tessella.paper.readings import title
-from tessella.paper.results import Results
-from tessella.paper.table import as_csv, latex, markdown, rows
-from tessella.runner.display import Lines
+from tessella.paper.outputs import write_outputs
+from tessella.paper.paper_study import paper_study
+from tessella.paper.published import MAIN_TABLE, PAPER_METHODS
+from tessella.paper.results import PaperResults
+from tessella.paper.table import make_rows, to_csv, to_latex, to_markdown
+from tessella.paper.where_boundary_loses import describe_limits
+from tessella.runner.progress import PlainProgress
 from tessella.runner.record import Record
 from tessella.runner.run import run_batch
 from tessella.runner.store import Store
-from tessella.runner.study import batches
+from tessella.runner.study import make_batches
 
 SIZES = (100, 6400)
-SHOWN = (*METHODS, "value_iteration_2", "value_iteration_4", "exact_table")
+SHOWN = (*PAPER_METHODS, "value_iteration_2", "value_iteration_4", "exact_table")
 STUDY = paper_study(("INV-Mix", "QUE-Lin"), SHOWN, SIZES, 4)
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(tmp_path_factory: pytest.TempPathFactory) -> PaperResults:
     """A small fresh study, by way of a store."""
     folder = tmp_path_factory.mktemp("study")
     with Store.writer(folder) as store:
-        for batch in batches(STUDY.specs):
+        for batch in make_batches(STUDY.specs):
             outcome = run_batch(batch.specs)
             store.add(outcome.records, outcome.context)
-        return Results(STUDY, tuple(store.records()), store.sessions(), store.contexts())
+        return PaperResults(STUDY, tuple(store.records()), store.sessions(), store.contexts())
 
 
 @pytest.fixture(scope="module")
-def written(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(results: PaperResults, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
-    write(results, folder, Lines(io.StringIO()))
+    write_outputs(results, folder, PlainProgress(io.StringIO()))
     return folder
 
 
-def exchanged(results: Results) -> Results:
+def exchanged(results: PaperResults) -> PaperResults:
     """The same runs with the roles of boundary methods and baselines exchanged."""
     other = {"linear": "tabular_q", "neural": "double_q", "margin": "fitted_q"}
     other |= {theirs: ours for ours, theirs in other.items()}
     kept = [r for r in results.done if r.spec.method in other]
     turned = [replace(r, spec=replace(r.spec, method=other[r.spec.method])) for r in kept]
-    return Results(replace(results.study, methods=tuple(other)), tuple(turned))
+    return PaperResults(replace(results.study, methods=tuple(other)), tuple(turned))
 
 
 def test_the_papers_conclusions_about_boundary_methods_come_out(results):
-    found = [finding for finding in conclusions(results) if " all " not in finding.claim]
+    found = [finding for finding in check_conclusions(results) if " all " not in finding.claim]
     assert len(found) == 8
     assert [finding for finding in found if finding.holds is not True] == []
 
 
 def test_the_checker_says_so_when_a_conclusion_does_not_hold(results):
-    found = conclusions(exchanged(results))
+    found = check_conclusions(exchanged(results))
     assert [finding for finding in found if finding.holds is not False] == []
 
 
 def test_nothing_is_concluded_from_one_group_alone(results):
     ours = tuple(r for r in results.records if r.spec.method in ("linear", "local"))
-    found = conclusions(Results(results.study, ours))
+    found = check_conclusions(PaperResults(results.study, ours))
     assert {finding.holds for finding in found} == {None}
 
 
@@ -97,7 +97,7 @@ def test_the_low_margin_share_is_a_count_of_errors(results):
 
 
 def test_the_table_holds_family_averages_at_the_largest_n(results):
-    by_name = {(row.family, row.method): row for row in rows(results)}
+    by_name = {(row.family, row.method): row for row in make_rows(results)}
     errors = [
         r.policy_error
         for r in results.done
@@ -107,30 +107,30 @@ def test_the_table_holds_family_averages_at_the_largest_n(results):
     assert row.policy_error.mean == pytest.approx(np.mean(errors))
     assert row.policy_error.std == pytest.approx(np.std(errors, ddof=1))
     assert by_name["queue", "exact_table"].policy_error.mean == 0
-    assert row.printed is None, "another n and fewer problems are not the paper's setting"
+    assert row.published is None, "another n and fewer problems are not the paper's setting"
 
 
 def test_ratios_are_ours_over_the_papers(results):
-    row = replace(rows(results)[0], printed=MAIN_TABLE["inventory", "linear"])
+    row = replace(make_rows(results)[0], published=MAIN_TABLE["inventory", "linear"])
     assert row.ratio("policy_error") == pytest.approx(row.policy_error.mean / 0.0408)
     assert row.ratio("value_gap") == pytest.approx(row.value_gap.mean / 0.099)
 
 
 def test_the_same_table_stands_in_markdown_csv_and_latex(results):
-    table = rows(results)
-    lines = list(csv.DictReader(io.StringIO(as_csv(table))))
+    table = make_rows(results)
+    lines = list(csv.DictReader(io.StringIO(to_csv(table))))
     assert len(lines) == len(table) == 2 * len(SHOWN)
     first = table[0]
     assert float(lines[0]["policy_error_mean"]) == first.policy_error.mean
     shown = f"{first.policy_error.mean:.4f} ± {first.policy_error.std:.4f}"
-    assert shown in markdown(table)
-    assert shown.replace("±", r"$\pm$") in latex(table)
-    widths = {line.count("|") for line in markdown(table).splitlines() if "Linear" in line}
+    assert shown in to_markdown(table)
+    assert shown.replace("±", r"$\pm$") in to_latex(table)
+    widths = {line.count("|") for line in to_markdown(table).splitlines() if "Linear" in line}
     assert widths == {12, 10}
 
 
 def test_limits_name_the_reference_that_needs_less(results):
-    said = dict(limits(results, rows(results)))
+    said = dict(describe_limits(results, make_rows(results)))
     sentences = said["A few sweeps of the model may do"]
     first = "Inventory: Value iteration, 4 sweeps loses 0 on average"
     assert any(sentence.startswith(first) for sentence in sentences)
@@ -138,16 +138,17 @@ def test_limits_name_the_reference_that_needs_less(results):
 
 
 def test_numbers_far_from_the_papers_are_named_with_their_ratio(results):
-    table = rows(results)
+    table = make_rows(results)
     near = replace(
-        table[0], printed=replace(_printed(table[0]), policy_error=table[0].policy_error.mean)
+        table[0], published=replace(_printed(table[0]), policy_error=table[0].policy_error.mean)
     )
     far = replace(
-        table[0], printed=replace(_printed(table[0]), policy_error=table[0].policy_error.mean / 2)
+        table[0], published=replace(_printed(table[0]), policy_error=table[0].policy_error.mean / 2)
     )
-    assert differences([near])["Where the numbers differ"][0].startswith("Every ratio")
+    assert describe_differences([near])["Where the numbers differ"][0].startswith("Every ratio")
     assert (
-        "policy error 2.00 times the paper's" in (differences([far])["Where the numbers differ"][0])
+        "policy error 2.00 times the paper's"
+        in (describe_differences([far])["Where the numbers differ"][0])
     )
 
 
@@ -180,10 +181,10 @@ def test_certificates_are_told_whole_in_paragraphs(written, results):
     assert [part.count("\n") > 0 for part in parts] == [False, False, True, False, False]
     assert max(map(len, said.splitlines())) < 100 < max(map(len, parts))
     page = (written / "report.html").read_text()
-    for method in METHODS:
-        assert f"<summary><b>{title(method)}</b> loses " in page
+    for method in PAPER_METHODS:
+        assert f"<summary><b>{method_title(method)}</b> loses " in page
     told = re.findall(r'<p class="said">(.*?)</p>', page, re.DOTALL)
-    assert len(told) >= 4 * len(METHODS)
+    assert len(told) >= 4 * len(PAPER_METHODS)
     begun = r"  |(Cost|Differences|Causes|Certainty|Theory|The states that cost most): "
     assert [line for part in told for line in part.split("\n") if not re.match(begun, line)] == []
 
@@ -201,9 +202,9 @@ def test_the_report_is_one_file_that_asks_for_nothing(written):
 def test_the_report_says_what_was_found(written, results):
     page = (written / "report.html").read_text()
     text = re.sub(r"<[^>]+>", "", page)
-    for finding in conclusions(results):
+    for finding in check_conclusions(results):
         assert finding.claim.replace("'", "&#39;") in text
-    assert f"{tally(conclusions(results))}claims of the paper reproduced" in text
+    assert f"{count_reproduced(check_conclusions(results))}claims of the paper reproduced" in text
     assert "This is a partial study" in text
     assert f"{len(results.records):,}" in text
 
@@ -228,7 +229,7 @@ def test_all_records_are_in_the_parquet_file(written, results):
 def test_a_study_of_failures_and_of_strangers_still_has_a_report(tmp_path, results):
     failed = Record(results.records[0].spec, reason="no <luck>")
     study = paper_study(("INV-Mix",), ("linear",), (100,), 1)
-    write(Results(study, (failed,)), tmp_path, Lines(io.StringIO()))
+    write_outputs(PaperResults(study, (failed,)), tmp_path, PlainProgress(io.StringIO()))
     page = (tmp_path / "report.html").read_text()
     assert "no &lt;luck&gt;" in page
     assert "cannot be told" in page

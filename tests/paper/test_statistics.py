@@ -12,14 +12,14 @@ from scipy.stats import binom, norm, ttest_rel
 from scipy.stats import t as student
 
 from tessella.paper.statistics import (
-    FEW,
-    NOTHING,
-    by_seed,
-    caution,
-    decay,
+    EMPTY_SUMMARY,
+    NARROW_INTERVAL_MAX_SEEDS,
+    compare_paired,
+    describe_interval_caution,
+    fit_decay,
     interquartile_mean,
-    paired,
     summarise,
+    values_by_seed,
 )
 
 tables = arrays(float, st.tuples(st.integers(1, 6), st.integers(2, 8)), elements=st.floats(0, 1))
@@ -73,13 +73,15 @@ def test_one_seed_has_no_spread():
 
 
 def test_no_runs_have_no_numbers():
-    assert summarise(np.zeros((0, 0))) == NOTHING
+    assert summarise(np.zeros((0, 0))) == EMPTY_SUMMARY
 
 
 def test_a_reader_is_warned_of_intervals_of_few_seeds():
-    assert caution(FEW) == ""
-    assert "intervals of 9 seeds are too narrow" in caution(FEW - 1)
-    assert "neither" in caution(1)
+    assert describe_interval_caution(NARROW_INTERVAL_MAX_SEEDS) == ""
+    assert "intervals of 9 seeds are too narrow" in describe_interval_caution(
+        NARROW_INTERVAL_MAX_SEEDS - 1
+    )
+    assert "neither" in describe_interval_caution(1)
 
 
 def test_values_by_seed_are_those_of_seeds_that_no_problem_lacks():
@@ -90,21 +92,21 @@ def test_values_by_seed_are_those_of_seeds_that_no_problem_lacks():
         if (e, seed) != ("B", 1)
     ]
     frame = pd.DataFrame(rows, columns=["family", "method", "environment", "seed", "policy_error"])
-    found = by_seed(frame, "inventory", "linear", "policy_error")
+    found = values_by_seed(frame, "inventory", "linear", "policy_error")
     np.testing.assert_array_equal(found, [[20, 22], [20, 22]])
-    assert by_seed(frame, "inventory", "local", "policy_error").size == 0
+    assert values_by_seed(frame, "inventory", "local", "policy_error").size == 0
 
 
 @given(st.floats(-2, 2), st.floats(0.01, 10))
 def test_the_power_of_a_power_law_is_found(power, factor):
     n = np.array([100, 200, 400, 800])
-    assert decay(n, factor * n**-power) == pytest.approx(power, abs=1e-9)
+    assert fit_decay(n, factor * n**-power) == pytest.approx(power, abs=1e-9)
 
 
 def test_errors_of_zero_are_left_out_of_the_power():
     n = np.array([100, 200, 400])
-    assert decay(n, np.array([0.1, 0.05, 0.0])) == pytest.approx(1.0)
-    assert np.isnan(decay(n, np.array([0.1, 0.0, 0.0])))
+    assert fit_decay(n, np.array([0.1, 0.05, 0.0])) == pytest.approx(1.0)
+    assert np.isnan(fit_decay(n, np.array([0.1, 0.0, 0.0])))
 
 
 def test_a_paired_difference_has_the_interval_of_the_paired_t_test():
@@ -117,7 +119,7 @@ def test_a_paired_difference_has_the_interval_of_the_paired_t_test():
         for s in range(7)
         if (m, e, s) != ("neural", 1, 4)  # this seed is left out of both
     ]
-    found = paired(pd.DataFrame(runs), "f", "margin", "neural", "error")
+    found = compare_paired(pd.DataFrame(runs), "f", "margin", "neural", "error")
     ours, theirs = (np.delete(values[m].mean(axis=0), 4) for m in values)
     interval = ttest_rel(ours, theirs).confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx(tuple(interval))

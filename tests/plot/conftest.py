@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tessella.grid import StateGrid
-from tessella.tessellation.tessellate import build
+from tessella.tessellation.tessellate import build_tessellation
 
 
 @pytest.fixture(scope="session")
@@ -13,7 +13,7 @@ def tile():
     def make(table, actions=(0, 1, 2), axes=None, margin=None, name="a map"):
         table = np.asarray(table, dtype=np.int32)
         axes = axes or {n: range(k) for n, k in zip("xyz", table.shape, strict=False)}
-        return build(StateGrid(axes), actions, "act", table, margin, name)
+        return build_tessellation(StateGrid(axes), actions, "act", table, margin, name)
 
     return make
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tessella.plot.colours import action_colours, faded, lightness
+from tessella.plot.colours import action_colours, compute_lightness, lighten
 
 # Machado, Oliveira, Fernandes (2009), full severity, on linear light.
 DEFICIENCIES = {
@@ -47,15 +47,15 @@ def palette(tile, actions):
 
 
 def test_lightness_runs_from_black_to_white():
-    np.testing.assert_allclose(lightness([[0, 0, 0], [1, 1, 1]]), [0, 100], atol=1e-9)
+    np.testing.assert_allclose(compute_lightness([[0, 0, 0], [1, 1, 1]]), [0, 100], atol=1e-9)
     # Half of the encoded scale is 21.4 % of the light, and looks a little lighter than halfway.
-    assert lightness([0.5, 0.5, 0.5]) == pytest.approx(53.39, abs=0.01)
+    assert compute_lightness([0.5, 0.5, 0.5]) == pytest.approx(53.39, abs=0.01)
 
 
 @pytest.mark.parametrize("n", range(2, 9))
 @pytest.mark.parametrize("kind", ["quantities", "names"])
 def test_lightness_alone_tells_all_actions_apart(tile, n, kind):
-    light = lightness(palette(tile, tuple(range(n)) if kind == "quantities" else NAMES[:n]))
+    light = compute_lightness(palette(tile, tuple(range(n)) if kind == "quantities" else NAMES[:n]))
     steps = -np.diff(light)
     np.testing.assert_allclose(steps, steps[0], atol=0.5)
     assert steps.min() > 9
@@ -70,12 +70,12 @@ def test_every_two_actions_differ_visibly_with_each_deficiency(tile, actions, de
 
 
 def test_larger_quantities_are_darker_in_whatever_order_they_are_listed(tile):
-    light = lightness(palette(tile, (8, 0, 4)))
+    light = compute_lightness(palette(tile, (8, 0, 4)))
     assert light[1] > light[2] > light[0]
 
 
 def test_fading_moves_every_colour_towards_white(tile):
     colours = action_colours(tile([0], (0, 1, 2)))
-    pale = faded(colours)
+    pale = lighten(colours)
     spots = np.arange(3)
-    assert (lightness(pale(spots)[:, :3]) > lightness(colours(spots)[:, :3])).all()
+    assert (compute_lightness(pale(spots)[:, :3]) > compute_lightness(colours(spots)[:, :3])).all()

@@ -8,14 +8,14 @@ import pytest
 import tessella as ts
 from tessella.problems.seat_revenue import seat_revenue
 from tessella.problems.vertical_cas import (
-    ACCELERATION,
-    HIGH,
-    LOW,
-    MIRRORED,
-    _altitudes,
+    ACCELERATIONS,
+    CLIMB_RATE_MAX,
+    CLIMB_RATE_MIN,
+    MIRRORED_ADVISORY,
+    _altitude_cuts,
     _costs,
-    _limited,
-    _rates,
+    _limit_acceleration,
+    _rate_cuts,
     vertical_cas,
 )
 
@@ -51,15 +51,15 @@ def aircraft() -> ts.Solution:
 
 def test_up_and_down_are_exchanged_in_every_state(aircraft):
     value, table = aircraft.value, aircraft.policy.table
-    mirrored = value[:, ::-1, ::-1, ::-1][..., MIRRORED, :]
+    mirrored = value[:, ::-1, ::-1, ::-1][..., MIRRORED_ADVISORY, :]
     assert np.abs(value - mirrored).max() <= 2 * aircraft.error_bound
-    advised = np.array(MIRRORED)[table[:, ::-1, ::-1, ::-1][..., MIRRORED, :]]
+    advised = np.array(MIRRORED_ADVISORY)[table[:, ::-1, ::-1, ::-1][..., MIRRORED_ADVISORY, :]]
     assert (table == advised)[aircraft.decided].all()
     assert aircraft.decided.mean() > 0.99
 
 
 def test_the_published_grid_has_the_published_size():
-    h, v = _altitudes(), _rates()
+    h, v = _altitude_cuts(), _rate_cuts()
     assert (len(h), len(v)) == (65, 39)
     assert 65 * 39 * 39 * 9 * 2 == 1_779_570
     assert (h == -h[::-1]).all()
@@ -70,13 +70,13 @@ def test_the_published_grid_has_the_published_size():
 
 
 def test_an_acceleration_stops_where_the_rate_complies():
-    assert _limited(-8.33, 0.0, -25, 100) == -8.33
-    assert _limited(-8.33, -20.0, -25, 100) == -5.0
-    assert _limited(-8.33, -30.0, -25, 100) == 0.0
-    assert _limited(3.0, 99.0, -100, 100) == 1.0
-    assert ACCELERATION[3].tolist() == [-8.33, -9.33, -7.33]
-    assert ACCELERATION[8].tolist() == [10.7, 11.7, 9.7]
-    assert (LOW[7], HIGH[8]) == (-41.67, 41.67)
+    assert _limit_acceleration(-8.33, 0.0, -25, 100) == -8.33
+    assert _limit_acceleration(-8.33, -20.0, -25, 100) == -5.0
+    assert _limit_acceleration(-8.33, -30.0, -25, 100) == 0.0
+    assert _limit_acceleration(3.0, 99.0, -100, 100) == 1.0
+    assert ACCELERATIONS[3].tolist() == [-8.33, -9.33, -7.33]
+    assert ACCELERATIONS[8].tolist() == [10.7, 11.7, 9.7]
+    assert (CLIMB_RATE_MIN[7], CLIMB_RATE_MAX[8]) == (-41.67, 41.67)
 
 
 @pytest.mark.parametrize(

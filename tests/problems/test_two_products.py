@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom, poisson
 
 import tessella as ts
-from tessella.mdp.engine import in_float64
+from tessella.mdp.compilation import in_float64
 
 TINY = [
     {"life": 2, "max_order_a": 2, "max_order_b": 3, "max_demand": 4},
@@ -75,8 +75,8 @@ def test_a_compiled_backup_is_that_of_the_events(case):
 
     @jax.jit
     def backup(w):
-        tail = program.tail(arrays, w, True)
-        each = [program.head(arrays, tail, a, True).ravel() for a in range(mdp.n_actions)]
+        tail = program.shared_backup(arrays, w, True)
+        each = [program.action_backup(arrays, tail, a, True).ravel() for a in range(mdp.n_actions)]
         return jnp.stack(each, axis=1)
 
     expected = rewards + moves @ w.ravel()
@@ -123,9 +123,11 @@ def test_the_gain_is_the_one_that_was_published():
 def test_nothing_over_states_and_units_that_are_wanted_is_ever_held():
     """Between stages w has length one along what later stages overwrite or forget."""
     mdp = ts.problem("two_products").build()
-    lowered = mdp.dynamics.compiled
-    program, arrays = lowered.program, lowered.arrays
-    held = jax.make_jaxpr(lambda w: program.head(arrays, program.tail(arrays, w, True), 7, True))
+    lowered = mdp.dynamics.compiled_model
+    program, arrays = lowered.backend, lowered.arrays
+    held = jax.make_jaxpr(
+        lambda w: program.action_backup(arrays, program.shared_backup(arrays, w, True), 7, True)
+    )
     sizes = [
         math.prod(var.aval.shape)
         for equation in held(np.zeros(mdp.grid.shape)).jaxpr.eqns

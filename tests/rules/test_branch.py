@@ -10,9 +10,9 @@ from support.small_rules import tree_leaves
 
 import tessella as ts
 from tessella.mdp.start import start_distribution
-from tessella.rules.branch import Branching
-from tessella.rules.judge import Judge
-from tessella.rules.promise import promise
+from tessella.rules.branch_and_bound import BranchAndBound
+from tessella.rules.evaluator import PolicyEvaluator
+from tessella.rules.loss_target import make_loss_target
 from tessella.rules.rule_class import Costs
 
 SHAPE, DISCOUNT = (3, 2), 0.9
@@ -58,7 +58,7 @@ def test_the_least_size_of_a_tree_is_proven_and_found(case, worst):
         kept = (lost.max(axis=1) if worst else lost @ start) <= most
         true = 3 * int(leaves[kept].min()) - 2
         told = ts.least_size(solution, loss, ts.AxisTree(), start=start, worst=worst)
-        assert (told.needed, told.size) == (true, true)
+        assert (told.size_needed, told.size) == (true, true)
         closed_by_search += true > 1
     assert closed_by_search >= 2
 
@@ -69,10 +69,10 @@ def test_visits_that_are_sure_are_those_of_every_policy_that_keeps_the_promise(c
     everyone, start = np.arange(STATES), starts()[0]
     sharper = 0
     for loss in LOSSES:
-        judge = Judge(solution, start_distribution(solution.mdp, start))
-        asked = promise(solution, judge, loss, False, True, "optimal")
-        sure = tree(judge, asked)._surely
-        kept = tables[lost @ start <= asked.most]
+        judge = PolicyEvaluator(solution, start_distribution(solution.mdp, start))
+        asked = make_loss_target(solution, judge, loss, False, True, "optimal")
+        sure = tree(judge, asked)._unavoidable_visits
+        kept = tables[lost @ start <= asked.limit]
         systems = np.eye(STATES) - DISCOUNT * rows[kept, everyone]
         seen = np.linalg.solve(np.swapaxes(systems, 1, 2), start[:, None])[..., 0]
         assert (sure <= seen.min(axis=0) + 1e-12).all()
@@ -80,21 +80,21 @@ def test_visits_that_are_sure_are_those_of_every_policy_that_keeps_the_promise(c
     assert sharper == len(LOSSES)
 
 
-def tree(judge: Judge, asked) -> Branching:
+def tree(judge: PolicyEvaluator, asked) -> BranchAndBound:
     def costs(by_state):
         return Costs(judge.mdp.grid, judge.mdp.actions, by_state)
 
-    return Branching(judge, asked, costs, lambda *_: None, lambda: False)
+    return BranchAndBound(judge, asked, costs, lambda *_: None, lambda: False)
 
 
 def test_a_node_holds_every_rule_that_keeps_the_promise(case):
     solution, tables, lost, _ = case
-    judge = Judge(solution, start_distribution(solution.mdp, starts()[1]))
+    judge = PolicyEvaluator(solution, start_distribution(solution.mdp, starts()[1]))
     for loss in LOSSES:
-        asked = promise(solution, judge, loss, False, True, "optimal")
-        first = tree(judge, asked)._first
+        asked = make_loss_target(solution, judge, loss, False, True, "optimal")
+        first = tree(judge, asked)._root
         assert first is not None
-        kept = tables[lost @ judge.start <= asked.most]
+        kept = tables[lost @ judge.start <= asked.limit]
         everyone = np.arange(STATES)
         assert first.allowed[everyone, kept].all()
         assert (first.costs[everyone, kept].sum(axis=1) <= first.target).all()
@@ -102,21 +102,21 @@ def test_a_node_holds_every_rule_that_keeps_the_promise(case):
 
 def test_no_nodes_and_no_time_prove_nothing_more(case):
     solution = case[0]
-    judge = Judge(solution, start_distribution(solution.mdp, starts()[0]))
-    asked = promise(solution, judge, 0.01, False, True, "optimal")
+    judge = PolicyEvaluator(solution, start_distribution(solution.mdp, starts()[0]))
+    asked = make_loss_target(solution, judge, 0.01, False, True, "optimal")
     made = tree(judge, asked)
-    made.nodes = 0
-    by_the_first_bound = made.sizes(ts.AxisTree(), 0, 16)
-    late = Branching(judge, asked, made._costs, made._enter, lambda: True)
-    assert late.sizes(ts.AxisTree(), 0, 16) == 0
-    assert by_the_first_bound <= ts.least_size(solution, 0.01, ts.AxisTree(), start=1).needed
+    made.nodes_left = 0
+    by_the_first_bound = made.rule_out_sizes(ts.AxisTree(), 0, 16)
+    late = BranchAndBound(judge, asked, made._make_costs, made._evaluate, lambda: True)
+    assert late.rule_out_sizes(ts.AxisTree(), 0, 16) == 0
+    assert by_the_first_bound <= ts.least_size(solution, 0.01, ts.AxisTree(), start=1).size_needed
 
 
 def test_a_published_tree_of_five_nodes_is_found_and_proven_least():
     solution, tree = ts.solve(ts.problem("frozen_lake").build(map="4x4")), ts.AxisTree()
     for loss, nodes in ((0.1, 5), (0.05, 5), (0.01, 6), (0.001, 6)):
         told = ts.least_size(solution, loss, tree, relative_to="random")
-        assert told.size == told.needed == 3 * nodes + 1
+        assert told.size == told.size_needed == 3 * nodes + 1
 
 
 def test_what_is_proven_by_parts_stands_in_the_rule(case):
@@ -125,13 +125,13 @@ def test_what_is_proven_by_parts_stands_in_the_rule(case):
         told = ts.least_size(solution, loss, ts.AxisTree())
         rule = ts.compress(solution, loss, classes=[ts.RunLength(), ts.AxisTree()])
         if rule.kind == "axis tree":
-            assert (rule.size, rule.size_needed) == (told.size, told.needed)
+            assert (rule.size, rule.size_needed) == (told.size, told.size_needed)
 
 
 def test_a_class_that_is_exact_for_some_costs_only_proves_nothing_by_others():
     """Run-length tables are the fewest for sets of actions, not for sums of losses."""
     reward = -np.array([[0.4, 0.0], [0.4, 0.0], [0.0, 0.5]])  # one action loses 1/3, the other more
     mdp = ts.MDP.from_arrays(np.full((2, 3, 3), 1 / 3), reward, 0.5, grid={"x": range(3)})
-    judge = Judge(ts.solve(mdp), np.full(3, 1 / 3))
-    asked = promise(judge.solution, judge, 0.4, False, False, "optimal")
-    assert tree(judge, asked).sizes(ts.RunLength(), 0, 6) <= 2
+    judge = PolicyEvaluator(ts.solve(mdp), np.full(3, 1 / 3))
+    asked = make_loss_target(judge.solution, judge, 0.4, False, False, "optimal")
+    assert tree(judge, asked).rule_out_sizes(ts.RunLength(), 0, 6) <= 2

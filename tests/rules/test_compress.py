@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.small_rules import surface_size, table_runs, tree_leaves
 
 import tessella as ts
-from tessella.mdp.program import Choose, Program, Split
+from tessella.mdp.rule_tree import Choose, RuleTree, Split
 
 SHAPE = (3, 2)
 DISCOUNT = 0.9
@@ -251,23 +251,25 @@ def test_where_a_class_has_no_rule_it_says_what_was_tried_and_what_may_help(smal
     )
     assert str(refused) == "refused: none found (the class does not apply: no model will do)"
     (whole,) = ts.frontier(small, 20, classes=[Empty()]).outcomes
-    assert whole.said == "the class has no exact solver; a larger `most` may allow one"
+    assert whole.explanation == "the class has no exact solver; a larger `most` may allow one"
     with pytest.raises(ts.ArgumentError, match="a larger loss may allow one"):
         ts.compress(small, 0.0, classes=[Empty()])
 
 
 def test_rules_that_were_tried_are_counted(small):
     found = ts.compress(small, 0.0, classes=[ts.RunLength(), Poor()])
-    said = found.outcomes[1].said
+    said = found.outcomes[1].explanation
     assert re.search(rf"; rules of up to {found.size} numbers tried: [1-9]\d*; a larger loss", said)
 
 
 def test_a_least_size_that_is_not_found_says_what_is_known_and_what_may_help(small):
     unknown = ts.least_size(small, 0.0, Empty())
-    assert unknown.said == "nothing is proven; a larger loss or `most` may allow one"
-    assert "no model will do" in ts.least_size(small, 0.0, Refused()).said
+    assert unknown.explanation == "nothing is proven; a larger loss or `most` may allow one"
+    assert "no model will do" in ts.least_size(small, 0.0, Refused()).explanation
     none = ts.least_size(small, 0.0, ts.OneAction(), most=1)
-    assert none.said.startswith("none with 1 number or fewer keeps the promise; a larger loss")
+    assert none.explanation.startswith(
+        "none with 1 number or fewer keeps the promise; a larger loss"
+    )
 
 
 def test_a_model_told_in_costs_is_spoken_of_in_costs(tmp_path):
@@ -294,7 +296,7 @@ class Diagonal(ts.RuleClass):
         made = []
         for cut in (0.5, 1.5, 2.5):
             root = Split((("stock", 1.0), ("mode", 1.0)), (cut,), (Choose(0), Choose(1)))
-            made.append(ts.Fitted(root, 1, costs.of(Program(costs.grid, root, 1))))
+            made.append(ts.Fitted(root, 1, costs.of(RuleTree(costs.grid, root, 1))))
         return [min(made, key=lambda f: f.cost)]
 
 

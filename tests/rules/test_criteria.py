@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.rules.judge import Judge
+from tessella.rules.evaluator import PolicyEvaluator
 from tessella.solvers.result import Precision
 
 STATES, ACTIONS = 5, 2
@@ -86,7 +86,7 @@ def test_the_promise_is_kept_and_no_proof_exceeds_the_true_minimum(make, worst):
         kept = [np.reshape(t, mdp.grid.shape) for t, x in lost.items() if x <= most]
         true = min(3 * leaves(table) - 2 for table in kept)
         (tree,) = (o for o in rule.outcomes if o.kind == "axis tree")
-        assert tree.needed <= true
+        assert tree.size_needed <= true
         assert tree.size is None or true <= tree.size
         assert rule.certificate.worst_loss.upper == rule.facts["worst_loss"]
 
@@ -94,8 +94,8 @@ def test_the_promise_is_kept_and_no_proof_exceeds_the_true_minimum(make, worst):
 def test_a_rule_that_never_ends_is_never_taken():
     mdp, *_ = total(0)
     solution = ts.solve(mdp)
-    judge = Judge(solution, np.full(STATES, 1 / STATES))
-    assert not judge.fits(np.ones(STATES, dtype=int))
+    judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
+    assert not judge.is_admissible(np.ones(STATES, dtype=int))
     rule = ts.compress(solution, 1e9, relative=False)
     assert rule.table[4] == 0
 
@@ -126,7 +126,7 @@ def test_an_average_is_compressed_within_what_its_gain_may_lose(average, worst):
         kept = [t for t, gain in gains.items() if best - gain <= most]
         true = min(3 * leaves(np.array(t)) - 2 for t in kept)
         (tree,) = (o for o in rule.outcomes if o.kind == "axis tree")
-        assert tree.needed <= true
+        assert tree.size_needed <= true
         assert rule.certificate is not None
         assert rule.facts["mean_loss"] == rule.certificate.loss.upper <= most
         assert "per period" in rule.promise
@@ -143,12 +143,12 @@ def test_what_is_done_where_an_average_never_comes_back_is_free(worst):
     assert solution.policy.table[4] == 1
     rule = ts.compress(solution, 0.0, worst=worst, classes=[ts.AxisTree()])
     assert (rule.size, rule.size_needed, rule.table.max()) == (1, 1, 0)
-    assert "contradicts" not in rule.outcomes[0].said
+    assert "contradicts" not in rule.outcomes[0].explanation
 
 
 def test_what_a_rule_of_an_average_loses_is_the_difference_of_the_gains(average):
     solution, rows, reward = average
-    judge = Judge(solution, np.full(STATES, 1 / STATES))
+    judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
     for table in itertools.product(range(ACTIONS), repeat=STATES):
         judged, gain = judge(np.array(table)), gain_of(rows, reward, table)
         assert judged.mean == judged.worst == pytest.approx(solution.gain - gain, abs=1e-9)
@@ -160,15 +160,15 @@ def test_a_rule_with_two_averages_has_no_loss_and_is_not_taken():
     reward = np.zeros((STATES, ACTIONS))
     reward[0] = 1.0, 0.9
     solution = ts.solve(ts.MDP.from_arrays(rows, reward, ts.Average(), grid=GRID))
-    judge = Judge(solution, np.full(STATES, 1 / STATES))
-    assert not judge.fits(np.zeros(STATES, dtype=int))
+    judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
+    assert not judge.is_admissible(np.zeros(STATES, dtype=int))
     rule = ts.compress(solution, 10.0, relative=False)
     assert rule.table.any()
 
 
 def test_a_loss_relative_to_random_actions_is_that_of_the_gains(average):
     solution, rows, reward = average
-    judge = Judge(solution, np.full(STATES, 1 / STATES))
+    judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
     taken = rows.mean(axis=0)
     system = np.vstack([taken.T - np.eye(STATES), np.ones(STATES)])
     shares = np.linalg.lstsq(system, np.append(np.zeros(STATES), 1.0), rcond=None)[0]

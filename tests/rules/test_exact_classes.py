@@ -118,13 +118,13 @@ def drawn_costs(
 
 def check(rng, kind: ts.RuleClass, costs: ts.Costs, tables: np.ndarray, sizes: np.ndarray) -> None:
     """What is needed for a target is the least size of all tables that cost no more."""
-    assert kind.heuristic(costs) == ""
+    assert kind.why_not_exact(costs) == ""
     paid = costs.by_state[np.arange(costs.grid.size), tables].sum(axis=1)
     some = np.isfinite(sizes) & (paid < 40)
     for target in [0.5, *(rng.choice(paid[some], 2) + 1e-9 if some.any() else [])]:
         true = sizes[paid <= target].min(initial=np.inf)
         fits = kind.fit(costs, 40, target)
-        needed = kind.needed(costs, target, 40, fits)
+        needed = kind.size_lower_bound(costs, target, 40, fits)
         assert needed <= min(true, 41)
         within = min(
             (f.size for f in fits if costs.of(f.program(costs.grid)) <= target), default=99
@@ -205,7 +205,7 @@ def test_a_staircase_goes_on_where_one_band_more_saves_nothing():
     costs = wrong(ts.StateGrid(x=range(5), y=range(6)), (0, 1), table)
     fits = ts.Staircase().fit(costs, 40, 0.5)
     assert (fits[-1].size, fits[-1].cost) == (5, 0.0)
-    assert ts.Staircase().needed(costs, 0.5, 40, fits) == 5
+    assert ts.Staircase().size_lower_bound(costs, 0.5, 40, fits) == 5
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9, -1e12])
@@ -216,7 +216,7 @@ def test_states_far_from_zero_are_told_apart(offset):
         costs = wrong(grid, (0, 1), wanted)
         fits = kind.fit(costs, 20, 0.5)
         assert fits[0].cost == 0.0
-        assert kind.needed(costs, 0.5, 20, fits) == 1
+        assert kind.size_lower_bound(costs, 0.5, 20, fits) == 1
 
 
 def test_an_order_rule_tries_every_level_and_lot_or_says_that_it_does_not():
@@ -225,11 +225,11 @@ def test_an_order_rule_tries_every_level_and_lot_or_says_that_it_does_not():
     for level in (351, 352, 353):
         costs = wrong(ts.StateGrid(stock=stock), actions, np.clip(level - stock, 0, 39))
         assert kind.fit(costs, 20, 0.5)[0].cost == 0.0
-        assert "lots are tried" in kind.heuristic(costs)
+        assert "lots are tried" in kind.why_not_exact(costs)
     stock, actions = np.arange(31), tuple(range(21))
     costs = wrong(ts.StateGrid(stock=stock), actions, np.clip(25 - stock, 0, 20) // 10 * 10)
-    assert kind.heuristic(costs) == ""
+    assert kind.why_not_exact(costs) == ""
     assert (kind.fit(costs, 20, 0.5)[-1].size, kind.fit(costs, 20, 0.5)[-1].cost) == (2, 0.0)
     fine = ts.StateGrid(stock=np.sqrt(np.arange(150.0)))
     costs = wrong(fine, tuple(range(40)), np.zeros(150, int))
-    assert "levels to order up to are tried" in kind.heuristic(costs)
+    assert "levels to order up to are tried" in kind.why_not_exact(costs)

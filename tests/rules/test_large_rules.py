@@ -8,7 +8,7 @@ from scipy.sparse import diags_array, eye_array
 from scipy.sparse.linalg import spsolve
 
 import tessella as ts
-from tessella.rules.judge import SMALL, Judge
+from tessella.rules.evaluator import DENSE_MAX_STATES, PolicyEvaluator
 
 LEVELS = range(0, 100, 33)
 
@@ -38,9 +38,9 @@ def worth(mdp: ts.MDP, model, table: np.ndarray) -> np.ndarray:
 
 def test_a_rule_is_judged_as_near_as_asked_by_its_visits_alone(solution, model):
     mdp, start = solution.mdp, np.full(solution.mdp.n_states, 1 / solution.mdp.n_states)
-    assert mdp.n_states > SMALL
-    mean, worst = Judge(solution, start), Judge(solution, start, worst=True)
-    mean.apart, worst.apart = 1e-4, 1e-4
+    assert mdp.n_states > DENSE_MAX_STATES
+    mean, worst = PolicyEvaluator(solution, start), PolicyEvaluator(solution, start, worst=True)
+    mean.loss_tolerance, worst.loss_tolerance = 1e-4, 1e-4
     for level in LEVELS:
         table = base_stock(mdp, level)
         lost = solution.value.ravel() - worth(mdp, model, table)
@@ -49,15 +49,15 @@ def test_a_rule_is_judged_as_near_as_asked_by_its_visits_alone(solution, model):
         assert np.isnan(told.worst)
         assert worst(table).worst == pytest.approx(lost.max(), abs=2e-4)
         assert told.visits.sum() == pytest.approx(1 / (1 - mdp.discount), rel=1e-3)
-        assert mean.floor(table) <= start @ lost
-        assert worst.floor(table) <= lost.max()
+        assert mean.bound_loss_below(table) <= start @ lost
+        assert worst.bound_loss_below(table) <= lost.max()
 
 
 def test_what_is_as_good_as_optimal_loses_nothing_and_is_not_evaluated(solution, monkeypatch):
     start = np.full(solution.mdp.n_states, 1 / solution.mdp.n_states)
-    judge = Judge(solution, start)
+    judge = PolicyEvaluator(solution, start)
     assert judge.optimal.mean == pytest.approx(0.0, abs=1e-6)
-    monkeypatch.setattr(judge, "_seen", lambda *_: pytest.fail("it was evaluated"))
+    monkeypatch.setattr(judge, "_compute_visits", lambda *_: pytest.fail("it was evaluated"))
     table = solution.policy.table.ravel().copy()
     judge.gap[7, :] = 0.0  # two actions that nobody can tell apart
     table[7] = (table[7] + 1) % 5
@@ -81,6 +81,6 @@ def test_a_start_late_in_a_horizon_counts_only_what_is_left():
     start = (mdp.grid.points[:, mdp.grid.axis("time")] == 20).astype(float)
     start /= start.sum()
     table = np.zeros(mdp.n_states, dtype=np.int32)
-    told = Judge(solution, start)(table)
-    assert mdp.n_states > SMALL
+    told = PolicyEvaluator(solution, start)(table)
+    assert mdp.n_states > DENSE_MAX_STATES
     assert told.mean == pytest.approx(ts.loss(solution, table, start).mean, rel=1e-6)

@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.mdp.program import (
+from tessella.mdp.rule_tree import (
     Among,
     Choose,
     Except,
     Lookup,
-    Program,
+    RuleTree,
     Split,
-    between,
     node_from_json,
     node_to_json,
+    short_number_between,
 )
 
 GRID = ts.StateGrid(stock=range(5), season=["dry", "wet", "cold"])
 LADDER = Split((("stock", 1.0),), (1.5, 2.5), (Choose(0), Choose(1), Choose(2)))
 TABLE = Lookup(("season", "stock"), (0, 7), (0, 1))
 ROOT = Among("season", ("dry", "cold"), LADDER, Except(((3, "wet"),), (2,), TABLE))
-PROGRAM = Program(GRID, ROOT, 9)
+PROGRAM = RuleTree(GRID, ROOT, 9)
 
 
 def test_a_program_says_what_its_nodes_say():
@@ -40,13 +40,16 @@ def test_a_node_of_no_known_kind_is_refused():
 
 
 def test_the_slack_is_the_distance_of_the_nearest_state_from_a_cut():
-    assert PROGRAM.slack == pytest.approx(0.5 / 4)
-    assert Program(GRID, Split((("stock", 1.0),), (2.0,), (Choose(0), Choose(1))), 1).slack == 0
+    assert PROGRAM.cut_clearance == pytest.approx(0.5 / 4)
+    assert (
+        RuleTree(GRID, Split((("stock", 1.0),), (2.0,), (Choose(0), Choose(1))), 1).cut_clearance
+        == 0
+    )
 
 
 def test_a_program_names_the_axes_that_it_looks_at():
     assert PROGRAM.axes == ("stock", "season")
-    assert Program(GRID, LADDER, 2).axes == ("stock",)
+    assert RuleTree(GRID, LADDER, 2).axes == ("stock",)
 
 
 @pytest.mark.parametrize(
@@ -54,5 +57,5 @@ def test_a_program_names_the_axes_that_it_looks_at():
     [(3, 4, 3.5), (0.12, 0.13, 0.125), (-7, 5, 0.0), (1e-9, 2e-9, 1.5e-9), (3, 9, 6.0)],
 )
 def test_a_cut_has_the_fewest_digits_that_keep_it_well_inside(low, high, cut):
-    assert between(low, high) == pytest.approx(cut, rel=1e-12)
-    assert str(between(-7, 5)) == "0.0"
+    assert short_number_between(low, high) == pytest.approx(cut, rel=1e-12)
+    assert str(short_number_between(-7, 5)) == "0.0"

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from support import tiny_proofs
 
 import tessella as ts
-from tessella.mdp.program import Choose, node_to_json
+from tessella.mdp.rule_tree import Choose, node_to_json
 
 SHAPE, DISCOUNT = (5, 4), 0.9
 
@@ -79,13 +79,13 @@ class Slow(ts.RuleClass):
 def test_a_fit_that_the_time_limit_cut_short_proves_nothing(solution):
     limited = ts.compress(solution, 0.5, classes=[ts.OneAction(), Slow()], time_limit=0.5)
     told = limited.outcomes[-1]
-    assert (told.kind, told.needed) == ("slow", 0)
-    assert "stopped by the time limit; more time or a larger loss may allow one" in told.said
+    assert (told.kind, told.size_needed) == ("slow", 0)
+    assert "stopped by the time limit; more time or a larger loss may allow one" in told.explanation
     for kind in (ts.LinearCuts(), ts.Staircase(), ts.AxisTree()):
         rule = ts.compress(solution, 0.0, classes=[ts.RunLength(), kind], time_limit=1e-6)
-        assert [o.needed for o in rule.outcomes] == [0, 0]
+        assert [o.size_needed for o in rule.outcomes] == [0, 0]
         assert not rule.proven
-        assert not any("keeps the promise" in o.said for o in rule.outcomes)
+        assert not any("keeps the promise" in o.explanation for o in rule.outcomes)
 
 
 class Mistaken(ts.RuleClass):
@@ -106,14 +106,14 @@ class Mistaken(ts.RuleClass):
 def test_a_proof_that_a_rule_contradicts_is_dropped(solution):
     rule = ts.compress(solution, 0.9, classes=[Mistaken()])
     assert (rule.size, rule.size_needed, rule.proven) == (1, 0, False)
-    assert rule.outcomes[0].needed == 0
-    assert "contradicts a rule" in rule.outcomes[0].said
+    assert rule.outcomes[0].size_needed == 0
+    assert "contradicts a rule" in rule.outcomes[0].explanation
 
 
 def test_no_class_of_the_package_contradicts_itself(solution):
     for loss in (0.0, 0.02):
         rule = ts.compress(solution, loss)
-        assert not any("contradicts" in outcome.said for outcome in rule.outcomes)
+        assert not any("contradicts" in outcome.explanation for outcome in rule.outcomes)
 
 
 def test_a_large_model_in_which_nothing_is_worth_anything_is_compressed():
@@ -172,12 +172,12 @@ def test_an_axis_is_dropped_only_where_one_place_forbids_all_that_others_do():
     forbidden = np.zeros((2, 3, 2))
     forbidden[0, :, 1] = forbidden[1, 1:, 0] = 1  # nothing is forbidden in x=1, y=0
     costs = ts.Costs(grid, (0, 1), forbidden.reshape(6, 2))
-    left = costs.without_idle_axes()
+    left = costs.drop_irrelevant_axes()
     assert left.grid.axes == ("x",)
     assert np.array_equal(left.by_state, [[0, 1], [1, 0]])
     forbidden[1, 0, 1] = 1
     both = ts.Costs(grid, (0, 1), forbidden.reshape(6, 2))
-    assert both.without_idle_axes() is both
+    assert both.drop_irrelevant_axes() is both
 
 
 def solved(axes: dict, best, n_actions: int = 2) -> ts.Solution:
@@ -204,7 +204,7 @@ def test_an_idle_axis_that_scales_another_is_not_ruled_out():
     """``Bring idle + 2 x up to 4.15`` has two numbers; at one place of idle it is no base stock."""
     solution = solved({"x": [0, 1, 2], "idle": [0, 0.1]}, lambda at: 4 - 2 * at[:, 0], 5)
     told = ts.least_size(solution, 0.0, ts.OrderUpTo())
-    assert told.needed <= 2
+    assert told.size_needed <= 2
     assert ts.compress(solution, 0.0, classes=[ts.OrderUpTo()]).size_needed <= 2
 
 
@@ -219,7 +219,7 @@ def test_bands_along_an_axis_of_numbers_need_another_but_not_that_it_matters():
     told = ts.least_size(
         ts.solve(ts.MDP.from_arrays(rows, reward, 0.5, grid=grid)), 0.0, ts.Staircase()
     )
-    assert (told.needed, told.size) == (7, 7)  # 4 bands, 3 places between them, a cut in each
+    assert (told.size_needed, told.size) == (7, 7)  # 4 bands, 3 places between them, a cut in each
 
 
 def test_axes_that_are_nearly_even_prove_nothing_by_those_that_are():
@@ -234,16 +234,16 @@ def test_axes_that_are_nearly_even_prove_nothing_by_those_that_are():
     costs = ts.Costs(grid, (0, 1), forbidden)
     kind = ts.LinearCuts()
     fits = kind.fit(costs, 5, 0.5)
-    assert kind.heuristic(costs) or kind.needed(costs, 0.5, 5, fits) <= 2
+    assert kind.why_not_exact(costs) or kind.size_lower_bound(costs, 0.5, 5, fits) <= 2
     even = ts.Costs(ts.StateGrid(x=np.arange(3) * 0.1, y=[0, 1, 2]), (0, 1), forbidden)
-    assert not kind.heuristic(even)
+    assert not kind.why_not_exact(even)
 
 
 @pytest.mark.parametrize("kind", [ts.LinearCuts(), ts.OrderUpTo()])
 def test_values_that_lie_close_together_on_one_axis_are_told_apart(kind):
     solution = solved({"x": [0.0, 1e-13, 1.0]}, lambda at: at[:, 0] < 1e-14)
     told = ts.least_size(solution, 0.0, kind)
-    assert (told.needed, told.size) == (1, 1)
+    assert (told.size_needed, told.size) == (1, 1)
 
 
 def test_a_tree_for_whole_costs_may_cost_something():
@@ -257,7 +257,7 @@ def test_a_tree_for_whole_costs_may_cost_something():
         for target in (0.5, 1.0, 2.5, 4.0):
             within = by_state[np.arange(9), tables].sum(axis=1) <= target
             least = 3 * leaves[within].min(initial=99) - 2
-            assert kind.needed(costs, target, 25, kind.fit(costs, 25, target)) <= least
+            assert kind.size_lower_bound(costs, target, 25, kind.fit(costs, 25, target)) <= least
 
 
 @pytest.mark.parametrize(

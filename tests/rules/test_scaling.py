@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.rules.scaling import _fitted
+from tessella.rules.scaling import _fit_trend
 
 SCALES = 1, 2, 3, 12
 
@@ -86,6 +86,6 @@ def test_few_or_disordered_scales_are_refused():
 )
 def test_a_number_that_follows_a_form_is_foretold_by_it(law, text):
     scales = np.array([1.0, 2.0, 3.0, 5.0])
-    trend = _fitted(scales, tuple(law(scales).tolist()))
+    trend = _fit_trend(scales, tuple(law(scales).tolist()))
     assert str(trend) == text
-    assert trend.at(50.0) == pytest.approx(float(law(np.float64(50.0))))
+    assert trend.evaluate(50.0) == pytest.approx(float(law(np.float64(50.0))))

@@ -61,9 +61,9 @@ def test_an_order_up_to_sentence_says_what_to_do_where_no_order_fits(actions):
 
 def read_back(costs: Costs, kind: ts.RuleClass) -> None:
     """Compare each rule's sentence with its actions, in every state."""
-    for fitted in [] if kind.refusal(costs) else kind.fit(costs, 8, 0.0):
+    for fitted in [] if kind.why_not_applicable(costs) else kind.fit(costs, 8, 0.0):
         program = fitted.program(costs.grid)
-        text = fitted.words or list_ways(program, costs.actions, costs.action_name)
+        text = fitted.sentence or list_ways(program, costs.actions, costs.action_name)
         for point, action in zip(costs.grid.points, program(costs.grid.points), strict=True):
             state = dict(zip(costs.grid.axes, point.tolist(), strict=True))
             said = decide(text, state, sorted(map(float, costs.actions)))
@@ -78,7 +78,7 @@ def test_where_there_are_two_actions_to_order_up_to_is_a_threshold():
         ((0, 7), "order", "Order 7 while queue is at most 25; otherwise order 0."),
     ):
         (fitted,) = ts.OrderUpTo().fit(Costs(grid, actions, by_state, action_name=name), 1, 0.0)
-        assert fitted.words == sentence
+        assert fitted.sentence == sentence
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ def test_every_exception_to_a_rule_is_listed():
     by_state = 1.0 * (best[:, None] != np.arange(7))
     costs = Costs(grid, tuple(range(7)), by_state, action_name="order")
     fitted = ts.WithExceptions((ts.OrderUpTo(),)).fit(costs, 8, 0.0)[-1]
-    assert fitted.words.splitlines()[1:] == ["Except:", "order=0 where stock=3"]
+    assert fitted.sentence.splitlines()[1:] == ["Except:", "order=0 where stock=3"]

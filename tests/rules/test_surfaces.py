@@ -9,7 +9,7 @@ import pytest
 from support.small_rules import surface_size
 
 import tessella as ts
-from tessella.rules.monotone_surface import Corners, cheapest, corners_of
+from tessella.rules.monotone_surface import SurfaceCorners, find_cheapest_table, find_corners
 
 
 def rises(table: np.ndarray) -> bool:
@@ -33,11 +33,11 @@ def test_a_minimum_cut_is_the_cheapest_of_all_rising_tables(shape, actions):
         if turn % 2:
             costs[rng.random(costs.shape) < 0.3] = 1e6  # as good as forbidden
         true = min(paid(costs, table) for table in tables)
-        found = cheapest(costs)
+        found = find_cheapest_table(costs)
         assert rises(found.table)
         assert paid(costs, found.table) == pytest.approx(true, rel=1e-6)
-        assert found.floor <= true
-        assert found.floor >= true * (1 - 1e-6) - 1e-6
+        assert found.lower_bound <= true
+        assert found.lower_bound >= true * (1 - 1e-6) - 1e-6
 
 
 def test_a_surface_that_costs_nothing_is_found_beside_large_costs():
@@ -46,17 +46,17 @@ def test_a_surface_that_costs_nothing_is_found_beside_large_costs():
         np.abs(np.arange(4) - table[..., None])
         * np.array([0.3, 1e-4, 40.0, 1e3, 0.2])[:, None, None]
     )
-    assert np.array_equal(cheapest(costs).table, np.minimum(table, 3))
+    assert np.array_equal(find_cheapest_table(costs).table, np.minimum(table, 3))
 
 
 def test_corners_are_where_a_table_rises_along_every_axis_and_make_it_again():
     table = np.array([[0, 0, 1, 1], [0, 2, 2, 2], [1, 2, 2, 3]])
-    corners = corners_of(table)
-    assert corners.at.tolist() == [[0, 2], [1, 1], [2, 0], [2, 3]]
-    assert corners.action.tolist() == [1, 2, 1, 3]
+    corners = find_corners(table)
+    assert corners.positions.tolist() == [[0, 2], [1, 1], [2, 0], [2, 3]]
+    assert corners.actions.tolist() == [1, 2, 1, 3]
     assert corners.size == 1 + 3 + 2 * 4  # the lowest action, three levels, four places
-    assert np.array_equal(corners.table(), table)
-    alone = Corners(np.array([[0, 2]]), np.array([2]), 0, (3, 4))
+    assert np.array_equal(corners.build_table(), table)
+    alone = SurfaceCorners(np.array([[0, 2]]), np.array([2]), 0, (3, 4))
     assert alone.size == 3  # one axis is looked at
 
 
@@ -67,7 +67,7 @@ def test_every_surface_is_the_corners_it_tells():
             table = rng.integers(0, 4, shape)
             for axis in range(len(shape)):
                 table = np.maximum.accumulate(table, axis)
-            assert np.array_equal(corners_of(table).table(), table)
+            assert np.array_equal(find_corners(table).build_table(), table)
 
 
 def directions(shape: tuple[int, ...]):
@@ -84,7 +84,7 @@ def test_no_surface_is_called_impossible_that_is_not(shape, actions):
         costs = (rng.random((*shape, actions)) < 0.4).astype(float)
         true = min(paid(costs[way], table) for way in directions(shape) for table in tables)
         asked = ts.Costs(grid, tuple(range(actions)), costs.reshape(grid.size, -1))
-        said = ts.MonotoneSurface().impossible(asked, 0.5)
+        said = ts.MonotoneSurface().is_infeasible(asked, 0.5)
         assert said == (true > 0.5)
         seen.add(said)
         fits = ts.MonotoneSurface().fit(asked, 99, 0.5)
@@ -101,7 +101,7 @@ def test_a_surface_in_words_says_first_what_holds_first():
     costs = ts.Costs(grid, (0, 4, 8), 1.0 - np.eye(3)[order], action_name="order")
     (fitted,) = (f for f in ts.MonotoneSurface().fit(costs, 40, 0.5) if not f.cost)
     assert np.array_equal(fitted.program(grid)(grid.points), order)
-    assert fitted.words.splitlines() == [
+    assert fitted.sentence.splitlines() == [
         "Take the first line that applies (highest order first).",
         "order=8 where stock is at most 1 and regime is at least 1.5.",
         "order=4 where stock is at most 1.",
@@ -117,4 +117,4 @@ def test_a_model_that_no_surface_serves_is_told_so():
     solution = ts.solve(ts.MDP.from_arrays(rows, reward, 0.5, grid={"x": range(n)}))
     rule = ts.compress(solution, 0.0, classes=[ts.RunLength(), ts.MonotoneSurface()])
     assert rule.kind == "run-length table"
-    assert "no rule of this class keeps the promise" in rule.outcomes[-1].said
+    assert "no rule of this class keeps the promise" in rule.outcomes[-1].explanation

@@ -7,12 +7,12 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import tessella as ts
-from tessella.mdp.program import Choose, Program, Split
+from tessella.mdp.rule_tree import Choose, RuleTree, Split
 from tessella.rules import search
-from tessella.rules.axis_tree import node_of
-from tessella.rules.boxes import Boxes, Cut, Leaf, Tree, n_leaves
-from tessella.rules.greedy_tree import greedy_trees
-from tessella.rules.judge import Judge
+from tessella.rules.axis_tree import build_node
+from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, BoxTreeSolver, count_leaves
+from tessella.rules.cart import grow_cart_trees
+from tessella.rules.evaluator import PolicyEvaluator
 
 SHAPE, ACTIONS = (5, 4), 3
 
@@ -30,15 +30,15 @@ def places_of(shape) -> np.ndarray:
     return np.indices(shape).reshape(len(shape), -1).T.astype(np.float32)
 
 
-def least_by_trying(tree: Tree, costs: np.ndarray) -> dict[int, float]:
+def least_by_trying(tree: BoxTree, costs: np.ndarray) -> dict[int, float]:
     """Leaves to least cost over all prunings of a tree, of costs (states, positions and A)."""
     places, flat = costs
     alone = {1: float(flat.sum(axis=0).min())}
-    if isinstance(tree, Leaf):
+    if isinstance(tree, BoxLeaf):
         return alone
-    below = places[:, tree.axis] < tree.at
-    parts = (least_by_trying(tree.below, (places[below], flat[below])),)
-    parts += (least_by_trying(tree.above, (places[~below], flat[~below])),)
+    below = places[:, tree.axis] < tree.position
+    parts = (least_by_trying(tree.halo_below, (places[below], flat[below])),)
+    parts += (least_by_trying(tree.halo_above, (places[~below], flat[~below])),)
     for i, a in parts[0].items():
         for j, b in parts[1].items():
             alone[i + j] = min(a + b, alone.get(i + j, np.inf))
@@ -49,42 +49,42 @@ def test_what_is_left_of_a_pruned_tree_is_the_cheapest_of_its_size():
     rng = np.random.default_rng(0)
     costs = rng.random((*SHAPE, ACTIONS))
     places, flat = places_of(SHAPE), costs.reshape(-1, ACTIONS)
-    (tree, _) = greedy_trees(places, flat, 12)
+    (tree, _) = grow_cart_trees(places, flat, 12)
     true = least_by_trying(tree, (places, flat))
-    found = Boxes(costs).pruned([tree], 12)
+    found = BoxTreeSolver(costs).prune_trees([tree], 12)
     assert len(found) > 6
     for cost, left in found:
-        assert cost == pytest.approx(min(true[k] for k in true if k <= n_leaves(left)))
+        assert cost == pytest.approx(min(true[k] for k in true if k <= count_leaves(left)))
         grid = ts.StateGrid(x=range(SHAPE[0]), y=range(SHAPE[1]))
         known = ts.Costs(grid, tuple(range(ACTIONS)), flat)
-        root = node_of(known, left, [np.arange(n) for n in SHAPE])
-        assert known.of(Program(grid, root, 1)) == pytest.approx(cost)
+        root = build_node(known, left, [np.arange(n) for n in SHAPE])
+        assert known.of(RuleTree(grid, root, 1)) == pytest.approx(cost)
 
 
 def test_a_greedy_tree_with_a_leaf_for_every_state_takes_the_cheapest_action_everywhere():
     flat = np.random.default_rng(1).random((20, ACTIONS))
-    for tree in greedy_trees(places_of(SHAPE), flat, 40):
-        (cost, _) = Boxes(flat.reshape(*SHAPE, ACTIONS)).pruned([tree], 40)[-1]
+    for tree in grow_cart_trees(places_of(SHAPE), flat, 40):
+        (cost, _) = BoxTreeSolver(flat.reshape(*SHAPE, ACTIONS)).prune_trees([tree], 40)[-1]
         assert cost == pytest.approx(flat.min(axis=1).sum())
 
 
 def test_a_tree_of_thousands_of_levels_becomes_one_split():
     n = 3_000
-    tree: Tree = Leaf(0)
+    tree: BoxTree = BoxLeaf(0)
     for at in range(1, n):  # every cut hangs on the upper branch of the one before
-        tree = Cut(0, n - at, Leaf(at % 2), tree)
+        tree = BoxCut(0, n - at, BoxLeaf(at % 2), tree)
     grid = ts.StateGrid(x=range(n))
     costs = ts.Costs(grid, (0, 1), np.zeros((n, 2)))
-    assert n_leaves(tree) == n
-    root = node_of(costs, tree, [np.arange(n)])
+    assert count_leaves(tree) == n
+    root = build_node(costs, tree, [np.arange(n)])
     assert isinstance(root, Split)
     assert len(root.cuts) == n - 1
-    assert Program(grid, root, 1).depth == 2
+    assert RuleTree(grid, root, 1).depth == 2
 
 
 def test_our_trees_lose_no_more_than_those_of_cart_at_any_size(solution):
     grid, best = solution.mdp.grid, solution.policy.table.ravel()
-    judge = Judge(solution, np.full(grid.size, 1 / grid.size))
+    judge = PolicyEvaluator(solution, np.full(grid.size, 1 / grid.size))
     found = ts.frontier(solution, 3 * 20 - 2, classes=[ts.AxisTree()], relative=False)
     for leaves in range(2, 20):
         cart = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
@@ -102,7 +102,7 @@ class OnlyOffers(ts.AxisTree):
 
 
 def test_every_tree_that_is_offered_is_judged_in_a_model_judged_by_loops(monkeypatch):
-    monkeypatch.setattr("tessella.rules.judge.SMALL", 1)
+    monkeypatch.setattr("tessella.rules.evaluator.DENSE_MAX_STATES", 1)
     rng = np.random.default_rng(3)
     rows, axes = (
         rng.dirichlet(np.full(80, 0.3), size=(ACTIONS, 80)),
@@ -110,8 +110,8 @@ def test_every_tree_that_is_offered_is_judged_in_a_model_judged_by_loops(monkeyp
     )
     solution = ts.solve(ts.MDP.from_arrays(rows, rng.random((80, ACTIONS)), 0.9, grid=axes))
     grid, best = solution.mdp.grid, solution.policy.table.ravel()
-    judge = Judge(solution, np.full(grid.size, 1 / grid.size))
-    assert not judge.small
+    judge = PolicyEvaluator(solution, np.full(grid.size, 1 / grid.size))
+    assert not judge.is_small
     found = ts.frontier(solution, 3 * 45 - 2, classes=[OnlyOffers()], relative=False)
     for leaves in range(2, 45):
         cart = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
@@ -134,10 +134,10 @@ def test_neighbours_of_a_tree_differ_in_one_number():
 def test_changing_one_number_at_a_time_finds_what_fits_to_costs_do_not(solution, monkeypatch):
     def losses() -> dict[int, float]:
         found = ts.frontier(solution, 16, classes=[ts.AxisTree()], relative=False)
-        return {point.size: point.loss for point in found.everything}
+        return {point.size: point.loss for point in found.all_points}
 
-    monkeypatch.setattr(search, "ROUNDS", 1)
-    monkeypatch.setattr(search, "VARIED", 0)
+    monkeypatch.setattr(search, "FIT_MAX_ROUNDS", 1)
+    monkeypatch.setattr(search, "PERTURBATION_STATE_ROUNDS", 0)
     with monkeypatch.context() as patch:
         patch.setattr(ts.AxisTree, "neighbours", lambda *_: iter(()))
         without = losses()
@@ -157,7 +157,7 @@ def test_a_slanting_cut_takes_the_place_of_a_staircase():
     assert min(f.size for f in ts.AxisTree().fit(costs, 100, 0.5) if f.cost < 0.5) > 40
     program = next(fit for fit in fits if fit.cost == 0).program(grid)
     assert np.array_equal(program(grid.points), best)
-    assert program.slack > 1e-3
+    assert program.cut_clearance > 1e-3
 
 
 def test_there_is_a_rule_whatever_the_time_limit(solution):

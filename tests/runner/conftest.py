@@ -71,7 +71,7 @@ class Shell:
         """How many records there are."""
         try:
             with Store.reader(folder) as store:
-                return len(store.states())
+                return len(store.failure_reasons())
         except StudyError:  # not yet
             return 0
 

@@ -17,11 +17,11 @@ import tessella as ts
 from tessella.errors import ModelError, StudyError
 from tessella.problems import registry
 from tessella.runner import measure
-from tessella.runner.carry import pack, unpack
-from tessella.runner.methods import by_name
+from tessella.runner.methods import find_method
 from tessella.runner.methods import registry as methods
-from tessella.runner.record import Told
+from tessella.runner.record import InformationBudget
 from tessella.runner.run import run
+from tessella.runner.shipping import pack_objects, register_packed
 
 
 def machine(wear: float, price: float) -> ts.MDP:
@@ -144,13 +144,13 @@ def test_workers_get_what_a_study_was_given_as_objects(tmp_path):
 
 
 def test_what_a_study_brings_is_known_where_it_is_unpacked():
-    packed = pack(study().carried)
+    packed = pack_objects(study().objects)
     for module in (registry, methods, measure):
         module._registered.clear()
-    unpack(packed)
+    register_packed(packed)
     assert ts.problem("machine").build().fingerprint == MACHINE.build().fingerprint
-    assert by_name("tree").title == "tree"
-    assert measure.measure_by_name("oldest kept").name == "oldest kept"
+    assert find_method("tree").title == "tree"
+    assert measure.find_measure("oldest kept").name == "oldest kept"
 
 
 def test_a_problem_that_was_changed_under_its_name_is_built_anew():
@@ -202,13 +202,13 @@ def test_in_this_process_only_the_culprit_of_a_batch_fails():
             raise ValueError("not this one")
         return np.zeros(15, dtype=int)
 
-    method = ts.FunctionMethod("odd", odd, told=Told(labels=3))
+    method = ts.FunctionMethod("odd", odd, told=InformationBudget(labels=3))
     results = ts.run_study(ts.Study(MACHINE, method, (20, 80), 2))
     assert {(r.spec.n, r.reason) for r in results.records} == {
         (20, "ValueError: not this one"),
         (80, ""),
     }
-    assert {r.told for r in results.done} == {Told(labels=3)}
+    assert {r.told for r in results.done} == {InformationBudget(labels=3)}
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from tessella.errors import StudyError
-from tessella.runner.cluster import RESTART, connect
-from tessella.runner.dispatch import AHEAD, Dispatcher
-from tessella.runner.display import Lines
+from tessella.runner.cluster import RESTART_TIMEOUT_SECONDS, connect
+from tessella.runner.dispatch import BATCHES_IN_FLIGHT_PER_THREAD, Dispatcher
+from tessella.runner.progress import PlainProgress
 from tessella.runner.record import Record
-from tessella.runner.run import Outcome
-from tessella.runner.run_study import Cluster, _Waiting
+from tessella.runner.run import BatchResult
+from tessella.runner.run_study import ClusterOptions, _WorkerMonitor
 from tessella.runner.study import Batch, Study
 
 WORKERS = 2
@@ -80,11 +80,11 @@ def test_every_spec_is_accepted_once(client):
 def test_the_work_in_flight_is_bounded(client):
     seen = []
 
-    def accept(outcome: Outcome) -> None:
+    def accept(outcome: BatchResult) -> None:
         seen.append(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
 
     Dispatcher(client, accept).run(batch(i, method="toy:slow") for i in range(20))
-    assert 1 < max(seen) <= AHEAD * WORKERS
+    assert 1 < max(seen) <= BATCHES_IN_FLIGHT_PER_THREAD * WORKERS
 
 
 def test_work_waits_for_the_first_worker():
@@ -98,7 +98,7 @@ def test_work_waits_for_the_first_worker():
                 client.cluster.scale(1)
                 asked.append(workers)
 
-        accepted: list[Outcome] = []
+        accepted: list[BatchResult] = []
         Dispatcher(client, accepted.append, idle).run([batch(0), batch(1)])
     assert (len(accepted), asked) == (2, [0])
 
@@ -118,9 +118,9 @@ def test_of_a_batch_that_raises_only_the_culprit_fails(client):
 
 
 def test_an_outcome_that_dies_with_its_worker_is_computed_again(client):
-    accepted: list[Outcome] = []
+    accepted: list[BatchResult] = []
 
-    def accept(outcome: Outcome) -> None:
+    def accept(outcome: BatchResult) -> None:
         if not accepted:
             # The other outcomes still lie on the workers when these die.
             until(lambda: "memory" in states(client) and not states(client) & UNDONE)
@@ -129,9 +129,11 @@ def test_an_outcome_that_dies_with_its_worker_is_computed_again(client):
             until(lambda: "memory" not in states(client))
         accepted.append(outcome)
 
-    Dispatcher(client, accept).run([batch(i) for i in range(AHEAD * WORKERS)])
+    Dispatcher(client, accept).run(
+        [batch(i) for i in range(BATCHES_IN_FLIGHT_PER_THREAD * WORKERS)]
+    )
     records = [record for outcome in accepted for record in outcome.records]
-    assert reasons(records) == dict.fromkeys(range(AHEAD * WORKERS), "")
+    assert reasons(records) == dict.fromkeys(range(BATCHES_IN_FLIGHT_PER_THREAD * WORKERS), "")
 
 
 def test_a_run_that_lacks_a_package_is_one_failed_run(client):
@@ -183,15 +185,20 @@ def test_names_of_tasks_are_never_used_again(client):
 def test_a_lost_worker_is_not_given_up_before_a_crowded_machine_can_start_it_again(client):
     import dask
 
-    assert dask.config.get("distributed.deploy.lost-worker-timeout") == f"{RESTART}s"
+    assert (
+        dask.config.get("distributed.deploy.lost-worker-timeout") == f"{RESTART_TIMEOUT_SECONDS}s"
+    )
 
 
 def test_workers_of_this_machine_that_never_come_back_end_the_study():
     said = io.StringIO()
-    here, there = (_Waiting(Lines(said), Cluster(scheduler=s)) for s in (None, "tcp://host:1"))
+    here, there = (
+        _WorkerMonitor(PlainProgress(said), ClusterOptions(scheduler=s))
+        for s in (None, "tcp://host:1")
+    )
     for waiting in (here, there):
         waiting(0)
-        waiting.since -= RESTART + 1
+        waiting.idle_since -= RESTART_TIMEOUT_SECONDS + 1
     with pytest.raises(StudyError, match="the workers of this machine do not start again"):
         here(0)
     there(0)

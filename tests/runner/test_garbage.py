@@ -13,14 +13,14 @@ import pytest
 
 from tessella.errors import StudyError
 from tessella.mdp.policy import Policy
-from tessella.runner.display import Lines
-from tessella.runner.methods.method import Fit, instance_of
-from tessella.runner.record import Told
-from tessella.runner.run import FailedTogether, attempt, run_batch
+from tessella.runner.methods.method import Fit, get_instance
+from tessella.runner.progress import PlainProgress
+from tessella.runner.record import InformationBudget
+from tessella.runner.run import BatchError, run_batch, run_batch_safely
 from tessella.runner.run_study import run_study
 from tessella.runner.score import score
 from tessella.runner.store import Store
-from tessella.runner.study import Study, batches
+from tessella.runner.study import Study, make_batches
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,15 +39,15 @@ def kinds() -> list[str]:
     """Every kind of garbage, by name."""
     import toy
 
-    instance = instance_of(study("exact_table").specs[0])
-    fit = Fit(instance.solution.policy, Told(), 0.0)
+    instance = get_instance(study("exact_table").specs[0])
+    fit = Fit(instance.solution.policy, InformationBudget(), 0.0)
     return list(toy.garbage(fit, instance.mdp))
 
 
 def test_every_kind_of_garbage_is_a_failed_record_beside_a_good_one(tmp_path):
     """In one batch, on the worker; and all of it can be stored and read."""
-    (batch,) = batches(study("toy:careless", 1 + len(kinds())).specs)
-    outcome = attempt(batch.specs)
+    (batch,) = make_batches(study("toy:careless", 1 + len(kinds())).specs)
+    outcome = run_batch_safely(batch.specs)
     good, *bad = outcome.records
     assert not good.failed
     assert {
@@ -63,8 +63,14 @@ def test_every_kind_of_garbage_is_a_failed_record_beside_a_good_one(tmp_path):
     ("change", "reason"),
     [
         ({"told": None}, "a fit needs a Told; got a NoneType"),
-        ({"told": Told(margins=None)}, "the margins of a fit must be a whole number .*; got None"),  # type: ignore[arg-type]
-        ({"told": Told(simulator_calls=-1)}, "the simulator calls of a fit must be .*; got -1"),
+        (
+            {"told": InformationBudget(margins=None)},
+            "the margins of a fit must be a whole number .*; got None",
+        ),  # type: ignore[arg-type]
+        (
+            {"told": InformationBudget(simulator_calls=-1)},
+            "the simulator calls of a fit must be .*; got -1",
+        ),
         (
             {"policy": 2**70},
             r"the size of a fit must be .* to 2\^63 - 1; got 1180591620717411303424",
@@ -80,8 +86,8 @@ def test_a_failed_record_says_what_was_wrong_in_a_sentence(change, reason):
     import toy
 
     (spec,) = study("exact_table").specs
-    solution = instance_of(spec).solution
-    fit = Fit(solution.policy, Told(), 0.0)
+    solution = get_instance(spec).solution
+    fit = Fit(solution.policy, InformationBudget(), 0.0)
     if isinstance(change.get("policy"), int | float):
         change = {"policy": toy.sized(fit, change["policy"])}
     (record,) = score(solution, [spec], [replace(fit, **change)])
@@ -96,7 +102,7 @@ def test_infeasible_actions_are_a_failed_record():
     mdp = ts.MDP.from_arrays(np.stack([np.eye(2)] * 2), np.zeros((2, 2)), 0.9, feasible=feasible)
     (spec,) = study("exact_table").specs
     solution = ts.solve(mdp)
-    good, bad = (Fit(np.array(table), Told(), 0.0) for table in ([0, 1], [1, 1]))
+    good, bad = (Fit(np.array(table), InformationBudget(), 0.0) for table in ([0, 1], [1, 1]))
     first, second = score(solution, [spec, spec], [good, bad])
     assert first.reason == ""
     assert "must take feasible actions; state=0, action=1" in second.reason
@@ -104,20 +110,20 @@ def test_infeasible_actions_are_a_failed_record():
 
 def test_counts_of_numpy_are_counts(tmp_path):
     (spec,) = study("exact_table").specs
-    solution = instance_of(spec).solution
-    told = Told(np.int64(5), np.uint8(4), 3, np.int32(2))  # type: ignore[arg-type]
+    solution = get_instance(spec).solution
+    told = InformationBudget(np.int64(5), np.uint8(4), 3, np.int32(2))  # type: ignore[arg-type]
     table = solution.policy.table.astype(float)
-    policy = Policy.of(solution.mdp.grid, solution.mdp.actions, table, size=np.int16(9))  # type: ignore[arg-type]
+    policy = Policy.from_table(solution.mdp.grid, solution.mdp.actions, table, size=np.int16(9))  # type: ignore[arg-type]
     fit = Fit(policy, told, np.float32(0.5))  # type: ignore[arg-type]
     (record,) = score(solution, [spec], [fit])
-    assert (record.size, record.told, record.seconds) == (9, Told(5, 4, 3, 2), 0.5)
+    assert (record.size, record.told, record.seconds) == (9, InformationBudget(5, 4, 3, 2), 0.5)
     with Store.writer(tmp_path) as store:
         store.add([record], {})
         assert store.records()[0].row() == record.row()
 
 
 def test_no_method_can_change_what_it_is_measured_against():
-    solution = instance_of(study("exact_table").specs[0]).solution
+    solution = get_instance(study("exact_table").specs[0]).solution
     for array in (solution.value, solution.q, solution.margin, solution.policy.table):
         with pytest.raises(ValueError, match="read-only"):
             array[0, 0] = 0
@@ -131,9 +137,9 @@ def test_a_batch_without_one_fit_for_each_run_fails_as_a_whole_and_one_by_one():
     }
     for method, reason in said.items():
         specs = study(method, 3).specs
-        with pytest.raises(FailedTogether, match=reason):
-            attempt(specs)
-        (alone,) = attempt(specs[:1]).records
+        with pytest.raises(BatchError, match=reason):
+            run_batch_safely(specs)
+        (alone,) = run_batch_safely(specs[:1]).records
         assert "StudyError: a method must give back one Fit for each run" in alone.reason
         with pytest.raises(StudyError, match=reason):
             run_batch(specs)
@@ -145,7 +151,7 @@ def test_a_study_of_careless_and_wild_methods_comes_to_its_end(tmp_path, compile
 
     asked = Study(("QUE-Lin",), ("toy:careless", "toy:wild", "toy:fewer"), (100,), len(toy.WILD))
     said = io.StringIO()
-    done = run_study(asked, tmp_path, workers=2, display=Lines(said))
+    done = run_study(asked, tmp_path, workers=2, display=PlainProgress(said))
     failed = {(r.spec.method, r.spec.seed): r.reason for r in done.failed}
     for method in ("toy:careless", "toy:wild"):
         assert [seed for m, seed in failed if m == method] == list(range(1, len(toy.WILD)))
@@ -164,7 +170,7 @@ def test_a_study_of_careless_and_wild_methods_comes_to_its_end(tmp_path, compile
     [
         ("seconds", None, "a method says how many seconds a run takes; 'toy:odd' gives None"),
         ("seconds", float("nan"), "gives nan"),
-        ("together", [1], "a method says what trains together by something hashable"),
+        ("batch_key", [1], "a method says what trains together by something hashable"),
         ("runs", None, "a method names its runs; 'toy:odd' gives None"),
         ("runs", [(100, 0.5)], r"a method names its runs as pairs of n and seed; .* \(100, 0.5\)"),
         ("runs", [(100, 2**70)], "a method names its runs as pairs"),
@@ -183,4 +189,4 @@ def test_a_method_that_cannot_be_planned_is_refused_before_any_work(
     setattr(Odd, part, lambda self, *given: answer)
     monkeypatch.setattr(toy, "odd", Odd(), raising=False)
     with pytest.raises(StudyError, match=message):
-        [spec.key for batch in batches(study("toy:odd").specs) for spec in batch.specs]
+        [spec.key for batch in make_batches(study("toy:odd").specs) for spec in batch.specs]

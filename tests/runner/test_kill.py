@@ -17,7 +17,7 @@ import pytest
 from support import warm
 
 from tessella.runner.run import run_batch
-from tessella.runner.study import Study, batches
+from tessella.runner.study import Study, make_batches
 
 SIZES = tuple(range(100, 1300, 100))
 ASKED = ("--problems", "INV-Mix", "--seeds", "3", "--sizes", ",".join(map(str, SIZES)))
@@ -49,7 +49,7 @@ def expected(toys_can_be_found: None) -> dict[str, dict[str, tuple]]:
     return {
         method: numbers(
             record
-            for batch in batches(asked(method).specs)
+            for batch in make_batches(asked(method).specs)
             for record in run_batch(batch.specs).records
         )
         for method in ("toy:slow", "linear", "local")

@@ -10,13 +10,13 @@ import pytest
 from tessella.certificates.certify import certify
 from tessella.errors import StudyError
 from tessella.problems.benchmarks import benchmark
-from tessella.runner.methods import known
-from tessella.runner.methods.method import instance_of
-from tessella.runner.parquet import parquet, read_parquet
-from tessella.runner.record import Told
+from tessella.runner.methods import package_methods
+from tessella.runner.methods.method import get_instance
+from tessella.runner.parquet import read_parquet, records_to_parquet
+from tessella.runner.record import InformationBudget
 from tessella.runner.run import run, run_batch
 from tessella.runner.store import Store
-from tessella.runner.study import Study, batches
+from tessella.runner.study import Study, make_batches
 from tessella.solvers.solve import solve
 
 
@@ -24,10 +24,10 @@ def numbers(record) -> dict:
     return {name: value for name, value in record.row().items() if name != "seconds"}
 
 
-@pytest.mark.parametrize("method", list(known()))
+@pytest.mark.parametrize("method", list(package_methods()))
 def test_a_record_is_the_same_alone_in_a_batch_and_in_reverse(method):
     specs = Study(("QUE-Lin",), (method,), (60, 90), 3).specs
-    for batch in batches(specs):
+    for batch in make_batches(specs):
         together = run_batch(batch.specs).records
         reverse = run_batch(batch.specs[::-1]).records[::-1]
         alone = [run(spec) for spec in (batch.specs[0], batch.specs[-1])]
@@ -50,26 +50,26 @@ def test_the_numbers_are_those_of_a_certificate(environment):
 
 
 def test_sizes_are_counted_as_in_the_paper():
-    from tessella.paper.published import MAIN_TABLE, METHODS
+    from tessella.paper.published import MAIN_TABLE, PAPER_METHODS
 
     for label, family in (("INV-Mix", "inventory"), ("QUE-Mix", "queue")):
-        for method in METHODS:
+        for method in PAPER_METHODS:
             (spec,) = Study((label,), (method,), (800,), 1).specs
             expected = 800 if method == "local" else MAIN_TABLE[family, method].size
             assert run(spec).size == expected
 
 
 def test_what_a_method_was_told_is_counted():
-    def told(method: str) -> Told:
+    def told(method: str) -> InformationBudget:
         return run(Study(("INV-Mix",), (method,), (100,), 1).specs[0]).told
 
-    sweeps = instance_of(Study(("INV-Mix",), ("linear",)).specs[0]).solution.sweeps
-    assert told("linear") == Told(labels=100, backups=sweeps * 825)
-    assert told("margin") == Told(labels=100, margins=100, backups=sweeps * 825)
-    assert told("exact_table") == Told(labels=825, backups=sweeps * 825)
-    assert told("tabular_q") == told("fitted_q") == Told(simulator_calls=100)
-    assert told("tabular_q_100") == Told(simulator_calls=10_000)
-    assert told("value_iteration_4") == Told(backups=4 * 825)
+    sweeps = get_instance(Study(("INV-Mix",), ("linear",)).specs[0]).solution.sweeps
+    assert told("linear") == InformationBudget(labels=100, backups=sweeps * 825)
+    assert told("margin") == InformationBudget(labels=100, margins=100, backups=sweeps * 825)
+    assert told("exact_table") == InformationBudget(labels=825, backups=sweeps * 825)
+    assert told("tabular_q") == told("fitted_q") == InformationBudget(simulator_calls=100)
+    assert told("tabular_q_100") == InformationBudget(simulator_calls=10_000)
+    assert told("value_iteration_4") == InformationBudget(backups=4 * 825)
 
 
 def test_the_exact_table_loses_nothing():
@@ -122,9 +122,9 @@ def test_a_policy_of_many_actions_is_stored_as_it_was_judged(tmp_path):
         store.add([record], {})
         (stored,) = store.records()
     path = tmp_path / "records.parquet"
-    path.write_bytes(parquet([record]))
+    path.write_bytes(records_to_parquet([record]))
     (written,) = read_parquet(path)
-    solution = instance_of(spec).solution
+    solution = get_instance(spec).solution
     for back in (stored, written):
         np.testing.assert_array_equal(back.actions, solution.policy.table.ravel())
         loss = certify(solution, back.actions.reshape(solution.value.shape)).mean_loss

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessella.errors import StudyError
-from tessella.runner.spec import Spec, canonical, setting_from_json, setting_to_json
+from tessella.runner.spec import Spec, setting_from_json, setting_to_json, to_canonical_json
 
 SPEC = Spec(
     "INV-Mix", "inventory", {"max_stock": 32, "orders": [0, 4]}, "linear", {"C": 1.0}, 1, 100, 0
@@ -49,7 +49,7 @@ def test_a_spec_survives_its_json():
 @pytest.mark.parametrize("value", [math.nan, math.inf, object(), {1, 2}])
 def test_what_has_no_unique_form_is_refused(value):
     with pytest.raises(StudyError, match="a spec holds finite numbers"):
-        canonical({"setting": value})
+        to_canonical_json({"setting": value})
 
 
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.none()
@@ -59,7 +59,7 @@ numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.
 def test_canonical_json_is_the_same_after_a_round_trip(value):
     import json
 
-    assert canonical(json.loads(canonical(value))) == canonical(value)
+    assert to_canonical_json(json.loads(to_canonical_json(value))) == to_canonical_json(value)
 
 
 def test_all_methods_of_one_environment_size_and_seed_see_the_same_sample():

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from tessella.errors import StudyError
-from tessella.runner.record import COLUMNS, Record, Told, seal, unseal
+from tessella.runner.record import RECORD_COLUMNS, InformationBudget, Record, verify, with_checksum
 from tessella.runner.spec import Spec
 from tessella.runner.store import Store
 
@@ -30,7 +30,7 @@ def spec(seed: int = 0) -> Spec:
 
 
 def done(seed: int = 0, error: float = 0.25) -> Record:
-    told = Told(labels=100, backups=368_000)
+    told = InformationBudget(labels=100, backups=368_000)
     return Record(spec(seed), error, 1.5, 2.5, 9.0, 15, told, 0.01, np.array([0, 4, 1], np.uint8))
 
 
@@ -48,7 +48,7 @@ def test_a_failed_record_comes_back_with_its_reason_and_without_numbers(tmp_path
     with Store.writer(tmp_path) as store:
         store.add([Record(spec(), reason="its worker died")], HERE)
         (record,) = store.records()
-        assert store.states() == {spec().key: "its worker died"}
+        assert store.failure_reasons() == {spec().key: "its worker died"}
     assert record.failed
     assert np.isnan([record.policy_error, record.mean_loss, record.seconds]).all()
     assert record.actions.size == 0
@@ -88,21 +88,21 @@ def test_there_is_one_writer_and_the_next_may_follow(tmp_path):
     ):
         pass
     with Store.writer(tmp_path) as store:
-        assert store.states() == {}
+        assert store.failure_reasons() == {}
 
 
 def test_a_reader_sees_what_a_writer_has_stored(tmp_path):
     with Store.writer(tmp_path) as store, Store.reader(tmp_path) as reader:
         store.add([done()], HERE)
-        assert len(reader.states()) == 1
+        assert len(reader.failure_reasons()) == 1
 
 
 def test_places_and_sessions_are_kept(tmp_path):
     with Store.writer(tmp_path) as store:
-        session = store.begin("2 runs")
+        session = store.begin_session("2 runs")
         store.add([done(0)], HERE)
         store.add([done(1), done(2)], {"python": "4"})
-        store.end(session, 12.5, 3, "finished")
+        store.end_session(session, 12.5, 3, "finished")
         assert [c["records"] for c in store.contexts()] == [2, 1]
         (kept,) = store.sessions()
     assert (kept["seconds"], kept["stored"], kept["outcome"]) == (12.5, 3, "finished")
@@ -234,7 +234,7 @@ ALTERED = {
 
 
 def test_every_column_of_a_record_is_under_its_checksum():
-    assert {*ALTERED, "key"} == {*COLUMNS, "checksum"}
+    assert {*ALTERED, "key"} == {*RECORD_COLUMNS, "checksum"}
 
 
 @pytest.mark.parametrize("column", ALTERED)
@@ -270,7 +270,7 @@ def test_a_policy_that_cannot_be_decoded_is_named_and_refused(tmp_path, policy):
 def test_a_spec_that_makes_no_sense_is_refused_even_under_its_own_checksum(text):
     key = hashlib.sha256(text.encode(errors="replace")).hexdigest()
     with pytest.raises(StudyError, match=f"the record {key[:12]} .* cannot be read"):
-        unseal(seal({**done().row(), "spec": text, "key": key}))
+        verify(with_checksum({**done().row(), "spec": text, "key": key}))
 
 
 @pytest.mark.parametrize("table", ["record", "context", "session"])
@@ -372,4 +372,4 @@ def test_reading_changes_no_store(tmp_path):
 
 def test_a_spec_under_the_key_of_another_is_refused_even_under_its_own_checksum():
     with pytest.raises(StudyError, match="cannot be read: its key is that of another spec"):
-        unseal(seal({**done().row(), "key": spec(1).key}))
+        verify(with_checksum({**done().row(), "key": spec(1).key}))

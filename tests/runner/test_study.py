@@ -9,16 +9,16 @@ from dataclasses import replace
 import pytest
 
 from tessella.errors import StudyError
-from tessella.paper.plan import paper_study
+from tessella.paper.paper_study import paper_study
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.runner.methods import by_name, known
+from tessella.runner.methods import find_method, package_methods
 from tessella.runner.names import UnknownNameError
-from tessella.runner.study import batches
+from tessella.runner.study import make_batches
 
 
 def test_batches_hold_every_spec_once_and_never_mix_methods_or_dynamics():
     specs = paper_study(seeds=3).specs
-    made = batches(specs)
+    made = make_batches(specs)
     assert Counter(s.key for b in made for s in b.specs) == Counter(s.key for s in specs)
     dynamics = {label: known.build().fingerprint for label, known in BENCHMARKS.items()}
     for batch in made:
@@ -27,7 +27,7 @@ def test_batches_hold_every_spec_once_and_never_mix_methods_or_dynamics():
 
 def test_environments_that_differ_only_in_noise_are_one_to_a_baseline_and_three_to_a_learner():
     def labels(method: str) -> list[list[str]]:
-        made = batches(paper_study(methods=(method,), sizes=(100,), seeds=1).specs)
+        made = make_batches(paper_study(methods=(method,), sizes=(100,), seeds=1).specs)
         return sorted(sorted({s.environment for s in batch.specs}) for batch in made)
 
     assert ["INV-Mix", "INV-N0", "INV-NH"] in labels("fitted_q")
@@ -37,13 +37,13 @@ def test_environments_that_differ_only_in_noise_are_one_to_a_baseline_and_three_
 
 
 def test_q_learning_of_all_seeds_and_budgets_is_one_batch():
-    made = batches(paper_study(("INV-Mix",), ("tabular_q",), seeds=4).specs)
+    made = make_batches(paper_study(("INV-Mix",), ("tabular_q",), seeds=4).specs)
     assert [len(batch.specs) for batch in made] == [7 * 4]
 
 
 def test_the_longest_batches_come_first():
-    made = batches(paper_study(("INV-Mix",)).specs)
-    seconds = [sum(by_name(s.method).seconds(s) for s in batch.specs) for batch in made]
+    made = make_batches(paper_study(("INV-Mix",)).specs)
+    seconds = [sum(find_method(s.method).seconds(s) for s in batch.specs) for batch in made]
     assert seconds[0] == max(seconds)
     assert sum(seconds[: len(seconds) // 4]) > sum(seconds) / 2
 
@@ -54,7 +54,7 @@ def test_a_changed_setting_changes_only_the_specs_it_touches(monkeypatch):
         return {m: {s.key for s in specs if s.method == m} for m in ("linear", "local")}
 
     before = keys()
-    monkeypatch.setitem(known(), "linear", replace(by_name("linear"), edition=9))
+    monkeypatch.setitem(package_methods(), "linear", replace(find_method("linear"), edition=9))
     after = keys()
     assert before["local"] == after["local"]
     assert not before["linear"] & after["linear"]
@@ -91,8 +91,8 @@ def test_what_is_no_method_is_refused(name, message):
 def test_a_method_belongs_to_a_known_group(monkeypatch):
     monkeypatch.setattr("tessella.runner.methods.boundary.odd", odd_one(), raising=False)
     with pytest.raises(UnknownNameError, match="must be one of boundary, value, reference"):
-        by_name("tessella.runner.methods.boundary:odd")
+        find_method("tessella.runner.methods.boundary:odd")
 
 
 def odd_one():
-    return replace(by_name("linear"), group="best")
+    return replace(find_method("linear"), group="best")

@@ -70,7 +70,7 @@ def test_a_study_runs_on_a_scheduler_that_asks_for_tls(
 
 
 def test_what_is_missing_to_speak_tls_is_named(scheduler, keys, monkeypatch):
-    monkeypatch.setattr("tessella.runner.cluster.PATIENCE", 2)
+    monkeypatch.setattr("tessella.runner.cluster.CONNECT_TIMEOUT_SECONDS", 2)
     with (
         pytest.raises(StudyError, match=r"dask has no setting distributed\.comm\.tls\.ca-file"),
         connect(scheduler=scheduler),
@@ -92,7 +92,7 @@ def test_what_is_missing_to_speak_tls_is_named(scheduler, keys, monkeypatch):
 
 
 def test_another_authoritys_certificate_is_refused(scheduler, tmp_path, monkeypatch):
-    monkeypatch.setattr("tessella.runner.cluster.PATIENCE", 2)
+    monkeypatch.setattr("tessella.runner.cluster.CONNECT_TIMEOUT_SECONDS", 2)
     key, cert = tmp_path / "other-key.pem", tmp_path / "other.pem"
     words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=other")
     made = ["openssl", *words, "-keyout", str(key), "-out", str(cert)]

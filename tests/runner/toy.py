@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.runner.methods.method import Fit, Group, Instance
+from tessella.runner.methods.method import Fit, Instance, MethodGroup
 from tessella.runner.names import UnknownNameError
-from tessella.runner.record import Told
+from tessella.runner.record import InformationBudget
 from tessella.runner.spec import Spec
 
 
@@ -29,7 +29,7 @@ class Toy:
 
     title: str = "Toy"
     pause: float = 0.0
-    group: Group = "boundary"
+    group: MethodGroup = "boundary"
     edition: int = 1
     settings_given: tuple = ()
 
@@ -52,8 +52,8 @@ class Toy:
     def _one(self, instance: Instance, spec: Spec) -> Fit:
         mdp = instance.mdp
         actions = spec.generator("toy").integers(0, mdp.n_actions, mdp.n_states)
-        policy = Policy.of(mdp.grid, mdp.actions, actions, size=spec.n)
-        return Fit(policy, Told(labels=spec.n), 0.001)
+        policy = Policy.from_table(mdp.grid, mdp.actions, actions, size=spec.n)
+        return Fit(policy, InformationBudget(labels=spec.n), 0.001)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def garbage(fit: Fit, mdp: MDP) -> dict[str, Any]:
         },
         **{
             f"{part.name} {name}": replace(fit, told=replace(fit.told, **{part.name: bad}))
-            for part in fields(Told)
+            for part in fields(InformationBudget)
             for name, bad in counts.items()
         },
     }

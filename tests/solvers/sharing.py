@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 import tessella as ts
-from tessella.mdp.stages.sharded import among
+from tessella.mdp.stages.sharded import shard_model
 
 
 def shop(**settings) -> ts.MDP:
@@ -39,7 +39,7 @@ def ring(edge: str = "reflect") -> ts.MDP:
 
 
 def told(solution: ts.Solution) -> dict:
-    held = solution.stored("value")
+    held = solution.get_raw("value")
     parts = held.array.addressable_shards
     return {
         "last": solution.part("value", np.s_[-1, :]).tolist(),
@@ -56,7 +56,7 @@ def told(solution: ts.Solution) -> dict:
 def planned() -> dict:
     """A plan for eight devices, and what the first of them holds of the model."""
     made = ts.plan(shop(), tol=1e-6, devices=8)
-    leaves = jax.tree.leaves(among(shop().dynamics, jax.devices()).arrays)
+    leaves = jax.tree.leaves(shard_model(shop().dynamics, jax.devices()).arrays)
     first = [leaf.addressable_shards[0].data.nbytes for leaf in leaves]
     return {
         "own": made.arrays["the model's own"],

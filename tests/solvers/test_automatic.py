@@ -7,7 +7,7 @@ import pytest
 from support.routes import by
 
 import tessella as ts
-from tessella.solvers.solve import automatic
+from tessella.solvers.solve import choose_method
 
 
 def wear(states: int, discount: float) -> ts.MDP:
@@ -93,8 +93,8 @@ def test_its_answer_is_that_of_value_iteration(mdp):
 
 def test_large_models_are_evaluated_more_roughly_than_small_ones():
     small, large = ts.benchmark("INV-Mix"), wear(10_001, 0.9)
-    assert automatic(small, 1e-3) == ts.InexactPolicyIteration(1e-3)
-    assert automatic(large) == ts.InexactPolicyIteration(forcing=0.1)
+    assert choose_method(small, 1e-3) == ts.InexactPolicyIteration(1e-3)
+    assert choose_method(large) == ts.InexactPolicyIteration(forcing=0.1)
 
 
 @pytest.mark.parametrize("discount", [0.9, 0.99])

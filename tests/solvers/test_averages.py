@@ -9,8 +9,8 @@ import pytest
 from support.routes import by
 
 import tessella as ts
-from tessella.mdp.engine import in_float64
-from tessella.solvers import averaging, blocks, coarse, driver, hitting
+from tessella.mdp.compilation import in_float64
+from tessella.solvers import average_reward, block_tridiagonal, hitting_times, loop, multigrid
 
 REGIMES = 300  # mixing takes about 100,000 periods
 
@@ -45,7 +45,7 @@ def slowly_wandering() -> ts.MDP:
 def large():
     """What is done for large models, done for this one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "WIDE", 0)
+        patch.setattr(loop, "COARSE_CORRECTION_MIN_STATES", 0)
         yield
 
 
@@ -101,7 +101,7 @@ def test_the_gain_alone_does_not_bound_relative_values(slow, found, monkeypatch)
     def asked(*_):
         raise AssertionError("asked")
 
-    monkeypatch.setattr(hitting, "relative_error", asked)
+    monkeypatch.setattr(hitting_times, "bound_relative_error", asked)
     again = ts.solve(slow, METHOD)
     assert again.gain == found.gain
     assert again.policy.table.shape == (12, REGIMES)
@@ -131,12 +131,14 @@ def test_through_stages_single_precision_comes_first_and_double_where_it_brings_
 
     def watched(engine, method, **asked):
         parts.append(type(method).__name__)
-        return driver.iterate(engine, method, **asked)
+        return loop.iterate(engine, method, **asked)
 
-    monkeypatch.setattr(averaging, "iterate", watched)
+    monkeypatch.setattr(average_reward, "iterate", watched)
     if not single:
         monkeypatch.setattr(
-            averaging._RoughCorrections, "refine", lambda self, operators, state: state.backup
+            average_reward._SinglePrecisionCorrections,
+            "refine",
+            lambda self, operators, state: state.backup,
         )
     # Another limit of products than elsewhere, so that nothing compiled before is met.
     method = ts.InexactPolicyIteration(max_products=41 if single else 42)
@@ -183,7 +185,9 @@ def test_a_limit_of_rounds_is_one_for_both_precisions(large, most):
     with by("stages"):
         mdp = slowly_wandering()
         method = ts.InexactPolicyIteration(max_sweeps=most, max_products=40)
-        before = averaging.iterate(driver.Engine(mdp, None), averaging.ROUGH_SWEEPS, partial=True)
+        before = average_reward.iterate(
+            loop.Engine(mdp, None), average_reward.SINGLE_PRECISION_WARM_UP, partial=True
+        )
         part = ts.solve(mdp, method, partial=True)
         with pytest.raises(ts.NotConverged, match=f"limit of {most} sweeps"):
             ts.solve(mdp, method)
@@ -196,7 +200,7 @@ def test_sweeps_that_converge_are_the_answer(large):
     mdp = ts.MDP.from_arrays(rows, np.arange(12.0).reshape(6, 2), ts.Average())
     found = ts.solve(mdp, tol=1e-6)
     assert found.converged
-    assert found.sweeps <= averaging.SWEEPS.max_sweeps
+    assert found.sweeps <= average_reward.WARM_UP_METHOD.max_sweeps
 
 
 def test_hat_functions_sum_to_one_and_are_one_at_their_own_cut_point():
@@ -208,11 +212,11 @@ def test_hat_functions_sum_to_one_and_are_one_at_their_own_cut_point():
         (34, 34, 2),
         (501, 8, 64),
     ):
-        cuts = coarse.Cuts.of(length, gap, (1, 1))
-        assert len(cuts.places) == count
-        assert max(np.diff(cuts.places), default=0) <= gap
-        assert cuts.hats.sum(axis=0) == pytest.approx(np.ones(length))
-        assert (cuts.hats[:, cuts.places] == np.eye(count)).all()
+        cuts = multigrid.CoarseAxis.with_gap(length, gap, (1, 1))
+        assert len(cuts.cut_points) == count
+        assert max(np.diff(cuts.cut_points), default=0) <= gap
+        assert cuts.hat_functions.sum(axis=0) == pytest.approx(np.ones(length))
+        assert (cuts.hat_functions[:, cuts.cut_points] == np.eye(count)).all()
 
 
 SHAPES = [(1,), (12, 300), (33, 25), (1001, 501), (8,) * 6, (100_000,), (15_000, 2), (9, 9, 400)]
@@ -222,13 +226,20 @@ SHAPES = [(1,), (12, 300), (33, 25), (1001, 501), (8,) * 6, (100_000,), (15_000,
 @pytest.mark.parametrize("far", [False, True])
 def test_a_solve_on_the_nodes_costs_little_and_slow_axes_are_cut_finer(shape, far):
     reaches = [(n, n) if far else (1, 1) for n in shape]
-    cuts = coarse.chosen(shape, reaches)
-    nodes, split, states = [len(c.places) for c in cuts], coarse.Split.of(cuts), np.prod(shape)
-    assert split.blocks * split.size == np.prod(nodes)
-    for spent, (in_all, each) in ((split.cost, coarse.COST), (split.work, coarse.WORK)):
+    cuts = multigrid.choose_coarse_axes(shape, reaches)
+    nodes, split, states = (
+        [len(c.cut_points) for c in cuts],
+        multigrid.NodeBlocks.choose(cuts),
+        np.prod(shape),
+    )
+    assert split.n_blocks * split.block_size == np.prod(nodes)
+    for spent, (in_all, each) in (
+        (split.solve_cost, multigrid.COST),
+        (split.factor_cost, multigrid.WORK),
+    ):
         assert spent <= min(in_all, each * states)
-    assert np.prod([c.colours for c in cuts]) <= coarse.PRODUCTS
-    assert sum(c.hats.size for c in cuts) <= coarse.HATS
+    assert np.prod([c.n_colours for c in cuts]) <= multigrid.SETUP_MAX_PRODUCTS
+    assert sum(c.hat_functions.size for c in cuts) <= multigrid.INTERPOLATION_MAX_NUMBERS
     assert far <= (split.axis is None)  # blocks are for chains that move to the next only
     if not far:  # no axis was cut while another that could be cut had longer cells
         cells = [n / max(m - 1, 0.5) for n, m in zip(shape, nodes, strict=True)]
@@ -249,14 +260,16 @@ def test_a_long_line_is_helped_by_few_nodes(length):
         stays = jnp.concatenate([x[:1], x, x[-1:]])
         return 0.25 * stays[:-2] + 0.5 * x + 0.25 * stays[2:]
 
-    cuts = coarse.chosen((length,), [(1, 1)])
-    seen = np.asarray(coarse.small_system(expect, cuts, jnp.zeros(length)))
-    found = coarse.correction(seen, cuts)
-    assert sum(each.size for each in jax.tree.leaves(found)) <= 3 * coarse.HATS
+    cuts = multigrid.choose_coarse_axes((length,), [(1, 1)])
+    seen = np.asarray(multigrid.probe_coarse_system(expect, cuts, jnp.zeros(length)))
+    found = multigrid.build_correction(seen, cuts)
+    assert (
+        sum(each.size for each in jax.tree.leaves(found)) <= 3 * multigrid.INTERPOLATION_MAX_NUMBERS
+    )
     x = np.cos(np.pi * np.arange(length) / length)  # the slowest of all
     right = x - np.asarray(expect(jnp.asarray(x)))
-    smooth = np.asarray(coarse.corrected(found, right)) - right
-    assert cuts[0].places[1] * smooth == pytest.approx(x, abs=0.03)
+    smooth = np.asarray(multigrid.apply_correction(found, right)) - right
+    assert cuts[0].cut_points[1] * smooth == pytest.approx(x, abs=0.03)
 
 
 def lazy_walk(length: int, reach: tuple[int, int], seed: int) -> np.ndarray:
@@ -267,16 +280,16 @@ def lazy_walk(length: int, reach: tuple[int, int], seed: int) -> np.ndarray:
     return rows / rows.sum(axis=1, keepdims=True)
 
 
-def system_of(walks: list[np.ndarray], cuts) -> tuple[np.ndarray, coarse.Coarse]:
+def system_of(walks: list[np.ndarray], cuts) -> tuple[np.ndarray, multigrid.CoarseCorrection]:
     """A of independent chains along two axes, dense, and the correction as the solvers make it."""
 
     def expect(x):
         return jnp.asarray(walks[0]) @ x @ jnp.asarray(walks[1]).T
 
     like = jnp.zeros([len(walk) for walk in walks])
-    seen = np.asarray(coarse.small_system(expect, cuts, like))
+    seen = np.asarray(multigrid.probe_coarse_system(expect, cuts, like))
     dense = np.eye(like.size) - np.kron(*walks) + 1 / like.size
-    return dense, coarse.correction(seen, cuts)
+    return dense, multigrid.build_correction(seen, cuts)
 
 
 REACHES = [
@@ -292,22 +305,26 @@ REACHES = [
 @pytest.mark.parametrize("gaps", [(5, 4), (10, 9), (3, 1), (80, 5)])
 @pytest.mark.parametrize("reaches", REACHES)
 def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps, monkeypatch):
-    monkeypatch.setattr(blocks, "TOGETHER", 50)
+    monkeypatch.setattr(block_tridiagonal, "DIRECT_INVERSE_MAX_ROWS", 50)
     lengths = 41, 64
     walks = [
         lazy_walk(n, r, seed) for seed, (n, r) in enumerate(zip(lengths, reaches, strict=True))
     ]
-    cuts = tuple(map(coarse.Cuts.of, lengths, gaps, reaches))
+    cuts = tuple(map(multigrid.CoarseAxis.with_gap, lengths, gaps, reaches))
     dense, found = system_of(walks, cuts)
-    functions = np.kron(*(c.hats for c in cuts)).T
-    nodes = np.ravel_multi_index(np.ix_(*(c.places for c in cuts)), lengths).ravel()
+    functions = np.kron(*(c.hat_functions for c in cuts)).T
+    nodes = np.ravel_multi_index(np.ix_(*(c.cut_points for c in cuts)), lengths).ravel()
     c = np.random.default_rng(0).normal(size=len(nodes))
     right = (dense @ functions)[nodes] @ c
     # A leak is felt for as long as the chain takes to forget: here 1e4 periods, or so.
-    assert coarse._small(found, right) == pytest.approx(c, abs=1e4 * coarse.LEAK * 10)
-    assert coarse._small(found, right) @ c == pytest.approx(right @ coarse._small_adjoint(found, c))
+    assert multigrid._solve_coarse(found, right) == pytest.approx(
+        c, abs=1e4 * multigrid.LEAK_PROBABILITY * 10
+    )
+    assert multigrid._solve_coarse(found, right) @ c == pytest.approx(
+        right @ multigrid._solve_coarse_adjoint(found, c)
+    )
     x, on_device = np.cos(np.arange(41 * 64.0)).reshape(41, 64), jax.tree.map(jnp.asarray, found)
-    for function in (coarse.corrected, coarse.corrected_adjoint):
+    for function in (multigrid.apply_correction, multigrid.apply_adjoint_correction):
         single = jax.jit(function)(on_device, jnp.asarray(x, jnp.float32))
         assert single.dtype == jnp.float32
         plain = function(found, x)
@@ -317,7 +334,7 @@ def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps
 @pytest.mark.parametrize("count", range(1, 10))
 @pytest.mark.parametrize("together", [0, 10])
 def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together, monkeypatch):
-    monkeypatch.setattr(blocks, "TOGETHER", together)
+    monkeypatch.setattr(block_tridiagonal, "DIRECT_INVERSE_MAX_ROWS", together)
     n, rng = 3, np.random.default_rng(count)
     on, beside = rng.random((count, n, n)), rng.random((2, count - 1, n, n))
     on += 9 * np.eye(n)  # rows that no elimination brings near to zero
@@ -328,12 +345,14 @@ def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together, mon
         whole[k + 1, :, k], whole[k, :, k + 1] = beside[0, k], beside[1, k]
     whole = whole.reshape(count * n, -1)
     factors, x = (
-        blocks.factorised(blocks.Banded(beside[0], on, beside[1])),
+        block_tridiagonal.factorise_blocks(
+            block_tridiagonal.BlockTridiagonal(beside[0], on, beside[1])
+        ),
         rng.normal(size=(count, n)),
     )
     assert factors.solve((whole @ x.ravel()).reshape(x.shape)) == pytest.approx(x)
     assert factors.transposed.solve((x.ravel() @ whole).reshape(x.shape)) == pytest.approx(x)
-    none = blocks.nothing(count, n)
+    none = block_tridiagonal.make_zero_inverse(count, n)
     assert [each.shape for each in jax.tree.leaves(none)] == [
         each.shape for each in jax.tree.leaves(factors)
     ]
@@ -341,39 +360,64 @@ def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together, mon
 
 
 def test_colours_and_blocks_are_used_where_a_period_leads_not_far():
-    near, wide = coarse.Cuts.of(501, 4, (1, 1)), coarse.Cuts.of(501, 4, (5, 1))
-    assert (near.colours, near.narrow) == (3, True)
-    assert (wide.colours, wide.narrow) == (4, False)
-    assert coarse.Split.of((coarse.Cuts.of(1001, 16, (20, 45)), near)) == (1, 126, 64)
-    assert coarse.Split.of((coarse.Cuts.of(1001, 16, (20, 45)), wide)) == (None, 1, 64 * 126)
+    near, wide = (
+        multigrid.CoarseAxis.with_gap(501, 4, (1, 1)),
+        multigrid.CoarseAxis.with_gap(501, 4, (5, 1)),
+    )
+    assert (near.n_colours, near.is_narrow) == (3, True)
+    assert (wide.n_colours, wide.is_narrow) == (4, False)
+    assert multigrid.NodeBlocks.choose(
+        (multigrid.CoarseAxis.with_gap(1001, 16, (20, 45)), near)
+    ) == (
+        1,
+        126,
+        64,
+    )
+    assert multigrid.NodeBlocks.choose(
+        (multigrid.CoarseAxis.with_gap(1001, 16, (20, 45)), wide)
+    ) == (
+        None,
+        1,
+        64 * 126,
+    )
 
 
 @in_float64
 def test_the_correction_inverts_a_system_whose_states_are_all_nodes_and_has_an_adjoint():
     reaches = (1, 1), (2, 2)
     walks = [lazy_walk(9, reaches[0], 0), lazy_walk(14, reaches[1], 1)]
-    cuts = coarse.Cuts.of(9, 1, reaches[0]), coarse.Cuts.of(14, 1, reaches[1])
+    cuts = (
+        multigrid.CoarseAxis.with_gap(9, 1, reaches[0]),
+        multigrid.CoarseAxis.with_gap(14, 1, reaches[1]),
+    )
     dense, whole = system_of(walks, cuts)
     f = np.cos(np.arange(9))[:, None] + np.arange(14.0) ** 2
     right = (dense @ f.ravel()).reshape(f.shape)
-    assert coarse.corrected(whole, right) == pytest.approx(right + f, abs=1e-4)
+    assert multigrid.apply_correction(whole, right) == pytest.approx(right + f, abs=1e-4)
 
-    part = system_of(walks, (coarse.Cuts.of(9, 3, reaches[0]), coarse.Cuts.of(14, 4, reaches[1])))[
-        1
-    ]
-    there, back = coarse.corrected(part, f), coarse.corrected_adjoint(part, right)
+    part = system_of(
+        walks,
+        (
+            multigrid.CoarseAxis.with_gap(9, 3, reaches[0]),
+            multigrid.CoarseAxis.with_gap(14, 4, reaches[1]),
+        ),
+    )[1]
+    there, back = (
+        multigrid.apply_correction(part, f),
+        multigrid.apply_adjoint_correction(part, right),
+    )
     assert (there * right).sum() == pytest.approx((f * back).sum(), rel=1e-9)
-    single = coarse.corrected(part, f.astype(np.float32))
+    single = multigrid.apply_correction(part, f.astype(np.float32))
     assert single.dtype == np.float32
     assert single == pytest.approx(there, rel=1e-4)
 
 
 @pytest.mark.parametrize("seen", [np.full((3, 3), np.nan), np.eye(3), np.full((3, 3), 1e300)])
 def test_a_chain_that_falls_apart_or_is_no_number_corrects_nothing(seen):
-    found = coarse.correction(seen, (coarse.Cuts.of(3, 1, (2, 2)),))
+    found = multigrid.build_correction(seen, (multigrid.CoarseAxis.with_gap(3, 1, (2, 2)),))
     x = np.array([1.0, -2.0, 5.0])
-    assert (coarse.corrected(found, x) == x).all()
-    assert (coarse.corrected_adjoint(found, x) == x).all()
+    assert (multigrid.apply_correction(found, x) == x).all()
+    assert (multigrid.apply_adjoint_correction(found, x) == x).all()
 
 
 def test_the_way_back_is_bounded_where_a_linear_solver_breaks_down():
@@ -381,7 +425,7 @@ def test_the_way_back_is_bounded_where_a_linear_solver_breaks_down():
     mdp = ts.queue_admission.build(max_queue=20, max_regime=10).with_criterion(ts.Average())
     table = np.ones(mdp.grid.shape, int)
     table[16:] = 0
-    found = hitting.policy_time(driver.Engine(mdp, None), table)
+    found = hitting_times.bound_policy_hitting_time(loop.Engine(mdp, None), table)
     moves = mdp.to_arrays().transition[table.ravel(), np.arange(mdp.n_states)]
     shares = np.linalg.matrix_power(moves, 10_000)[0]
     back = moves * (np.arange(len(moves)) != shares.argmax())

@@ -10,7 +10,7 @@ from support.disks import files_of_at_most
 
 import tessella as ts
 from tessella.solvers import checkpoint as checkpoints
-from tessella.solvers.driver import Progress, _Log
+from tessella.solvers.loop import Progress, _RunLog
 from tessella.solvers.result import History
 
 METHOD = ts.ValueIteration(1e-7)
@@ -84,11 +84,11 @@ def test_a_finished_solve_is_not_done_again(tmp_path, whole):
 
 def test_a_write_that_fails_leaves_the_file_before_it(tmp_path, whole):
     path = tmp_path / "run.npz"
-    keeper = checkpoints.Keeper(ts.Checkpoint(path), whole.mdp)
+    keeper = checkpoints.CheckpointWriter(ts.Checkpoint(path), whole.mdp)
     keeper.write(whole.value, whole.history)
     with files_of_at_most(1000), pytest.raises(ts.FileError, match="File too large"):
         keeper.write(np.zeros_like(whole.value), whole.history)
-    kept = keeper.kept()
+    kept = keeper.load_run()
     assert kept is not None
     np.testing.assert_array_equal(kept.value, whole.value)
     assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
@@ -96,7 +96,7 @@ def test_a_write_that_fails_leaves_the_file_before_it(tmp_path, whole):
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path, whole):
     path = tmp_path / "run.npz"
-    checkpoints.Keeper(ts.Checkpoint(path), whole.mdp).write(whole.value, whole.history)
+    checkpoints.CheckpointWriter(ts.Checkpoint(path), whole.mdp).write(whole.value, whole.history)
     with pytest.raises(ts.FileError, match="checkpoint of another model"):
         ts.solve(ts.inventory(holding_cost=0.09), METHOD, checkpoint=path)
     path.write_bytes(b"torn")
@@ -122,13 +122,15 @@ def test_methods_of_several_runs_say_that_they_keep_none(tmp_path):
 
 
 def test_the_time_between_writes_grows_with_what_is_asked_for(tmp_path, whole):
-    keeper = checkpoints.Keeper(ts.Checkpoint(tmp_path / "run.npz", every=1000), whole.mdp)
-    assert not keeper.due
-    assert not keeper.due
-    assert keeper.rounds == 4  # doubled while there is time
-    keeper.every = 0
-    assert keeper.due
-    assert keeper.rounds == 1
+    keeper = checkpoints.CheckpointWriter(
+        ts.Checkpoint(tmp_path / "run.npz", every=1000), whole.mdp
+    )
+    assert not keeper.is_due
+    assert not keeper.is_due
+    assert keeper.rounds_per_check == 4  # doubled while there is time
+    keeper.interval_seconds = 0
+    assert keeper.is_due
+    assert keeper.rounds_per_check == 1
 
 
 def test_progress_tells_the_time_left():
@@ -147,7 +149,9 @@ def test_the_time_left_follows_from_the_pace_of_the_last_rounds():
     bounds = np.asarray(1024.0 * 0.5 ** np.arange(30), dtype=np.float64)
     seconds = np.asarray(2.0 * np.arange(30), dtype=np.float64)
     before = History(bounds, np.zeros(30, np.int64), seconds)
-    log = _Log(None, before)
-    assert log.left(bounds[-1] / 8) == pytest.approx(3 * 2.0)  # three halvings, two seconds each
-    assert log.left(bounds[-1] * 2) == 0.0
-    assert _Log(None, None).left(1.0) is None
+    log = _RunLog(None, before)
+    assert log.estimate_seconds_left(bounds[-1] / 8) == pytest.approx(
+        3 * 2.0
+    )  # three halvings, two seconds each
+    assert log.estimate_seconds_left(bounds[-1] * 2) == 0.0
+    assert _RunLog(None, None).estimate_seconds_left(1.0) is None

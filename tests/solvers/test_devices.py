@@ -15,7 +15,7 @@ import pytest
 from support.routes import by
 
 import tessella as ts
-from tessella.mdp.stages.windows import cut
+from tessella.mdp.stages.partition import find_partition
 from tests.solvers.sharing import ring, shop
 
 WORKER = Path(__file__).with_name("sharing.py")
@@ -133,10 +133,10 @@ def test_other_criteria_and_tables_are_refused_and_one_device_is_what_it_was():
 
 
 def test_the_slowest_axis_is_cut_unless_another_needs_much_less_around_it():
-    long = cut(shop().dynamics, 4)
+    long = find_partition(shop().dynamics, 4)
     assert long is not None
-    assert (long.axis, long.rows, long.below, long.above) == (0, 31, 6, 3)
-    short = cut(ts.inventory().dynamics, 5)  # a period may sell all of its stock
+    assert (long.axis, long.block_length, long.halo_below, long.halo_above) == (0, 31, 6, 3)
+    short = find_partition(ts.inventory().dynamics, 5)  # a period may sell all of its stock
     assert short is not None
-    assert (short.axis, short.rows, short.below, short.above) == (1, 5, 1, 1)
-    assert cut(ring("wrap").dynamics, 4) is None
+    assert (short.axis, short.block_length, short.halo_below, short.halo_above) == (1, 5, 1, 1)
+    assert find_partition(ring("wrap").dynamics, 4) is None

@@ -9,14 +9,14 @@ import pytest
 from support.routes import by
 
 import tessella as ts
-from tessella.mdp.policy import Table
+from tessella.mdp.policy import TableRule
 from tessella.mdp.stages import reward as rewards
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import Staged
-from tessella.solvers import driver, mixed_precision
-from tessella.solvers.driver import Engine, prove
+from tessella.solvers import loop, mixed_precision
+from tessella.solvers.loop import Engine, bound_error
 from tessella.solvers.mixed_precision import MixedPrecision
-from tessella.solvers.solve import automatic
+from tessella.solvers.solve import choose_method
 
 SETTINGS: dict[str, Any] = {"max_stock": 40, "max_regime": 12}
 
@@ -28,7 +28,7 @@ def test_the_bound_is_one_of_double_precision_and_holds():
     assert found.converged
     assert found.error_bound <= 1e-9
     assert np.abs(found.value - sure.value).max() <= found.error_bound + sure.error_bound
-    assert prove(Engine(mdp, None), found.value) <= 2e-9
+    assert bound_error(Engine(mdp, None), found.value) <= 2e-9
     np.testing.assert_array_equal(found.policy.table, sure.policy.table)
 
 
@@ -51,14 +51,16 @@ def test_a_correction_adds_the_rest_where_the_process_stays_near():
 def test_solve_takes_it_for_many_states_whose_actions_are_compared_at_little_cost(monkeypatch):
     mdp = ts.inventory(**SETTINGS)
     with by("stages"):
-        assert not isinstance(automatic(mdp), MixedPrecision), "of few states"
-        monkeypatch.setattr(mixed_precision, "MANY", mdp.n_states - 1)
-        assert automatic(mdp, 1e-3) == MixedPrecision(1e-3)
+        assert not isinstance(choose_method(mdp), MixedPrecision), "of few states"
+        monkeypatch.setattr(mixed_precision, "MIXED_MIN_STATES", mdp.n_states - 1)
+        assert choose_method(mdp, 1e-3) == MixedPrecision(1e-3)
         assert ts.plan(mdp).method == "MixedPrecision"
-        assert not isinstance(automatic(mdp.with_discount(0.999)), MixedPrecision)
-        assert not isinstance(automatic(mdp.with_criterion(ts.Average())), MixedPrecision)
-        assert not isinstance(automatic(wholly_decided(20)), MixedPrecision)
-    assert not isinstance(automatic(ts.inventory(**SETTINGS)), MixedPrecision), "of a small table"
+        assert not isinstance(choose_method(mdp.with_discount(0.999)), MixedPrecision)
+        assert not isinstance(choose_method(mdp.with_criterion(ts.Average())), MixedPrecision)
+        assert not isinstance(choose_method(wholly_decided(20)), MixedPrecision)
+    assert not isinstance(choose_method(ts.inventory(**SETTINGS)), MixedPrecision), (
+        "of a small table"
+    )
 
 
 def wholly_decided(n_actions: int) -> ts.MDP:
@@ -71,18 +73,18 @@ def wholly_decided(n_actions: int) -> ts.MDP:
     shift = ts.Shift("x", moves, edge="clip", pays=lambda x, a: -x - a)
     mdp = ts.MDP.staged({"x": range(2000)}, range(n_actions), 0.9, [shift], action_name="a")
     assert isinstance(mdp.dynamics, Staged)
-    assert mdp.dynamics.products == n_actions * mdp.dynamics.products_of_one
+    assert mdp.dynamics.sweep_products == n_actions * mdp.dynamics.policy_sweep_products
     return mdp
 
 
 def test_solve_takes_it_for_large_models_of_any_kind_on_an_accelerator(monkeypatch):
     mdp = ts.MDP.from_arrays(np.eye(40)[None], np.arange(40.0)[:, None], 0.9)
-    monkeypatch.setattr(mixed_precision, "MANY", 30)
-    monkeypatch.setattr(mixed_precision, "LARGE", 40)
-    assert not isinstance(automatic(mdp), MixedPrecision), "on a CPU"
+    monkeypatch.setattr(mixed_precision, "MIXED_MIN_STATES", 30)
+    monkeypatch.setattr(mixed_precision, "ACCELERATOR_MIN_STATES", 40)
+    assert not isinstance(choose_method(mdp), MixedPrecision), "on a CPU"
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert automatic(mdp, 1e-3) == MixedPrecision(1e-3)
-    assert not isinstance(automatic(mdp.with_discount(0.999)), MixedPrecision)
+    assert choose_method(mdp, 1e-3) == MixedPrecision(1e-3)
+    assert not isinstance(choose_method(mdp.with_discount(0.999)), MixedPrecision)
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +93,14 @@ def pair():
     mdp = ts.inventory(**SETTINGS)
     usual = ts.solve(mdp, MixedPrecision(1e-9))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(driver, "held", lambda: True)
+        patched.setattr(loop, "results_stay_on_device", lambda: True)
         return usual, ts.solve(mdp, MixedPrecision(1e-9))
 
 
 def test_a_solution_pulls_no_array_that_nobody_reads(pair):
     usual, held = pair
     rule = held.policy.rule
-    assert isinstance(rule, Table)
+    assert isinstance(rule, TableRule)
     assert isinstance(held.stored("value"), jax.Array)
     assert isinstance(held.stored("margin"), jax.Array)
     assert isinstance(vars(rule)["actions"], jax.Array)
@@ -121,7 +123,7 @@ def test_what_is_read_is_numpys_and_the_same(pair):
 def test_what_is_pickled_keeps_double_precision(pair):
     usual, _ = pair
     on_device: Any = jax.numpy.zeros(usual.mdp.grid.shape, "int32")
-    record = Table(usual.mdp.grid, on_device)
+    record = TableRule(usual.mdp.grid, on_device)
     again = pickle.loads(pickle.dumps(record))
     assert isinstance(vars(again)["actions"], np.ndarray)
 
@@ -133,17 +135,17 @@ def staged(**settings: Any):
 
 
 def test_expected_rewards_of_a_very_large_grid_are_kept_as_factors(monkeypatch):
-    monkeypatch.setattr(rewards, "AS_FACTORS", 10)
+    monkeypatch.setattr(rewards, "FACTORED_REWARD_MIN_STATES", 10)
     lean, lean_stages = staged(max_stock=600, max_regime=90, max_demand=9)
     kinds = [type(stage.reward) for stage in lean_stages if stage.reward is not None]
     assert ExpectedReward in kinds
     _, small_stages = staged(**SETTINGS)  # small beside its factors, whatever the limit
     assert not any(isinstance(s.reward, ExpectedReward) for s in small_stages)
-    monkeypatch.setattr(rewards, "AS_FACTORS", 1 << 26)
+    monkeypatch.setattr(rewards, "FACTORED_REWARD_MIN_STATES", 1 << 26)
     whole, whole_stages = staged(max_stock=600, max_regime=90, max_demand=9)
     at_ends = [0, whole.n_states - 1]
     np.testing.assert_allclose(lean.reward[at_ends], whole.reward[at_ends], rtol=1e-14)
-    arrays: Any = lean.dynamics.lowered.arrays
+    arrays: Any = lean.dynamics.backend_model.arrays
     usual: Any = whole_stages[1].reward
     np.testing.assert_allclose(arrays[1]["reward"], usual, rtol=1e-13)
     assert lean.dynamics.reward_scale >= whole.dynamics.reward_scale * (1 - 1e-15)

@@ -6,15 +6,15 @@ import pytest
 from support.routes import by
 
 import tessella as ts
-from tessella.mdp.engine import in_float64
-from tessella.mdp.told import bytes_of
+from tessella.mdp.compilation import in_float64
+from tessella.mdp.describe import model_bytes
 from tessella.solvers import plan as plans
-from tessella.solvers.driver import Engine
-from tessella.solvers.in_place import Sweeper
+from tessella.solvers.block_residuals import choose_partition
+from tessella.solvers.in_place import InPlaceSweeper
+from tessella.solvers.loop import Engine
 from tessella.solvers.operators import Operators
-from tessella.solvers.single_precision import SinglePrecision, in_single
-from tessella.solvers.slabs import cut_into_slabs
-from tessella.solvers.solve import automatic
+from tessella.solvers.single_precision import SinglePrecision, to_single_precision
+from tessella.solvers.solve import choose_method
 
 
 def test_memory_is_counted_array_by_array_and_grows_with_the_states():
@@ -22,7 +22,7 @@ def test_memory_is_counted_array_by_array_and_grows_with_the_states():
         ts.plan(ts.inventory(max_stock=n, max_regime=40), calibrate=False) for n in (99, 399)
     )
     assert small.memory == sum(small.arrays.values())
-    assert small.arrays["the model's own"] == bytes_of(
+    assert small.arrays["the model's own"] == model_bytes(
         ts.inventory(max_stock=99, max_regime=40).dynamics
     )
     assert 3.5 < large.memory / small.memory < 4.5
@@ -41,18 +41,18 @@ def test_sweeps_are_never_more_than_planned():
 
 def test_a_plan_says_what_would_fit_where_a_model_does_not(monkeypatch):
     mdp = ts.inventory()
-    monkeypatch.setattr(plans, "available", lambda states: 20_000)
+    monkeypatch.setattr(plans, "find_available_memory", lambda states: 20_000)
     made = ts.plan(mdp)
     assert not made.fits
     assert made.sweep_seconds is None  # nothing was started
     assert 0 < made.largest < mdp.n_states
     assert f"about {made.largest:,} states would" in made.short
-    monkeypatch.setattr(plans, "available", lambda states: 10**12)
+    monkeypatch.setattr(plans, "find_available_memory", lambda states: 10**12)
     assert ts.plan(mdp, calibrate=False).fits
 
 
 def test_time_is_that_of_a_few_sweeps_times_their_number(monkeypatch):
-    monkeypatch.setattr(plans, "sweep_seconds", lambda *_: 0.5)
+    monkeypatch.setattr(plans, "measure_sweep_seconds", lambda *_: 0.5)
     made = ts.plan(ts.inventory(), tol=1e-6)
     assert made.sweeps is not None
     assert made.seconds == 0.5 * made.sweeps
@@ -60,21 +60,21 @@ def test_time_is_that_of_a_few_sweeps_times_their_number(monkeypatch):
 
 
 def test_a_calibration_runs_sweeps_of_the_model_itself():
-    assert 0 < plans.sweep_seconds(ts.inventory()) < np.inf
+    assert 0 < plans.measure_sweep_seconds(ts.inventory()) < np.inf
 
 
 def test_a_small_model_is_planned_as_the_table_that_it_is_solved_as():
     mdp = ts.inventory()
-    table = mdp.dynamics.lowered.arrays
+    table = mdp.dynamics.backend_model.arrays
     made = ts.plan(mdp, tol=1e-6)
-    assert made.arrays["its table"] == bytes_of(mdp.dynamics.table) > table.reward.nbytes
+    assert made.arrays["its table"] == model_bytes(mdp.dynamics.table) > table.reward.nbytes
     assert not made.compiled
     assert "its table" not in ts.plan(ts.inventory(max_stock=399), calibrate=False).arrays
 
 
 def test_a_plan_in_place_counts_what_the_sweeper_holds_and_times_its_sweeps():
     mdp, method = ts.inventory(max_stock=199, max_demand=6), ts.InPlace(1e-3, states=1000)
-    run = in_float64(Sweeper)(Engine(mdp, None), cut_into_slabs(mdp, 1000))
+    run = in_float64(InPlaceSweeper)(Engine(mdp, None), choose_partition(mdp, 1000))
     made = ts.plan(mdp, method)
     own = sum(leaf.nbytes for data in run.data for leaf in jax.tree.leaves(data.arrays))
     assert made.arrays["the model's own, in slabs"] == own
@@ -140,10 +140,12 @@ def test_a_plan_of_a_large_average_counts_its_coarse_nodes_and_what_is_in_single
     mdp = ts.inventory(max_stock=stock, max_regime=regime).with_criterion(ts.Average())
     with by("stages"):
         made, engine = ts.plan(mdp, calibrate=False), Engine(mdp, None)
-        coarse = in_float64(engine.data_for)(np.zeros(mdp.grid.shape, np.int32)).coarse
+        coarse = in_float64(engine.build_policy_data)(np.zeros(mdp.grid.shape, np.int32)).coarse
         held = sum(leaf.nbytes for leaf in jax.tree.leaves(coarse))
         assert made.arrays["coarse nodes"] == held
-        single = in_float64(lambda: in_single(Operators(engine.program, engine.data)).data.arrays)()
+        single = in_float64(
+            lambda: to_single_precision(Operators(engine.program, engine.data)).data.arrays
+        )()
         copied = [leaf for leaf in jax.tree.leaves(single) if leaf.dtype == np.float32]
         points = 3 * 4 * mdp.n_states
         assert made.arrays["in single precision"] >= points + sum(c.nbytes for c in copied)
@@ -161,7 +163,7 @@ def test_the_method_named_is_the_one_that_solve_takes():
     discounted = ts.inventory()
     for criterion in (discounted.criterion, ts.Average(), ts.FiniteHorizon(2)):
         mdp = discounted.with_criterion(criterion)
-        assert ts.plan(mdp, calibrate=False).method == automatic(mdp).name
+        assert ts.plan(mdp, calibrate=False).method == choose_method(mdp).name
 
 
 def test_what_is_no_model_or_no_tolerance_is_refused():

@@ -19,23 +19,23 @@ import pytest
 from support.routes import by
 
 import tessella as ts
-from tessella.mdp import engine
+from tessella.mdp import compilation
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="memory maps are counted in /proc")
 
 
 def maps() -> int:
     gc.collect()
-    return engine.maps()
+    return compilation.count_memory_maps()
 
 
 @pytest.fixture
 def table(monkeypatch):
     """A function that gives the engine a small table of its own."""
 
-    def made(**limits: int) -> engine.Pieces:
-        pieces = engine.Pieces(**limits)
-        monkeypatch.setattr(engine, "PIECES", pieces)
+    def made(**limits: int) -> compilation.CompilationCache:
+        pieces = compilation.CompilationCache(**limits)
+        monkeypatch.setattr(compilation, "COMPILATION_CACHE", pieces)
         return pieces
 
     return made
@@ -62,7 +62,7 @@ def compilations(caplog):
         yield names
 
 
-@engine.compiled("times")
+@compilation.compile_per_shape("times")
 def powers(times: int, matrix, start):
     """Something small that still leaves several kernels."""
     for _ in range(times):
@@ -105,9 +105,9 @@ def test_sixteen_shapes_leave_no_more_maps_than_the_table_holds(table):
 @linux
 def test_where_maps_run_short_fewer_pieces_are_kept_but_enough_to_work_with(table):
     pieces = table(maps=1)
-    for n in range(80, 82 + engine.LEAST):
+    for n in range(80, 82 + compilation.CACHE_MIN_FUNCTIONS):
         ask(n)
-    assert len(pieces) == engine.LEAST
+    assert len(pieces) == compilation.CACHE_MIN_FUNCTIONS
 
 
 @linux
@@ -181,7 +181,7 @@ def test_all_compiled_code_of_the_package_goes_through_the_table():
     source = Path(ts.__file__).parent
     jitted = [str(file.relative_to(source)) for file in source.rglob("*.py") if _jits(file)]
     # A window that is read from several devices has a function of its own, which goes with it.
-    assert sorted(jitted) == ["mdp/engine.py", "mdp/shards.py"]
+    assert sorted(jitted) == ["mdp/compilation.py", "mdp/sharded_arrays.py"]
 
 
 def _jits(file: Path) -> bool:
@@ -190,7 +190,7 @@ def _jits(file: Path) -> bool:
 
 def test_arrays_of_the_engine_are_copies():
     mine = [np.ones(1000) for _ in range(20)]  # some, by chance, lie where they could be shared
-    theirs = engine.on_device(mine)
+    theirs = compilation.to_device(mine)
     for array in mine:
         array[:] = 2.0
     assert all(array.dtype == np.float64 for array in theirs)
@@ -199,4 +199,4 @@ def test_arrays_of_the_engine_are_copies():
 
 def test_structure_comes_before_arrays():
     with pytest.raises(TypeError, match="must begin with its static arguments"):
-        engine.compiled("method")(lambda arrays, method: arrays)
+        compilation.compile_per_shape("method")(lambda arrays, method: arrays)

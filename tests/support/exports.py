@@ -8,7 +8,7 @@ import numpy as np
 
 import tessella as ts
 from tessella.mdp.actions import Combination
-from tessella.mdp.program import Among, Choose, Except, Lookup, Node, Program, Split
+from tessella.mdp.rule_tree import Among, Choose, Except, Lookup, Node, RuleTree, Split
 
 FACTS = {
     "model": 'shop */ "; DROP TABLE t; --',
@@ -40,7 +40,7 @@ HOSTILE = (
 def rule(axes, actions, root: Node, size: int, action_name: str = "order") -> ts.Rule:
     grid = ts.StateGrid(axes)
     about = {"kind": "own", "promise": "1 % of the mean", "facts": FACTS}
-    return ts.Rule(grid, actions, Program(grid, root, size), "own", action_name, **about)
+    return ts.Rule(grid, actions, RuleTree(grid, root, size), "own", action_name, **about)
 
 
 def ladder(weights, cuts, actions) -> Split:
@@ -70,7 +70,7 @@ def four_axes() -> ts.Policy:
     tenths = [0.1, 0.2, 0.30000000000000004]
     grid = ts.StateGrid(a=range(3), b=tenths, c=["x", "y"], d=[0, 5])
     table = np.random.default_rng(4).integers(0, 3, grid.shape)
-    return ts.Policy.of(grid, ("none", "some", "all"), table, action_name="send")
+    return ts.Policy.from_table(grid, ("none", "some", "all"), table, action_name="send")
 
 
 def named() -> ts.Rule:

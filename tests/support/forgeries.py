@@ -15,8 +15,8 @@ import numpy as np
 
 import tessella as ts
 from tessella.certificates import certify as making
-from tessella.certificates import local
-from tessella.certificates.enclosure import Band, Enclosed
+from tessella.certificates import decisions
+from tessella.certificates.interval import Interval, IntervalArray
 
 
 def _errors(which: Callable[[object], bool]):
@@ -27,13 +27,21 @@ def _errors(which: Callable[[object], bool]):
             true = true_prove(engine, value, policy, extra)
             return true * factor if which(policy) else true
 
-        return {(making, "prove"): prove}
+        return {(making, "bound_error"): prove}
 
     return lie
 
 
-true_prove, true_contrast, true_losses = making.prove, local.contrast, making._losses
-true_visits, true_mean, true_share = making._visits, making.mean, making._share
+true_prove, true_contrast, true_losses = (
+    making.bound_error,
+    decisions.compare_policy,
+    making._enclose_losses,
+)
+true_visits, true_mean, true_share = (
+    making._compute_occupancy,
+    making.enclose_mean,
+    making._enclose_state_share,
+)
 
 
 def _tie(factor: float):
@@ -43,7 +51,7 @@ def _tie(factor: float):
         found = true_contrast(*args)
         return found._replace(tie=factor * found.tie)
 
-    return {(local, "contrast"): contrast}
+    return {(decisions, "compare_policy"): contrast}
 
 
 def _losses(factor: float):
@@ -52,9 +60,9 @@ def _losses(factor: float):
     def losses(*args):
         band = true_losses(*args)
         lower = band.value - factor * (band.value - band.lower)
-        return Band(band.value, lower, band.value + factor * (band.upper - band.value))
+        return IntervalArray(band.value, lower, band.value + factor * (band.upper - band.value))
 
-    return {(making, "_losses"): losses}
+    return {(making, "_enclose_losses"): losses}
 
 
 def _visits(factor: float):
@@ -64,7 +72,7 @@ def _visits(factor: float):
         found = true_visits(*args)
         return replace(found, error_bound=factor * found.error_bound)
 
-    return {(making, "_visits"): visits}
+    return {(making, "_compute_occupancy"): visits}
 
 
 def _moved(factor: float):
@@ -82,7 +90,7 @@ def _moved(factor: float):
         share[to] += moved
         return replace(found, share=share, error_bound=found.error_bound + factor * 2 * moved)
 
-    return {(making, "_visits"): visits}
+    return {(making, "_compute_occupancy"): visits}
 
 
 def _means(factor: float):
@@ -92,9 +100,9 @@ def _means(factor: float):
         found = true_mean(weights, band)
         value = float(found)
         lower, upper = (value + factor * (end - value) for end in (found.lower, found.upper))
-        return Enclosed(value, min(lower, value), max(upper, value))
+        return Interval(value, min(lower, value), max(upper, value))
 
-    return {(making, "mean"): mean}
+    return {(making, "enclose_mean"): mean}
 
 
 def _shares(factor: float):
@@ -104,9 +112,9 @@ def _shares(factor: float):
         found = true_share(guess, surely, perhaps)
         value = float(found)
         lower, upper = (value + factor * (end - value) for end in (found.lower, found.upper))
-        return Enclosed(value, min(lower, value), max(upper, value))
+        return Interval(value, min(lower, value), max(upper, value))
 
-    return {(making, "_share"): share}
+    return {(making, "_enclose_state_share"): share}
 
 
 LIES = {

@@ -17,8 +17,8 @@ import numpy as np
 import tessella as ts
 from support.criteria import Row, fractions, solved
 from support.models import options
-from tessella.certificates.enclosure import Enclosed
-from tessella.certificates.gains import _difference
+from tessella.certificates.certify_average import _enclose_loss
+from tessella.certificates.interval import Interval
 
 N, K = 4, 3
 
@@ -143,12 +143,12 @@ def edges(
             yield stated(mdp, table, values, ends), f"{name}_gain.{('lower', 'upper')[end - 1]}"
 
 
-def outward(low: Fraction, high: Fraction, room: float) -> Enclosed:
+def outward(low: Fraction, high: Fraction, room: float) -> Interval:
     """An enclosure of both, further out by ``room``."""
-    return Enclosed(float((low + high) / 2), float(low) - room, float(high) + room)
+    return Interval(float((low + high) / 2), float(low) - room, float(high) + room)
 
 
-def pulled(gain: Enclosed, end: int, exact: Fraction) -> Enclosed:
+def pulled(gain: Interval, end: int, exact: Fraction) -> Interval:
     """One end of ``gain`` pulled in to where it is just not true of the values any more."""
     ends = [gain.lower, gain.upper]
     inside = float(exact) or (1e-280 if end == 1 else -1e-280)  # a share of it stays finite
@@ -156,14 +156,14 @@ def pulled(gain: Enclosed, end: int, exact: Fraction) -> Enclosed:
         inside = nextafter(inside, inf if end == 1 else -inf)
     ends[end - 1] = inside
     ends = sorted(ends)
-    return Enclosed(min(max(float(gain), ends[0]), ends[1]), *ends)
+    return Interval(min(max(float(gain), ends[0]), ends[1]), *ends)
 
 
 def stated(
-    mdp: ts.MDP, table: np.ndarray, values: np.ndarray, gains: Sequence[Enclosed]
+    mdp: ts.MDP, table: np.ndarray, values: np.ndarray, gains: Sequence[Interval]
 ) -> ts.GainCertificate:
     """A document with these values and gains, consistent in all else."""
-    loss = _difference(*gains) if gains[0].upper >= gains[1].lower else Enclosed(0, 0, 0)
+    loss = _enclose_loss(*gains) if gains[0].upper >= gains[1].lower else Interval(0, 0, 0)
     return ts.GainCertificate(
         model=mdp.name,
         fingerprint=mdp.fingerprint,
@@ -175,6 +175,6 @@ def stated(
         optimal_gain=gains[0],
         policy_gain=gains[1],
         loss=loss,
-        relative_loss=loss.over(gains[0]),
+        relative_loss=loss.divide(gains[0]),
         mdp=mdp,
     )

@@ -30,7 +30,13 @@ import tessella as ts
 from support.alterations import leaves
 from tessella.certificates import check
 from tessella.errors import TessellaError
-from tessella.mdp.files.variables import attributes_of, created, opened, put, take
+from tessella.mdp.files.variables import (
+    attributes_of,
+    created,
+    open_dataset,
+    read_variable,
+    write_variables,
+)
 
 MOST_MEMORY = 256 << 10  # KiB that five small files may take
 ODD = (None, True, "text", "", "\x00", [], [1], {}, {"a": 1}, 0, -1, 0.5, 7, 2**40, 2**70, 10**400)
@@ -47,12 +53,12 @@ class Arrays:
 
     @staticmethod
     def read(path: Path, group: str = "") -> Arrays:
-        with opened(path, "a file of a test") as file:
+        with open_dataset(path, "a file of a test") as file:
             root = file[group] if group else file
             variables = dict(root.variables)
             for inner in root.groups.values():
                 variables |= {f"{inner.name}/{name}": v for name, v in inner.variables.items()}
-            arrays = take(variables, 1 << 30)
+            arrays = read_variable(variables, 1 << 30)
             attributes = attributes_of(root)
         del attributes["content"]
         return Arrays(attributes, arrays)
@@ -64,7 +70,7 @@ class Arrays:
             for name, values in self.arrays.items()
         }
         with created(path) as file:
-            put(file, self.attributes, named)
+            write_variables(file, self.attributes, named)
 
     def altered(self, rng: np.random.Generator) -> str:
         """Change one part, and say which."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import openpyxl
 
-from tessella.rules.export.draft import Draft, Rows
-from tessella.rules.export.formula import formula
+from tessella.rules.export.export_context import ExportContext, InputRows
+from tessella.rules.export.spreadsheet import format_formula
 
 SOFFICE = shutil.which("soffice")
 MISSING = "no LibreOffice (apt-get install libreoffice-calc)"
@@ -33,7 +33,7 @@ def calculate(paths: Sequence[Path], folder: Path) -> list[Sheets]:
     return found
 
 
-def save_rows(cases: Sequence[tuple[Draft, Rows]], path: Path) -> None:
+def save_rows(cases: Sequence[tuple[ExportContext, InputRows]], path: Path) -> None:
     """A workbook with a sheet for each case: coordinates row by row, and the formulas."""
     book = openpyxl.Workbook()
     for number, (draft, rows) in enumerate(cases):
@@ -43,19 +43,21 @@ def save_rows(cases: Sequence[tuple[Draft, Rows]], path: Path) -> None:
                 sheet.cell(row, place).value = value
                 if isinstance(value, str):
                     sheet.cell(row, place).data_type = "s"
-            for place, name in enumerate(draft.columns, draft.grid.ndim + 1):
-                sheet.cell(row, place).value = formula(draft, name, row)
+            for place, name in enumerate(draft.action_columns, draft.grid.ndim + 1):
+                sheet.cell(row, place).value = format_formula(draft, name, row)
     book.save(path)
 
 
-def decisions(cases: Sequence[tuple[Draft, Rows]], sheets: Sheets) -> list[np.ndarray]:
+def decisions(cases: Sequence[tuple[ExportContext, InputRows]], sheets: Sheets) -> list[np.ndarray]:
     """(n,) action indices of each case that ``save_rows`` wrote, -1 where a row is rejected."""
     found = []
     for number, (draft, rows) in enumerate(cases):
         first, count = draft.grid.ndim, len(rows[draft.grid.axes[0]])
-        answers = [row[first : first + len(draft.columns)] for row in sheets[str(number)][1:]]
+        answers = [
+            row[first : first + len(draft.action_columns)] for row in sheets[str(number)][1:]
+        ]
         assert len(answers) == count
-        known = {_short(x): x for column in draft.columns.values() for x in column}
+        known = {_short(x): x for column in draft.action_columns.values() for x in column}
         known["#N/A"] = None
         found.append(draft.indices([[known.get(_short(x), x) for x in row] for row in answers]))
     return found

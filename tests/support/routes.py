@@ -17,9 +17,9 @@ ROUTES = "table", "stages"
 @contextmanager
 def by(route: str) -> Iterator[None]:
     """Within, staged models go this way; build and solve them here."""
-    before = staged.SMALL, staged.LARGEST
-    staged.SMALL, staged.LARGEST = before if route == "table" else (0, 0)
+    before = staged.ROWS_MAX_ENTRIES, staged.ROWS_MAX_ENTRIES_HEAVY
+    staged.ROWS_MAX_ENTRIES, staged.ROWS_MAX_ENTRIES_HEAVY = before if route == "table" else (0, 0)
     try:
         yield
     finally:
-        staged.SMALL, staged.LARGEST = before
+        staged.ROWS_MAX_ENTRIES, staged.ROWS_MAX_ENTRIES_HEAVY = before

@@ -23,7 +23,7 @@ State = Mapping[str, float | str]
 
 
 def decide(text: str, state: State, orders: list[float]) -> str:
-    """``order 3``: what a rule's sentences say in a state, of actions that are ``orders``."""
+    """``order 3``: what a rule's sentences say in a state, of actions that are ``order_sizes``."""
     first = text.splitlines()[0]
     if first.startswith("Always "):
         return first[7:-1]

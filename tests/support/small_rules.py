@@ -127,10 +127,10 @@ def faults(seed: int) -> list[str]:
     for kind, (_, size) in SMALLEST.items():
         true = min(size(table) for table in tables)
         for outcome in (o for o in rule.outcomes if o.kind == kind):
-            if outcome.needed > true:
-                found.append(f"{kind}: {outcome.needed} needed, but {true} do")
+            if outcome.size_needed > true:
+                found.append(f"{kind}: {outcome.size_needed} needed, but {true} do")
             if outcome.size is not None and outcome.size < true:
                 found.append(f"{kind}: {outcome.size} found, but {true} are needed")
-            if "no rule of this class" in outcome.said and np.isfinite(true):
+            if "no rule of this class" in outcome.explanation and np.isfinite(true):
                 found.append(f"{kind}: called impossible, but {true} numbers do")
     return found

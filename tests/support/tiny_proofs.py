@@ -226,15 +226,15 @@ def checked(seed: int) -> tuple[Tiny, list[str], list[str]]:
         ts.frontier(solution, 8, start=tiny.start, worst=worst, relative=False, classes=kinds)
     sizes = Sizes(tiny)
     for outcome in told:
-        kind, needed = outcome.kind, outcome.needed
-        no_rule = "no rule of this class" in outcome.said
+        kind, needed = outcome.kind, outcome.size_needed
+        no_rule = "no rule of this class" in outcome.explanation
         proven += [kind] if needed > 1 or no_rule else []
         if kind not in sizes.of and needed > 1:
             found.append(f"{kind}: {needed} needed, of a class that proves nothing")
         elif kind in sizes.of and (needed > 1 or no_rule):
             true = sizes.least(kind, surely, needed if not no_rule else np.inf)
             if true < needed or (no_rule and np.isfinite(true)):
-                found.append(f"{kind}: {needed} needed ({outcome.said}), but {true:g} do")
+                found.append(f"{kind}: {needed} needed ({outcome.explanation}), but {true:g} do")
         if kind in sizes.of and outcome.size is not None and kind not in SEARCHED:
             true = sizes.least(kind, maybe, outcome.size + 1)
             if outcome.size < true:

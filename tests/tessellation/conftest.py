@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tessella.grid import StateGrid
-from tessella.mdp.policy import checked_actions
-from tessella.tessellation.tessellate import build as whole
+from tessella.mdp.policy import check_actions
+from tessella.tessellation.tessellate import build_tessellation as whole
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,7 @@ def tile():
         axes = axes or {name: range(n) for name, n in zip("xyzw", table.shape, strict=False)}
         actions = tuple(range(int(table.max()) + 1)) if actions is None else actions
         grid = StateGrid(axes)
-        checked = checked_actions(table, grid, tuple(actions))
+        checked = check_actions(table, grid, tuple(actions))
         return whole(grid, tuple(actions), action_name, checked, name="map")
 
     return build

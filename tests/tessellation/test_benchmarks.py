@@ -84,7 +84,7 @@ def test_a_model_without_a_policy_and_a_policy_of_another_model_are_refused(solu
     queue = ts.benchmark("QUE-Mix")
     with pytest.raises(PolicyError, match="the policy is for"):
         tessellate(queue, solution.policy)
-    renamed = Policy.of(solution.mdp.grid, tuple("abcde"), solution.policy.table)
+    renamed = Policy.from_table(solution.mdp.grid, tuple("abcde"), solution.policy.table)
     with pytest.raises(PolicyError, match="the policy has actions"):
         tessellate(solution.mdp, renamed)
     with pytest.raises(PolicyError, match="action indices must lie in"):

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
 from tessella.tessellation import measure, section, trim
-from tessella.tessellation.tessellate import build
+from tessella.tessellation.tessellate import build_tessellation
 
 MAPS = hnp.arrays(
     np.int64,
@@ -175,7 +175,9 @@ def test_a_section_off_the_grid_is_refused(tile, value):
 
 def test_a_margin_profile_counts_equal_margins_and_no_state_without_an_alternative():
     margin = np.array([0.0, 1.0, np.inf, 1.0])
-    t = build(StateGrid(x=range(4)), (0, 1), "act", np.array([0, 0, 1, 1], np.int32), margin)
+    t = build_tessellation(
+        StateGrid(x=range(4)), (0, 1), "act", np.array([0, 0, 1, 1], np.int32), margin
+    )
     np.testing.assert_array_equal(
         measure(t).margin_profile([0, 0.5, 1, 9]), [1 / 4, 1 / 4, 3 / 4, 3 / 4]
     )

@@ -5,16 +5,16 @@ from tessella.baselines.fitted_q import FittedQ
 from tessella.baselines.options import ConstantStep, DecayingStep, Trajectory, UniformPairs
 from tessella.baselines.tabular_q import TabularQ
 from tessella.baselines.train import train, train_batch
-from tessella.baselines.trained import Curve, Trained
+from tessella.baselines.trained import TrainedPolicy, TrainingCurve
 
 __all__ = [
     "ConstantStep",
-    "Curve",
     "DecayingStep",
     "DoubleQ",
     "FittedQ",
     "TabularQ",
-    "Trained",
+    "TrainedPolicy",
+    "TrainingCurve",
     "Trajectory",
     "UniformPairs",
     "train",

@@ -21,9 +21,9 @@ class DoubleQ(TabularQ):
     title: ClassVar[str] = "Double Q-learning"
     tables: ClassVar[int] = 2
 
-    def target(self, q_TSA, nexts, coin, feasible_SA):
+    def target(self, q_TSA, next_state, coin, feasible_SA):
         """The table that ``coin`` names learns; the other one values its choice."""
         import jax.numpy as jnp
 
-        choice = jnp.where(feasible_SA[nexts], q_TSA[coin, nexts], -jnp.inf).argmax()
-        return coin, q_TSA[1 - coin, nexts, choice]
+        choice = jnp.where(feasible_SA[next_state], q_TSA[coin, next_state], -jnp.inf).argmax()
+        return coin, q_TSA[1 - coin, next_state, choice]

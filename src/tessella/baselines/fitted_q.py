@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.baselines.forest import Rows, forest_mean
-from tessella.baselines.trained import Curve, Trained, greedy
-from tessella.baselines.transitions import Transitions, uniform_transitions
+from tessella.baselines.forest import WeightedRows, predict_with_forest
+from tessella.baselines.trained import TrainedPolicy, TrainingCurve, select_greedy
+from tessella.baselines.transitions import TransitionBatch, draw_uniform_transitions
 from tessella.errors import ArgumentError, is_count
 from tessella.mdp.model import MDP
 
@@ -55,68 +55,91 @@ def train_forests(
     budgets: Sequence[int],
     seeds: Sequence[int],
     watch: bool = False,
-) -> dict[tuple[int, int], Trained]:
+) -> dict[tuple[int, int], TrainedPolicy]:
     """A policy for each (seed, budget), each from the seed's first ``budget`` transitions.
 
     ``watch`` keeps the policy of every iteration for the curve, and not only the last.
     """
-    found = {}
+    policies = {}
     for seed in seeds:
-        seen = uniform_transitions(mdp, budgets[-1], seed)
+        transitions = draw_uniform_transitions(mdp, budgets[-1], seed)
         for budget in budgets:
             # The tree builder takes its seeds from a RandomState.
             rng = np.random.RandomState(np.random.PCG64([seed, budget]))
-            batch = _prepare(mdp, seen.first(budget))
-            found[seed, budget] = _iterate(method, mdp, batch, rng, watch)
-    return found
+            batch = _prepare_batch(mdp, transitions.take_first(budget))
+            policies[seed, budget] = _run_iterations(method, mdp, batch, rng, watch)
+    return policies
 
 
 @dataclass(frozen=True, eq=False)
-class _Batch:
+class _TrainingBatch:
     """Transitions, with everything that stays the same from iteration to iteration."""
 
-    seen: Transitions
-    table: NDArray[np.float32]  # (S A, d + 1) inputs of all pairs
-    rows: Rows  # the pairs that occur
-    row: NDArray[np.intp]  # (n,) which of them
-    nexts: NDArray[np.int64]  # (N,) the next states that occur
-    next: NDArray[np.intp]  # (n,) which of them
-    reached: NDArray[np.float32]  # (N A, d + 1) their inputs
-    feasible: NDArray[np.bool_]  # (N, A)
+    transitions: TransitionBatch
+    pair_inputs: NDArray[np.float32]  # (S A, d + 1) inputs of all pairs
+    distinct_rows: WeightedRows  # the pairs that occur
+    row_index: NDArray[np.intp]  # (n,) which of them
+    next_states: NDArray[np.int64]  # (N,) the next states that occur
+    next_index: NDArray[np.intp]  # (n,) which of them
+    next_inputs: NDArray[np.float32]  # (N A, d + 1) their inputs
+    next_feasible: NDArray[np.bool_]  # (N, A)
 
 
-def _prepare(mdp: MDP, seen: Transitions) -> _Batch:
+def _prepare_batch(mdp: MDP, transitions: TransitionBatch) -> _TrainingBatch:
     points = np.repeat(mdp.grid.points, mdp.n_actions, axis=0)
     actions = np.tile(np.arange(mdp.n_actions), mdp.n_states)
-    table = np.ascontiguousarray(np.column_stack([points, actions]), dtype=np.float32)
-    pairs, row, counts = np.unique(
-        seen.states * mdp.n_actions + seen.actions, return_inverse=True, return_counts=True
+    pair_inputs = np.ascontiguousarray(np.column_stack([points, actions]), dtype=np.float32)
+    pairs, row_index, counts = np.unique(
+        transitions.states * mdp.n_actions + transitions.actions,
+        return_inverse=True,
+        return_counts=True,
     )
-    nexts, place = np.unique(seen.nexts, return_inverse=True)
-    reached = table.reshape(mdp.n_states, mdp.n_actions, -1)[nexts].reshape(-1, table.shape[1])
-    rows = Rows(table[pairs], counts.astype(np.float64))
-    return _Batch(seen, table, rows, row, nexts, place, reached, mdp.feasible_mask[nexts])
+    next_states, next_index = np.unique(transitions.nexts, return_inverse=True)
+    next_inputs = pair_inputs.reshape(mdp.n_states, mdp.n_actions, -1)[next_states].reshape(
+        -1, pair_inputs.shape[1]
+    )
+    rows = WeightedRows(pair_inputs[pairs], counts.astype(np.float64))
+    return _TrainingBatch(
+        transitions,
+        pair_inputs,
+        rows,
+        row_index,
+        next_states,
+        next_index,
+        next_inputs,
+        mdp.feasible_mask[next_states],
+    )
 
 
-def _iterate(
-    method: FittedQ, mdp: MDP, batch: _Batch, rng: np.random.RandomState, watch: bool
-) -> Trained:
-    future = np.zeros(len(batch.seen))
+def _run_iterations(
+    method: FittedQ, mdp: MDP, batch: _TrainingBatch, rng: np.random.RandomState, watch: bool
+) -> TrainedPolicy:
+    future = np.zeros(len(batch.transitions))
     at, tables, residual = [], [], []
     for k in range(1, method.iterations + 1):
-        whole = watch or k == method.iterations
-        targets = np.bincount(batch.row, batch.seen.rewards + future) / batch.rows.weights
-        queries = batch.table if whole else batch.reached
-        q = forest_mean(batch.rows, targets, queries, method.trees, method.leaf, rng)
+        use_all_pairs = watch or k == method.iterations
+        targets = (
+            np.bincount(batch.row_index, batch.transitions.rewards + future)
+            / batch.distinct_rows.weights
+        )
+        queries = batch.pair_inputs if use_all_pairs else batch.next_inputs
+        q = predict_with_forest(
+            batch.distinct_rows, targets, queries, method.trees, method.leaf, rng
+        )
         q = q.reshape(-1, mdp.n_actions)
-        best = np.where(batch.feasible, q[batch.nexts] if whole else q, -np.inf).max(axis=1)
-        before, future = future, mdp.discount * np.where(batch.seen.ended, 0.0, best[batch.next])
-        if whole:
+        best = np.where(
+            batch.next_feasible, q[batch.next_states] if use_all_pairs else q, -np.inf
+        ).max(axis=1)
+        previous, future = (
+            future,
+            mdp.discount * np.where(batch.transitions.ended, 0.0, best[batch.next_index]),
+        )
+        if use_all_pairs:
             at.append(k)
-            tables.append(greedy(q, mdp))
-            residual.append(np.abs(future - before).mean())
-    curve = Curve("iterations", np.array(at), np.stack(tables), np.array(residual))
-    return Trained.of(
+            tables.append(select_greedy(q, mdp))
+            residual.append(np.abs(future - previous).mean())
+    curve = TrainingCurve("iterations", np.array(at), np.stack(tables), np.array(residual))
+    return TrainedPolicy.from_table(
         mdp.grid,
         mdp.actions,
         tables[-1],
@@ -124,5 +147,5 @@ def _iterate(
         name=method.title,
         action_name=mdp.action_name,
         curve=curve,
-        simulator_calls=len(batch.seen),
+        simulator_calls=len(batch.transitions),
     )

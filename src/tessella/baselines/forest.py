@@ -20,16 +20,16 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 
-DEEP = np.iinfo(np.int32).max
-CHANGED = (
+UNLIMITED_DEPTH = np.iinfo(np.int32).max
+SKLEARN_CHANGED_TEXT = (
     f"FittedQ grows trees with parts of scikit-learn that version {sklearn.__version__} does not "
     "have as they were; install scikit-learn>=1.6,<1.10"
 )
-ONE = np.array([1], dtype=np.intp)
+CLASSES_PER_OUTPUT = np.array([1], dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class WeightedRows:
     """Distinct inputs with the number of observations of each."""
 
     inputs: NDArray[np.float32]  # (m, d), C order
@@ -37,14 +37,14 @@ class Rows:
 
 
 @cache
-def _parts() -> SimpleNamespace:
+def _load_tree_parts() -> SimpleNamespace:
     """What scikit-learn grows trees with; loaded when the first tree is grown."""
     try:
         from sklearn.tree._criterion import MSE
         from sklearn.tree._splitter import RandomSplitter
         from sklearn.tree._tree import DepthFirstTreeBuilder, Tree
     except ImportError as error:
-        raise ImportError(CHANGED) from error
+        raise ImportError(SKLEARN_CHANGED_TEXT) from error
     return SimpleNamespace(
         MSE=MSE,
         RandomSplitter=RandomSplitter,
@@ -53,24 +53,26 @@ def _parts() -> SimpleNamespace:
     )
 
 
-def grow(rows: Rows, targets: NDArray[np.float64], leaf: int, rng: np.random.RandomState) -> Any:
+def grow_tree(
+    rows: WeightedRows, targets: NDArray[np.float64], leaf: int, rng: np.random.RandomState
+) -> Any:
     """One tree for ``targets`` (m,)."""
     m, d = rows.inputs.shape
     # Half an observation of slack: weights are whole, their sums are compared as floats.
-    least = leaf - 0.5
-    parts = _parts()
+    min_leaf_weight = leaf - 0.5
+    parts = _load_tree_parts()
     try:
-        splitter = parts.RandomSplitter(parts.MSE(1, m), d, 1, least, rng, None)
-        tree = parts.Tree(d, ONE, 1)
-        builder = parts.DepthFirstTreeBuilder(splitter, 2, 1, least, DEEP, 0.0)
+        splitter = parts.RandomSplitter(parts.MSE(1, m), d, 1, min_leaf_weight, rng, None)
+        tree = parts.Tree(d, CLASSES_PER_OUTPUT, 1)
+        builder = parts.DepthFirstTreeBuilder(splitter, 2, 1, min_leaf_weight, UNLIMITED_DEPTH, 0.0)
         builder.build(tree, rows.inputs, targets[:, None], rows.weights, None)
     except TypeError as error:  # another signature
-        raise ImportError(CHANGED) from error
+        raise ImportError(SKLEARN_CHANGED_TEXT) from error
     return tree
 
 
-def forest_mean(
-    rows: Rows,
+def predict_with_forest(
+    rows: WeightedRows,
     targets: NDArray[np.float64],
     queries: NDArray[np.float32],
     trees: int,
@@ -81,5 +83,5 @@ def forest_mean(
     targets = np.ascontiguousarray(targets, dtype=np.float64)
     total = np.zeros(len(queries))
     for _ in range(trees):
-        total += grow(rows, targets, leaf, rng).predict(queries)[:, 0]
+        total += grow_tree(rows, targets, leaf, rng).predict(queries)[:, 0]
     return total / trees

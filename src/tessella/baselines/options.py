@@ -39,7 +39,7 @@ class ConstantStep:
         if not (is_positive(self.size) and self.size <= 1):
             raise ArgumentError("a step size must lie in (0, 1]", value=f"got {self.size!r}")
 
-    def after(self, visits):
+    def step_size(self, visits):
         """Step size of a pair's update number ``visits`` (1, 2, ...)."""
         return self.size
 
@@ -54,7 +54,7 @@ class DecayingStep:
         if not (is_positive(self.power) and 0.5 < self.power <= 1):
             raise ArgumentError("power must lie in (1/2, 1]", value=f"got {self.power!r}")
 
-    def after(self, visits):
+    def step_size(self, visits):
         """Step size of a pair's update number ``visits`` (1, 2, ...)."""
         return visits**-self.power
 

@@ -21,15 +21,17 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.baselines.tabular_q import TabularQ
-from tessella.baselines.transitions import BLOCK, uniform_transitions
-from tessella.mdp.engine import compiled, in_float64
+from tessella.baselines.transitions import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
+from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.model import MDP
 
-LANES = 16
-PIECE = 16 * BLOCK  # updates whose transitions are held in memory at a time
+SEEDS_PER_CALL = 16
+UPDATES_PER_PIECE = (
+    16 * TRANSITIONS_PER_BLOCK
+)  # updates whose transitions are held in memory at a time
 
 
-class Tables(NamedTuple):
+class QTables(NamedTuple):
     """What a run has learned; T tables."""
 
     q: Any  # (T, S, A)
@@ -57,76 +59,93 @@ class Snapshots:
     residual: NDArray[np.float64]  # (m,) mean |error| since the last snapshot
 
 
-def blank(method: TabularQ, mdp: MDP) -> Tables:
+def make_initial_tables(method: TabularQ, mdp: MDP) -> QTables:
     """Before the first update."""
     shape = (method.tables, mdp.n_states, mdp.n_actions)
-    return Tables(np.full(shape, float(method.start)), np.zeros(shape), np.zeros(()))
+    return QTables(np.full(shape, float(method.start)), np.zeros(shape), np.zeros(()))
 
 
-def update(method: TabularQ, tables: Tables, seen: Transition, discount, feasible_SA) -> Tables:
+def update_tables(
+    method: TabularQ, tables: QTables, transition: Transition, discount, feasible_SA
+) -> QTables:
     """One update, for compiled code."""
     q, visits, errors = tables
-    learner, future = method.target(q, seen.next, seen.coin, feasible_SA)
-    entry = (learner, seen.state, seen.action)
+    learner, future = method.target(q, transition.next, transition.coin, feasible_SA)
+    entry = (learner, transition.state, transition.action)
     visits = visits.at[entry].add(1.0)
-    error = seen.reward + discount * jnp.where(seen.ended, 0.0, future) - q[entry]
-    q = q.at[entry].add(method.step.after(visits[entry]) * error)
-    return Tables(q, visits, errors + jnp.abs(error))
+    error = transition.reward + discount * jnp.where(transition.ended, 0.0, future) - q[entry]
+    q = q.at[entry].add(method.step.step_size(visits[entry]) * error)
+    return QTables(q, visits, errors + jnp.abs(error))
 
 
-def uniform_updates(
+def train_uniformly(
     method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> list[Snapshots]:
     """Updates from uniform pairs, for each seed; ``budgets`` ascend."""
-    parts = [seeds[i : i + LANES] for i in range(0, len(seeds), LANES)]
-    return [run for part in parts for run in _updates_part(method, mdp, budgets, part)]
+    seed_groups = [seeds[i : i + SEEDS_PER_CALL] for i in range(0, len(seeds), SEEDS_PER_CALL)]
+    return [
+        run
+        for seed_group in seed_groups
+        for run in _train_seed_group(method, mdp, budgets, seed_group)
+    ]
 
 
-def _updates_part(
+def _train_seed_group(
     method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> list[Snapshots]:
-    tables = Tables(*(np.stack([array] * LANES) for array in blank(method, mdp)))
+    tables = QTables(
+        *(np.stack([array] * SEEDS_PER_CALL) for array in make_initial_tables(method, mdp))
+    )
     feasible = mdp.feasible_mask
     q, residual, done = [], [], 0
-    for first in range(0, budgets[-1], PIECE):
-        last = min(first + PIECE, budgets[-1])
-        seen = _transitions(mdp, first, last, seeds)
-        stops = [budget for budget in budgets if first < budget <= last]
-        for end in dict.fromkeys([*stops, last]):
-            tables = _advance(
-                method, tables, seen, max(done, first) - first, end - first, mdp.discount, feasible
+    for first in range(0, budgets[-1], UPDATES_PER_PIECE):
+        last = min(first + UPDATES_PER_PIECE, budgets[-1])
+        transitions = _draw_transitions(mdp, first, last, seeds)
+        snapshots = [budget for budget in budgets if first < budget <= last]
+        for end in dict.fromkeys([*snapshots, last]):
+            tables = _run_updates(
+                method,
+                tables,
+                transitions,
+                max(done, first) - first,
+                end - first,
+                mdp.discount,
+                feasible,
             )
-            if end in stops:
-                before = budgets[len(q) - 1] if q else 0
+            if end in snapshots:
+                previous = budgets[len(q) - 1] if q else 0
                 q.append(np.asarray(tables.q)[: len(seeds)].sum(axis=1))
-                residual.append(np.asarray(tables.errors)[: len(seeds)] / (end - before))
-                tables = tables._replace(errors=np.zeros(LANES))
+                residual.append(np.asarray(tables.errors)[: len(seeds)] / (end - previous))
+                tables = tables._replace(errors=np.zeros(SEEDS_PER_CALL))
             done = end
     at = np.asarray(budgets, dtype=np.int64)
     columns = zip(np.stack(q, axis=1), np.stack(residual, axis=1), strict=True)
     return [Snapshots(at, *column) for column in columns]
 
 
-def _transitions(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> Transition:
+def _draw_transitions(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> Transition:
     """(LANES, length) arrays; the length is a power of two, so that few are compiled."""
-    drawn = [uniform_transitions(mdp, end, seed, begin) for seed in seeds]
+    batches = [draw_uniform_transitions(mdp, end, seed, begin) for seed in seeds]
     n = end - begin
-    padding = (0, LANES - len(seeds)), (0, max(BLOCK, 1 << (n - 1).bit_length()) - n)
+    padding = (
+        (0, SEEDS_PER_CALL - len(seeds)),
+        (0, max(TRANSITIONS_PER_BLOCK, 1 << (n - 1).bit_length()) - n),
+    )
     names = ("states", "actions", "rewards", "nexts", "ended", "coins")
-    stacked = (np.stack([getattr(one, name) for one in drawn]) for name in names)
+    stacked = (np.stack([getattr(batch, name) for batch in batches]) for name in names)
     return Transition(*(np.pad(array, padding) for array in stacked))
 
 
-@in_float64  # here, not around ``uniform_updates``: rewards are the user's, in their setting
-@compiled("method")
-def _advance(method, tables, seen, begin, end, discount, feasible_SA):
+@in_float64  # here, not around ``train_uniformly``: rewards are the user's, in their setting
+@compile_per_shape("method")
+def _run_updates(method, tables, seen, begin, end, discount, feasible_SA):
     """Updates ``begin`` to ``end`` of every seed."""
 
-    def one(tables, seen):
+    def update_seed(tables, seen):
         def body(t, tables):
-            now = jax.tree.map(lambda array: array[t], seen)
-            return update(method, tables, now, discount, feasible_SA)
+            transition = jax.tree.map(lambda array: array[t], seen)
+            return update_tables(method, tables, transition, discount, feasible_SA)
 
         return lax.fori_loop(begin, end, body, tables)
 
-    return jax.vmap(one)(tables, seen)
+    return jax.vmap(update_seed)(tables, seen)

@@ -35,8 +35,8 @@ class TabularQ:
         """Numbers stored."""
         return self.tables * mdp.n_states * mdp.n_actions
 
-    def target(self, q_TSA, nexts, coin, feasible_SA):
+    def target(self, q_TSA, next_state, coin, feasible_SA):
         """Which table learns, and what it is told the future after ``nexts`` is worth."""
         import jax.numpy as jnp
 
-        return 0, jnp.where(feasible_SA[nexts], q_TSA[0, nexts], -jnp.inf).max()
+        return 0, jnp.where(feasible_SA[next_state], q_TSA[0, next_state], -jnp.inf).max()

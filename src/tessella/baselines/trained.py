@@ -13,7 +13,7 @@ from tessella.mdp.policy import Policy
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class TrainingCurve:
     """How training went, without any look at the exact solution.
 
     Attributes:
@@ -32,14 +32,14 @@ class Curve:
     def __len__(self) -> int:
         return len(self.at)
 
-    def until(self, last: int) -> Curve:
+    def up_to(self, last: int) -> TrainingCurve:
         """The entries up to ``last``."""
-        kept = self.at <= last
-        return Curve(self.unit, self.at[kept], self.tables[kept], self.residual[kept])
+        keep = self.at <= last
+        return TrainingCurve(self.unit, self.at[keep], self.tables[keep], self.residual[keep])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trained(Policy):
+class TrainedPolicy(Policy):
     """A policy learned from a simulator.
 
     Attributes:
@@ -47,11 +47,11 @@ class Trained(Policy):
         simulator_calls: transitions it was shown.
     """
 
-    curve: Curve | None = field(default=None, repr=False)
+    curve: TrainingCurve | None = field(default=None, repr=False)
     simulator_calls: int = 0
 
 
-def greedy(q_SA: NDArray[np.float64], mdp: MDP) -> NDArray[np.int32]:
+def select_greedy(q_SA: NDArray[np.float64], mdp: MDP) -> NDArray[np.int32]:
     """(grid) lowest feasible action of highest value."""
     best = np.where(mdp.feasible_mask, q_SA, -np.inf).argmax(axis=1)
     return best.reshape(mdp.grid.shape).astype(np.int32)

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from tessella.mdp.model import MDP
 
-BLOCK = 4096
+TRANSITIONS_PER_BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Transitions:
+class TransitionBatch:
     """n transitions."""
 
     states: NDArray[np.int64]  # (n,)
@@ -32,24 +32,31 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.states)
 
-    def first(self, n: int) -> Transitions:
+    def take_first(self, n: int) -> TransitionBatch:
         """The first n of them."""
-        return Transitions(*(getattr(self, f.name)[:n] for f in fields(self)))
+        return TransitionBatch(*(getattr(self, f.name)[:n] for f in fields(self)))
 
 
-def uniform_transitions(mdp: MDP, n: int, seed: int, begin: int = 0) -> Transitions:
+def draw_uniform_transitions(mdp: MDP, n: int, seed: int, begin: int = 0) -> TransitionBatch:
     """Transitions ``begin`` (a multiple of BLOCK) to n, from uniform feasible pairs."""
     pairs = None if mdp.feasible is None else np.flatnonzero(mdp.feasible.ravel())
-    numbers = range(begin // BLOCK, -(-n // BLOCK))
-    blocks = [_block(mdp, pairs, np.random.default_rng([seed, i])) for i in numbers]
+    numbers = range(begin // TRANSITIONS_PER_BLOCK, -(-n // TRANSITIONS_PER_BLOCK))
+    blocks = [_draw_block(mdp, pairs, np.random.default_rng([seed, i])) for i in numbers]
     columns = zip(*blocks, strict=True)
-    return Transitions(*(np.concatenate(column)[: n - begin] for column in columns))
+    return TransitionBatch(*(np.concatenate(column)[: n - begin] for column in columns))
 
 
-def _block(mdp: MDP, pairs: NDArray | None, rng: np.random.Generator) -> tuple[NDArray, ...]:
+def _draw_block(mdp: MDP, pairs: NDArray | None, rng: np.random.Generator) -> tuple[NDArray, ...]:
     """One block; ``pairs`` are the feasible ones, None where all are."""
     n = mdp.n_states * mdp.n_actions if pairs is None else len(pairs)
-    drawn = rng.integers(0, n, BLOCK)
+    drawn = rng.integers(0, n, TRANSITIONS_PER_BLOCK)
     states, actions = np.divmod(drawn if pairs is None else pairs[drawn], mdp.n_actions)
-    steps = mdp.dynamics.step(states, actions, rng)
-    return states, actions, steps.rewards, steps.states, steps.ended, rng.integers(0, 2, BLOCK)
+    outcomes = mdp.dynamics.step(states, actions, rng)
+    return (
+        states,
+        actions,
+        outcomes.rewards,
+        outcomes.states,
+        outcomes.ended,
+        rng.integers(0, 2, TRANSITIONS_PER_BLOCK),
+    )

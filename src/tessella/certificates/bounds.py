@@ -21,12 +21,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.enclosure import EPS, Band, Enclosed, mean, share
-from tessella.certificates.local import Decisions
+from tessella.certificates.decisions import Decisions
+from tessella.certificates.interval import (
+    EPS,
+    Interval,
+    IntervalArray,
+    enclose_mean,
+    enclose_weight,
+)
 from tessella.solvers.occupancy import Occupancy
 
-STEEPEST = 8.0  # margins in a narrow band would otherwise suggest absurd exponents
-LARGEST_LOGARITHM = 600.0  # of a constant that a float can hold
+RATE_MAX_EXPONENT = 8.0  # margins in a narrow band would otherwise suggest absurd exponents
+RATE_MAX_LOG_CONSTANT = 600.0  # of a constant that a float can hold
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,8 @@ class Localisation:
     holds: bool | None
     exceptions: int
     example: int | None
-    neighbourhood: Enclosed
-    bound: Enclosed | None
+    neighbourhood: Interval
+    bound: Interval | None
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,8 @@ class MarginRate:
     exponent: float
     smallest: float
     largest: float
-    bound: Enclosed | None
-    second_best_bound: Enclosed | None
+    bound: Interval | None
+    second_best_bound: Interval | None
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ class SecondBest:
 
     holds: bool | None
     exceptions: int
-    loss: Enclosed | None
+    loss: Interval | None
 
 
 @dataclass(frozen=True)
@@ -93,18 +99,18 @@ class Bounds:
     """
 
     reward_bound: float
-    error_share: Enclosed
-    policy_error: Enclosed
+    error_share: Interval
+    policy_error: Interval
     localisation: Localisation
     rate: MarginRate | None
     second_best: SecondBest
 
 
-def bound(
+def compute_bounds(
     decisions: Decisions,
-    visits: Occupancy,
+    occupancy: Occupancy,
     reward_bound: float,
-    rest: float,
+    contraction_gap: float,
     eps: float | None,
 ) -> Bounds:
     """All bounds.
@@ -114,107 +120,129 @@ def bound(
         rest: 1 - c, rounded down.
         eps: of the margin neighbourhood; None for the smallest at which the premise surely holds.
     """
-    forever = visits.mdp.criterion.forever
-    factor = forever(2 * reward_bound) / rest
-    parts = decisions.wrong, decisions.perhaps_wrong, decisions.differs
-    wrong = share(visits.share, *parts, visits.error_bound)
-    localised = _localise(decisions, visits, factor, eps)
-    second = _second_best(decisions, visits)
-    rate = _rate(decisions.margin, visits, localised)
-    if rate is not None and localised.holds and rate.smallest <= localised.eps <= rate.largest:
-        rate = _applied(rate, localised.eps, factor, forever(localised.eps), second.holds is True)
-    return Bounds(reward_bound, wrong, wrong.times(factor), localised, rate, second)
+    forever = occupancy.mdp.criterion.value_of_constant_reward
+    factor = forever(2 * reward_bound) / contraction_gap
+    masks = decisions.wrong, decisions.possibly_wrong, decisions.differs
+    error_share = enclose_weight(occupancy.share, *masks, occupancy.error_bound)
+    localisation = _localise(decisions, occupancy, factor, eps)
+    second_best = _check_second_best(decisions, occupancy)
+    rate = _fit_rate(decisions.margin, occupancy, localisation)
+    if (
+        rate is not None
+        and localisation.holds
+        and rate.smallest <= localisation.eps <= rate.largest
+    ):
+        rate = _apply_rate(
+            rate, localisation.eps, factor, forever(localisation.eps), second_best.holds is True
+        )
+    return Bounds(
+        reward_bound, error_share, error_share.scale(factor), localisation, rate, second_best
+    )
 
 
 def _localise(
-    decisions: Decisions, visits: Occupancy, factor: float, eps: float | None
+    decisions: Decisions, occupancy: Occupancy, factor: float, eps: float | None
 ) -> Localisation:
-    margin, perhaps = decisions.margin, decisions.perhaps_wrong
+    margin, possibly_wrong = decisions.margin, decisions.possibly_wrong
     if eps is None:
-        eps = float(margin.upper[perhaps].max(initial=0.0))
+        eps = float(margin.upper[possibly_wrong].max(initial=0.0))
     inside = margin.value <= eps, margin.upper <= eps, margin.lower <= eps
     exceptions = np.flatnonzero(decisions.wrong & (margin.lower > eps))
-    possible = bool((perhaps & (margin.upper > eps)).any())
-    holds = False if exceptions.size else (None if possible else True)
-    near = share(visits.share, inside[1], inside[2], inside[0], visits.error_bound)
+    may_fail = bool((possibly_wrong & (margin.upper > eps)).any())
+    holds = False if exceptions.size else (None if may_fail else True)
+    neighbourhood = enclose_weight(
+        occupancy.share, inside[1], inside[2], inside[0], occupancy.error_bound
+    )
     return Localisation(
         eps,
         holds,
         int(exceptions.size),
         int(exceptions[0]) if exceptions.size else None,
-        near,
-        near.times(factor) if holds else None,
+        neighbourhood,
+        neighbourhood.scale(factor) if holds else None,
     )
 
 
-def _second_best(decisions: Decisions, visits: Occupancy) -> SecondBest:
+def _check_second_best(decisions: Decisions, occupancy: Occupancy) -> SecondBest:
     margin, loss = decisions.margin, decisions.loss
     exceptions = int((decisions.wrong & (loss.lower > margin.upper)).sum())
     if exceptions:
         return SecondBest(False, exceptions, None)
     # An action that is best or second best at V loses no more than the margin and its slack.
-    if (decisions.perhaps_wrong & (loss.value > margin.value)).any():
+    if (decisions.possibly_wrong & (loss.value > margin.value)).any():
         return SecondBest(None, 0, None)
 
-    def charged(part: NDArray, where: NDArray) -> NDArray:
-        return np.where(where, part, 0.0)
+    def select_margins(margins: NDArray, mask: NDArray) -> NDArray:
+        return np.where(mask, margins, 0.0)
 
-    charges = Band(
-        charged(margin.value, decisions.differs),
-        charged(margin.lower, decisions.wrong),
-        charged(margin.upper, decisions.perhaps_wrong),
+    charged_margins = IntervalArray(
+        select_margins(margin.value, decisions.differs),
+        select_margins(margin.lower, decisions.wrong),
+        select_margins(margin.upper, decisions.possibly_wrong),
     )
-    total = mean(visits.share, charges)
-    off = visits.error_bound * float(charges.upper.max())
-    total = Enclosed(total, max(total.lower - off, 0.0), total.upper + off)
-    return SecondBest(True, 0, total.times(visits.mdp.criterion.forever(1)))
+    total = enclose_mean(occupancy.share, charged_margins)
+    error = occupancy.error_bound * float(charged_margins.upper.max())
+    total = Interval(total, max(total.lower - error, 0.0), total.upper + error)
+    return SecondBest(True, 0, total.scale(occupancy.mdp.criterion.value_of_constant_reward(1)))
 
 
-def _rate(margin: Band, visits: Occupancy, localised: Localisation) -> MarginRate | None:
+def _fit_rate(
+    margin: IntervalArray, occupancy: Occupancy, localisation: Localisation
+) -> MarginRate | None:
     """C and alpha from the half of the time that is spent in states of the lower margins.
 
     Margins are taken at their lower ends, which can only raise d(B_eps). Ties are left out of the
     range, not out of d(B_eps): no power of eps covers them as eps goes to 0.
     """
     order = np.argsort(margin.lower, axis=None)
-    at, d = margin.lower.ravel()[order], visits.share.ravel()[order]
-    reached = np.cumsum(d)[np.searchsorted(at, at, side="right") - 1]  # ties are reached together
-    half = at[min(np.searchsorted(reached, reached[-1] / 2), at.size - 1)]
-    largest = max(localised.eps, float(min(half, at[np.isfinite(at)].max(initial=0.0))))
-    inside = (at > 0) & (at <= largest)
+    sorted_margins, d = margin.lower.ravel()[order], occupancy.share.ravel()[order]
+    cumulative = np.cumsum(d)[
+        np.searchsorted(sorted_margins, sorted_margins, side="right") - 1
+    ]  # ties are reached together
+    median_margin = sorted_margins[
+        min(np.searchsorted(cumulative, cumulative[-1] / 2), sorted_margins.size - 1)
+    ]
+    largest = max(
+        localisation.eps,
+        float(min(median_margin, sorted_margins[np.isfinite(sorted_margins)].max(initial=0.0))),
+    )
+    inside = (sorted_margins > 0) & (sorted_margins <= largest)
     if not inside.any():
         return None
-    x, y = np.log(at[inside]), np.log((reached + visits.error_bound + (at.size + 2) * EPS)[inside])
-    exponent = _slope(x, y, d[inside])
+    x, y = (
+        np.log(sorted_margins[inside]),
+        np.log((cumulative + occupancy.error_bound + (sorted_margins.size + 2) * EPS)[inside]),
+    )
+    exponent = _fit_slope(x, y, d[inside])
     slack = 64 * EPS * (1 + np.abs(y).max() + exponent * np.abs(x).max())
-    logarithm = float(np.max(y - exponent * x) + slack)
-    if abs(logarithm) > LARGEST_LOGARITHM:
+    log_constant = float(np.max(y - exponent * x) + slack)
+    if abs(log_constant) > RATE_MAX_LOG_CONSTANT:
         return None
-    constant, smallest = float(np.exp(logarithm)), float(at[inside][0])
+    constant, smallest = float(np.exp(log_constant)), float(sorted_margins[inside][0])
     return MarginRate(constant, exponent, smallest, largest, None, None)
 
 
-def _slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
+def _fit_slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
     """Of the weighted least-squares line; 1 where the points do not decide one."""
     w = weights / weights.sum() if weights.sum() > 0 else np.full(x.size, 1 / x.size)
     x, y = x - w @ x, y - w @ y
-    spread = float(w @ x**2)
-    slope = float(w @ (x * y)) / spread if spread > 0 else 1.0
-    return min(slope, STEEPEST) if slope > 0 else 1.0
+    variance = float(w @ x**2)
+    slope = float(w @ (x * y)) / variance if variance > 0 else 1.0
+    return min(slope, RATE_MAX_EXPONENT) if slope > 0 else 1.0
 
 
-def _applied(
-    rate: MarginRate, eps: float, factor: float, forever_eps: float, second_best: bool
+def _apply_rate(
+    rate: MarginRate, eps: float, factor: float, value_of_eps: float, second_best_holds: bool
 ) -> MarginRate:
-    reached = Enclosed.of(
+    neighbourhood = Interval.from_error(
         rate.constant * eps**rate.exponent, 64 * EPS * rate.constant * eps**rate.exponent
     )
-    sharper = reached.times(forever_eps) if second_best else None
+    second_best_bound = neighbourhood.scale(value_of_eps) if second_best_holds else None
     return MarginRate(
         rate.constant,
         rate.exponent,
         rate.smallest,
         rate.largest,
-        reached.times(factor),
-        sharper,
+        neighbourhood.scale(factor),
+        second_best_bound,
     )

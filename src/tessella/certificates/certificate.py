@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.bounds import Bounds
+from tessella.certificates.certificate_base import CertificateBase
 from tessella.certificates.decomposition import Decomposition
-from tessella.certificates.enclosure import Band, Enclosed
-from tessella.certificates.margins import MarginError, conditional
-from tessella.certificates.statement import Statement
+from tessella.certificates.error_by_margin import MarginError, count_errors_by_margin
+from tessella.certificates.interval import Interval, IntervalArray
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate(Statement):
+class Certificate(CertificateBase):
     """What a policy loses, where, and how sure that is. Made by ``certify``.
 
     Attributes:
-        discount: of the model; ``Statement`` has what else it is about.
+        discount: of the model; ``CertificateBase`` has what else it is about.
         periods: of its horizon; None where it has none.
         optimal: (grid) action indices of the optimal policy.
         start: (grid) distribution of the first state.
@@ -61,18 +61,18 @@ class Certificate(Statement):
     policy_value_error: float
     margin: NDArray[np.float64] = field(repr=False)
     margin_slack: float
-    local_losses: Band = field(repr=False)
-    losses: Band = field(repr=False)
+    local_losses: IntervalArray = field(repr=False)
+    losses: IntervalArray = field(repr=False)
     occupancy: NDArray[np.float64] = field(repr=False)
     occupancy_error: float
-    policy_error: Enclosed
-    costly_error: Enclosed
-    value_gap: Enclosed
-    optimal_mean: Enclosed
-    policy_mean: Enclosed
-    mean_loss: Enclosed
-    relative_loss: Enclosed | None
-    worst_loss: Enclosed
+    policy_error: Interval
+    costly_error: Interval
+    value_gap: Interval
+    optimal_mean: Interval
+    policy_mean: Interval
+    mean_loss: Interval
+    relative_loss: Interval | None
+    worst_loss: Interval
     decomposition: Decomposition = field(repr=False)
     bounds: Bounds = field(repr=False)
 
@@ -99,25 +99,27 @@ class Certificate(Statement):
         return int(self.loss.argmax())
 
     @cached_property
-    def worst_relative_loss(self) -> Enclosed | None:
+    def worst_relative_loss(self) -> Interval | None:
         """The loss of the worst state over the size of its optimal value."""
-        at = np.unravel_index(self.worst_state, self.grid.shape)
-        value = Enclosed.of(float(self.optimal_value[at]), self.optimal_value_error)
-        parts = (self.losses.value, self.losses.lower, self.losses.upper)
-        return Enclosed(*(float(part[at]) for part in parts)).over(value)
+        index = np.unravel_index(self.worst_state, self.grid.shape)
+        value = Interval.from_error(float(self.optimal_value[index]), self.optimal_value_error)
+        arrays = (self.losses.value, self.losses.lower, self.losses.upper)
+        return Interval(*(float(array[index]) for array in arrays)).divide(value)
 
     def margin_error(self, bins: int | NDArray = 10) -> MarginError:
         """Policy error given the margin, in bins."""
-        return conditional(self.margin, self.policy.table != self.optimal, bins, self.policy.name)
+        return count_errors_by_margin(
+            self.margin, self.policy.table != self.optimal, bins, self.policy.name
+        )
 
     def paragraphs(self) -> list[str]:
-        from tessella.certificates.summary import paragraphs
+        from tessella.certificates.summary import write_paragraphs
 
-        return paragraphs(self)
+        return write_paragraphs(self)
 
     @staticmethod
     def load(path: str | Path) -> Certificate:
         """Read a saved certificate back. This does not check it; the checker does."""
-        from tessella.certificates.document import load
+        from tessella.certificates.certificate_file import load
 
         return load(Certificate, path)

@@ -22,32 +22,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.bounds import bound
+from tessella.certificates.bounds import compute_bounds
 from tessella.certificates.certificate import Certificate
+from tessella.certificates.certify_average import certify_average
+from tessella.certificates.decisions import classify_decisions
 from tessella.certificates.decomposition import decompose
-from tessella.certificates.enclosure import EPS, Band, Enclosed, down, mean, up
 from tessella.certificates.gain_certificate import GainCertificate
-from tessella.certificates.gains import certify_gains
-from tessella.certificates.local import decisions_of
+from tessella.certificates.interval import (
+    EPS,
+    Interval,
+    IntervalArray,
+    enclose_mean,
+    next_down,
+    next_up,
+)
 from tessella.certificates.total_certificate import TotalCertificate
 from tessella.certificates.totals import certify_totals
 from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import ArgumentError, ModelError, PolicyError, expect, is_number
+from tessella.errors import ArgumentError, ModelError, PolicyError, is_number, require_type
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers.driver import Engine, prove
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.occupancy import Occupancy, visits
+from tessella.solvers.loop import Engine, bound_error
+from tessella.solvers.occupancy import Occupancy, compute_visits
 from tessella.solvers.solution import Solution
 
 # On the sum of the occupancy's errors; it carries the decomposition and the bounds, not the loss.
-FINEST, COARSEST = 1e-9, 1e-6
-PARTS = 1e-4  # of the mean loss: so right should its parts be ...
-SMALL = 10_000  # ... in models of more states than this; of others the finest costs nothing
+OCCUPANCY_FINEST_TOLERANCE, OCCUPANCY_COARSEST_TOLERANCE = 1e-9, 1e-6
+DECOMPOSITION_RELATIVE_ACCURACY = 1e-4  # of the mean loss: so right should its parts be ...
+FINE_OCCUPANCY_MAX_STATES = (
+    10_000  # ... in models of more states than this; of others the finest costs nothing
+)
 
 
 def certify(
@@ -70,33 +79,37 @@ def certify(
         tol: an action within this of the best is no costly error; None for the tie tolerance.
         labels: whether the policy answers in action indices or values, where that is not clear.
     """
-    expect("certify", solution, Solution)
+    require_type("certify", solution, Solution)
     mdp = solution.mdp
-    _check_number("eps", eps)
-    _check_number("tol", tol)
-    taken = as_policy(mdp, policy, labels)
-    first = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
+    _require_number("eps", eps)
+    _require_number("tol", tol)
+    checked_policy = as_policy(mdp, policy, labels)
+    start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
     if isinstance(mdp.criterion, Discounted | FiniteHorizon):
-        return _certify_values(solution, taken, first, eps, tol)
+        return _certify_values(solution, checked_policy, start_weights, eps, tol)
     if eps is not None or tol is not None:
-        rule = f"eps and tol ask about single decisions; a certificate of {mdp.criterion} has none"
-        raise ArgumentError(rule, value=f"got eps={eps!r}, tol={tol!r}")
+        requirement = (
+            f"eps and tol ask about single decisions; a certificate of {mdp.criterion} has none"
+        )
+        raise ArgumentError(requirement, value=f"got eps={eps!r}, tol={tol!r}")
     if isinstance(mdp.criterion, Average):
-        return certify_gains(solution, taken)
-    return certify_totals(solution, taken, first)
+        return certify_average(solution, checked_policy)
+    return certify_totals(solution, checked_policy, start_weights)
 
 
 def _certify_values(
-    solution: Solution, taken: Policy, start: NDArray, eps: float | None, tol: float | None
+    solution: Solution, checked_policy: Policy, start: NDArray, eps: float | None, tol: float | None
 ) -> Certificate:
     """What a checked policy loses, where values are sums of rewards."""
     mdp, engine = solution.mdp, Engine(solution.mdp, None)
-    if not engine.written_rest > 0:
+    if not engine.gap_of_saved_model > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
-    best, worth = _optimum(solution), _worth(solution, taken)
-    decisions = decisions_of(engine, solution, best.error, taken.table)
-    losses = _losses(mdp, best, worth, decisions.loss)
-    visited = _visits(mdp, taken, start, mean(start, losses), decisions.loss)
+    optimum, evaluated = _bound_optimum(solution), _evaluate_policy(solution, checked_policy)
+    decisions = classify_decisions(engine, solution, optimum.error, checked_policy.table)
+    losses = _enclose_losses(mdp, optimum, evaluated, decisions.loss)
+    occupancy = _compute_occupancy(
+        mdp, checked_policy, start, enclose_mean(start, losses), decisions.loss
+    )
     tolerance = decisions.tie if tol is None else float(tol)
     return Certificate(
         model=mdp.name,
@@ -105,151 +118,184 @@ def _certify_values(
         periods=getattr(mdp.criterion, "periods", None),
         minimise=mdp.minimise,
         action_name=mdp.action_name,
-        policy=taken,
+        policy=checked_policy,
         optimal=decisions.optimal,
         start=start,
         tolerance=tolerance,
-        optimal_value=best.value,
-        optimal_value_error=best.error,
-        policy_value=worth.value,
-        policy_value_error=worth.error,
+        optimal_value=optimum.value,
+        optimal_value_error=optimum.error,
+        policy_value=evaluated.value,
+        policy_value_error=evaluated.error,
         margin=decisions.margin.value,
         margin_slack=decisions.tie,
         local_losses=decisions.loss,
         losses=losses,
-        occupancy=visited.share,
-        occupancy_error=visited.error_bound,
-        policy_error=_share(decisions.differs, decisions.wrong, decisions.perhaps_wrong),
-        costly_error=_share(*(part > tolerance for part in _parts(decisions.loss))),
-        decomposition=decompose(
-            decisions.optimal, taken.table, mdp.n_actions, decisions.loss, visited
+        occupancy=occupancy.share,
+        occupancy_error=occupancy.error_bound,
+        policy_error=_enclose_state_share(
+            decisions.differs, decisions.wrong, decisions.possibly_wrong
         ),
-        bounds=bound(decisions, visited, _reward_bound(mdp), engine.written_rest, eps),
+        costly_error=_enclose_state_share(
+            *(bounds > tolerance for bounds in _unpack_intervals(decisions.loss))
+        ),
+        decomposition=decompose(
+            decisions.optimal, checked_policy.table, mdp.n_actions, decisions.loss, occupancy
+        ),
+        bounds=compute_bounds(
+            decisions, occupancy, _bound_reward(mdp), engine.gap_of_saved_model, eps
+        ),
         mdp=mdp,
-        **_totals(start, best, worth, losses, decisions.loss, visited),
+        **_compute_totals(start, optimum, evaluated, losses, decisions.loss, occupancy),
     )
 
 
-def _totals(
-    start: NDArray, best: Known, worth: Known, losses: Band, local: Band, visits: Occupancy
+def _compute_totals(
+    start: NDArray,
+    optimum: BoundedValue,
+    evaluated: BoundedValue,
+    losses: IntervalArray,
+    local_losses: IntervalArray,
+    occupancy: Occupancy,
 ) -> dict[str, Any]:
     """The single figures of a certificate."""
-    forever = visits.mdp.criterion.forever(1)
-    everywhere = np.full(start.shape, 1 / start.size)
-    optimal_mean = _mean_value(start, best)
-    by_occupancy = _by_occupancy(local, visits, visits.mdp)
-    mean_loss = mean(start, losses).within(by_occupancy, "the mean loss")
+    value_of_one = occupancy.mdp.criterion.value_of_constant_reward(1)
+    uniform_weights = np.full(start.shape, 1 / start.size)
+    optimal_mean = _enclose_mean_value(start, optimum)
+    occupancy_loss = _enclose_loss_by_occupancy(local_losses, occupancy, occupancy.mdp)
+    mean_loss = enclose_mean(start, losses).intersect(occupancy_loss, "the mean loss")
     return {
-        "value_gap": mean(everywhere, local).times(forever),
+        "value_gap": enclose_mean(uniform_weights, local_losses).scale(value_of_one),
         "optimal_mean": optimal_mean,
-        "policy_mean": _mean_value(start, worth),
+        "policy_mean": _enclose_mean_value(start, evaluated),
         "mean_loss": mean_loss,
-        "relative_loss": mean_loss.over(optimal_mean),
+        "relative_loss": mean_loss.divide(optimal_mean),
         "worst_loss": losses.max(),
     }
 
 
-def _check_number(name: str, number: float | None) -> None:
+def _require_number(name: str, number: float | None) -> None:
     if number is not None and not (is_number(number) and number >= 0):
-        rule = f"{name} must be a number, finite and not negative"
-        raise ArgumentError(rule, value=f"got {number!r}")
+        requirement = f"{name} must be a number, finite and not negative"
+        raise ArgumentError(requirement, value=f"got {number!r}")
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class BoundedValue:
     """A value (grid), and what its residual proves about its error in every state."""
 
     value: NDArray[np.float64]
     error: float
 
 
-def _optimum(solution: Solution) -> Known:
+def _bound_optimum(solution: Solution) -> BoundedValue:
     """The solution's value; of its own bound nothing is believed."""
     value = np.asarray(solution.value, dtype=float)
     if value.shape != solution.mdp.grid.shape or not np.isfinite(value).all():
         raise ArgumentError(
             f"a solution's value must be finite, of shape {solution.mdp.grid.shape}"
         )
-    return _known(Engine(solution.mdp, None), value)
+    return _bound_value(Engine(solution.mdp, None), value)
 
 
-def _worth(solution: Solution, policy: Policy) -> Known:
+def _evaluate_policy(solution: Solution, policy: Policy) -> BoundedValue:
     """The policy's value, as accurate as the optimum's or as rounding allows."""
     mdp = solution.mdp
     tol = solution.error_bound or None
-    worth = evaluate(mdp, policy, tol=tol, guess=solution.value, partial=True)
-    if not np.isfinite(worth.error_bound):
-        raise PolicyError("the policy's value must be finite", value=worth.reason)
-    return _known(Engine(mdp, None), worth.value, policy.table)
+    evaluation = evaluate(mdp, policy, tol=tol, guess=solution.value, partial=True)
+    if not np.isfinite(evaluation.error_bound):
+        raise PolicyError("the policy's value must be finite", value=evaluation.reason)
+    return _bound_value(Engine(mdp, None), evaluation.value, policy.table)
 
 
-def _known(engine: Engine, value: NDArray, table: NDArray | None = None) -> Known:
-    error = prove(engine, value, table, engine.written(value))
-    return Known(value, error * engine.rest / engine.written_rest)
+def _bound_value(engine: Engine, value: NDArray, actions: NDArray | None = None) -> BoundedValue:
+    error = bound_error(engine, value, actions, engine.saved_model_error(value))
+    return BoundedValue(value, error * engine.contraction_gap / engine.gap_of_saved_model)
 
 
-def _visits(
-    mdp: MDP, policy: Policy, start: NDArray[np.float64], loss: float, local: Band
+def _compute_occupancy(
+    mdp: MDP,
+    policy: Policy,
+    start: NDArray[np.float64],
+    mean_loss: float,
+    local_losses: IntervalArray,
 ) -> Occupancy:
     """The occupancy; of a large model as accurate as puts the parts of the loss right to PARTS."""
-    wanted = FINEST
-    if mdp.n_states > SMALL:
-        largest = mdp.criterion.forever(float(local.upper.max()))
-        wanted = PARTS * loss / largest if largest > 0 else COARSEST
-    found = visits(mdp, policy, start, tol=min(max(wanted, FINEST), COARSEST))
+    tolerance = OCCUPANCY_FINEST_TOLERANCE
+    if mdp.n_states > FINE_OCCUPANCY_MAX_STATES:
+        max_loss = mdp.criterion.value_of_constant_reward(float(local_losses.upper.max()))
+        tolerance = (
+            DECOMPOSITION_RELATIVE_ACCURACY * mean_loss / max_loss
+            if max_loss > 0
+            else OCCUPANCY_COARSEST_TOLERANCE
+        )
+    result = compute_visits(
+        mdp,
+        policy,
+        start,
+        tol=min(max(tolerance, OCCUPANCY_FINEST_TOLERANCE), OCCUPANCY_COARSEST_TOLERANCE),
+    )
     engine = Engine(mdp, None)
-    return replace(found, error_bound=found.error_bound * engine.rest / engine.written_rest)
+    return replace(
+        result, error_bound=result.error_bound * engine.contraction_gap / engine.gap_of_saved_model
+    )
 
 
-def _losses(mdp: MDP, best: Known, worth: Known, local: Band) -> Band:
+def _enclose_losses(
+    mdp: MDP, optimum: BoundedValue, evaluated: BoundedValue, local_losses: IntervalArray
+) -> IntervalArray:
     """(grid) enclosures of L, from both ways."""
-    x = best.value - worth.value
-    size = float(np.abs(best.value).max() + np.abs(worth.value).max())
-    error = (best.error + worth.error) * (1 + 4 * EPS) + 2 * EPS * size
-    most = float(local.upper.max()) / Engine(mdp, None).written_rest
-    lower = np.maximum(x - error, local.lower)
-    upper = np.minimum(x + error, most)
+    difference = optimum.value - evaluated.value
+    size = float(np.abs(optimum.value).max() + np.abs(evaluated.value).max())
+    error = (optimum.error + evaluated.error) * (1 + 4 * EPS) + 2 * EPS * size
+    max_loss = float(local_losses.upper.max()) / Engine(mdp, None).gap_of_saved_model
+    lower = np.maximum(difference - error, local_losses.lower)
+    upper = np.minimum(difference + error, max_loss)
     bad = np.flatnonzero(lower > upper)
     if bad.size:
         raise ArithmeticError(
             f"two ways to the loss exclude one another in {bad.size:,} states, first in "
             f"{mdp.grid.describe(int(bad[0]))}"
         )
-    return Band(np.clip(x, lower, upper), lower, upper)
+    return IntervalArray(np.clip(difference, lower, upper), lower, upper)
 
 
-def _by_occupancy(local: Band, visits: Occupancy, mdp: MDP) -> Enclosed:
+def _enclose_loss_by_occupancy(
+    local_losses: IntervalArray, occupancy: Occupancy, mdp: MDP
+) -> Interval:
     """sum_s d(s) l(s) / (1 - discount)."""
-    total = mean(visits.share, local)
-    off = visits.error_bound * float(local.upper.max())
-    total = Enclosed(total, down(max(total.lower - off, 0.0)), up(total.upper + off))
-    return total.times(mdp.criterion.forever(1))
+    total = enclose_mean(occupancy.share, local_losses)
+    error = occupancy.error_bound * float(local_losses.upper.max())
+    total = Interval(total, next_down(max(total.lower - error, 0.0)), next_up(total.upper + error))
+    return total.scale(mdp.criterion.value_of_constant_reward(1))
 
 
-def _mean_value(start: NDArray, known: Known) -> Enclosed:
-    return mean(start, Band(known.value, known.value - known.error, known.value + known.error))
+def _enclose_mean_value(start: NDArray, bounded: BoundedValue) -> Interval:
+    return enclose_mean(
+        start,
+        IntervalArray(bounded.value, bounded.value - bounded.error, bounded.value + bounded.error),
+    )
 
 
-def _parts(band: Band) -> tuple[NDArray, NDArray, NDArray]:
-    return band.value, band.lower, band.upper
+def _unpack_intervals(intervals: IntervalArray) -> tuple[NDArray, NDArray, NDArray]:
+    return intervals.value, intervals.lower, intervals.upper
 
 
-def _share(guess: NDArray, surely: NDArray, perhaps: NDArray) -> Enclosed:
+def _enclose_state_share(estimated: NDArray, certain: NDArray, possible: NDArray) -> Interval:
     """Share of states in a set of which ``surely`` are and ``perhaps`` may be."""
-    value, lower, upper = (int(part.sum()) / part.size for part in (guess, surely, perhaps))
-    return Enclosed(value, down(lower), up(upper))
+    value, lower, upper = (int(mask.sum()) / mask.size for mask in (estimated, certain, possible))
+    return Interval(value, next_down(lower), next_up(upper))
 
 
-def _largest_reward(mdp: MDP, action: int) -> float:
+def _find_largest_reward(mdp: MDP, action: int) -> float:
     """max |r(s, a)| over the states where the action is feasible."""
-    reward = np.abs(mdp.dynamics.reward_under(action))
+    reward = np.abs(mdp.dynamics.action_reward(action))
     return float(
         reward.max() if mdp.feasible is None else reward[mdp.feasible[:, action]].max(initial=0.0)
     )
 
 
-def _reward_bound(mdp: MDP) -> float:
+def _bound_reward(mdp: MDP) -> float:
     """R, the largest |r(s, a)| over feasible pairs, rounded up."""
-    largest = max(_largest_reward(mdp, action) for action in range(mdp.n_actions))
-    rounding = EPS * mdp.dynamics.terms * mdp.dynamics.reward_scale
-    return up((largest + rounding + 2 * mdp.dynamics.written.reward) * (1 + 4 * EPS))
+    largest = max(_find_largest_reward(mdp, action) for action in range(mdp.n_actions))
+    rounding = EPS * mdp.dynamics.rounding_terms * mdp.dynamics.reward_scale
+    return next_up((largest + rounding + 2 * mdp.dynamics.rounding_as_saved.reward) * (1 + 4 * EPS))

@@ -41,23 +41,25 @@ import numpy as np
 from scipy.ndimage import distance_transform_cdt
 
 EPS = float(np.finfo(float).eps)
-HUGE = float(np.finfo(float).max)
-STEP = 2 * EPS  # an end of an enclosure is rounded outward by more than this
-PARTS = ("value", "lower", "upper")
+MAX_FLOAT = float(np.finfo(float).max)
+OUTWARD_RELATIVE_STEP = 2 * EPS  # an end of an enclosure is rounded outward by more than this
+INTERVAL_PARTS = ("value", "lower", "upper")
 NOT_CHECKED = ("policy.name", "policy.size")  # the model file does not know them
-WIDEST = 600.0  # logarithm of a rate's constant beyond which none is stated
-STEEPEST = 8.0  # exponent of a rate
-LARGEST_TEXT = 1 << 30  # bytes of a certificate
-LARGEST_ARRAYS = 4 << 30  # bytes of all arrays of a model file
-ARRAYS = ("indptr", "indices", "data", "row_of", "reward", "feasible", "start")
-OUTCOMES = tuple(f"outcomes/{n}" for n in ("start", "state", "probability", "reward", "ended"))
+RATE_MAX_LOG_CONSTANT = 600.0  # logarithm of a rate's constant beyond which none is stated
+RATE_MAX_EXPONENT = 8.0  # exponent of a rate
+CERTIFICATE_MAX_BYTES = 1 << 30  # bytes of a certificate
+MODEL_MAX_BYTES = 4 << 30  # bytes of all arrays of a model file
+MODEL_ARRAYS = ("indptr", "indices", "data", "row_of", "reward", "feasible", "start")
+OUTCOME_ARRAYS = tuple(
+    f"outcomes/{n}" for n in ("start", "state", "probability", "reward", "ended")
+)
 END = tuple(f"end/{n}" for n in ("indptr", "indices", "data", "row_of", "reward", "final"))
-UNEVEN = 1e-7  # rows further off 1 than this end on purpose
-ENDS = 1e-6  # rows further off 1 than this have no average
-SHRINK = 1032  # a compressed file holds at most so many times its size
+ROUNDING_MAX_ROW_ERROR = 1e-7  # rows further off 1 than this end on purpose
+AVERAGE_MAX_ROW_ERROR = 1e-6  # rows further off 1 than this have no average
+MAX_COMPRESSION_RATIO = 1032  # a compressed file holds at most so many times its size
 LABEL = 32  # bytes of a label in a file, besides its text
 
-KINDS = {
+FIELDS_BY_KIND = {
     "text": "format model fingerprint content action_name policy.name",
     "labels": "policy.actions",
     "axes": "policy.grid",
@@ -81,15 +83,15 @@ KINDS = {
     "band of actions": "decomposition.region",
     "band of pairs": "decomposition.pair decomposition.face",
 }
-TYPES = {"text": str, "labels": list, "axes": dict, "flag": bool}
-FIELDS = {path: kind for kind, paths in KINDS.items() for path in paths.split()}
-NAMES = "fingerprint content minimise model action_name policy.actions policy.grid"
-GAINS = "optimal_gain policy_gain loss"
+TYPE_OF_KIND = {"text": str, "labels": list, "axes": dict, "flag": bool}
+KIND_OF_FIELD = {path: kind for kind, paths in FIELDS_BY_KIND.items() for path in paths.split()}
+IDENTITY_FIELDS = "fingerprint content minimise model action_name policy.actions policy.grid"
+GAIN_FIELDS = "optimal_gain policy_gain loss"
 TOTALS = "optimal_lower optimal_upper policy_lower policy_upper"
 
 
 @dataclass(frozen=True)
-class Form:
+class DocumentFormat:
     """What a document of one kind has to hold."""
 
     format: str
@@ -98,29 +100,29 @@ class Form:
     fields: tuple[str, ...]  # all fields
 
 
-AVERAGE = Form(
+AVERAGE_FORMAT = DocumentFormat(
     "tessella certificate of an average",
     1,
-    tuple(NAMES.split()),
+    tuple(IDENTITY_FIELDS.split()),
     tuple(
-        f"format version {NAMES} policy.name policy.size policy.table "
-        f"optimal_value policy_value {GAINS} relative_loss".split()
+        f"format version {IDENTITY_FIELDS} policy.name policy.size policy.table "
+        f"optimal_value policy_value {GAIN_FIELDS} relative_loss".split()
     ),
 )
-TOTAL = Form(
+TOTAL = DocumentFormat(
     "tessella certificate of a total",
     1,
-    tuple(NAMES.split()),
+    tuple(IDENTITY_FIELDS.split()),
     tuple(
-        f"format version {NAMES} policy.name policy.size policy.table start {TOTALS} "
+        f"format version {IDENTITY_FIELDS} policy.name policy.size policy.table start {TOTALS} "
         "optimal_mean policy_mean mean_loss worst_loss relative_loss".split()
     ),
 )
-VALUES = Form(
+VALUE_FORMAT = DocumentFormat(
     "tessella certificate",
     4,
-    ("discount", "periods", *NAMES.split()),
-    tuple(path for path in FIELDS if path not in (*GAINS.split(), *TOTALS.split())),
+    ("discount", "periods", *IDENTITY_FIELDS.split()),
+    tuple(path for path in KIND_OF_FIELD if path not in (*GAIN_FIELDS.split(), *TOTALS.split())),
 )
 
 
@@ -131,88 +133,101 @@ class Rejected(Exception):  # noqa: N818 (it is the verdict)
 # Reading.
 
 
-def size_of(path: str, largest: int) -> int:
+def read_file_size(path: str, max_bytes: int) -> int:
     """Bytes of a regular file; devices and pipes have no end, or none that comes."""
-    about = os.stat(path)
-    if not stat.S_ISREG(about.st_mode):
+    file_status = os.stat(path)
+    if not stat.S_ISREG(file_status.st_mode):
         raise ValueError("it is not a regular file")
-    if about.st_size > largest:
-        raise ValueError(f"its {about.st_size:,} bytes are more than the {largest:,} that are read")
-    return about.st_size
+    if file_status.st_size > max_bytes:
+        raise ValueError(
+            f"its {file_status.st_size:,} bytes are more than the {max_bytes:,} that are read"
+        )
+    return file_status.st_size
 
 
-def once(pairs: list) -> dict:
+def reject_duplicates(pairs: list) -> dict:
     """A JSON object whose fields differ from one another."""
-    found: dict = {}
+    result: dict = {}
     for name, value in pairs:
-        if name in found:
+        if name in result:
             raise Rejected(f"{name!r} is stated twice")
-        found[name] = value
-    return found
+        result[name] = value
+    return result
 
 
 def read_certificate(path: str) -> dict:
-    size = size_of(path, LARGEST_TEXT)
+    size = read_file_size(path, CERTIFICATE_MAX_BYTES)
     with open(path, "rb") as file:
-        content = json.loads(file.read(size).decode("utf-8"), object_pairs_hook=once)
+        content = json.loads(file.read(size).decode("utf-8"), object_pairs_hook=reject_duplicates)
     if not isinstance(content, dict):
         raise ValueError("it holds no fields")
     return content
 
 
 def read_saved_model(path: str) -> dict:
-    size = size_of(path, LARGEST_ARRAYS)
+    size = read_file_size(path, MODEL_MAX_BYTES)
     with netCDF4.Dataset(path) as file:
         file.set_auto_maskandscale(False)
         variables = dict(file.variables)
         for group in file.groups.values():
             variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
-        refuse_strangers(variables)
+        refuse_unknown_arrays(variables)
         refuse_sizes(variables, size)
         arrays = {name: values(variable, size) for name, variable in variables.items()}
-        about = {name: file.getncattr(name) for name in file.ncattrs()}
-    m: dict = {name: arrays.get(name) for name in ARRAYS}
-    m |= {"content": digest(about, arrays), "model": about["name"]}
-    m |= {"fingerprint": about["fingerprint"], "minimise": about.get("told") == "in costs"}
-    m |= {name: float(about[name]) for name in ("discount", "row_error", "reward_error")}
-    m |= {"action_name": about["action_name"], "policy.actions": json.loads(about["actions"])}
-    m["policy.grid"] = {name: arrays[f"grid/{name}"].tolist() for name in json.loads(about["axes"])}
+        attributes = {name: file.getncattr(name) for name in file.ncattrs()}
+    m: dict = {name: arrays.get(name) for name in MODEL_ARRAYS}
+    m |= {"content": compute_digest(attributes, arrays), "model": attributes["name"]}
+    m |= {
+        "fingerprint": attributes["fingerprint"],
+        "minimise": attributes.get("told") == "in costs",
+    }
+    m |= {name: float(attributes[name]) for name in ("discount", "row_error", "reward_error")}
+    m |= {
+        "action_name": attributes["action_name"],
+        "policy.actions": json.loads(attributes["actions"]),
+    }
+    m["policy.grid"] = {
+        name: arrays[f"grid/{name}"].tolist() for name in json.loads(attributes["axes"])
+    }
     m["shape"] = tuple(len(values) for values in m["policy.grid"].values())
     m["n"], m["A"] = math.prod(m["shape"]), len(m["policy.actions"])
     refuse_arrays(m)
     m["row"] = np.repeat(np.arange(len(m["indptr"]) - 1), np.diff(m["indptr"]))
     ones = np.ones(len(m["data"]))
-    over = np.array(sums(m["row"], len(m["indptr"]) - 1, m["data"], ones)) - [[1], [0]]
-    apart = m["apart"] = over.sum(axis=0)  # of row sums from 1, right to the last digits
-    criterion = json.loads(about.get("criterion", "null"))
-    forms = {"average": AVERAGE, "total": TOTAL}
-    m["form"] = forms.get(criterion, VALUES) if isinstance(criterion, str) else VALUES
+    excess = np.array(sum_products(m["row"], len(m["indptr"]) - 1, m["data"], ones)) - [[1], [0]]
+    deviation = m["apart"] = excess.sum(axis=0)  # of row sums from 1, right to the last digits
+    criterion = json.loads(attributes.get("criterion", "null"))
+    forms = {"average": AVERAGE_FORMAT, "total": TOTAL}
+    m["form"] = forms.get(criterion, VALUE_FORMAT) if isinstance(criterion, str) else VALUE_FORMAT
     m["round"] = 4 * (m["n"] + 16) * EPS
-    if m["form"] is not VALUES:
+    if m["form"] is not VALUE_FORMAT:
         refuse_discount(m)
         refuse_model(m)
         return m
-    over, off = float(apart.max()), float(np.abs(apart[np.abs(apart) < UNEVEN]).max(initial=0.0))
-    over += m["row_error"] * (1 + max(over, 0.0))
-    m["contraction"] = m["discount"] * (1 + over) * (1 + 2 * EPS)
-    m["periods"] = horizon(criterion, m["discount"])
+    excess, row_error = (
+        float(deviation.max()),
+        float(np.abs(deviation[np.abs(deviation) < ROUNDING_MAX_ROW_ERROR]).max(initial=0.0)),
+    )
+    excess += m["row_error"] * (1 + max(excess, 0.0))
+    m["contraction"] = m["discount"] * (1 + excess) * (1 + 2 * EPS)
+    m["periods"] = read_horizon(criterion, m["discount"])
     if m["periods"] is None:
         m["share"] = 1 - m["discount"]
-        m["rest"] = (m["share"] - m["discount"] * over) * (1 - 8 * EPS)
+        m["rest"] = (m["share"] - m["discount"] * excess) * (1 - 8 * EPS)
     else:
         refuse_times(m)
-        every = np.ones(m["periods"])
-        m["share"] = 1 / float(np.polyval(every, m["discount"]))
-        longest = float(np.polyval(every, max(m["contraction"], 0.0)))
-        m["rest"] = (1 - (2 * m["periods"] + 8) * EPS) / longest
+        coefficients = np.ones(m["periods"])
+        m["share"] = 1 / float(np.polyval(coefficients, m["discount"]))
+        discount_sum = float(np.polyval(coefficients, max(m["contraction"], 0.0)))
+        m["rest"] = (1 - (2 * m["periods"] + 8) * EPS) / discount_sum
     m["unit"] = (4 * int(np.diff(m["indptr"]).max()) + 64) * EPS + 8 * m["row_error"]
     # Where rows are off 1, their sums may have been known less well, stage by stage.
-    m["uneven"] = (4 * m["unit"] + 16 * off) / m["rest"]
+    m["uneven"] = (4 * m["unit"] + 16 * row_error) / m["rest"]
     refuse_model(m)
     return m
 
 
-def horizon(criterion: object, discount: float) -> int | None:
+def read_horizon(criterion: object, discount: float) -> int | None:
     """Periods of a model with a horizon; None of a discounted one; others are not checked."""
     if criterion is None:
         return None
@@ -229,8 +244,8 @@ def refuse_discount(m: dict) -> None:
     taken = np.zeros(len(m["apart"]), bool)
     taken[m["row_of"][m["feasible"] > 0]] = True
     m["apart"] = np.where(taken, m["apart"], 0.0)  # what no action takes does not matter
-    apart = np.abs(m["apart"]) if m["form"] is AVERAGE else m["apart"]
-    if not (m["discount"] == 1 and (apart < ENDS).all()):
+    apart = np.abs(m["apart"]) if m["form"] is AVERAGE_FORMAT else m["apart"]
+    if not (m["discount"] == 1 and (apart < AVERAGE_MAX_ROW_ERROR).all()):
         raise ValueError("its rows do not sum to 1, as those of an average or a total do")
 
 
@@ -239,22 +254,22 @@ def refuse_times(m: dict) -> None:
     periods, lengths = m["periods"], np.diff(m["indptr"])
     if m["shape"][0] != periods:
         raise ValueError("its first axis does not count the periods of its horizon")
-    slab = m["n"] // periods
+    states_per_period = m["n"] // periods
     first, last = np.full(len(lengths), periods), np.full(len(lengths), -1)
-    np.minimum.at(first, m["row"], m["indices"] // slab)
-    np.maximum.at(last, m["row"], m["indices"] // slab)
-    after = np.arange(m["n"])[:, None] // slab + 1
+    np.minimum.at(first, m["row"], m["indices"] // states_per_period)
+    np.maximum.at(last, m["row"], m["indices"] // states_per_period)
+    next_period = np.arange(m["n"])[:, None] // states_per_period + 1
     row, ends = m["row_of"], lengths[m["row_of"]] == 0
-    moved = (first[row] == after) & (last[row] == after)
-    if not (moved | ends | (m["feasible"] == 0)).all():  # it may end sooner
+    moves_on = (first[row] == next_period) & (last[row] == next_period)
+    if not (moves_on | ends | (m["feasible"] == 0)).all():  # it may end sooner
         raise ValueError("a period of its horizon does not move time on by one")
 
 
-def refuse_strangers(variables: dict) -> None:
+def refuse_unknown_arrays(variables: dict) -> None:
     """Refuse variables that a model file does not have, and text anywhere but on an axis."""
     for name, variable in variables.items():
         axis = name.startswith("grid/")
-        if not (axis or name in ARRAYS or name in OUTCOMES or name in END):
+        if not (axis or name in MODEL_ARRAYS or name in OUTCOME_ARRAYS or name in END):
             raise ValueError(f"it has an array {name!r}, which no model has")
         if not (getattr(variable.dtype, "kind", "") in "if" or (axis and variable.dtype is str)):
             raise ValueError(f"its array {name!r} holds neither numbers nor the labels of an axis")
@@ -263,9 +278,9 @@ def refuse_strangers(variables: dict) -> None:
 def refuse_sizes(variables: dict, size: int) -> None:
     """Refuse arrays that declare more than a file of this size can hold, before any is read."""
     declared = sum(declared_bytes(v) for v in variables.values())
-    most = min(SHRINK * size, LARGEST_ARRAYS)
-    if declared > most:
-        raise ValueError(f"it declares {declared:,} bytes of arrays where {most:,} can be read")
+    limit = min(MAX_COMPRESSION_RATIO * size, MODEL_MAX_BYTES)
+    if declared > limit:
+        raise ValueError(f"it declares {declared:,} bytes of arrays where {limit:,} can be read")
 
 
 def declared_bytes(variable: Any) -> int:
@@ -290,22 +305,22 @@ def values(variable: Any, size: int) -> np.ndarray:
     return np.array(labels, dtype=object)
 
 
-def digest(about: dict, arrays: dict) -> str:
+def compute_digest(attributes: dict, arrays: dict) -> str:
     """SHA-256 of every attribute but ``content``, then of every array, each by name."""
-    found = hashlib.sha256()
-    for name in sorted(set(about) - {"content"}):
-        value = about[name]
+    result = hashlib.sha256()
+    for name in sorted(set(attributes) - {"content"}):
+        value = attributes[name]
         text = value if isinstance(value, str) else float(value).hex()
-        found.update(f"{name}={text}\n".encode())
+        result.update(f"{name}={text}\n".encode())
     for name in sorted(arrays):
         array = arrays[name]
         kind = array.dtype.kind if array.dtype.kind in "if" else "U"
-        found.update(f"{name} {kind} {list(array.shape)}\n".encode())
+        result.update(f"{name} {kind} {list(array.shape)}\n".encode())
         if kind in "if":
-            found.update(np.ascontiguousarray(array, dtype=f"<{array.dtype.kind}8").data)
+            result.update(np.ascontiguousarray(array, dtype=f"<{array.dtype.kind}8").data)
         else:
-            found.update(json.dumps(array.tolist()).encode())
-    return found.hexdigest()
+            result.update(json.dumps(array.tolist()).encode())
+    return result.hexdigest()
 
 
 def refuse_arrays(m: dict) -> None:
@@ -314,16 +329,16 @@ def refuse_arrays(m: dict) -> None:
     floats = [m[name].dtype == np.float64 for name in ("data", "reward")]
     tables = [m[name].shape == (m["n"], m["A"]) for name in ("row_of", "reward", "feasible")]
     lists = [m[name].ndim == 1 for name in ("indptr", "indices", "data")]
-    fine = all(whole + floats + tables + lists) and len(m["indptr"]) > 1
-    if fine:
+    is_valid = all(whole + floats + tables + lists) and len(m["indptr"]) > 1
+    if is_valid:
         starts = m["indptr"]
-        fine = starts[0] == 0 and (np.diff(starts) >= 0).all()
-        fine = fine and starts[-1] == len(m["indices"]) == len(m["data"])
-    if fine:
+        is_valid = starts[0] == 0 and (np.diff(starts) >= 0).all()
+        is_valid = is_valid and starts[-1] == len(m["indices"]) == len(m["data"])
+    if is_valid:
         inside = (m["indices"] >= 0) & (m["indices"] < m["n"])
         rows = (m["row_of"] >= 0) & (m["row_of"] < len(m["indptr"]) - 1)
-        fine = inside.all() and rows.all()
-    if not fine:
+        is_valid = inside.all() and rows.all()
+    if not is_valid:
         raise ValueError("its arrays do not fit one another")
 
 
@@ -331,12 +346,12 @@ def refuse_model(m: dict) -> None:
     """Refuse arrays that are not those of a model."""
     if not ((m["feasible"] > 0).any(axis=1).all() and np.isfinite(m["reward"]).all()):
         raise ValueError("a state has no feasible action, or a reward is not finite")
-    fine = (m["data"] >= 0).all() and m["discount"] >= 0
-    if not (fine and (m["form"] is not VALUES or m["rest"] > 0)):
+    is_valid = (m["data"] >= 0).all() and m["discount"] >= 0
+    if not (is_valid and (m["form"] is not VALUE_FORMAT or m["rest"] > 0)):
         raise ValueError(
             "discount and probabilities are not those of a model that is discounted or ends"
         )
-    if not (0 <= m["row_error"] < 1e-3 and 0 <= m["reward_error"] <= HUGE):
+    if not (0 <= m["row_error"] < 1e-3 and 0 <= m["reward_error"] <= MAX_FLOAT):
         raise ValueError("its rows and rewards may be off by any amount")
 
 
@@ -359,55 +374,55 @@ def refuse_unknown(content: object, fields: tuple[str, ...], path: str = "") -> 
         refuse_unknown(part, fields, inner)
 
 
-def numbers(path: str, value: object, shape: tuple, kinds: str = "if") -> np.ndarray:
+def read_numbers(path: str, value: object, shape: tuple, kinds: str = "if") -> np.ndarray:
     """``value`` as an array of finite numbers; ``kinds`` are NumPy's, i for whole ones."""
     try:
         array = np.array(value)
     except (ValueError, OverflowError):
         array = np.array(None)
     if array.dtype.kind not in kinds or array.shape != shape:
-        what = "whole numbers" if kinds == "i" else "numbers"
-        raise Rejected(f"{path} must hold {what} in the shape {shape}")
+        subject = "whole numbers" if kinds == "i" else "numbers"
+        raise Rejected(f"{path} must hold {subject} in the shape {shape}")
     if not np.isfinite(array).all():
         raise Rejected(f"{path} must be finite")
     return array
 
 
-def with_infinity(value: object) -> object:
+def replace_null(value: object) -> object:
     """Null, which stands for infinity, as the largest number there is."""
     if isinstance(value, list):
-        return [with_infinity(part) for part in value]
-    return HUGE if value is None else value
+        return [replace_null(part) for part in value]
+    return MAX_FLOAT if value is None else value
 
 
-def band(content: dict, path: str, shape: tuple) -> np.ndarray:
+def read_band(content: dict, path: str, shape: tuple) -> np.ndarray:
     """(3, n) value, lower and upper of n numbers."""
     parts = look_up(content, path)
-    if not isinstance(parts, dict) or set(parts) - set(PARTS):
-        raise Rejected(f"{path} must have the parts {', '.join(PARTS)} and no others")
-    paths = [f"{path}.{part}" for part in PARTS]
-    return np.array([numbers(p, look_up(content, p), shape).ravel() for p in paths])
+    if not isinstance(parts, dict) or set(parts) - set(INTERVAL_PARTS):
+        raise Rejected(f"{path} must have the parts {', '.join(INTERVAL_PARTS)} and no others")
+    paths = [f"{path}.{part}" for part in INTERVAL_PARTS]
+    return np.array([read_numbers(p, look_up(content, p), shape).ravel() for p in paths])
 
 
-def parse(content: dict, m: dict, path: str) -> Any:
+def parse_field(content: dict, m: dict, path: str) -> Any:
     """The field ``path``, or Rejected where it is not what it has to be."""
     if path.startswith("bounds.rate.") and look_up(content, "bounds.rate") is None:
         return None
-    value, kind = look_up(content, path), FIELDS[path].removesuffix(" or null")
-    if value is None and kind != FIELDS[path]:
+    value, kind = look_up(content, path), KIND_OF_FIELD[path].removesuffix(" or null")
+    if value is None and kind != KIND_OF_FIELD[path]:
         return None
-    if kind in TYPES:
-        if not isinstance(value, TYPES[kind]):
-            raise Rejected(f"{path} must be of type {TYPES[kind].__name__}")
+    if kind in TYPE_OF_KIND:
+        if not isinstance(value, TYPE_OF_KIND[kind]):
+            raise Rejected(f"{path} must be of type {TYPE_OF_KIND[kind].__name__}")
         return value
     if kind.startswith("band of "):
         shapes = {"states": m["shape"], "actions": (m["A"],), "pairs": (m["A"], m["A"])}
-        return band(content, path, shapes[kind.removeprefix("band of ")])
+        return read_band(content, path, shapes[kind.removeprefix("band of ")])
     if kind == "states with null":
-        array = numbers(path, with_infinity(value), m["shape"]).ravel()
-        return np.where(array == HUGE, np.inf, array)
+        array = read_numbers(path, replace_null(value), m["shape"]).ravel()
+        return np.where(array == MAX_FLOAT, np.inf, array)
     shape = {"number": (), "count": (), "enclosed": (3,)}.get(kind, m["shape"])
-    array = numbers(path, value, shape, "i" if kind in ("count", "actions") else "if")
+    array = read_numbers(path, value, shape, "i" if kind in ("count", "actions") else "if")
     if not shape and array < 0:
         raise Rejected(f"{path} must not be negative")
     return array.ravel() if shape else array[()]
@@ -416,21 +431,27 @@ def parse(content: dict, m: dict, path: str) -> Any:
 # Comparing.
 
 
-def place(m: dict, state: int) -> str:
-    at = np.unravel_index(state, m["shape"])
-    named = zip(m["policy.grid"].items(), at, strict=True)
-    return ", ".join(f"{name}={values[i]}" for (name, values), i in named)
+def describe_state(m: dict, state: int) -> str:
+    index = np.unravel_index(state, m["shape"])
+    coordinates = zip(m["policy.grid"].items(), index, strict=True)
+    return ", ".join(f"{name}={values[i]}" for (name, values), i in coordinates)
 
 
-def refuse(m: dict, bad: np.ndarray, what: str) -> None:
+def reject_states(m: dict, bad: np.ndarray, subject: str) -> None:
     """Reject at the first of the ``bad`` states."""
     if bad.any():
         count = f"{bad.sum():,} of {bad.size:,} states"
-        raise Rejected(f"{what}; first at {place(m, int(bad.argmax()))} ({count})")
+        raise Rejected(f"{subject}; first at {describe_state(m, int(bad.argmax()))} ({count})")
 
 
-def agree(
-    c: dict, m: dict, path: str, derived, tolerance, step: float = STEP, both: bool = True
+def check_interval(
+    c: dict,
+    m: dict,
+    path: str,
+    derived,
+    tolerance,
+    step: float = OUTWARD_RELATIVE_STEP,
+    check_lower: bool = True,
 ) -> None:
     """Compare the stated (value, lower, upper), of one number or of many, with the derived.
 
@@ -442,19 +463,25 @@ def agree(
         if stated is not derived:
             raise Rejected(f"{path} must be {'null' if derived is None else 'stated'}")
         return
-    off = ~(np.abs(stated - derived) <= tolerance)
-    off |= ~((stated[1] <= stated[0]) & (stated[0] <= stated[2]))
-    off[1] |= both & ~(stated[1] <= derived[1] - step * np.abs(derived[1]))
-    off[2] |= ~(stated[2] >= derived[2] + step * np.abs(derived[2]))
-    if off.any():
-        part, *at = np.unravel_index(int(off.argmax()), off.shape)
-        name = f"{path}.{PARTS[part]}" if part or at else path
-        where = f" at {place(m, int(at[0]))}" if FIELDS[path] == "band of states" else ""
-        found, said = derived[(part, *at)], stated[(part, *at)]
-        raise Rejected(f"{name} is {found:.12g}, not {said:.12g} as stated{where}")
+    is_off = ~(np.abs(stated - derived) <= tolerance)
+    is_off |= ~((stated[1] <= stated[0]) & (stated[0] <= stated[2]))
+    is_off[1] |= check_lower & ~(stated[1] <= derived[1] - step * np.abs(derived[1]))
+    is_off[2] |= ~(stated[2] >= derived[2] + step * np.abs(derived[2]))
+    if is_off.any():
+        part, *index = np.unravel_index(int(is_off.argmax()), is_off.shape)
+        name = f"{path}.{INTERVAL_PARTS[part]}" if part or index else path
+        location = (
+            f" at {describe_state(m, int(index[0]))}"
+            if KIND_OF_FIELD[path] == "band of states"
+            else ""
+        )
+        derived_value, stated_value = derived[(part, *index)], stated[(part, *index)]
+        raise Rejected(
+            f"{name} is {derived_value:.12g}, not {stated_value:.12g} as stated{location}"
+        )
 
 
-def same(path: str, stated: object, derived: object) -> None:
+def check_equal(path: str, stated: object, derived: object) -> None:
     if stated != derived:
         raise Rejected(f"{path} is {derived}, not {stated} as stated")
 
@@ -472,18 +499,20 @@ def two_sum(x, y):
 def two_product(x, y):
     """(p, t) with p the rounded product and x y = p + t (Dekker 1971)."""
     p = x * y
-    (a, b), (c, d) = halves(x), halves(y)
+    (a, b), (c, d) = split_float(x), split_float(y)
     return p, ((a * c - p) + a * d + b * c) + b * d
 
 
-def halves(x):
+def split_float(x):
     """x as the sum of two numbers of half its digits."""
     high = 134217729.0 * x
     high = high - (high - x)
     return high, x - high
 
 
-def sums(group: np.ndarray, count: int, *factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def sum_products(
+    group: np.ndarray, count: int, *factors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """(count,) pairs: for each group, the sum of the products of the two or three factors.
 
     Neighbours of a group are added in pairs, again and again, until one number is left of each.
@@ -493,20 +522,20 @@ def sums(group: np.ndarray, count: int, *factors: np.ndarray) -> tuple[np.ndarra
     x, y, *more = (np.broadcast_to(factor, order.shape)[order] for factor in factors)
     high, low = two_product(x, y)
     for z in more:
-        high, cut = two_product(high, z)
-        low = low * z + cut
+        high, error = two_product(high, z)
+        low = low * z + error
     while group.size:
         first = np.concatenate([[True], group[1:] != group[:-1]])
         start = np.flatnonzero(first)
-        within = np.arange(group.size) - np.repeat(start, np.diff(np.append(start, group.size)))
-        kept = np.flatnonzero(within % 2 == 0)
-        if kept.size == group.size:
+        position = np.arange(group.size) - np.repeat(start, np.diff(np.append(start, group.size)))
+        first_of_pair = np.flatnonzero(position % 2 == 0)
+        if first_of_pair.size == group.size:
             break
-        paired = np.append(within, 0)[kept + 1] == within[kept] + 1
-        other = np.minimum(kept + 1, group.size - 1)
-        total, cut = two_sum(high[kept], np.where(paired, high[other], 0.0))
-        high, low = total, low[kept] + np.where(paired, low[other], 0.0) + cut
-        group = group[kept]
+        has_partner = np.append(position, 0)[first_of_pair + 1] == position[first_of_pair] + 1
+        partner = np.minimum(first_of_pair + 1, group.size - 1)
+        total, error = two_sum(high[first_of_pair], np.where(has_partner, high[partner], 0.0))
+        high, low = total, low[first_of_pair] + np.where(has_partner, low[partner], 0.0) + error
+        group = group[first_of_pair]
     result = np.zeros((2, count))
     result[:, group] = high, low
     return result[0], result[1]
@@ -515,16 +544,16 @@ def sums(group: np.ndarray, count: int, *factors: np.ndarray) -> tuple[np.ndarra
 def dot(x, y) -> float:
     """Sum of products, right to its last digit."""
     x, y = np.broadcast_arrays(x, y)
-    high, low = sums(np.zeros(x.size, int), 1, x.ravel(), y.ravel())
+    high, low = sum_products(np.zeros(x.size, int), 1, x.ravel(), y.ravel())
     return float(high[0] + low[0])
 
 
 # The model.
 
 
-def residuals(m: dict, value: np.ndarray) -> np.ndarray:
+def compute_residuals(m: dict, value: np.ndarray) -> np.ndarray:
     """(S, A) q - V, the action values at V less V, right to the last digits; -inf if infeasible."""
-    high, low = sums(m["row"], len(m["indptr"]) - 1, m["data"], value[m["indices"]])
+    high, low = sum_products(m["row"], len(m["indptr"]) - 1, m["data"], value[m["indices"]])
     expected, rest = two_product(m["discount"], high[m["row_of"]])
     rest = rest + m["discount"] * low[m["row_of"]]
     gain, cut = two_sum(m["reward"], -value[:, None])
@@ -533,59 +562,67 @@ def residuals(m: dict, value: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class Sweep:
+class SweepResult:
     """One sweep of both equations at the stated values."""
 
     rho: np.ndarray  # (S, A) q - V
-    built: float  # what the model's arrays may be off, in an action value
+    model_error: float  # what the model's arrays may be off, in an action value
     eta: float  # a generous bound on the rounding of action values in the usual precision
 
 
 def check_identity(c: dict, m: dict) -> None:
     for path in m["form"].identity:
         if c[path] != m[path] or (path == "policy.grid" and list(c[path]) != list(m[path])):
-            what = f"is {str(m[path])[:12]}, not {str(c[path])[:12]} as stated"
-            what = "differs" if path.startswith("policy.") else what
-            raise Rejected(f"the model file is of another model: {path} {what}")
+            subject = f"is {str(m[path])[:12]}, not {str(c[path])[:12]} as stated"
+            subject = "differs" if path.startswith("policy.") else subject
+            raise Rejected(f"the model file is of another model: {path} {subject}")
 
 
 def check_actions(c: dict, m: dict, path: str) -> None:
     table = c[path]
-    refuse(m, (table < 0) | (table >= m["A"]), f"{path}: an action does not exist")
+    reject_states(m, (table < 0) | (table >= m["A"]), f"{path}: an action does not exist")
     infeasible = m["feasible"][np.arange(m["n"]), table] == 0
-    refuse(m, infeasible, f"{path}: an action is not feasible")
+    reject_states(m, infeasible, f"{path}: an action is not feasible")
 
 
-def check_values(c: dict, m: dict) -> Sweep:
+def check_values(c: dict, m: dict) -> SweepResult:
     """The stated errors of V and V_pi are at least what their residuals prove."""
-    best, worth = c["optimal_value"], c["policy_value"]
-    rho = residuals(m, best)
-    rho_pi = residuals(m, worth)[np.arange(m["n"]), c["policy.table"]]
-    found = (
+    optimal_value, policy_value = c["optimal_value"], c["policy_value"]
+    rho = compute_residuals(m, optimal_value)
+    rho_pi = compute_residuals(m, policy_value)[np.arange(m["n"]), c["policy.table"]]
+    equations = (
         ("optimal_value", rho.max(axis=1), "the optimal value", "optimality equation of the model"),
         ("policy_value", rho_pi, "the value of the policy", "equation of the policy"),
     )
-    for path, r, what, equation in found:
-        room = c[f"{path}_error"] * m["rest"] - built(m, c[path]) - vanished(m, c[path])
-        bad = ~(np.abs(r) * (1 + 8 * EPS) <= room)
-        refuse(m, bad, f"{what} does not satisfy the {equation} within its error")
-    size = largest_size(m["reward"][m["feasible"] > 0]) + largest_size([best, worth])
-    return Sweep(rho, built(m, best), m["unit"] * size + 4 * built(m, best))
+    for path, r, subject, equation in equations:
+        allowed = (
+            c[f"{path}_error"] * m["rest"]
+            - bound_model_error(m, c[path])
+            - bound_underflow(m, c[path])
+        )
+        bad = ~(np.abs(r) * (1 + 8 * EPS) <= allowed)
+        reject_states(m, bad, f"{subject} does not satisfy the {equation} within its error")
+    size = max_abs(m["reward"][m["feasible"] > 0]) + max_abs([optimal_value, policy_value])
+    return SweepResult(
+        rho,
+        bound_model_error(m, optimal_value),
+        m["unit"] * size + 4 * bound_model_error(m, optimal_value),
+    )
 
 
-def vanished(m: dict, value: np.ndarray) -> float:
+def bound_underflow(m: dict, value: np.ndarray) -> float:
     """What is lost where numbers are too small for the second half of a pair."""
     return (int(np.diff(m["indptr"]).max()) + 16) * 1e-320 if value.any() else 0.0
 
 
-def built(m: dict, value: np.ndarray) -> float:
+def bound_model_error(m: dict, value: np.ndarray) -> float:
     """What the errors of rows and rewards can do to an action value."""
-    rows = m["row_error"] * m["contraction"] * largest_size(value)
+    rows = m["row_error"] * m["contraction"] * max_abs(value)
     return (m["reward_error"] + rows) * (1 + 4 * EPS)
 
 
 def check_start(c: dict, m: dict) -> None:
-    refuse(m, ~(c["start"] >= 0), "start: a probability is negative")
+    reject_states(m, ~(c["start"] >= 0), "start: a probability is negative")
     total = dot(c["start"], 1.0)
     if not abs(total - 1) <= (m["n"] + 64) * EPS:
         raise Rejected(f"start must sum to 1, not to {total:.12g}")
@@ -594,7 +631,7 @@ def check_start(c: dict, m: dict) -> None:
 def check_occupancy(c: dict, m: dict) -> None:
     """d = share start + discount P_pi' d, as well as the stated error demands."""
     start, d, discount = c["start"], c["occupancy"], m["discount"]
-    refuse(m, ~(d >= 0), "occupancy: a probability is negative")
+    reject_states(m, ~(d >= 0), "occupancy: a probability is negative")
     check_start(c, m)
     row = m["row_of"][np.arange(m["n"]), c["policy.table"]]
     length = np.diff(m["indptr"])[row]
@@ -616,7 +653,7 @@ def check_occupancy(c: dict, m: dict) -> None:
         ),
         np.concatenate([p, np.ones(3 * m["n"])]),
     )
-    balance, rest = sums(*terms)
+    balance, rest = sum_products(*terms)
     total = float(np.abs(balance + rest).sum()) * (1 + m["round"])
     total += m["row_error"] * m["contraction"] * float(d.sum()) * (1 + m["round"]) + 1e-300
     if not total <= c["occupancy_error"] * m["rest"]:
@@ -627,17 +664,17 @@ def check_occupancy(c: dict, m: dict) -> None:
 
 
 @dataclass
-class Decisions:
+class CheckedDecisions:
     """Choices of the policy: (3, S) local losses and margins, (S,) sets of states."""
 
     loss: np.ndarray
     margin: np.ndarray
     differs: np.ndarray
     wrong: np.ndarray
-    perhaps_wrong: np.ndarray
+    possibly_wrong: np.ndarray
 
 
-def check_decisions(c: dict, m: dict, sweep: Sweep) -> Decisions:
+def check_decisions(c: dict, m: dict, sweep: SweepResult) -> CheckedDecisions:
     """l = max_a q - q(., pi) within the slack, 0 where pi takes the decided action.
 
     Action values are off by at most h = c e + built, so differences of them by 2 h; the slack has
@@ -645,71 +682,89 @@ def check_decisions(c: dict, m: dict, sweep: Sweep) -> Decisions:
     """
     rho, every, slack = np.sort(sweep.rho, axis=1), np.arange(m["n"]), float(c["margin_slack"])
     best, chosen = rho[:, -1], sweep.rho[every, c["policy.table"]]
-    least = 2 * (m["contraction"] * float(c["optimal_value_error"]) + sweep.built) * (1 + 4 * EPS)
-    if not least <= slack <= least * (1 + 1e-7) + 64 * sweep.eta:
-        raise Rejected(f"margin_slack is {least:.6g} and rounding, not {slack:.6g} as stated")
-    lost = best - sweep.rho[every, c["optimal"]]
-    refuse(m, ~(lost <= slack), "optimal: the optimal action is not optimal")
+    min_slack = (
+        2 * (m["contraction"] * float(c["optimal_value_error"]) + sweep.model_error) * (1 + 4 * EPS)
+    )
+    if not min_slack <= slack <= min_slack * (1 + 1e-7) + 64 * sweep.eta:
+        raise Rejected(f"margin_slack is {min_slack:.6g} and rounding, not {slack:.6g} as stated")
+    loss_of_optimal = best - sweep.rho[every, c["optimal"]]
+    reject_states(m, ~(loss_of_optimal <= slack), "optimal: the optimal action is not optimal")
     margin = best - rho[:, -2] if m["A"] > 1 else np.full(m["n"], np.inf)
-    what = "margin is not the best minus the second-best action value"
-    refuse(m, ~close(c["margin"], margin, slack - least), what)
+    subject = "margin is not the best minus the second-best action value"
+    reject_states(m, ~is_close(c["margin"], margin, slack - min_slack), subject)
     x = c["local_losses"][0]
-    what = "local_losses.value is not max_a q - q(., pi)"
-    refuse(m, ~close(x, best - chosen, slack - least), what)
-    right, wrong = (c["margin"] > slack) & (x == 0), x > slack
+    subject = "local_losses.value is not max_a q - q(., pi)"
+    reject_states(m, ~is_close(x, best - chosen, slack - min_slack), subject)
+    is_optimal, is_wrong = (c["margin"] > slack) & (x == 0), x > slack
     # What is stated may be off; that an action is the best, and certainly so, may not.
-    sure = (chosen == best) & (margin > least)
-    refuse(m, right & ~sure, "the action of the policy is not surely the best, as stated")
-    loss = np.array([x, np.maximum(x - slack, 0), np.where(right, 0, x + slack)])
-    agree(c, m, "local_losses", loss, 0, 0)
-    band = np.array([c["margin"], np.maximum(c["margin"] - slack, 0), c["margin"] + slack])
-    return Decisions(c["local_losses"], band, c["policy.table"] != c["optimal"], wrong, ~right)
+    is_certain = (chosen == best) & (margin > min_slack)
+    reject_states(
+        m, is_optimal & ~is_certain, "the action of the policy is not surely the best, as stated"
+    )
+    loss = np.array([x, np.maximum(x - slack, 0), np.where(is_optimal, 0, x + slack)])
+    check_interval(c, m, "local_losses", loss, 0, 0)
+    margin_band = np.array([c["margin"], np.maximum(c["margin"] - slack, 0), c["margin"] + slack])
+    return CheckedDecisions(
+        c["local_losses"], margin_band, c["policy.table"] != c["optimal"], is_wrong, ~is_optimal
+    )
 
 
-def close(stated: np.ndarray, derived: np.ndarray, room: float) -> np.ndarray:
+def is_close(stated: np.ndarray, derived: np.ndarray, tolerance: float) -> np.ndarray:
     """Whether they are equal, or apart by no more than ``room``, rounding included."""
     rounding = 4 * EPS * (np.abs(stated) + np.abs(derived))
-    return (stated == derived) | (np.abs(stated - derived) + rounding <= room)
+    return (stated == derived) | (np.abs(stated - derived) + rounding <= tolerance)
 
 
-def largest_size(x: np.ndarray | list) -> float:
+def max_abs(x: np.ndarray | list) -> float:
     return float(np.abs(x).max())
 
 
 def check_losses(c: dict, m: dict, local: np.ndarray) -> None:
     """l <= L <= max l / (1 - c) and |L - (V - V_pi)| <= e + e_pi, state by state and in mean."""
-    best, worth = c["optimal_value"], c["policy_value"]
-    e, e_pi, most = c["optimal_value_error"], c["policy_value_error"], local[2].max() / m["rest"]
-    x, cut = two_sum(best, -worth)
+    optimal_value, policy_value = c["optimal_value"], c["policy_value"]
+    e, e_pi, max_loss = (
+        c["optimal_value_error"],
+        c["policy_value_error"],
+        local[2].max() / m["rest"],
+    )
+    x, cut = two_sum(optimal_value, -policy_value)
     error, rest = two_sum(e, e_pi)
     lower = np.maximum(next_down(x - error + (cut - rest)), local[1])
-    upper = np.minimum(next_up(x + error + (cut + rest)), most)
-    size = largest_size(best) + largest_size(worth) + error
-    slack = m["unit"] * (size + most / m["rest"]) + 4 * EPS * error + m["uneven"] * most
-    agree(c, m, "losses", [np.clip(x, lower, np.maximum(lower, upper)), lower, upper], slack, 0)
+    upper = np.minimum(next_up(x + error + (cut + rest)), max_loss)
+    size = max_abs(optimal_value) + max_abs(policy_value) + error
+    slack = m["unit"] * (size + max_loss / m["rest"]) + 4 * EPS * error + m["uneven"] * max_loss
+    check_interval(
+        c, m, "losses", [np.clip(x, lower, np.maximum(lower, upper)), lower, upper], slack, 0
+    )
     losses, start = c["losses"], c["start"]
-    agree(c, m, "worst_loss", losses.max(axis=1), 0, 0)
-    for path, value, off in (("optimal_mean", best, e), ("policy_mean", worth, e_pi)):
+    check_interval(c, m, "worst_loss", losses.max(axis=1), 0, 0)
+    for path, value, value_error in (
+        ("optimal_mean", optimal_value, e),
+        ("policy_mean", policy_value, e_pi),
+    ):
         weights = np.concatenate([start, start])
-        mean = [dot(weights, np.concatenate([value, np.full(m["n"], by)])) for by in (0, -off, off)]
-        agree(c, m, path, mean, m["round"] * size)
+        mean = [
+            dot(weights, np.concatenate([value, np.full(m["n"], by)]))
+            for by in (0, -value_error, value_error)
+        ]
+        check_interval(c, m, path, mean, m["round"] * size)
 
     by_value, scale = [dot(part, start) for part in losses], m["share"]
-    flow = enclosed_sum(c, local) / scale
-    lower, upper = max(by_value[1], flow[1], 0), min(by_value[2], flow[2])
+    by_occupancy = enclose_sum(c, local) / scale
+    lower, upper = max(by_value[1], by_occupancy[1], 0), min(by_value[2], by_occupancy[2])
     mean = [np.clip(by_value[0], lower, max(lower, upper)), lower, upper]
-    agree(c, m, "mean_loss", mean, m["round"] * (largest_size(losses) + flow[2]))
+    check_interval(c, m, "mean_loss", mean, m["round"] * (max_abs(losses) + by_occupancy[2]))
     gap = np.array([dot(part, 1 / m["n"]) for part in local]) / scale
-    agree(c, m, "value_gap", gap, m["round"] * gap[2])
-    relative = ratio(c["mean_loss"], c["optimal_mean"])
-    agree(c, m, "relative_loss", relative, 64 * EPS * largest_size(relative or [0]), EPS / 2)
+    check_interval(c, m, "value_gap", gap, m["round"] * gap[2])
+    relative = divide_interval(c["mean_loss"], c["optimal_mean"])
+    check_interval(c, m, "relative_loss", relative, 64 * EPS * max_abs(relative or [0]), EPS / 2)
 
 
-def enclosed_sum(c: dict, parts: np.ndarray) -> np.ndarray:
+def enclose_sum(c: dict, parts: np.ndarray) -> np.ndarray:
     """Sum of d(s) x(s) over states, for x >= 0 in an enclosure and the exact occupancy."""
-    off = c["occupancy_error"] * parts[2].max()
+    error = c["occupancy_error"] * parts[2].max()
     value, lower, upper = (dot(part, c["occupancy"]) for part in parts)
-    return np.array([value, max(lower - off, 0.0), upper + off])
+    return np.array([value, max(lower - error, 0.0), upper + error])
 
 
 def next_down(x: np.ndarray) -> np.ndarray:
@@ -720,7 +775,7 @@ def next_up(x: np.ndarray) -> np.ndarray:
     return np.nextafter(x, np.inf)
 
 
-def ratio(number: np.ndarray, other: np.ndarray) -> list | None:
+def divide_interval(number: np.ndarray, other: np.ndarray) -> list | None:
     """``number / |other|``; None where that may be 0."""
     if other[1] <= 0 <= other[2]:
         return None
@@ -728,28 +783,28 @@ def ratio(number: np.ndarray, other: np.ndarray) -> list | None:
     return [number[0] / abs(other[0]), ends.min(), ends.max()]
 
 
-def check_shares(c: dict, m: dict, d: Decisions) -> None:
-    differs = [part.mean() for part in (d.differs, d.wrong, d.perhaps_wrong)]
-    agree(c, m, "policy_error", differs, 4 * EPS, EPS / 2)
+def check_shares(c: dict, m: dict, d: CheckedDecisions) -> None:
+    differs = [part.mean() for part in (d.differs, d.wrong, d.possibly_wrong)]
+    check_interval(c, m, "policy_error", differs, 4 * EPS, EPS / 2)
     costly = (d.loss > c["tolerance"]).mean(axis=1)
-    agree(c, m, "costly_error", costly, 4 * EPS, EPS / 2)
+    check_interval(c, m, "costly_error", costly, 4 * EPS, EPS / 2)
 
 
 def check_decomposition(c: dict, m: dict, local: np.ndarray) -> None:
     """Sums of d(s) l(s) / (1 - discount) over states, by state, region, pair and face."""
-    best, taken, A = c["optimal"], c["policy.table"], m["A"]
-    groups = {"state": np.arange(m["n"]), "region": best, "pair": best * A + taken}
+    best, policy_table, A = c["optimal"], c["policy.table"], m["A"]
+    groups = {"state": np.arange(m["n"]), "region": best, "pair": best * A + policy_table}
     groups["face"] = nearest_face(best.reshape(m["shape"]), A).ravel()
     scale = m["share"]
     for name, group in groups.items():
         path = f"decomposition.{name}"
         count = c[path].shape[1]
-        parts = [np.sum(sums(group, count, c["occupancy"], part), axis=0) for part in local]
+        parts = [np.sum(sum_products(group, count, c["occupancy"], part), axis=0) for part in local]
         largest = np.zeros(count)
         np.maximum.at(largest, group, local[2])
-        off = c["occupancy_error"] * largest
-        derived = np.array([parts[0], np.maximum(parts[1] - off, 0), parts[2] + off]) / scale
-        agree(c, m, path, derived, m["round"] * derived[2])
+        error = c["occupancy_error"] * largest
+        derived = np.array([parts[0], np.maximum(parts[1] - error, 0), parts[2] + error]) / scale
+        check_interval(c, m, path, derived, m["round"] * derived[2])
 
 
 def nearest_face(table: np.ndarray, A: int) -> np.ndarray:
@@ -776,123 +831,150 @@ def nearest_face(table: np.ndarray, A: int) -> np.ndarray:
 # The bounds.
 
 
-def check_bounds(c: dict, m: dict, d: Decisions, eta: float) -> None:
-    R, most = c["bounds.reward_bound"], largest_size(m["reward"][m["feasible"] > 0])
-    most += m["reward_error"]
-    if not most * (1 + EPS) <= R <= most + 2 * m["reward_error"] + 16 * eta:
-        raise Rejected(f"bounds.reward_bound is {most:.12g} and rounding, not {R:.12g} as stated")
+def check_bounds(c: dict, m: dict, d: CheckedDecisions, eta: float) -> None:
+    R, max_reward = c["bounds.reward_bound"], max_abs(m["reward"][m["feasible"] > 0])
+    max_reward += m["reward_error"]
+    if not max_reward * (1 + EPS) <= R <= max_reward + 2 * m["reward_error"] + 16 * eta:
+        raise Rejected(
+            f"bounds.reward_bound is {max_reward:.12g} and rounding, not {R:.12g} as stated"
+        )
     factor = 2 * R / (m["share"] * m["rest"])
-    close = m["round"] + m["uneven"]
-    wrong = visited(c, d.differs, d.wrong, d.perhaps_wrong)
-    agree(c, m, "bounds.error_share", wrong, m["round"])
+    relative_slack = m["round"] + m["uneven"]
+    wrong = enclose_occupancy(c, d.differs, d.wrong, d.possibly_wrong)
+    check_interval(c, m, "bounds.error_share", wrong, m["round"])
     wrong = c["bounds.error_share"]
-    agree(c, m, "bounds.policy_error", factor * wrong, factor * wrong[2] * close, both=False)
-    check_localisation(c, m, d, factor, close)
+    check_interval(
+        c,
+        m,
+        "bounds.policy_error",
+        factor * wrong,
+        factor * wrong[2] * relative_slack,
+        check_lower=False,
+    )
+    check_localisation(c, m, d, factor, relative_slack)
     check_second_best(c, m, d)
-    check_rate(c, m, d, factor, close)
+    check_rate(c, m, d, factor, relative_slack)
 
 
-def visited(c: dict, guess: np.ndarray, surely: np.ndarray, perhaps: np.ndarray) -> np.ndarray:
+def enclose_occupancy(
+    c: dict, estimated: np.ndarray, certain: np.ndarray, possible: np.ndarray
+) -> np.ndarray:
     """Enclosed occupancy of a set; none at all only where no state may belong."""
-    value, low, high = (dot(c["occupancy"], part * 1.0) for part in (guess, surely, perhaps))
+    value, low, high = (dot(c["occupancy"], mask * 1.0) for mask in (estimated, certain, possible))
     error = c["occupancy_error"]
-    return np.array([value, max(low - error, 0), high + error if perhaps.any() else 0])
+    return np.array([value, max(low - error, 0), high + error if possible.any() else 0])
 
 
-def check_localisation(c: dict, m: dict, d: Decisions, factor: float, close: float) -> None:
+def check_localisation(
+    c: dict, m: dict, d: CheckedDecisions, factor: float, relative_slack: float
+) -> None:
     path, eps = "bounds.localisation", c["bounds.localisation.eps"]
     names = ("holds", "exceptions", "example")
     stated = tuple(None if (x := c[f"{path}.{name}"]) is None else int(x) for name in names)
-    same(f"{path} ({', '.join(names)})", stated, premise(d, eps))
+    check_equal(f"{path} ({', '.join(names)})", stated, check_premise(d, eps))
     value, lower, upper = d.margin
-    near = visited(c, value <= eps, upper <= eps, lower <= eps)
-    agree(c, m, f"{path}.neighbourhood", near, m["round"])
+    neighbourhood = enclose_occupancy(c, value <= eps, upper <= eps, lower <= eps)
+    check_interval(c, m, f"{path}.neighbourhood", neighbourhood, m["round"])
     bound = factor * c[f"{path}.neighbourhood"] if c[f"{path}.holds"] else None
-    off = factor * c[f"{path}.neighbourhood"][2] * close
-    agree(c, m, f"{path}.bound", bound, off, both=False)
+    tolerance = factor * c[f"{path}.neighbourhood"][2] * relative_slack
+    check_interval(c, m, f"{path}.bound", bound, tolerance, check_lower=False)
 
 
-def premise(d: Decisions, eps: float) -> tuple[bool | None, int, int | None]:
+def check_premise(d: CheckedDecisions, eps: float) -> tuple[bool | None, int, int | None]:
     """(whether all errors have margins up to ``eps``, surely others, the first of them)."""
     _, lower, upper = d.margin
     exceptions = np.flatnonzero(d.wrong & (lower > eps))
     if exceptions.size:
         return False, int(exceptions.size), int(exceptions[0])
-    return None if (d.perhaps_wrong & (upper > eps)).any() else True, 0, None
+    return None if (d.possibly_wrong & (upper > eps)).any() else True, 0, None
 
 
-def check_second_best(c: dict, m: dict, d: Decisions) -> None:
+def check_second_best(c: dict, m: dict, d: CheckedDecisions) -> None:
     """Loss = sum d margin 1{pi != pi*} / (1 - discount) if errors take the second-best action."""
     path = "bounds.second_best"
     exceptions = int((d.wrong & (d.loss[1] > d.margin[2])).sum())
-    same(f"{path}.exceptions", c[f"{path}.exceptions"], exceptions)
-    doubt = bool((d.perhaps_wrong & (d.loss[0] > d.margin[0])).any())
-    holds = False if exceptions else (None if doubt else True)
-    same(f"{path}.holds", c[f"{path}.holds"], holds)
-    where = np.array([d.differs, d.wrong, d.perhaps_wrong])
+    check_equal(f"{path}.exceptions", c[f"{path}.exceptions"], exceptions)
+    is_doubtful = bool((d.possibly_wrong & (d.loss[0] > d.margin[0])).any())
+    holds = False if exceptions else (None if is_doubtful else True)
+    check_equal(f"{path}.holds", c[f"{path}.holds"], holds)
+    masks = np.array([d.differs, d.wrong, d.possibly_wrong])
     loss = None
     if holds:
-        loss = enclosed_sum(c, np.where(where, d.margin, 0)) / m["share"]
-    agree(c, m, f"{path}.loss", loss, 0 if loss is None else m["round"] * loss[2])
+        loss = enclose_sum(c, np.where(masks, d.margin, 0)) / m["share"]
+    check_interval(c, m, f"{path}.loss", loss, 0 if loss is None else m["round"] * loss[2])
 
 
-def check_rate(c: dict, m: dict, d: Decisions, factor: float, close: float) -> None:
+def check_rate(c: dict, m: dict, d: CheckedDecisions, factor: float, relative_slack: float) -> None:
     """d(B_x) <= C x^alpha for x in smallest..largest, with hardly a smaller C; and what follows."""
     rate, eps = "bounds.rate.", c["bounds.localisation.eps"]
     C, alpha, smallest, largest = (
         c[rate + name] for name in ("constant", "exponent", "smallest", "largest")
     )
     order = np.argsort(d.margin[1], kind="stable")
-    at = d.margin[1][order]
+    sorted_margins = d.margin[1][order]
     # States of one margin are reached together, in whatever order they stand.
-    reached = np.cumsum(c["occupancy"][order])[np.searchsorted(at, at, side="right") - 1]
-    half = np.searchsorted(reached, reached[-1] / 2 * (1 + np.array([-1, 1]) * m["round"]))
-    top = at[np.isfinite(at)].max(initial=0.0)
-    ends = np.maximum(eps, np.minimum(at[np.minimum(half, m["n"] - 1)], top))
+    cumulative = np.cumsum(c["occupancy"][order])[
+        np.searchsorted(sorted_margins, sorted_margins, side="right") - 1
+    ]
+    half_index = np.searchsorted(
+        cumulative, cumulative[-1] / 2 * (1 + np.array([-1, 1]) * m["round"])
+    )
+    max_margin = sorted_margins[np.isfinite(sorted_margins)].max(initial=0.0)
+    range_ends = np.maximum(
+        eps, np.minimum(sorted_margins[np.minimum(half_index, m["n"] - 1)], max_margin)
+    )
     # Where none is stated, none must be missed that would surely be there.
-    inside = (at > 0) & (at <= (ends[0] if C is None else largest))
-    x, rounding = np.log(at[inside]), (m["n"] + 2) * EPS
+    inside = (sorted_margins > 0) & (sorted_margins <= (range_ends[0] if C is None else largest))
+    x, rounding = np.log(sorted_margins[inside]), (m["n"] + 2) * EPS
     # What the occupancy surely is not above, and what is stated to be on the safe side.
-    least = np.log(reached[inside] * (1 + rounding) + c["occupancy_error"])
-    stated = np.log(reached[inside] + c["occupancy_error"] + rounding)
+    log_lower = np.log(cumulative[inside] * (1 + rounding) + c["occupancy_error"])
+    log_stated = np.log(cumulative[inside] + c["occupancy_error"] + rounding)
     if C is None:
-        if x.size and STEEPEST * largest_size(x) + largest_size(stated) < WIDEST:
+        if x.size and RATE_MAX_EXPONENT * max_abs(x) + max_abs(log_stated) < RATE_MAX_LOG_CONSTANT:
             raise Rejected("bounds.rate must be stated")
         return
-    if not x.size or smallest != at[inside][0]:
+    if not x.size or smallest != sorted_margins[inside][0]:
         raise Rejected(f"{rate}smallest is not the smallest margin above 0")
-    if not ends[0] <= largest <= ends[1]:
-        raise Rejected(f"{rate}largest is {ends[0]:.12g}, not {largest:.12g} as stated")
-    if not 0 < alpha <= STEEPEST:
-        raise Rejected(f"{rate}exponent must lie in 0..{STEEPEST:g}, not be {alpha:.12g}")
-    size = 1 + largest_size(stated) + alpha * largest_size(x)
-    above = (least - alpha * x - np.log(C)).max(), (stated - alpha * x - np.log(C)).max()
-    if not (above[0] <= -16 * EPS * size and above[1] >= -64 * m["round"] * size):
+    if not range_ends[0] <= largest <= range_ends[1]:
+        raise Rejected(f"{rate}largest is {range_ends[0]:.12g}, not {largest:.12g} as stated")
+    if not 0 < alpha <= RATE_MAX_EXPONENT:
+        raise Rejected(f"{rate}exponent must lie in 0..{RATE_MAX_EXPONENT:g}, not be {alpha:.12g}")
+    size = 1 + max_abs(log_stated) + alpha * max_abs(x)
+    excess = (log_lower - alpha * x - np.log(C)).max(), (log_stated - alpha * x - np.log(C)).max()
+    if not (excess[0] <= -16 * EPS * size and excess[1] >= -64 * m["round"] * size):
         raise Rejected(f"{rate}constant is not the smallest for its exponent, {alpha:.12g}")
-    apply = c["bounds.localisation.holds"] and smallest <= eps <= largest
+    applies = c["bounds.localisation.holds"] and smallest <= eps <= largest
     bound = np.full(3, C * eps**alpha)
-    sharper = bound * eps / m["share"]
-    off = factor * bound * (256 * EPS + close)
-    agree(c, m, rate + "bound", factor * bound if apply else None, off, both=False)
-    second = apply and c["bounds.second_best.holds"]
-    agree(c, m, rate + "second_best_bound", sharper if second else None, sharper * 256 * EPS)
+    sharper_bound = bound * eps / m["share"]
+    tolerance = factor * bound * (256 * EPS + relative_slack)
+    check_interval(
+        c, m, rate + "bound", factor * bound if applies else None, tolerance, check_lower=False
+    )
+    second_best_applies = applies and c["bounds.second_best.holds"]
+    check_interval(
+        c,
+        m,
+        rate + "second_best_bound",
+        sharper_bound if second_best_applies else None,
+        sharper_bound * 256 * EPS,
+    )
 
 
-def check(content: dict, m: dict) -> str:
+def check_certificate(content: dict, m: dict) -> str:
     """Say what was confirmed, or raise Rejected at the first thing that is wrong."""
     form = m["form"]
     for path, known in (("format", form.format), ("version", form.version)):
-        same(path, parse(content, m, path), known)
+        check_equal(path, parse_field(content, m, path), known)
     refuse_unknown(content, form.fields)
-    check_identity({path: parse(content, m, path) for path in form.identity}, m)
-    c = {path: parse(content, m, path) for path in form.fields}
-    if form is VALUES:
-        return check_sums(c, m)
+    check_identity({path: parse_field(content, m, path) for path in form.identity}, m)
+    c = {path: parse_field(content, m, path) for path in form.fields}
+    if form is VALUE_FORMAT:
+        return check_value_certificate(c, m)
     check_actions(c, m, "policy.table")
-    return check_averages(c, m) if form is AVERAGE else check_totals(c, m)
+    return check_average_certificate(c, m) if form is AVERAGE_FORMAT else check_totals(c, m)
 
 
-def check_sums(c: dict, m: dict) -> str:
+def check_value_certificate(c: dict, m: dict) -> str:
     """Values that are sums of rewards, discounted or over a horizon."""
     for path in ("policy.table", "optimal"):
         check_actions(c, m, path)
@@ -904,12 +986,12 @@ def check_sums(c: dict, m: dict) -> str:
     check_decomposition(c, m, decisions.loss)
     check_bounds(c, m, decisions, sweep.eta)
     mean, low, high = map(float, c["mean_loss"])
-    worst, _, most = map(float, c["worst_loss"])
+    worst, _, max_loss = map(float, c["worst_loss"])
     occupied = float(c["occupancy_error"])
     return (
         f"{m['model'] or 'the model'} (content {m['content'][:12]}): "
         f"loss {mean:.12g} on average and {worst:.12g} at worst, in all of {m['n']:,} states; "
-        f"proven to be between {low!r} and {high!r} on average and at most {most!r}, and the "
+        f"proven to be between {low!r} and {high!r} on average and at most {max_loss!r}, and the "
         f"occupancy right to {occupied!r}; not checked: {', '.join(NOT_CHECKED)}"
     )
 
@@ -917,17 +999,17 @@ def check_sums(c: dict, m: dict) -> str:
 # Averages.
 
 
-def check_averages(c: dict, m: dict) -> str:
+def check_average_certificate(c: dict, m: dict) -> str:
     """Both gains, and what follows for the loss per period."""
-    every, best, worth = np.arange(m["n"]), c["optimal_value"], c["policy_value"]
-    check_gain(c, m, "optimal", rises(m, best).max(axis=1))
-    check_gain(c, m, "policy", rises(m, worth)[every, c["policy.table"]])
+    every, optimal_value, policy_value = np.arange(m["n"]), c["optimal_value"], c["policy_value"]
+    check_gain(c, m, "optimal", compute_gain_residuals(m, optimal_value).max(axis=1))
+    check_gain(c, m, "policy", compute_gain_residuals(m, policy_value)[every, c["policy.table"]])
     g, g_pi = c["optimal_gain"], c["policy_gain"]
     lower, upper = max(g[1] - g_pi[2], 0.0), g[2] - g_pi[1]
     loss = [np.clip(g[0] - g_pi[0], lower, max(lower, upper)), lower, upper]
-    agree(c, m, "loss", loss, 8 * EPS * largest_size([g, g_pi]), EPS / 2)
-    relative = ratio(c["loss"], g)
-    agree(c, m, "relative_loss", relative, 64 * EPS * largest_size(relative or [0]), EPS / 2)
+    check_interval(c, m, "loss", loss, 8 * EPS * max_abs([g, g_pi]), EPS / 2)
+    relative = divide_interval(c["loss"], g)
+    check_interval(c, m, "relative_loss", relative, 64 * EPS * max_abs(relative or [0]), EPS / 2)
     value, low, high = map(float, c["loss"])
     return (
         f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss {value:.12g} per period "
@@ -936,26 +1018,26 @@ def check_averages(c: dict, m: dict) -> str:
     )
 
 
-def rises(m: dict, value: np.ndarray) -> np.ndarray:
+def compute_gain_residuals(m: dict, value: np.ndarray) -> np.ndarray:
     """(S, A) r + P h - h with each row divided by its sum, 1 + apart; -inf if infeasible."""
-    high, low = sums(m["row"], len(m["indptr"]) - 1, m["data"], value[m["indices"]])
-    over = (high + low) * (m["apart"] / (1 + m["apart"]))  # it may be off by 8 EPS of itself
-    return residuals(m, value) - over[m["row_of"]]
+    high, low = sum_products(m["row"], len(m["indptr"]) - 1, m["data"], value[m["indices"]])
+    excess = (high + low) * (m["apart"] / (1 + m["apart"]))  # it may be off by 8 EPS of itself
+    return compute_residuals(m, value) - excess[m["row_of"]]
 
 
 def check_gain(c: dict, m: dict, name: str, d: np.ndarray) -> None:
     """min d <= gain <= max d, less and more what the arrays and this arithmetic may be off."""
-    value, (middle, lower, upper) = c[f"{name}_value"], c[f"{name}_gain"]
-    if not lower <= middle <= upper:
+    value, (center, lower, upper) = c[f"{name}_value"], c[f"{name}_gain"]
+    if not lower <= center <= upper:
         raise Rejected(f"{name}_gain does not lie between its own ends")
-    reach, longest = np.ptp(value), int(np.diff(m["indptr"]).max())
-    size = largest_size(m["reward"][m["feasible"] > 0]) + 2 * largest_size(value)
-    off = m["reward_error"] + m["row_error"] * reach / (1 - m["row_error"])
-    off += size * EPS * (8 * float(np.abs(m["apart"]).max()) + (longest + 64) ** 2 * EPS)
-    off = off * (1 + 16 * EPS) + 8 * EPS * largest_size(d) + vanished(m, value)
-    for end, bad in (("lower", ~(d - off >= lower)), ("upper", ~(d + off <= upper))):
-        what = f"{name}_gain.{end} is {lower if end == 'lower' else upper:.12g}, "
-        refuse(m, bad, f"{what}and {name}_value does not prove it")
+    span, max_row_entries = np.ptp(value), int(np.diff(m["indptr"]).max())
+    size = max_abs(m["reward"][m["feasible"] > 0]) + 2 * max_abs(value)
+    error = m["reward_error"] + m["row_error"] * span / (1 - m["row_error"])
+    error += size * EPS * (8 * float(np.abs(m["apart"]).max()) + (max_row_entries + 64) ** 2 * EPS)
+    error = error * (1 + 16 * EPS) + 8 * EPS * max_abs(d) + bound_underflow(m, value)
+    for end, bad in (("lower", ~(d - error >= lower)), ("upper", ~(d + error <= upper))):
+        subject = f"{name}_gain.{end} is {lower if end == 'lower' else upper:.12g}, "
+        reject_states(m, bad, f"{subject}and {name}_value does not prove it")
 
 
 # Totals.
@@ -967,25 +1049,27 @@ def check_totals(c: dict, m: dict) -> str:
     ended, every = ends(m), np.arange(m["n"])
     for path in TOTALS.split():
         name, side = path.split("_")
-        rho = residuals(m, c[path])
+        rho = compute_residuals(m, c[path])
         rho = rho.max(axis=1) if name == "optimal" else rho[every, c["policy.table"]]
         above = -rho if side == "upper" else rho
-        refuse(m, ended & (c[path] != 0), f"{path} must be 0 where the process has ended")
+        reject_states(m, ended & (c[path] != 0), f"{path} must be 0 where the process has ended")
         proven = above * (1 - 8 * EPS) > room(m, c[path])
-        refuse(m, ~(ended | proven), f"{path} does not prove an end of the {name} value")
+        reject_states(m, ~(ended | proven), f"{path} does not prove an end of the {name} value")
     size = np.sum([np.abs(c[path]) for path in TOTALS.split()], axis=0)
     best, own = (middle(c, name) for name in ("optimal", "policy"))
     start, off = c["start"], 8 * EPS * size
     for name, values in (("optimal", best), ("policy", own)):
-        agree(c, m, f"{name}_mean", [dot(start, v) for v in values], m["round"] * dot(start, size))
+        check_interval(
+            c, m, f"{name}_mean", [dot(start, v) for v in values], m["round"] * dot(start, size)
+        )
     lower = np.maximum(next_down(best[1] - own[2]), 0.0)
     upper = np.maximum(next_up(best[2] - own[1]), lower)
     lost = np.clip(best[0] - own[0], lower, upper), lower, upper
     slack = m["round"] * dot(start, size) + dot(start, off)
-    agree(c, m, "mean_loss", [dot(start, v) for v in lost], slack)
-    agree(c, m, "worst_loss", [v.max() for v in lost], off.max(), 0.0)
-    relative = ratio(c["mean_loss"], c["optimal_mean"])
-    agree(c, m, "relative_loss", relative, 64 * EPS * largest_size(relative or [0]), EPS / 2)
+    check_interval(c, m, "mean_loss", [dot(start, v) for v in lost], slack)
+    check_interval(c, m, "worst_loss", [v.max() for v in lost], off.max(), 0.0)
+    relative = divide_interval(c["mean_loss"], c["optimal_mean"])
+    check_interval(c, m, "relative_loss", relative, 64 * EPS * max_abs(relative or [0]), EPS / 2)
     _, low, high = c["mean_loss"]
     return (
         f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss until the end proven to "
@@ -1009,25 +1093,25 @@ def ends(m: dict) -> np.ndarray:
     only[row] = to
     row = m["row_of"]
     stays = (count[row] == 1) & (only[row] == np.arange(m["n"])[:, None])
-    stays &= (np.abs(m["apart"][row]) < ENDS) & (m["reward"] == 0)
+    stays &= (np.abs(m["apart"][row]) < AVERAGE_MAX_ROW_ERROR) & (m["reward"] == 0)
     return (stays | (m["feasible"] == 0)).all(axis=1)
 
 
 def room(m: dict, value: np.ndarray) -> float:
     """What the model's arrays, rows that are off 1 by rounding and this arithmetic may do."""
     apart = np.abs(m["apart"])
-    rows = m["row_error"] + float(apart[apart < ENDS].max(initial=0.0))
-    size = largest_size(m["reward"][m["feasible"] > 0]) + 2 * largest_size(value)
+    rows = m["row_error"] + float(apart[apart < AVERAGE_MAX_ROW_ERROR].max(initial=0.0))
+    size = max_abs(m["reward"][m["feasible"] > 0]) + 2 * max_abs(value)
     longest = int(np.diff(m["indptr"]).max())
-    off = m["reward_error"] + rows * largest_size(value) + size * (longest + 64) ** 2 * EPS**2
-    return off * (1 + 16 * EPS) + vanished(m, value)
+    off = m["reward_error"] + rows * max_abs(value) + size * (longest + 64) ** 2 * EPS**2
+    return off * (1 + 16 * EPS) + bound_underflow(m, value)
 
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 2:
         print("usage: python -m tessella.certificates.check certificate.json model.nc")
         return 2
-    broken = (
+    read_errors = (
         OSError,
         ValueError,
         LookupError,
@@ -1046,12 +1130,12 @@ def main(arguments: list[str]) -> int:
                 except (FileNotFoundError, NotADirectoryError):
                     print(f"NOT CHECKED: there is no file {path}")
                     return 2
-                except broken as error:
-                    what = f"{path} cannot be read, it may be cut short: {error}"
-                    raise Rejected(what) from error
+                except read_errors as error:
+                    subject = f"{path} cannot be read, it may be cut short: {error}"
+                    raise Rejected(subject) from error
             try:
-                print(f"HOLDS: {check(*files)}")
-            except broken as error:
+                print(f"HOLDS: {check_certificate(*files)}")
+            except read_errors as error:
                 raise Rejected(f"it cannot be checked: {error}") from error
     except Rejected as reason:
         print(f"REJECTED: {reason}")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.enclosure import EPS, Band
+from tessella.certificates.interval import EPS, IntervalArray
 from tessella.solvers.occupancy import Occupancy
 
 
@@ -33,68 +33,72 @@ class Decomposition:
             where that has no face at all, on the diagonal.
     """
 
-    state: Band
-    region: Band
-    pair: Band
-    face: Band
+    state: IntervalArray
+    region: IntervalArray
+    pair: IntervalArray
+    face: IntervalArray
 
 
 def decompose(
     optimal: NDArray[np.int32],
-    taken: NDArray[np.int32],
-    actions: int,
-    loss: Band,
-    visits: Occupancy,
+    policy_table: NDArray[np.int32],
+    n_actions: int,
+    loss: IntervalArray,
+    occupancy: Occupancy,
 ) -> Decomposition:
-    """Split the loss of the policy ``taken`` (grid of action indices)."""
-    best, chosen = optimal.astype(np.int64), taken.astype(np.int64)
-    everyone = np.arange(best.size)
+    """Split the loss of the policy ``select_rows`` (grid of action indices)."""
+    best, chosen = optimal.astype(np.int64), policy_table.astype(np.int64)
+    all_states = np.arange(best.size)
 
-    def parts(groups: NDArray, shape: tuple[int, ...]) -> Band:
-        return _by_group(groups.ravel(), shape, loss, visits)
+    def split_by(groups: NDArray, shape: tuple[int, ...]) -> IntervalArray:
+        return _sum_by_group(groups.ravel(), shape, loss, occupancy)
 
     return Decomposition(
-        parts(everyone, best.shape),
-        parts(best, (actions,)),
-        parts(best * actions + chosen, (actions, actions)),
-        parts(nearest_face(best, actions), (actions, actions)),
+        split_by(all_states, best.shape),
+        split_by(best, (n_actions,)),
+        split_by(best * n_actions + chosen, (n_actions, n_actions)),
+        split_by(find_nearest_faces(best, n_actions), (n_actions, n_actions)),
     )
 
 
-def nearest_face(table: NDArray[np.int64], actions: int) -> NDArray[np.int64]:
+def find_nearest_faces(action_table: NDArray[np.int64], n_actions: int) -> NDArray[np.int64]:
     """(grid) code ``a * actions + b``, a < b, of the face nearest to each state.
 
     Of faces as near, one is chosen by a fixed order; without any face, the code is of (a, a).
     """
     from scipy.ndimage import distance_transform_cdt
 
-    code = np.full(table.shape, -1, dtype=np.int64)
-    for axis in range(table.ndim):
-        low, high = (np.moveaxis(table, axis, 0)[cut] for cut in (np.s_[:-1], np.s_[1:]))
-        face = np.where(low != high, np.minimum(low, high) * actions + np.maximum(low, high), -1)
-        seen = np.moveaxis(code, axis, 0)
-        for side in (seen[:-1], seen[1:]):
+    code = np.full(action_table.shape, -1, dtype=np.int64)
+    for axis in range(action_table.ndim):
+        low, high = (np.moveaxis(action_table, axis, 0)[half] for half in (np.s_[:-1], np.s_[1:]))
+        face = np.where(low != high, np.minimum(low, high) * n_actions + np.maximum(low, high), -1)
+        code_lines = np.moveaxis(code, axis, 0)
+        for side in (code_lines[:-1], code_lines[1:]):
             np.copyto(side, face, where=side < 0)
     if (code < 0).all():
-        return table * actions + table
+        return action_table * n_actions + action_table
     nearest = distance_transform_cdt(
         code < 0, metric="taxicab", return_distances=False, return_indices=True
     )
     return code[tuple(np.asarray(nearest))]
 
 
-def _by_group(groups: NDArray, shape: tuple[int, ...], loss: Band, visits: Occupancy) -> Band:
+def _sum_by_group(
+    groups: NDArray, shape: tuple[int, ...], loss: IntervalArray, occupancy: Occupancy
+) -> IntervalArray:
     n = int(np.prod(shape))
-    d, forever = visits.share.ravel(), visits.mdp.criterion.forever
+    d, forever = occupancy.share.ravel(), occupancy.mdp.criterion.value_of_constant_reward
 
-    def add(part: NDArray) -> NDArray:
-        return forever(np.bincount(groups, d * part.ravel(), minlength=n))
+    def sum_groups(values: NDArray) -> NDArray:
+        return forever(np.bincount(groups, d * values.ravel(), minlength=n))
 
-    largest = np.zeros(n)
-    np.maximum.at(largest, groups, loss.upper.ravel())
-    size = add(loss.upper)
+    max_loss = np.zeros(n)
+    np.maximum.at(max_loss, groups, loss.upper.ravel())
+    size = sum_groups(loss.upper)
     # The rounding of a sum of so many terms, and what the occupancy may be off by.
     slack = (groups.size + 6) * EPS * size
-    slack += forever(visits.error_bound * (1 + 4 * EPS) * largest)
-    lower = np.maximum(add(loss.lower) - slack, 0.0)
-    return Band(*(part.reshape(shape) for part in (add(loss.value), lower, size + slack)))
+    slack += forever(occupancy.error_bound * (1 + 4 * EPS) * max_loss)
+    lower = np.maximum(sum_groups(loss.lower) - slack, 0.0)
+    return IntervalArray(
+        *(array.reshape(shape) for array in (sum_groups(loss.value), lower, size + slack))
+    )

@@ -15,21 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.summary import money, percent, wrap
-from tessella.criteria.criterion import serve
+from tessella.certificates.summary import format_money, format_percent, wrap
+from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import ArgumentError, expect, is_count, is_positive
+from tessella.errors import ArgumentError, is_count, is_positive, require_type
 from tessella.mdp.as_policy import as_policy
-from tessella.mdp.chance import generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.sampling import generator
 from tessella.mdp.simulate import Rng
-from tessella.mdp.start import Start, drawn_starts, start_distribution
+from tessella.mdp.start import Start, draw_starts, start_distribution
 from tessella.rounding import round_down, round_up
 
-BATCH = 10_000  # paths that walk at once, to keep memory small
-REST = 1e-6  # of R / (1 - discount): what may come after the last period, unless said otherwise
+PATHS_PER_BATCH = 10_000  # paths that walk at once, to keep memory small
+TRUNCATION_RELATIVE_TOLERANCE = (
+    1e-6  # of R / (1 - discount): what may come after the last period, unless said otherwise
+)
 
 
 @dataclass(frozen=True)
@@ -65,16 +67,16 @@ class Estimate:
     def summary(self) -> str:
         """The finding in words, clearly called an estimate."""
         name, *other = (f'"{n}"' if n else "the policy" for n in self.names)
-        what = f"long-run {'cost' if self.minimise else 'value'} of {name}"
+        subject = f"long-run {'cost' if self.minimise else 'value'} of {name}"
         figures = self.mean, self.lower, self.upper
         if other:
-            what = f"{'extra cost' if self.minimise else 'loss'} of {name} against {other[0]}"
+            subject = f"{'extra cost' if self.minimise else 'loss'} of {name} against {other[0]}"
         elif self.minimise:
             figures = -self.mean, -self.upper, -self.lower
         mean, lower, upper = figures
         return wrap(
-            f"Simulated estimate, not a certificate: the {what} is {money(mean)}, between "
-            f"{round_down(lower, 4)} and {round_up(upper, 4)} with {percent(self.confidence)} "
+            f"Simulated estimate, not a certificate: the {subject} is {format_money(mean)}, between "
+            f"{round_down(lower, 4)} and {round_up(upper, 4)} with {format_percent(self.confidence)} "
             f"confidence ({self.paths:,} paths of {self.periods:,} periods)."
         )
 
@@ -99,65 +101,67 @@ def estimate(
             model's horizon.
         start: any start (see ``tessella.mdp.start``); stationary under ``policy``.
     """
-    expect("estimate", mdp, MDP)
-    serve("estimate", mdp.criterion, Discounted, FiniteHorizon)
-    enough = is_count(paths) and paths >= 2 and (periods is None or is_count(periods))
-    if not (enough and is_positive(confidence) and confidence < 1):
-        rule = "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
-        raise ArgumentError(rule, value=f"got {paths!r}, {periods!r} and {confidence!r}")
+    require_type("estimate", mdp, MDP)
+    require_criterion("estimate", mdp.criterion, Discounted, FiniteHorizon)
+    has_enough = is_count(paths) and paths >= 2 and (periods is None or is_count(periods))
+    if not (has_enough and is_positive(confidence) and confidence < 1):
+        requirement = (
+            "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
+        )
+        raise ArgumentError(requirement, value=f"got {paths!r}, {periods!r} and {confidence!r}")
     draws = generator(rng)
     policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]
-    horizon = _horizon(mdp) if periods is None else periods
-    returns = _returns(mdp, policies, paths, horizon, start, draws)
-    sample = returns[-1] - returns[0] if other is not None else returns[0]
-    rest = _after(mdp, horizon) * len(policies)
-    error = float(sample.std(ddof=1)) / math.sqrt(paths)
-    reach = _quantile(paths, confidence) * error + rest
+    horizon = _choose_horizon(mdp) if periods is None else periods
+    path_returns = _simulate_returns(mdp, policies, paths, horizon, start, draws)
+    sample = path_returns[-1] - path_returns[0] if other is not None else path_returns[0]
+    truncation = _bound_truncation(mdp, horizon) * len(policies)
+    standard_error = float(sample.std(ddof=1)) / math.sqrt(paths)
+    half_width = _compute_quantile(paths, confidence) * standard_error + truncation
     mean = float(sample.mean())
     return Estimate(
         mean,
-        error,
-        rest,
-        mean - reach,
-        mean + reach,
+        standard_error,
+        truncation,
+        mean - half_width,
+        mean + half_width,
         confidence,
         paths,
         horizon,
         tuple(p.name for p in policies),
-        _pairing(returns, sample) if other is not None else None,
+        _compute_pairing(path_returns, sample) if other is not None else None,
         mdp.minimise,
     )
 
 
-def _after(mdp: MDP, periods: int) -> float:
+def _bound_truncation(mdp: MDP, periods: int) -> float:
     """What may come after so many periods, at most."""
     if isinstance(mdp.criterion, FiniteHorizon) and periods >= mdp.criterion.periods:
         return 0.0
-    return mdp.criterion.forever(mdp.discount**periods * mdp.dynamics.reward_scale)
+    return mdp.criterion.value_of_constant_reward(mdp.discount**periods * mdp.dynamics.reward_scale)
 
 
-def _horizon(mdp: MDP) -> int:
+def _choose_horizon(mdp: MDP) -> int:
     if isinstance(mdp.criterion, FiniteHorizon):
         return mdp.criterion.periods
     if mdp.discount == 0:
         return 1
-    return max(math.ceil(math.log(REST) / math.log(mdp.discount)), 1)
+    return max(math.ceil(math.log(TRUNCATION_RELATIVE_TOLERANCE) / math.log(mdp.discount)), 1)
 
 
-def _quantile(paths: int, confidence: float) -> float:
+def _compute_quantile(paths: int, confidence: float) -> float:
     """Of Student's t, two-sided."""
     from scipy.special import stdtrit
 
     return float(stdtrit(paths - 1, (1 + confidence) / 2))
 
 
-def _pairing(returns: NDArray, sample: NDArray) -> float:
+def _compute_pairing(path_returns: NDArray, sample: NDArray) -> float:
     paired = float(sample.var(ddof=1))
-    unpaired = float(returns.var(axis=1, ddof=1).sum())
+    unpaired = float(path_returns.var(axis=1, ddof=1).sum())
     return unpaired / paired if paired > 0 else math.inf
 
 
-def _returns(
+def _simulate_returns(
     mdp: MDP,
     policies: list[Policy],
     paths: int,
@@ -169,27 +173,38 @@ def _returns(
     if isinstance(start, str):
         start = start_distribution(mdp, start, policies[0])
     columns = []
-    for first in range(0, paths, BATCH):
-        states = drawn_starts(mdp, start, policies[0], min(BATCH, paths - first), rng)
+    for first in range(0, paths, PATHS_PER_BATCH):
+        states = draw_starts(mdp, start, policies[0], min(PATHS_PER_BATCH, paths - first), rng)
         seed = int(rng.integers(2**63))
         columns.append(
-            [_play(mdp, p, states, periods, np.random.default_rng(seed)) for p in policies]
+            [
+                _simulate_paths(mdp, p, states, periods, np.random.default_rng(seed))
+                for p in policies
+            ]
         )
     return np.concatenate([np.array(c) for c in columns], axis=1)
 
 
-def _play(
+def _simulate_paths(
     mdp: MDP, policy: Policy, states: NDArray, periods: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """(n,) returns from ``states``.
 
     A path that has ended keeps drawing, unpaid, so that every path draws as often as every other.
     """
-    total, alive, factor = np.zeros(len(states)), np.ones(len(states), dtype=bool), 1.0
+    returns, is_alive, discount_factor = (
+        np.zeros(len(states)),
+        np.ones(len(states), dtype=bool),
+        1.0,
+    )
     for _ in range(periods):
-        steps = mdp.dynamics.step(states, policy.at(states).astype(np.int64), rng)
-        total += np.where(alive, factor * steps.rewards, 0.0)
-        states, alive, factor = steps.states, alive & ~steps.ended, factor * mdp.discount
-        if not alive.any():
+        transitions = mdp.dynamics.step(states, policy.at(states).astype(np.int64), rng)
+        returns += np.where(is_alive, discount_factor * transitions.rewards, 0.0)
+        states, is_alive, discount_factor = (
+            transitions.states,
+            is_alive & ~transitions.ended,
+            discount_factor * mdp.discount,
+        )
+        if not is_alive.any():
             break
-    return total
+    return returns

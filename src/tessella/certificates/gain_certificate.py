@@ -19,12 +19,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.enclosure import Enclosed
-from tessella.certificates.statement import Statement
+from tessella.certificates.certificate_base import CertificateBase
+from tessella.certificates.interval import Interval
 
 
 @dataclass(frozen=True, eq=False)
-class GainCertificate(Statement):
+class GainCertificate(CertificateBase):
     """What a policy loses per period against the best average. Made by ``certify``.
 
     Attributes:
@@ -39,29 +39,29 @@ class GainCertificate(Statement):
 
     optimal_value: NDArray[np.float64] = field(repr=False)
     policy_value: NDArray[np.float64] = field(repr=False)
-    optimal_gain: Enclosed
-    policy_gain: Enclosed
-    loss: Enclosed
-    relative_loss: Enclosed | None
+    optimal_gain: Interval
+    policy_gain: Interval
+    loss: Interval
+    relative_loss: Interval | None
 
     @property
-    def mean_loss(self) -> Enclosed:
+    def mean_loss(self) -> Interval:
         """The loss from any start: an average forgets where it began."""
         return self.loss
 
     @property
-    def worst_loss(self) -> Enclosed:
+    def worst_loss(self) -> Interval:
         """The loss from the worst state: the same."""
         return self.loss
 
     def paragraphs(self) -> list[str]:
-        from tessella.certificates.gain_summary import paragraphs
+        from tessella.certificates.gain_summary import write_average_paragraphs
 
-        return paragraphs(self)
+        return write_average_paragraphs(self)
 
     @staticmethod
     def load(path: str | Path) -> GainCertificate:
         """Read a saved certificate back. This does not check it; the checker does."""
-        from tessella.certificates.document import load
+        from tessella.certificates.certificate_file import load
 
         return load(GainCertificate, path)

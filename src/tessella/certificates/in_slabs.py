@@ -17,22 +17,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.enclosure import EPS, Band, Enclosed, down, up
-from tessella.certificates.summary import certain, percent, wrap
-from tessella.criteria.criterion import serve
+from tessella.certificates.interval import EPS, Interval, IntervalArray, next_down, next_up
+from tessella.certificates.summary import certain, format_percent, wrap
+from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
-from tessella.errors import PolicyError, expect
-from tessella.files import writing
+from tessella.errors import PolicyError, require_type
+from tessella.files import atomic_write
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
+from tessella.solvers.block_residuals import (
+    BLOCK_STATES,
+    BlockComparison,
+    ComparedBlock,
+    ValueRange,
+    choose_partition,
+)
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.slabs import STATES, Ends, Slab, Slabs, cut_into_slabs
 from tessella.solvers.solution import Solution
 
-FORMAT, VERSION = "tessella certificate summary", 1
+SUMMARY_FORMAT, SUMMARY_VERSION = "tessella certificate summary", 1
 
 
 @dataclass(frozen=True)
@@ -57,40 +63,44 @@ class CertificateSummary:
     optimal_value_error: float
     policy_value_error: float
     tolerance: float
-    mean_loss: Enclosed
-    relative_loss: Enclosed | None
-    worst_loss: Enclosed
+    mean_loss: Interval
+    relative_loss: Interval | None
+    worst_loss: Interval
     worst_state: int
-    policy_error: Enclosed
-    costly_error: Enclosed
-    value_gap: Enclosed
-    optimal_mean: Enclosed
-    policy_mean: Enclosed
+    policy_error: Interval
+    costly_error: Interval
+    value_gap: Interval
+    optimal_mean: Interval
+    policy_mean: Interval
     slabs: int
     minimise: bool = False
 
     def __str__(self) -> str:
         name = f'"{self.policy}"' if self.policy else "the policy"
-        share = "" if self.relative_loss is None else f" ({percent(self.relative_loss)})"
-        word = "extra cost" if self.minimise else "loss"
+        relative_text = (
+            "" if self.relative_loss is None else f" ({format_percent(self.relative_loss)})"
+        )
+        loss_word = "extra cost" if self.minimise else "loss"
         return wrap(
-            f"{self.model or 'MDP'}, {self.states:,} states: the mean {word} of {name} is "
-            f"{certain(self.mean_loss)} off{share}, and at most "
+            f"{self.model or 'MDP'}, {self.states:,} states: the mean {loss_word} of {name} is "
+            f"{certain(self.mean_loss)} off{relative_text}, and at most "
             f"{round_up(self.worst_loss.upper, 4)} from any state. It does not take the optimal "
-            f"action in {percent(self.policy_error)} of the states. All rounding is included."
+            f"action in {format_percent(self.policy_error)} of the states. All rounding is included."
         )
 
     def save(self, path: str | Path) -> None:
         """Write the figures as JSON, each with its interval."""
 
-        def told(value: Any) -> Any:
-            if isinstance(value, Enclosed):
+        def to_json(value: Any) -> Any:
+            if isinstance(value, Interval):
                 return {"value": float(value), "lower": value.lower, "upper": value.upper}
             return value
 
-        figures = {name: told(getattr(self, name)) for name in asdict(self)}
-        text = json.dumps({"format": FORMAT, "version": VERSION, **figures}, indent=1)
-        with writing(path) as part:
+        figures = {name: to_json(getattr(self, name)) for name in asdict(self)}
+        text = json.dumps(
+            {"format": SUMMARY_FORMAT, "version": SUMMARY_VERSION, **figures}, indent=1
+        )
+        with atomic_write(path) as part:
             part.write_text(text + "\n", encoding="utf-8")
 
 
@@ -101,7 +111,7 @@ def certify_in_slabs(
     *,
     tol: float | None = None,
     labels: Labels | None = None,
-    states: int = STATES,
+    states: int = BLOCK_STATES,
 ) -> CertificateSummary:
     """What ``policy`` loses against the optimum of a very large model of stages.
 
@@ -112,176 +122,211 @@ def certify_in_slabs(
         labels: whether the policy answers in action indices or values, where that is not clear.
         states: of a slab, about.
     """
-    expect("certify_in_slabs", solution, Solution)
+    require_type("certify_in_slabs", solution, Solution)
     mdp = solution.mdp
-    serve("certify_in_slabs", mdp.criterion, Discounted)
-    cut = cut_into_slabs(mdp, states)
-    taken = as_policy(mdp, policy, labels)
-    guess = solution.stored("value")
-    worth = evaluate(mdp, taken, tol=solution.error_bound or None, guess=guess, partial=True)
-    if not np.isfinite(worth.error_bound):
-        raise PolicyError("the policy's value must be finite", value=worth.reason)
-    weights = None if start is None and mdp.start is None else start_distribution(mdp, start, taken)
-    slabs = Slabs(solution, worth, taken, mdp, cut)
-    return summarised(slabs, solution, weights, tol)
+    require_criterion("certify_in_slabs", mdp.criterion, Discounted)
+    partition = choose_partition(mdp, states)
+    checked_policy = as_policy(mdp, policy, labels)
+    guess = solution.get_raw("value")
+    evaluation = evaluate(
+        mdp, checked_policy, tol=solution.error_bound or None, guess=guess, partial=True
+    )
+    if not np.isfinite(evaluation.error_bound):
+        raise PolicyError("the policy's value must be finite", value=evaluation.reason)
+    weights = (
+        None
+        if start is None and mdp.start is None
+        else start_distribution(mdp, start, checked_policy)
+    )
+    comparison = BlockComparison(solution, evaluation, checked_policy, mdp, partition)
+    return summarise_blocks(comparison, solution, weights, tol)
 
 
-def summarised(
-    slabs: Slabs, solution: Solution, weights: NDArray | None, tol: float | None
+def summarise_blocks(
+    comparison: BlockComparison, solution: Solution, weights: NDArray | None, tol: float | None
 ) -> CertificateSummary:
     """The figures of a policy, slab by slab; ``weights`` (S,) are those of the start."""
-    mdp, proven = slabs.mdp, _proven(slabs)
-    total = _Total(mdp, proven, solution, weights, proven.tie if tol is None else float(tol))
-    for slab in slabs:
-        total.add(slab)
+    mdp, proven_errors = comparison.mdp, _prove_errors(comparison)
+    totals = _FigureTotals(
+        mdp, proven_errors, solution, weights, proven_errors.tie if tol is None else float(tol)
+    )
+    for block in comparison:
+        totals.add(block)
     return CertificateSummary(
         model=mdp.name,
         states=mdp.n_states,
         fingerprint=mdp.fingerprint,
-        policy=slabs.policy.name,
-        optimal_value_error=proven.error,
-        policy_value_error=proven.policy_error,
-        tolerance=total.tolerance,
-        slabs=slabs.count,
+        policy=comparison.policy.name,
+        optimal_value_error=proven_errors.value_error,
+        policy_value_error=proven_errors.policy_value_error,
+        tolerance=totals.tolerance,
+        slabs=comparison.n_blocks,
         minimise=mdp.minimise,
-        **total.figures(),
+        **totals.compute_figures(),
     )
 
 
 @dataclass(frozen=True)
-class _Proven:
+class _ProvenErrors:
     """What a first round over the slabs finds."""
 
-    error: float  # of V
-    policy_error: float  # of U, the policy's
+    value_error: float  # of V
+    policy_value_error: float  # of U, the policy's
     tie: float  # what these and rounding could overturn
-    most: float  # no loss is larger
-    sizes: float  # |V| + |U| at most
+    max_loss: float  # no loss is larger
+    max_size: float  # |V| + |U| at most
 
 
-def _proven(slabs: Slabs) -> _Proven:
-    engine = slabs.engine
-    numbers = engine.data_with(None, None)
-    residuals, lost, widest, least = np.zeros(2), 0.0, 0.0, np.inf
-    for slab in slabs:
-        found = slab.judged
-        both = found.residual, found.policy_residual
-        residuals = np.maximum(residuals, [np.abs(part).max() for part in both])
-        lost, least = max(lost, found.lost.max()), min(least, found.margin.min())
-        widest = max(widest, np.max(found.margin, initial=0, where=np.isfinite(found.margin)))
+def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
+    engine = comparison.engine
+    model_data = engine.build_data(None, None)
+    residuals, max_local_loss, max_margin, min_margin = np.zeros(2), 0.0, 0.0, np.inf
+    for block in comparison:
+        residuals_here = block.residuals
+        pair = residuals_here.residual, residuals_here.policy_residual
+        residuals = np.maximum(residuals, [np.abs(array).max() for array in pair])
+        max_local_loss, min_margin = (
+            max(max_local_loss, residuals_here.local_loss.max()),
+            min(min_margin, residuals_here.margin.min()),
+        )
+        max_margin = max(
+            max_margin,
+            np.max(residuals_here.margin, initial=0, where=np.isfinite(residuals_here.margin)),
+        )
 
-    def error(residual: float, ends: Ends) -> float:
-        extra, v = engine.written(ends.both), float(np.abs(ends.both - ends.shift).max())
-        eta = slabs.rounding(ends) + extra + EPS * v
-        found = float(numbers.criterion.error((1 + EPS) * residual + eta))
-        return found * engine.rest / engine.written_rest
+    def bound_value_error(residual: float, value_range: ValueRange) -> float:
+        extra, max_deviation = (
+            engine.saved_model_error(value_range.as_array),
+            float(np.abs(value_range.as_array - value_range.shift).max()),
+        )
+        eta = comparison.rounding(value_range) + extra + EPS * max_deviation
+        bound = float(model_data.criterion.bound_error((1 + EPS) * residual + eta))
+        return bound * engine.contraction_gap / engine.gap_of_saved_model
 
-    best, worth = slabs.ends
-    off = error(float(residuals[0]), best)
-    eta = slabs.rounding(best) + engine.written(best.both)
-    tie = 2 * (float(numbers.criterion.largest) * off + eta)
+    optimal_range, policy_range = comparison.value_ranges
+    value_error = bound_value_error(float(residuals[0]), optimal_range)
+    eta = comparison.rounding(optimal_range) + engine.saved_model_error(optimal_range.as_array)
+    tie = 2 * (float(model_data.criterion.contraction_factor) * value_error + eta)
     # The row sums of a file may differ by rounding, and differences round once more.
-    tie = tie * (1 + 2 * float(numbers.numbers.unit)) + 16 * EPS * max(widest, lost)
-    tie, none = float(tie), lost == 0 and least > tie
-    most = 0.0 if none else float(lost + tie) / engine.written_rest
-    sizes = float(np.abs(best.both).max() + np.abs(worth.both).max())
-    return _Proven(off, error(float(residuals[1]), worth), tie, most, sizes)
+    tie = tie * (1 + 2 * float(model_data.numbers.relative_rounding)) + 16 * EPS * max(
+        max_margin, max_local_loss
+    )
+    tie, loses_nothing = float(tie), max_local_loss == 0 and min_margin > tie
+    max_loss = 0.0 if loses_nothing else float(max_local_loss + tie) / engine.gap_of_saved_model
+    max_size = float(np.abs(optimal_range.as_array).max() + np.abs(policy_range.as_array).max())
+    return _ProvenErrors(
+        value_error, bound_value_error(float(residuals[1]), policy_range), tie, max_loss, max_size
+    )
 
 
-class _Sum:
+class _IntervalSum:
     """``sum_s w_s x_s`` in the making, for weights that are not negative and x in a band."""
 
     def __init__(self) -> None:
-        self.parts, self.size, self.longest, self.slabs = np.zeros(3), 0.0, 0, 0
+        self.totals, self.magnitude, self.largest_block, self.n_blocks = np.zeros(3), 0.0, 0, 0
 
-    def add(self, weights: NDArray | float, band: Band) -> None:
-        three = band.value, band.lower, band.upper
-        self.parts = self.parts + [float(np.sum(weights * part)) for part in three]
-        self.size += sum(float(np.sum(weights * np.abs(part))) for part in three[1:])
-        self.longest, self.slabs = max(self.longest, band.value.size), self.slabs + 1
+    def add(self, weights: NDArray | float, intervals: IntervalArray) -> None:
+        arrays = intervals.value, intervals.lower, intervals.upper
+        self.totals = self.totals + [float(np.sum(weights * array)) for array in arrays]
+        self.magnitude += sum(float(np.sum(weights * np.abs(array))) for array in arrays[1:])
+        self.largest_block, self.n_blocks = (
+            max(self.largest_block, intervals.value.size),
+            self.n_blocks + 1,
+        )
 
     @property
-    def enclosed(self) -> Enclosed:
+    def enclosed(self) -> Interval:
         # Products and sums within a slab, then one sum over slabs: whatever their order.
-        slack = (self.longest + self.slabs + 8) * EPS * self.size
-        value, lower, upper = self.parts
-        return Enclosed(value, lower - slack, upper + slack)
+        slack = (self.largest_block + self.n_blocks + 8) * EPS * self.magnitude
+        value, lower, upper = self.totals
+        return Interval(value, lower - slack, upper + slack)
 
 
-class _Total:
+class _FigureTotals:
     """All figures in the making."""
 
     def __init__(
         self,
         mdp: MDP,
-        proven: _Proven,
+        proven_errors: _ProvenErrors,
         solution: Solution,
         weights: NDArray | None,
         tolerance: float,
     ) -> None:
-        self.mdp, self.proven, self.solution = mdp, proven, solution
+        self.mdp, self.proven_errors, self.solution = mdp, proven_errors, solution
         self.optimal: Policy = solution.policy
         self.weights = None if weights is None else weights.reshape(mdp.grid.shape)
         self.tolerance = tolerance
-        self.off = (proven.error + proven.policy_error) * (1 + 4 * EPS) + 2 * EPS * proven.sizes
-        self.loss, self.local, self.best, self.worth = _Sum(), _Sum(), _Sum(), _Sum()
-        self.differs, self.costly = np.zeros(3, dtype=int), np.zeros(3, dtype=int)
-        self.worst, self.worst_state = np.array([-np.inf] * 3), 0
+        self.loss_error = (proven_errors.value_error + proven_errors.policy_value_error) * (
+            1 + 4 * EPS
+        ) + 2 * EPS * proven_errors.max_size
+        self.loss_sum, self.local_loss_sum, self.optimal_value_sum, self.policy_value_sum = (
+            _IntervalSum(),
+            _IntervalSum(),
+            _IntervalSum(),
+            _IntervalSum(),
+        )
+        self.differing_counts, self.costly_counts = np.zeros(3, dtype=int), np.zeros(3, dtype=int)
+        self.worst_loss, self.worst_state = np.array([-np.inf] * 3), 0
 
-    def add(self, slab: Slab) -> None:
-        x, margin, tie = slab.judged.lost, slab.judged.margin, self.proven.tie
-        right, wrong = (margin > tie) & (x == 0), x > tie
+    def add(self, block: ComparedBlock) -> None:
+        x, margin, tie = block.residuals.local_loss, block.residuals.margin, self.proven_errors.tie
+        is_optimal, is_wrong = (margin > tie) & (x == 0), x > tie
         # One action is surely the best there, and x is 0 where the policy takes it.
-        differs = np.where(margin > tie, x > 0, slab.actions != self.optimal.table[slab.index])
-        local = Band(x, np.maximum(x - tie, 0.0), np.where(right, 0.0, x + tie))
-        self.differs += [int(part.sum()) for part in (differs, wrong, ~right)]
-        for i, part in enumerate((local.value, local.lower, local.upper)):
-            self.costly[i] += int((part > self.tolerance).sum())
-        self._add_losses(slab, local)
-        self.local.add(1 / self.mdp.n_states, local)
+        differs = np.where(margin > tie, x > 0, block.actions != self.optimal.table[block.index])
+        local_losses = IntervalArray(
+            x, np.maximum(x - tie, 0.0), np.where(is_optimal, 0.0, x + tie)
+        )
+        self.differing_counts += [int(mask.sum()) for mask in (differs, is_wrong, ~is_optimal)]
+        for i, mask in enumerate((local_losses.value, local_losses.lower, local_losses.upper)):
+            self.costly_counts[i] += int((mask > self.tolerance).sum())
+        self._add_losses(block, local_losses)
+        self.local_loss_sum.add(1 / self.mdp.n_states, local_losses)
 
-    def _add_losses(self, slab: Slab, local: Band) -> None:
-        x, proven = slab.value - slab.policy_value, self.proven
-        lower = np.maximum(x - self.off, local.lower)
-        upper = np.minimum(x + self.off, proven.most)
+    def _add_losses(self, block: ComparedBlock, local_losses: IntervalArray) -> None:
+        difference, proven_errors = block.value - block.policy_value, self.proven_errors
+        lower = np.maximum(difference - self.loss_error, local_losses.lower)
+        upper = np.minimum(difference + self.loss_error, proven_errors.max_loss)
         if (lower > upper).any():
             raise ArithmeticError("two ways to the loss exclude one another")
-        losses = Band(np.clip(x, lower, upper), lower, upper)
-        three = [float(part.max()) for part in (losses.value, lower, upper)]
-        if three[0] > self.worst[0]:
-            where = np.unravel_index(int(losses.value.argmax()), losses.value.shape)
-            begun = [one.start or 0 for one in slab.index]
-            begun += [0] * (len(where) - len(begun))
-            place = tuple(int(i) + first for i, first in zip(where, begun, strict=True))
-            self.worst_state = int(np.ravel_multi_index(place, self.mdp.grid.shape))
-        self.worst = np.maximum(self.worst, three)
-        weights = 1 / self.mdp.n_states if self.weights is None else self.weights[slab.index]
-        self.loss.add(weights, losses)
+        losses = IntervalArray(np.clip(difference, lower, upper), lower, upper)
+        maxima = [float(array.max()) for array in (losses.value, lower, upper)]
+        if maxima[0] > self.worst_loss[0]:
+            position = np.unravel_index(int(losses.value.argmax()), losses.value.shape)
+            block_start = [axis_slice.start or 0 for axis_slice in block.index]
+            block_start += [0] * (len(position) - len(block_start))
+            index = tuple(int(i) + first for i, first in zip(position, block_start, strict=True))
+            self.worst_state = int(np.ravel_multi_index(index, self.mdp.grid.shape))
+        self.worst_loss = np.maximum(self.worst_loss, maxima)
+        weights = 1 / self.mdp.n_states if self.weights is None else self.weights[block.index]
+        self.loss_sum.add(weights, losses)
         values = (
-            (slab.value, self.best, proven.error),
+            (block.value, self.optimal_value_sum, proven_errors.value_error),
             (
-                slab.policy_value,
-                self.worth,
-                proven.policy_error,
+                block.policy_value,
+                self.policy_value_sum,
+                proven_errors.policy_value_error,
             ),
         )
-        for value, total, off in values:
-            total.add(weights, Band(value.copy(), value - off, value + off))
+        for value, value_sum, error in values:
+            value_sum.add(weights, IntervalArray(value.copy(), value - error, value + error))
 
-    def figures(self) -> dict[str, Any]:
-        mean, optimal = self.loss.enclosed, self.best.enclosed
+    def compute_figures(self) -> dict[str, Any]:
+        mean_loss, optimal_mean = self.loss_sum.enclosed, self.optimal_value_sum.enclosed
         return {
-            "mean_loss": mean,
-            "relative_loss": mean.over(optimal),
-            "worst_loss": Enclosed(*self.worst),
+            "mean_loss": mean_loss,
+            "relative_loss": mean_loss.divide(optimal_mean),
+            "worst_loss": Interval(*self.worst_loss),
             "worst_state": self.worst_state,
-            "policy_error": self._share(self.differs),
-            "costly_error": self._share(self.costly),
-            "value_gap": self.local.enclosed.times(self.mdp.criterion.forever(1)),
-            "optimal_mean": optimal,
-            "policy_mean": self.worth.enclosed,
+            "policy_error": self._enclose_state_share(self.differing_counts),
+            "costly_error": self._enclose_state_share(self.costly_counts),
+            "value_gap": self.local_loss_sum.enclosed.scale(
+                self.mdp.criterion.value_of_constant_reward(1)
+            ),
+            "optimal_mean": optimal_mean,
+            "policy_mean": self.policy_value_sum.enclosed,
         }
 
-    def _share(self, counts: NDArray) -> Enclosed:
+    def _enclose_state_share(self, counts: NDArray) -> Interval:
         value, lower, upper = (int(count) / self.mdp.n_states for count in counts)
-        return Enclosed(value, down(lower), up(upper))
+        return Interval(value, next_down(lower), next_up(upper))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import expect
+from tessella.errors import require_type
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_down, round_up
@@ -71,16 +71,22 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
         policy: whatever decides: see ``tessella.as_policy``.
         start: any start: see ``tessella.mdp.start``; None for the model's own.
     """
-    expect("loss", solution, Solution)
+    require_type("loss", solution, Solution)
     mdp = solution.mdp
-    taken = mdp.policy(policy)
-    first = start_distribution(mdp, start, taken).reshape(mdp.grid.shape)
-    worth = evaluate(mdp, taken, guess=solution.value, partial=True)
-    off = solution.error_bound + worth.error_bound
-    lost = solution.value - worth.value
-    if solution.gain is not None and worth.gain is not None:
-        lost = np.full(mdp.grid.shape, solution.gain - worth.gain)
-    hidden = lost <= off
-    more = float(np.max(np.abs(lost), where=hidden, initial=0.0))  # what a 0 leaves out
-    lost[hidden] = 0.0
-    return Loss(taken, lost, off + more, first, solution.converged and worth.converged)
+    checked_policy = mdp.policy(policy)
+    start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
+    evaluation = evaluate(mdp, checked_policy, guess=solution.value, partial=True)
+    error_bound = solution.error_bound + evaluation.error_bound
+    by_state = solution.value - evaluation.value
+    if solution.gain is not None and evaluation.gain is not None:
+        by_state = np.full(mdp.grid.shape, solution.gain - evaluation.gain)
+    hidden = by_state <= error_bound
+    more = float(np.max(np.abs(by_state), where=hidden, initial=0.0))  # what a 0 leaves out
+    by_state[hidden] = 0.0
+    return Loss(
+        checked_policy,
+        by_state,
+        error_bound + more,
+        start_weights,
+        solution.converged and evaluation.converged,
+    )

@@ -19,12 +19,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.enclosure import Enclosed
-from tessella.certificates.statement import Statement
+from tessella.certificates.certificate_base import CertificateBase
+from tessella.certificates.interval import Interval
 
 
 @dataclass(frozen=True, eq=False)
-class TotalCertificate(Statement):
+class TotalCertificate(CertificateBase):
     """What a policy loses against the best total reward. Made by ``certify``.
 
     Attributes:
@@ -44,11 +44,11 @@ class TotalCertificate(Statement):
     optimal_upper: NDArray[np.float64] = field(repr=False)
     policy_lower: NDArray[np.float64] = field(repr=False)
     policy_upper: NDArray[np.float64] = field(repr=False)
-    optimal_mean: Enclosed
-    policy_mean: Enclosed
-    mean_loss: Enclosed
-    worst_loss: Enclosed
-    relative_loss: Enclosed | None
+    optimal_mean: Interval
+    policy_mean: Interval
+    mean_loss: Interval
+    worst_loss: Interval
+    relative_loss: Interval | None
 
     def paragraphs(self) -> list[str]:
         from tessella.certificates.total_summary import paragraphs
@@ -58,6 +58,6 @@ class TotalCertificate(Statement):
     @staticmethod
     def load(path: str | Path) -> TotalCertificate:
         """Read a saved certificate back. This does not check it; the checker does."""
-        from tessella.certificates.document import load
+        from tessella.certificates.certificate_file import load
 
         return load(TotalCertificate, path)

@@ -13,14 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.enclosure import EPS, Band, mean
+from tessella.certificates.interval import EPS, IntervalArray, enclose_mean
 from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.policy import Policy
-from tessella.solvers.driver import Engine, prove, rise
-from tessella.solvers.ending import ending_states
+from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.hitting import times_to_the_end
+from tessella.solvers.hitting_times import times_to_the_end
+from tessella.solvers.loop import Engine, bound_error, rise
 from tessella.solvers.solution import Solution
 
 MARGIN = 8.0  # of the residual: how far the ends of an enclosure move in each period, at least
@@ -34,23 +34,23 @@ class Ends(NamedTuple):
     upper: NDArray[np.float64]
 
     @property
-    def band(self) -> Band:
-        return Band((self.lower + self.upper) / 2, self.lower, self.upper)
+    def band(self) -> IntervalArray:
+        return IntervalArray((self.lower + self.upper) / 2, self.lower, self.upper)
 
 
 def certify_totals(solution: Solution, policy: Policy, start: NDArray) -> TotalCertificate:
     """What ``policy`` loses against the best total reward, from ``start`` (grid)."""
     mdp, value = solution.mdp, np.asarray(solution.value, dtype=float)
     if value.shape != mdp.grid.shape or not np.isfinite(value).all():
-        rule = f"a solution's value must be finite, of shape {mdp.grid.shape}"
-        raise ArgumentError(rule)
+        requirement = f"a solution's value must be finite, of shape {mdp.grid.shape}"
+        raise ArgumentError(requirement)
     worth = evaluate(mdp, policy, tol=solution.error_bound or None, guess=value, partial=True)
-    engine = Engine(mdp, None, time=1.0)  # whose bounds are those of residuals
-    ends = ending_states(engine)
+    engine = Engine(mdp, None, absorption_time=1.0)  # whose bounds are those of residuals
+    ends = find_absorbing_states(engine)
     best = _enclosed(engine, ends, value, solution.policy.table, fixed=False)
     own = _enclosed(engine, ends, worth.value, policy.table, fixed=True)
     losses = _losses(best, own)
-    optimal_mean, mean_loss = mean(start, best.band), mean(start, losses)
+    optimal_mean, mean_loss = enclose_mean(start, best.band), enclose_mean(start, losses)
     return TotalCertificate(
         model=mdp.name,
         fingerprint=mdp.fingerprint,
@@ -63,10 +63,10 @@ def certify_totals(solution: Solution, policy: Policy, start: NDArray) -> TotalC
         policy_lower=own.lower,
         policy_upper=own.upper,
         optimal_mean=optimal_mean,
-        policy_mean=mean(start, own.band),
+        policy_mean=enclose_mean(start, own.band),
         mean_loss=mean_loss,
         worst_loss=losses.max(),
-        relative_loss=mean_loss.over(optimal_mean),
+        relative_loss=mean_loss.divide(optimal_mean),
         mdp=mdp,
     )
 
@@ -74,7 +74,9 @@ def certify_totals(solution: Solution, policy: Policy, start: NDArray) -> TotalC
 def _enclosed(engine: Engine, ends: NDArray, value: NDArray, table: NDArray, fixed: bool) -> Ends:
     """The best total, or that of the policy ``table`` where it is ``fixed``."""
     value, taken = np.where(ends, 0.0, value), table if fixed else None
-    step = MARGIN * max(prove(engine, value, taken, engine.written(value)), SMALLEST)
+    step = MARGIN * max(
+        bound_error(engine, value, taken, engine.saved_model_error(value)), SMALLEST
+    )
     time = times_to_the_end(engine, ends, value, table, step, fixed)
     if np.isfinite(time).all():
         found = Ends(value - step * time, value + step * time)
@@ -89,13 +91,13 @@ def _enclosed(engine: Engine, ends: NDArray, value: NDArray, table: NDArray, fix
 
 def _above(engine: Engine, ends: NDArray, value: NDArray, taken: NDArray | None, sign: int) -> bool:
     """Whether ``value`` lies strictly above its backup (below, where ``sign`` is -1)."""
-    apart, off = rise(engine, value, taken, engine.written(value))
+    apart, off = rise(engine, value, taken, engine.saved_model_error(value))
     return bool((ends | (sign * apart < -2 * off)).all())
 
 
-def _losses(best: Ends, own: Ends) -> Band:
+def _losses(best: Ends, own: Ends) -> IntervalArray:
     """(grid) V* - V_pi, which is not negative."""
     size = EPS * (np.abs(best.upper) + np.abs(own.upper) + np.abs(best.lower) + np.abs(own.lower))
     upper = np.maximum(best.upper - own.lower, 0.0) + size
     lower = np.maximum(best.lower - own.upper - size, 0.0)
-    return Band(np.clip(best.band.value - own.band.value, lower, upper), lower, upper)
+    return IntervalArray(np.clip(best.band.value - own.band.value, lower, upper), lower, upper)

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from tessella.cli.command import Answer, as_command, table
-from tessella.cli.model import ModelWord, about, model_of
+from tessella.cli.command import Answer, as_command, format_table
+from tessella.cli.model_argument import ModelParam, describe_model, load_model
 from tessella.rounding import round_up
 
-MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
+DEFAULT_MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
 
 
 @as_command("bench", example="tessella bench\ntessella bench model.toml lost_sales --repeat 5")
-@click.argument("models", nargs=-1, type=ModelWord())
+@click.argument("models", nargs=-1, type=ModelParam())
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Settings of all.")
 @click.option("--repeat", type=click.IntRange(1, 1000), default=3, show_default=True)
 @click.option("--tol", type=float, default=1e-6, show_default=True, help="Largest error.")
@@ -26,7 +26,7 @@ def command(models: tuple[str, ...], given: tuple[str, ...], repeat: int, tol: f
 
     Nothing is remembered or read from memory here.
     """
-    found = [_timed(word, given, repeat, tol) for word in models or MODELS]
+    timings = [_time_model(word, given, repeat, tol) for word in models or DEFAULT_MODELS]
     rows = [
         (
             row["model"]["name"] or "model",
@@ -35,40 +35,40 @@ def command(models: tuple[str, ...], given: tuple[str, ...], repeat: int, tol: f
             str(row["sweeps"]),
             round_up(row["bound"], 2),
         )
-        for row in found
+        for row in timings
     ]
     heads = ("model", "states", "build s", "first s", "again s", "sweeps", "bound")
-    peak = _peak()
-    text = table(rows, heads, right=" rrrrrr") + f"\npeak memory {peak / 1e6:,.0f} MB"
-    return Answer(text, {"runs": found, "peak_bytes": peak})
+    peak = _peak_memory_bytes()
+    text = format_table(rows, heads, alignment=" rrrrrr") + f"\npeak memory {peak / 1e6:,.0f} MB"
+    return Answer(text, {"runs": timings, "peak_bytes": peak})
 
 
-def _peak() -> int:
+def _peak_memory_bytes() -> int:
     """The most memory that this process held, in bytes."""
     import resource
     import sys
 
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else 1024 * most
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def _timed(word: str, given: tuple[str, ...], repeat: int, tol: float) -> dict[str, Any]:
+def _time_model(word: str, given: tuple[str, ...], repeat: int, tol: float) -> dict[str, Any]:
     from tessella.solvers.solve import solve
 
     began = time.perf_counter()
-    mdp = model_of(word, given)
-    spent = [time.perf_counter() - began]
+    mdp = load_model(word, given)
+    seconds = [time.perf_counter() - began]
     solution = None
     for _ in range(1 + repeat):
         began = time.perf_counter()
         solution = solve(mdp, tol=tol)
-        spent.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - began)
     assert solution is not None
     return {
-        "model": about(mdp),
-        "build": spent[0],
-        "first": spent[1],
-        "again": min(spent[2:]),
+        "model": describe_model(mdp),
+        "build": seconds[0],
+        "first": seconds[1],
+        "again": min(seconds[2:]),
         "sweeps": solution.sweeps,
         "bound": solution.error_bound,
     }

@@ -6,16 +6,22 @@ from pathlib import Path
 
 import click
 
+from tessella.cli.certificate_json import certificate_json
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, solution_of, start_of, takes_model, takes_start
-from tessella.cli.policy import FILE
-from tessella.cli.verdict import verdict
+from tessella.cli.model_argument import (
+    describe_model,
+    load_solution,
+    model_argument,
+    parse_start,
+    start_option,
+)
+from tessella.cli.policy_option import POLICY_FILE
 
 
 @as_command("certify", example="tessella certify INV-Mix rule.csv --save certificate.json")
-@takes_model
-@click.argument("policy", type=FILE)
-@takes_start
+@model_argument
+@click.argument("policy", type=POLICY_FILE)
+@start_option
 @click.option("--save", type=click.Path(path_type=Path), help="Write the certificate as JSON.")
 def command(
     model: str, given: tuple[str, ...], policy: Path, start: str | None, save: Path | None
@@ -27,10 +33,13 @@ def command(
     """
     from tessella.certificates.certify import certify
 
-    solution = solution_of(model, given)
-    certificate = certify(solution, solution.mdp.policy(policy), start_of(solution.mdp, start))
+    solution = load_solution(model, given)
+    certificate = certify(solution, solution.mdp.policy(policy), parse_start(solution.mdp, start))
     if save is not None:
         certificate.save(save)
-    data = {"model": about(solution.mdp), "policy": certificate.policy.name}
-    data |= {"certificate": verdict(certificate), "file": None if save is None else str(save)}
+    data = {"model": describe_model(solution.mdp), "policy": certificate.policy.name}
+    data |= {
+        "certificate": certificate_json(certificate),
+        "file": None if save is None else str(save),
+    }
     return Answer(certificate.summary(), data)

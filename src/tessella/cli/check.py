@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, model_of, takes_model, titled
+from tessella.cli.model_argument import describe_model, format_title, load_model, model_argument
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @as_command(
     "check", example="tessella check model.toml\ntessella check model.toml --certificate c.json"
 )
-@takes_model
+@model_argument
 @click.option(
     "--certificate",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -34,23 +34,23 @@ def command(model: str, given: tuple[str, ...], certificate: Path | None) -> Ans
     With --certificate, the stand-alone checker decides whether each figure in it is true of the
     model; the exit status is 1 if one is not.
     """
-    mdp = model_of(model, given)
-    data = {"model": about(mdp), "certificate": None}
-    text = f"sound: {titled(mdp)}"
+    mdp = load_model(model, given)
+    data = {"model": describe_model(mdp), "certificate": None}
+    text = f"sound: {format_title(mdp)}"
     if certificate is None:
         return Answer(text, data)
-    status, said = _checked(mdp, certificate)
-    told = {"file": str(certificate), "holds": status == 0, "said": said}
-    return Answer(f"{text}\n{said}", data | {"certificate": told}, status)
+    status, report = _run_checker(mdp, certificate)
+    check = {"file": str(certificate), "holds": status == 0, "said": report}
+    return Answer(f"{text}\n{report}", data | {"certificate": check}, status)
 
 
-def _checked(mdp: MDP, certificate: Path) -> tuple[int, str]:
+def _run_checker(mdp: MDP, certificate: Path) -> tuple[int, str]:
     from tessella.certificates.check import main
 
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         path = Path(folder) / "model.nc"
         mdp.save(path)
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
             status = main([str(certificate), str(path)])
-    return min(status, 1), said.getvalue().strip()
+    return min(status, 1), output.getvalue().strip()

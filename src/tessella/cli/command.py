@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from tessella.cli.compiled import keep_compiled
+from tessella.cli.jax_cache import enable_jax_cache
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> None:
         as_json, debug = ctx.params.pop("as_json"), ctx.params.pop("debug")
-        keep_compiled()
+        enable_jax_cache()
         try:
             answer = super().invoke(ctx)
             if answer is not None and answer.then is not None:
@@ -69,7 +69,7 @@ class Command(click.Command):
         except Exception as error:
             if debug:
                 raise
-            raise click.ClickException(_in_words(error)) from None
+            raise click.ClickException(_describe_error(error)) from None
         if answer is not None:
             _print(answer, str(ctx.command.name), as_json)
             ctx.exit(answer.status)
@@ -82,10 +82,10 @@ def _print(answer: Answer, name: str, as_json: bool) -> None:
     from importlib.metadata import version
 
     content = {"command": name, "tessella": version("tessella"), **answer.data}
-    click.echo(json.dumps(plain(content), indent=1, allow_nan=False))
+    click.echo(json.dumps(to_json_value(content), indent=1, allow_nan=False))
 
 
-def _in_words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     from tessella.errors import NotConverged, TessellaError
 
     if isinstance(error, TessellaError | NotConverged):
@@ -94,29 +94,29 @@ def _in_words(error: Exception) -> str:
         return f"there is not enough memory for this: {error}"
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    what = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{what}; this is a fault of the program, --debug shows where"
+    subject = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{subject}; this is a fault of the program, --debug shows where"
 
 
 def as_command(name: str, *, example: str) -> Callable[[Callable], Command]:
     """A function as the command called ``name``; its docstring is the help."""
 
-    def made(function: Callable) -> Command:
+    def make_command(function: Callable) -> Command:
         return click.command(name, cls=Command, example=example)(function)
 
-    return made
+    return make_command
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """As JSON holds it; what is not finite becomes null."""
     if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {str(key): to_json_value(part) for key, part in value.items()}
     if isinstance(value, str | bool) or value is None:
         return value
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return to_json_value(value.tolist())
     if isinstance(value, Sequence | set):
-        return [plain(part) for part in value]
+        return [to_json_value(part) for part in value]
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -124,19 +124,23 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def table(rows: Sequence[Sequence[str]], heads: Sequence[str] = (), right: str = "") -> str:
+def format_table(
+    rows: Sequence[Sequence[str]], headings: Sequence[str] = (), alignment: str = ""
+) -> str:
     """Columns as wide as they need to be; ``right`` holds an ``r`` for each that stands right."""
-    lines = [list(heads), *map(list, rows)] if heads else [list(row) for row in rows]
+    lines = [list(headings), *map(list, rows)] if headings else [list(row) for row in rows]
     if not lines:
         return ""
     count = max(map(len, lines))
     widths = [max(len(line[k]) for line in lines if k < len(line)) for k in range(count)]
 
     def cell(text: str, k: int) -> str:
-        to_right = right[k : k + 1] == "r"
+        to_right = alignment[k : k + 1] == "r"
         return text.rjust(widths[k]) if to_right else text.ljust(widths[k])
 
-    told = ["  ".join(cell(text, k) for k, text in enumerate(line)).rstrip() for line in lines]
-    if heads:
-        told[0] = click.style(told[0], bold=True)
-    return "\n".join(told)
+    text_lines = [
+        "  ".join(cell(text, k) for k, text in enumerate(line)).rstrip() for line in lines
+    ]
+    if headings:
+        text_lines[0] = click.style(text_lines[0], bold=True)
+    return "\n".join(text_lines)

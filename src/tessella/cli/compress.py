@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tessella.cli.certificate_json import certificate_json
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, solution_of, start_of, takes_model, takes_start
-from tessella.cli.progress import telling
-from tessella.cli.verdict import verdict
+from tessella.cli.model_argument import (
+    describe_model,
+    load_solution,
+    model_argument,
+    parse_start,
+    start_option,
+)
+from tessella.cli.status_line import status_line
 
 if TYPE_CHECKING:
     from tessella.rules.rule import Rule
 
-OUT = click.Path(path_type=Path)
+OUTPUT_PATH = click.Path(path_type=Path)
 
 
-class Promise(click.ParamType):
+class LossParam(click.ParamType):
     """``1%`` or ``0.01`` of the optimal value, or ``12.5 units`` in the model's own."""
 
     name = "loss"
@@ -46,25 +52,25 @@ class Promise(click.ParamType):
     example="tessella compress perishable --loss 0.5% -o rule.sql -o rule.json\n"
     "tessella compress INV-Mix --loss 1% --worst --time-limit 20",
 )
-@takes_model
+@model_argument
 @click.option(
     "--loss",
-    type=Promise(),
+    type=LossParam(),
     default="1%",
     show_default=True,
     help="What may be lost: 1%, 0.01, or '12.5 units'.",
 )
 @click.option("--worst", is_flag=True, help="From the worst state, not on average over the start.")
-@takes_start
+@start_option
 @click.option("--time-limit", type=float, help="Seconds after which the best so far is taken.")
 @click.option(
     "-o",
     "--out",
-    type=OUT,
+    type=OUTPUT_PATH,
     multiple=True,
     help="Write it: .json .c .py .sql .xlsx ...; may repeat.",
 )
-@click.option("--certificate", type=OUT, help="Write its certificate as JSON.")
+@click.option("--certificate", type=OUTPUT_PATH, help="Write its certificate as JSON.")
 @click.option("--frontier", is_flag=True, help="Also list size against loss.")
 def command(
     model: str,
@@ -81,47 +87,49 @@ def command(
 
     A .json file holds the rule for other commands (certify, export, diff, map, simulate).
     """
-    from tessella.cli.files import refuse_other_files, write_policy
+    from tessella.cli.policy_files import require_writable_targets, write_policy
     from tessella.rules.compress import compress
 
-    refuse_other_files(out)
-    solution = solution_of(model, given)
+    require_writable_targets(out)
+    solution = load_solution(model, given)
     amount, relative = loss
-    with telling(sys.stderr) as tell:
+    with status_line(sys.stderr) as show_status:
         rule = compress(
             solution,
             amount,
-            start=start_of(solution.mdp, start),
+            start=parse_start(solution.mdp, start),
             worst=worst,
             relative=relative,
             time_limit=time_limit,
-            progress=tell,
+            progress=show_status,
         )
-    wrote = [write_policy(rule, path) for path in out]
+    messages = [write_policy(rule, path) for path in out]
     if certificate is not None and rule.certificate is not None:
         rule.certificate.save(certificate)
-        wrote.append(f"{certificate}: the certificate, for `tessella check --certificate`")
+        messages.append(f"{certificate}: the certificate, for `tessella check --certificate`")
     files = [*map(str, out), *([str(certificate)] if certificate is not None else [])]
     lines = [rule.explain()]
     if frontier:
         lines += ["", "Size against loss:", str(rule.frontier)]
-    return Answer("\n".join(lines + ([""] if wrote else []) + wrote), _data(rule, solution, files))
+    return Answer(
+        "\n".join(lines + ([""] if messages else []) + messages), _data(rule, solution, files)
+    )
 
 
 def _data(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any]:
     points = rule.frontier.points
     return {
-        "model": about(solution.mdp),
+        "model": describe_model(solution.mdp),
         "promise": rule.promise,
         "class": rule.kind,
         "size": rule.size,
         "size_needed": rule.size_needed,
         "says": rule.explain(),
         "seconds": rule.seconds,
-        "certificate": None if rule.certificate is None else verdict(rule.certificate),
+        "certificate": None if rule.certificate is None else certificate_json(rule.certificate),
         "frontier": [{"size": p.size, "loss": p.loss, "class": p.kind} for p in points],
         "classes": [
-            {"class": o.kind, "size": o.size, "needed": o.needed, "said": o.said}
+            {"class": o.kind, "size": o.size, "needed": o.size_needed, "said": o.explanation}
             for o in rule.outcomes
         ],
         "files": files,

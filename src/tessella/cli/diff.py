@@ -8,22 +8,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, model_of, solution_of, start_of, takes_model, takes_start
+from tessella.cli.model_argument import (
+    describe_model,
+    load_model,
+    load_solution,
+    model_argument,
+    parse_start,
+    start_option,
+)
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
 
-OPTIMAL = "optimal"
+OPTIMAL_WORD = "optimal"
 
 
 @as_command(
     "diff",
     example="tessella diff INV-Mix old.csv rule.json\ntessella diff INV-Mix optimal rule.json",
 )
-@takes_model
+@model_argument
 @click.argument("a")
 @click.argument("b")
-@takes_start
+@start_option
 def command(model: str, given: tuple[str, ...], a: str, b: str, start: str | None) -> Answer:
     """Say what changes from one policy to another, in states and money.
 
@@ -31,24 +38,28 @@ def command(model: str, given: tuple[str, ...], a: str, b: str, start: str | Non
     """
     from tessella.rules.diff import diff
 
-    mdp = model_of(model, given)
-    best = solution_of(model, given).policy if OPTIMAL in (a, b) else None
-    found = diff(mdp, *(_policy(mdp, word, best) for word in (a, b)), start=start_of(mdp, start))
+    mdp = load_model(model, given)
+    optimal_policy = load_solution(model, given).policy if OPTIMAL_WORD in (a, b) else None
+    difference = diff(
+        mdp,
+        *(_read_policy(mdp, word, optimal_policy) for word in (a, b)),
+        start=parse_start(mdp, start),
+    )
     data = {
-        "model": about(mdp),
-        "a": found.a.name,
-        "b": found.b.name,
-        "states": int(found.where.sum()),
-        "gain": found.gain,
-        "time_a": found.time_a,
-        "time_b": found.time_b,
+        "model": describe_model(mdp),
+        "a": difference.a.name,
+        "b": difference.b.name,
+        "states": int(difference.where.sum()),
+        "gain": difference.gain,
+        "time_a": difference.time_a,
+        "time_b": difference.time_b,
         "changes": [
             {"from": str(mdp.actions[x]), "to": str(mdp.actions[y]), "states": n, "gain": part}
-            for x, y, n, part in found.pairs
+            for x, y, n, part in difference.pairs
         ],
     }
-    return Answer(str(found), data)
+    return Answer(str(difference), data)
 
 
-def _policy(mdp: MDP, word: str, best: Any) -> Any:
-    return best if word == OPTIMAL else mdp.policy(Path(word))
+def _read_policy(mdp: MDP, word: str, optimal_policy: Any) -> Any:
+    return optimal_policy if word == OPTIMAL_WORD else mdp.policy(Path(word))

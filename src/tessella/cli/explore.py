@@ -12,20 +12,20 @@ from urllib.parse import quote
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import ModelWord, opened
+from tessella.cli.model_argument import ModelParam, open_model
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
     from tessella.solvers.solution import Solution
 
-FIRST = "INV-Mix"  # what is shown where no model is named
-SOON = 0.5  # seconds until the server answers
+DEFAULT_MODEL = "INV-Mix"  # what is shown where no model is named
+BROWSER_DELAY_SECONDS = 0.5  # seconds until the server answers
 
 
 @as_command(
     "explore", example="tessella explore\ntessella explore perishable\ntessella explore shop.toml"
 )
-@click.argument("model", type=ModelWord(), required=False)
+@click.argument("model", type=ModelParam(), required=False)
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Another setting.")
 @click.option("--port", type=click.IntRange(1, 65535), help="By default 8765, or any that is free.")
 @click.option("--browser/--no-browser", default=True, help="Whether to open the page.")
@@ -55,31 +55,31 @@ def command(
 
     The page is served to this machine alone, until the command is interrupted.
     """
-    from tessella.explore.worker import Limits
+    from tessella.explore.worker import RequestLimits
 
-    serve, listen = _server()
+    serve, listen = _load_server()
     own, view = _first_view(model, given)
     listening = listen(port)
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/{view}"
-    limits = Limits(states=most_states, seconds=seconds)
+    limits = RequestLimits(states=most_states, seconds=seconds)
 
-    def go_on() -> None:
+    def run_server() -> None:
         if browser:
-            later = Timer(SOON, webbrowser.open, [address])
-            later.daemon = True
-            later.start()
+            timer = Timer(BROWSER_DELAY_SECONDS, webbrowser.open, [address])
+            timer.daemon = True
+            timer.start()
         serve(own, limits, listening)
 
     data = {"address": address, "model": model, "most_states": most_states, "seconds": seconds}
-    return Answer(f"The explorer runs until Ctrl-C, at\n{address}", data, then=go_on)
+    return Answer(f"The explorer runs until Ctrl-C, at\n{address}", data, then=run_server)
 
 
-def _server() -> Any:
-    from tessella.errors import needs
+def _load_server() -> Any:
+    from tessella.errors import require_extra
 
-    with needs("the explorer", "explore"):
-        from tessella.explore.server import listen, serve
-    return serve, listen
+    with require_extra("the explorer", "explore"):
+        from tessella.explore.server import open_socket, serve
+    return serve, open_socket
 
 
 def _first_view(model: str | None, given: tuple[str, ...]) -> tuple[Any, str]:
@@ -89,15 +89,19 @@ def _first_view(model: str | None, given: tuple[str, ...]) -> tuple[Any, str]:
     names = {name for known in all_problems() for name in (known.name, *known.aliases)}
     if model is not None and model not in names:
         return partial(open_own, model, given), "#model=own"
-    chosen = "&".join(f"set.{quote(k)}={quote(v)}" for k, _, v in (w.partition("=") for w in given))
-    return None, f"#model={quote(model or FIRST)}" + (f"&{chosen}" if chosen else "")
+    settings_query = "&".join(
+        f"set.{quote(k)}={quote(v)}" for k, _, v in (w.partition("=") for w in given)
+    )
+    return None, f"#model={quote(model or DEFAULT_MODEL)}" + (
+        f"&{settings_query}" if settings_query else ""
+    )
 
 
 def open_own(word: str, given: tuple[str, ...], settings: Mapping[str, Any]) -> MDP | Solution:
     """The model that ``word`` names; settings from the page come after those that were typed."""
-    said = tuple(f"{name}={_typed(value)}" for name, value in settings.items())
-    return opened(word, given + said)
+    page_settings = tuple(f"{name}={_format_setting(value)}" for name, value in settings.items())
+    return open_model(word, given + page_settings)
 
 
-def _typed(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.files import read_policy, refuse_other_files
-from tessella.cli.model import ModelWord, model_of, solution_of
+from tessella.cli.model_argument import ModelParam, load_model, load_solution
+from tessella.cli.policy_files import read_policy, require_writable_targets
 
 if TYPE_CHECKING:
     from tessella.mdp.policy import Policy
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 )
 @click.argument("rule")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--model", type=ModelWord(), help="The model that a CSV table is a policy of.")
+@click.option("--model", type=ModelParam(), help="The model that a CSV table is a policy of.")
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Settings of the model.")
 @click.option(
     "--off-grid",
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     help="What programs do with a state beyond the axes; clamp, unless told.",
 )
 def command(
-    rule: str,
+    requirement: str,
     files: tuple[Path, ...],
     model: str | None,
     given: tuple[str, ...],
@@ -44,8 +44,8 @@ def command(
     """
     from tessella.rules.export.export import export
 
-    refuse_other_files(files)
-    policy = _policy(rule, model, given)
+    require_writable_targets(files)
+    policy = _read_policy(requirement, model, given)
     written = [export(policy, path, off_grid=off_grid) for path in files]  # type: ignore[arg-type]
     data = [
         {"file": str(w.path), "target": w.target, "states": w.states, "remark": w.remark}
@@ -54,14 +54,14 @@ def command(
     return Answer("\n".join(map(str, written)), {"rule": policy.name, "files": data})
 
 
-def _policy(rule: str, model: str | None, given: tuple[str, ...]) -> Policy:
+def _read_policy(requirement: str, model: str | None, given: tuple[str, ...]) -> Policy:
     from tessella.errors import ArgumentError
 
-    path = Path(rule)
+    path = Path(requirement)
     if path.suffix == ".json" and model is None:
         return read_policy(path)
     if path.suffix in (".json", ".csv"):
         if model is None:
             raise ArgumentError("a table needs its model", value="say --model MODEL")
-        return model_of(model, given).policy(path)
-    return solution_of(rule, given).policy
+        return load_model(model, given).policy(path)
+    return load_solution(requirement, given).policy

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from tessella.cli.certificate_json import certificate_json
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, solution_of, takes_model
-from tessella.cli.verdict import verdict
+from tessella.cli.model_argument import describe_model, load_solution, model_argument
 
 LEARNERS = {
     "linear": "LinearBoundary",
@@ -19,7 +19,7 @@ LEARNERS = {
 
 
 @as_command("fit", example="tessella fit INV-Mix --learner margin --samples 1600 -o policy.json")
-@takes_model
+@model_argument
 @click.option("--learner", type=click.Choice(list(LEARNERS)), default="margin", show_default=True)
 @click.option("--samples", type=click.IntRange(1), default=1600, show_default=True)
 @click.option(
@@ -43,26 +43,30 @@ def command(
     """Learn a policy from labelled states, and say what it loses."""
     from tessella import learn
     from tessella.certificates.certify import certify
-    from tessella.cli.files import refuse_other_files, write_policy
+    from tessella.cli.policy_files import require_writable_targets, write_policy
 
     if out is not None:
-        refuse_other_files((out,))
-    solution = solution_of(model, given)
+        require_writable_targets((out,))
+    solution = load_solution(model, given)
     sample = learn.draw(solution, samples, noise=noise, rng=seed)
-    kind = getattr(learn, LEARNERS[learner])
-    known = kind(random_state=seed) if "random_state" in kind().get_params() else kind()
-    policy = learn.fit(known, sample)
+    learner_class = getattr(learn, LEARNERS[learner])
+    learner_object = (
+        learner_class(random_state=seed)
+        if "random_state" in learner_class().get_params()
+        else learner_class()
+    )
+    policy = learn.fit(learner_object, sample)
     certificate = certify(solution, policy)
     if out is not None:
         write_policy(policy, out)
     data = {
-        "model": about(solution.mdp),
+        "model": describe_model(solution.mdp),
         "learner": learner,
         "samples": samples,
         "seed": seed,
         "size": policy.size,
-        "certificate": verdict(certificate),
+        "certificate": certificate_json(certificate),
         "file": None if out is None else str(out),
     }
-    wrote = [f"wrote {out}"] if out is not None else []
-    return Answer("\n".join([certificate.summary(), *wrote]), data)
+    messages = [f"wrote {out}"] if out is not None else []
+    return Answer("\n".join([certificate.summary(), *messages]), data)

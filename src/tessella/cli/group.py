@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 # What help says of each command: the first line of its own, which is then not imported.
-SECTIONS = {
+COMMAND_SECTIONS = {
     "Models": {
         "list": "Problems by name, with their families.",
         "show": "Tell a model back in words.",
@@ -37,10 +37,10 @@ SECTIONS = {
         "bench": "Time building and solving here.",
     },
 }
-NAMES = tuple(name for names in SECTIONS.values() for name in names)
+COMMAND_NAMES = tuple(name for names in COMMAND_SECTIONS.values() for name in names)
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """Finds a command in the file of its name, where it is called ``command``."""
 
     def main(self, *args: Any, **settings: Any) -> NoReturn:
@@ -65,22 +65,24 @@ class Commands(click.Group):
         sys.exit(status if isinstance(status, int) else 0)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(NAMES)
+        return list(COMMAND_NAMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in NAMES:
+        if cmd_name not in COMMAND_NAMES:
             return None
         return import_module(f"tessella.cli.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, NAMES))
-        for title, commands in SECTIONS.items():
+        width = max(map(len, COMMAND_NAMES))
+        for title, commands in COMMAND_SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), said) for name, said in commands.items()])
+                formatter.write_dl(
+                    [(name.ljust(width), summary) for name, summary in commands.items()]
+                )
 
 
 @click.group(
-    cls=Commands,
+    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog='Each command has --help with an example. `eval "$(_TESSELLA_COMPLETE=bash_source '
     'tessella)"` completes names in bash (zsh_source, fish_source in others).',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tessella.cli.command import Answer, as_command, table
+from tessella.cli.command import Answer, as_command, format_table
 
 
 @as_command("list", example="tessella list\ntessella list --family inventory")
@@ -17,8 +17,10 @@ def command(family: str | None) -> Answer:
     every = all_problems()
     shown = [known for known in every if family in (None, known.family)]
     if not shown:
-        there = ", ".join(sorted({known.family for known in every}))
-        raise ArgumentError(f"no family is called {family!r}; there are {there}")
+        families = ", ".join(sorted({known.family for known in every}))
+        raise ArgumentError(f"no family is called {family!r}; there are {families}")
     rows = [(known.name, known.family, known.title) for known in shown]
     keys = ("name", "family", "title")
-    return Answer(table(rows), {"problems": [dict(zip(keys, row, strict=True)) for row in rows]})
+    return Answer(
+        format_table(rows), {"problems": [dict(zip(keys, row, strict=True)) for row in rows]}
+    )

@@ -12,17 +12,23 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.cli.blocks import LETTERS, blocks, legend
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, coordinates, solution_of, takes_model, titled
-from tessella.cli.policy import takes_policy
+from tessella.cli.model_argument import (
+    describe_model,
+    format_title,
+    load_solution,
+    model_argument,
+    parse_coordinates,
+)
+from tessella.cli.policy_option import policy_option
+from tessella.cli.text_map import LEVEL_LETTERS, format_blocks, format_legend
 
 if TYPE_CHECKING:
     from tessella.grid import StateGrid
     from tessella.solvers.solution import Solution
     from tessella.tessellation import Tessellation
 
-SHADES = 8  # levels of values or margins in a terminal
+MAP_SHADES = 8  # levels of values or margins in a terminal
 
 
 @as_command(
@@ -30,8 +36,8 @@ SHADES = 8  # levels of values or margins in a terminal
     example="tessella map INV-Mix\ntessella map INV-Mix -o map.svg\n"
     "tessella map lost_sales --set lead_time=3 --at due2=0",
 )
-@takes_model
-@takes_policy
+@model_argument
+@policy_option
 @click.option(
     "--colour",
     type=click.Choice(["action", "value", "margin"]),
@@ -60,32 +66,36 @@ def command(
     from tessella.tessellation import tessellate
 
     if out is not None:
-        _refuse_other_pictures(out)
-    solution = solution_of(model, given)
+        _require_picture_format(out)
+    solution = load_solution(model, given)
     mdp = solution.mdp
     chosen = None if policy is None else mdp.policy(policy)
-    whole = tessellate(solution, chosen, component=component)
-    where = _standing(mdp.grid, coordinates(mdp.grid, fixed, "--at"))
-    part = _part(whole, where)
+    tessellation = tessellate(solution, chosen, component=component)
+    fixed_values = _fix_other_axes(mdp.grid, parse_coordinates(mdp.grid, fixed, "--at"))
+    section = _take_section(tessellation, fixed_values)
     data = {
-        "model": about(mdp),
+        "model": describe_model(mdp),
         "policy": "optimal" if chosen is None else chosen.name,
-        "at": where,
-        "axes": {n: v.tolist() for n, v in zip(part.grid.axes, part.grid.values, strict=True)},
+        "at": fixed_values,
+        "axes": {
+            n: v.tolist() for n, v in zip(section.grid.axes, section.grid.values, strict=True)
+        },
         "shows": colour,
-        "actions": [str(action) for action in part.actions],
-        "map": part.table if colour == "action" else _field(solution, colour, where),
+        "actions": [str(action) for action in section.actions],
+        "map": section.table
+        if colour == "action"
+        else _shown_values(solution, colour, fixed_values),
         "file": None if out is None else str(out),
     }
     if out is not None:
-        _draw(part, solution, colour, where, out)
+        _save_picture(section, solution, colour, fixed_values, out)
         return Answer(f"wrote {out}", data)
-    return Answer(_text(part, whole, solution, colour, where), data)
+    return Answer(_format_map(section, tessellation, solution, colour, fixed_values), data)
 
 
-def _standing(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
+def _fix_other_axes(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
     """Values of all axes but two, as asked for or the first."""
-    from tessella.mdp.scope import TIME
+    from tessella.mdp.context import TIME
 
     free = [name for name in grid.axes if name not in fixed]
     if len(free) > 2 and free[0] == TIME:
@@ -95,51 +105,61 @@ def _standing(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
     return fixed
 
 
-def _part(whole: Tessellation, where: dict[str, Any]) -> Tessellation:
+def _take_section(tessellation: Tessellation, fixed_values: dict[str, Any]) -> Tessellation:
     from tessella.tessellation import section
 
-    return section(whole, **where) if where else whole
+    return section(tessellation, **fixed_values) if fixed_values else tessellation
 
 
-def _field(solution: Solution, colour: str, where: dict[str, Any]) -> NDArray:
+def _shown_values(solution: Solution, colour: str, fixed_values: dict[str, Any]) -> NDArray:
     """Values or margins on the axes that are shown; costs where the model is told in costs."""
     grid = solution.mdp.grid
     sign = -1 if solution.mdp.minimise else 1
     shown = sign * solution.value if colour == "value" else solution.margin
-    place = [
-        grid.values[k].tolist().index(where[name]) if name in where else slice(None)
+    index = [
+        grid.values[k].tolist().index(fixed_values[name]) if name in fixed_values else slice(None)
         for k, name in enumerate(grid.axes)
     ]
-    return shown[tuple(place)]
+    return shown[tuple(index)]
 
 
-def _text(
-    part: Tessellation, whole: Tessellation, solution: Solution, colour: str, where: dict[str, Any]
+def _format_map(
+    part: Tessellation,
+    tessellation: Tessellation,
+    solution: Solution,
+    colour: str,
+    fixed_values: dict[str, Any],
 ) -> str:
     coloured = sys.stdout.isatty()
-    wide = shutil.get_terminal_size((100, 40)).columns if coloured else 120
+    width = shutil.get_terminal_size((100, 40)).columns if coloured else 120
     levels, names, colours = (
-        _actions(part, whole) if colour == "action" else _levels(_field(solution, colour, where))
+        _action_levels(part, tessellation)
+        if colour == "action"
+        else _value_levels(_shown_values(solution, colour, fixed_values))
     )
     values = [[str(v) for v in axis.tolist()] for axis in part.grid.values]
-    drawn = blocks(levels, part.grid.axes, values, colours, coloured=coloured, wide=wide)
-    standing = ", ".join(f"{name}={value}" for name, value in where.items())
-    other = f"\nat {standing} (--at for another place)" if standing else ""
-    head = titled(solution.mdp) + other
-    what = part.action_name if colour == "action" else colour
-    return "\n".join([head, "", drawn, "", f"{what}:", legend(names, colours, coloured=coloured)])
+    drawn = format_blocks(levels, part.grid.axes, values, colours, coloured=coloured, width=width)
+    fixed_text = ", ".join(f"{name}={value}" for name, value in fixed_values.items())
+    fixed_line = f"\nat {fixed_text} (--at for another place)" if fixed_text else ""
+    head = format_title(solution.mdp) + fixed_line
+    subject = part.action_name if colour == "action" else colour
+    return "\n".join(
+        [head, "", drawn, "", f"{subject}:", format_legend(names, colours, coloured=coloured)]
+    )
 
 
-Legend = tuple[NDArray[np.integer], list[str], list[tuple[int, int, int]]]
+ColouredLevels = tuple[NDArray[np.integer], list[str], list[tuple[int, int, int]]]
 
 
-def _actions(part: Tessellation, whole: Tessellation) -> Legend:
+def _action_levels(part: Tessellation, tessellation: Tessellation) -> ColouredLevels:
     """Levels are the actions in use anywhere, by rank: the same in every part."""
     from tessella.plot.colours import action_colours
 
-    used = sorted(np.unique(whole.table).tolist(), key=lambda action: int(part.ranks[action]))
-    if len(used) > len(LETTERS):
-        return _levels(part.ranks[part.table].astype(float))
+    used = sorted(
+        np.unique(tessellation.table).tolist(), key=lambda action: int(part.ranks[action])
+    )
+    if len(used) > len(LEVEL_LETTERS):
+        return _value_levels(part.ranks[part.table].astype(float))
     level = np.zeros(len(part.actions), dtype=int)
     level[used] = np.arange(len(used))
     palette = (255 * action_colours(part)(np.array(used))[:, :3]).round().astype(int)
@@ -147,20 +167,22 @@ def _actions(part: Tessellation, whole: Tessellation) -> Legend:
     return level[part.table], [str(part.actions[action]) for action in used], colours
 
 
-def _levels(shown: NDArray) -> Legend:
+def _value_levels(values: NDArray) -> ColouredLevels:
     """Levels are equal shares of the range."""
     import matplotlib
 
-    finite = shown[np.isfinite(shown)]
+    finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    cuts = np.linspace(low, high, SHADES + 1)
-    levels = np.clip(np.searchsorted(cuts, shown, side="right") - 1, 0, SHADES - 1)
+    cuts = np.linspace(low, high, MAP_SHADES + 1)
+    levels = np.clip(np.searchsorted(cuts, values, side="right") - 1, 0, MAP_SHADES - 1)
     names = [f"{a:.4g} to {b:.4g}" for a, b in pairwise(cuts)]
-    palette = (255 * matplotlib.colormaps["cividis"](np.linspace(0, 1, SHADES))[:, :3]).astype(int)
+    palette = (255 * matplotlib.colormaps["cividis"](np.linspace(0, 1, MAP_SHADES))[:, :3]).astype(
+        int
+    )
     return levels, names, [(int(r), int(g), int(b)) for r, g, b in palette]
 
 
-def _refuse_other_pictures(out: Path) -> None:
+def _require_picture_format(out: Path) -> None:
     """Before any work: a picture in a form that can be drawn."""
     from matplotlib.backend_bases import FigureCanvasBase
 
@@ -168,20 +190,20 @@ def _refuse_other_pictures(out: Path) -> None:
 
     kinds = [f".{kind}" for kind in FigureCanvasBase.filetypes]
     if out.suffix.lower() not in kinds:
-        rule = f"a picture ends in {', '.join(sorted(kinds))}"
-        raise ArgumentError(rule, value=f"got {out.name!r}")
+        requirement = f"a picture ends in {', '.join(sorted(kinds))}"
+        raise ArgumentError(requirement, value=f"got {out.name!r}")
 
 
-def _draw(
-    part: Tessellation, solution: Solution, colour: str, where: dict[str, Any], out: Path
+def _save_picture(
+    part: Tessellation, solution: Solution, colour: str, fixed_values: dict[str, Any], out: Path
 ) -> None:
     from matplotlib.figure import Figure
 
     from tessella.errors import ArgumentError
-    from tessella.files import writing
+    from tessella.files import atomic_write
     from tessella.plot import margin_map, policy_map, value_map
 
-    if where and colour == "value":
+    if fixed_values and colour == "value":
         raise ArgumentError("a picture of values shows all of one or two axes, without --at")
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.subplots()
@@ -189,7 +211,7 @@ def _draw(
         value_map(axes, solution)
     else:
         (policy_map if colour == "action" else margin_map)(axes, part)
-    name = ", ".join(filter(None, [solution.mdp.name, part.name if where else ""]))
+    name = ", ".join(filter(None, [solution.mdp.name, part.name if fixed_values else ""]))
     axes.set_title(name)
-    with writing(out) as file:
-        figure.savefig(file, dpi=200)
+    with atomic_write(out) as temporary:
+        figure.savefig(temporary, dpi=200)

@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import about, solution_of, takes_model
-from tessella.cli.policy import takes_policy
+from tessella.cli.model_argument import describe_model, load_solution, model_argument
+from tessella.cli.policy_option import policy_option
 
 
 @as_command(
     "measure",
     example="tessella measure INV-Mix\ntessella measure lost_sales --sum stock+due1",
 )
-@takes_model
-@takes_policy
+@model_argument
+@policy_option
 @click.option("--rim", type=int, default=0, help="Outer layers of the grid to leave out.")
 @click.option(
     "--sum", "sums", multiple=True, metavar="A+B", help="Axes whose sum may be what matters."
@@ -37,19 +37,19 @@ def command(
     """
     from tessella.tessellation import examine, measure, tessellate
 
-    solution = solution_of(model, given)
+    solution = load_solution(model, given)
     chosen = None if policy is None else solution.mdp.policy(policy)
     tessellation = tessellate(solution, chosen, component=component)
     geometry = measure(tessellation, rim=rim)
-    added = [tuple(part.strip() for part in word.split("+")) for word in sums]
-    structure = examine(tessellation, sums=added)
-    found = structure.evidence.items()
+    axis_sums = [tuple(part.strip() for part in word.split("+")) for word in sums]
+    structure = examine(tessellation, sums=axis_sums)
+    evidence = structure.evidence.items()
     data = {
-        "model": about(solution.mdp),
+        "model": describe_model(solution.mdp),
         "policy": "optimal" if chosen is None else chosen.name,
         "geometry": geometry.figures,
         "structures": [
-            {"name": name, "holds": bool(test), "says": test.describe()} for name, test in found
+            {"name": name, "holds": bool(test), "says": test.describe()} for name, test in evidence
         ],
     }
     return Answer(f"{geometry}\n\nStructure\n{structure}", data)

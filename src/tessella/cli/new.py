@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model import ModelWord, built
+from tessella.cli.model_argument import ModelParam, build_problem
 
 
 @as_command(
     "new", example="tessella new lost_sales > model.toml\ntessella new perishable -o shop.toml"
 )
-@click.argument("problem", type=ModelWord())
+@click.argument("problem", type=ModelParam())
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Another setting.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A file instead of the screen.")
 def command(problem: str, given: tuple[str, ...], out: Path | None) -> Answer:
@@ -28,8 +28,8 @@ def command(problem: str, given: tuple[str, ...], out: Path | None) -> Answer:
     known = found(problem)
     if out is not None and out.exists():
         raise FileError(f"{out} is there already", value="it is not written over")
-    text = write_model(built(known, given) if given else known, out)
-    said = text.rstrip() if out is None else f"{out}: {known.title}"
+    text = write_model(build_problem(known, given) if given else known, out)
+    output = text.rstrip() if out is None else f"{out}: {known.title}"
     return Answer(
-        said, {"problem": known.name, "text": text, "file": None if out is None else str(out)}
+        output, {"problem": known.name, "text": text, "file": None if out is None else str(out)}
     )

@@ -13,9 +13,9 @@ from typing import NoReturn
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.words import Words
+from tessella.cli.params import CommaList
 
-MOST_WORKERS = 256  # of one machine; each holds a few hundred MB
+LOCAL_MAX_WORKERS = 256  # of one machine; each holds a few hundred MB
 
 
 @as_command(
@@ -24,10 +24,14 @@ MOST_WORKERS = 256  # of one machine; each holds a few hundred MB
 )
 @click.option("--seeds", default=15, show_default=True, help="Repetitions of every run.")
 @click.option(
-    "--methods", type=Words(), help="Names with commas, such as linear,fitted_q; all by default."
+    "--methods",
+    type=CommaList(),
+    help="Names with commas, such as linear,fitted_q; all by default.",
 )
-@click.option("--problems", type=Words(), help="Labels with commas; all by default.")
-@click.option("--sizes", type=Words(int), help="Sample sizes with commas; the paper's by default.")
+@click.option("--problems", type=CommaList(), help="Labels with commas; all by default.")
+@click.option(
+    "--sizes", type=CommaList(int), help="Sample sizes with commas; the paper's by default."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -36,7 +40,9 @@ MOST_WORKERS = 256  # of one machine; each holds a few hundred MB
     help="Folder for the store, tables, figures and report.",
 )
 @click.option(
-    "--workers", type=click.IntRange(1, MOST_WORKERS), help="Worker processes; one for each core."
+    "--workers",
+    type=click.IntRange(1, LOCAL_MAX_WORKERS),
+    help="Worker processes; one for each core.",
 )
 @click.option("--scheduler", help="A running dask scheduler's address, such as tcp://host:8786.")
 @click.option("--retry", is_flag=True, help="Run again what failed before.")
@@ -48,11 +54,11 @@ def command(seeds, methods, problems, sizes, out, workers, scheduler, retry, rep
     work, and a changed setting runs only what it touches.
     """
     from tessella.errors import FileError, StudyError, TessellaError
-    from tessella.paper.plan import paper_study
+    from tessella.paper.paper_study import paper_study
     from tessella.paper.reproduce import reproduce
-    from tessella.runner.display import display
     from tessella.runner.names import UnknownNameError
-    from tessella.runner.run_study import Cluster, Interrupted
+    from tessella.runner.progress import open_display
+    from tessella.runner.run_study import ClusterOptions, StudyInterrupted
 
     if scheduler is not None and workers is not None:
         raise click.UsageError("--workers is for this machine; a scheduler has its own")
@@ -68,36 +74,38 @@ def command(seeds, methods, problems, sizes, out, workers, scheduler, retry, rep
     except TessellaError as error:
         raise click.ClickException(str(error)) from None
     try:
-        with display(sys.stderr) as shown:
-            place = Cluster(workers, scheduler)
-            done = reproduce(study, out, shown, place, retry=retry, report=report)
+        with open_display(sys.stderr) as shown:
+            cluster = ClusterOptions(workers, scheduler)
+            finished = reproduce(study, out, shown, cluster, retry=retry, report=report)
     except UnknownNameError as error:
         raise click.ClickException(str(error)) from None
     except (StudyError, FileError) as error:
-        _leave(f"Error: {error}; to go on: {_typed()}", 1)
-    except Interrupted as stop:
-        _leave(f"stopped; {stop}; to go on: {_typed()}", 130)
+        _exit_with(f"Error: {error}; to go on: {_format_command()}", 1)
+    except StudyInterrupted as stop:
+        _exit_with(f"stopped; {stop}; to go on: {_format_command()}", 130)
     except KeyboardInterrupt:
-        _leave(f"stopped; to go on: {_typed()}", 130)
-    if done.failed:
-        again = _typed() if retry else f"{_typed()} --retry"
-        many = len(done.failed)
-        what = "1 run failed; to run it" if many == 1 else f"{many} runs failed; to run them"
-        _leave(f"{what} again: {again}", 1)
-    where = done.folder / "report.html" if report else done.folder
+        _exit_with(f"stopped; to go on: {_format_command()}", 130)
+    if finished.failed:
+        retry_command = _format_command() if retry else f"{_format_command()} --retry"
+        n_failed = len(finished.failed)
+        subject = (
+            "1 run failed; to run it" if n_failed == 1 else f"{n_failed} runs failed; to run them"
+        )
+        _exit_with(f"{subject} again: {retry_command}", 1)
+    where = finished.folder / "report.html" if report else finished.folder
     return Answer(
-        str(where), {"folder": str(done.folder), "report": str(where) if report else None}
+        str(where), {"folder": str(finished.folder), "report": str(where) if report else None}
     )
 
 
-def _typed() -> str:
+def _format_command() -> str:
     """This command, as it can be typed again."""
     program = Path(sys.argv[0])
-    found = shutil.which(program.name)
-    typed = program.is_file() and not (found and Path(found).samefile(program))
-    return shlex.join([sys.argv[0] if typed else "tessella", *sys.argv[1:]])
+    installed = shutil.which(program.name)
+    use_path = program.is_file() and not (installed and Path(installed).samefile(program))
+    return shlex.join([sys.argv[0] if use_path else "tessella", *sys.argv[1:]])
 
 
-def _leave(message: str, status: int) -> NoReturn:
+def _exit_with(message: str, status: int) -> NoReturn:
     click.echo(message, err=True)
     raise SystemExit(status)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tessella.cli.command import Answer, as_command, table
-from tessella.cli.model import about, criterion_of, model_of, takes_model
+from tessella.cli.command import Answer, as_command, format_table
+from tessella.cli.model_argument import (
+    describe_criterion,
+    describe_model,
+    load_model,
+    model_argument,
+)
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
     from tessella.problems.problem import Problem
     from tessella.solvers.plan import Plan
 
-FEW = 12  # values that are listed one by one
+LISTED_MAX_VALUES = 12  # values that are listed one by one
 
 
 @as_command("show", example="tessella show lost_sales --set lead_time=3\ntessella show model.toml")
-@takes_model
+@model_argument
 def command(model: str, given: tuple[str, ...]) -> Answer:
     """Tell a model back in words.
 
@@ -25,18 +30,18 @@ def command(model: str, given: tuple[str, ...]) -> Answer:
 
     Of a problem it also says what may be set, and what theory knows of it.
     """
-    from tessella.mdp.told import events
+    from tessella.mdp.describe import describe_events
 
-    mdp, known = model_of(model, given), _problem(model)
-    happens = events(mdp)
-    data = about(mdp) | {"events": happens, "bytes": _bytes(mdp)}
-    if known is not None:
-        data["problem"] = _record(known, mdp)
-    parts = [] if known is None else [str(known), ""]
-    return Answer("\n".join([*parts, _told(mdp, happens, known)]), {"model": data})
+    mdp, named_problem = load_model(model, given), _find_problem(model)
+    event_texts = describe_events(mdp)
+    data = describe_model(mdp) | {"events": event_texts, "bytes": _memory_bytes(mdp)}
+    if named_problem is not None:
+        data["problem"] = _describe_problem(named_problem, mdp)
+    parts = [] if named_problem is None else [str(named_problem), ""]
+    return Answer("\n".join([*parts, _describe(mdp, event_texts, named_problem)]), {"model": data})
 
 
-def _problem(word: str) -> Problem | None:
+def _find_problem(word: str) -> Problem | None:
     from tessella.errors import TessellaError
     from tessella.problems.registry import problem
 
@@ -46,59 +51,64 @@ def _problem(word: str) -> Problem | None:
         return None
 
 
-def _record(known: Problem, mdp: MDP) -> dict[str, Any]:
+def _describe_problem(named_problem: Problem, mdp: MDP) -> dict[str, Any]:
     settings = [
         {"name": p.name, "default": p.default, "range": p.range, "about": p.about}
-        for p in known.settable
+        for p in named_problem.settable
     ]
-    axes = [{"name": name, "about": known.coordinate(name)} for name in mdp.grid.axes]
-    theory = [{"structure": t.structure, "says": t.says} for t in known.theory]
+    axes = [{"name": name, "about": named_problem.coordinate(name)} for name in mdp.grid.axes]
+    theory = [{"structure": t.structure, "says": t.says} for t in named_problem.theory]
     return {
-        "title": known.title,
-        "family": known.family,
+        "title": named_problem.title,
+        "family": named_problem.family,
         "settings": settings,
         "axes": axes,
         "theory": theory,
     }
 
 
-def _told(mdp: MDP, happens: list[str], known: Problem | None) -> str:
+def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -> str:
     rows = [
-        (name, f"{len(v):,} values", _values(v.tolist()), known.coordinate(name) if known else "")
+        (
+            name,
+            f"{len(v):,} values",
+            _format_values(v.tolist()),
+            named_problem.coordinate(name) if named_problem else "",
+        )
         for name, v in zip(mdp.grid.axes, mdp.grid.values, strict=True)
     ]
     period = "Every period:" if mdp.clock is None else f"Every period ({mdp.clock}):"
     lines = [f"The model {mdp.name}:" if mdp.name else "The model:"]
-    lines += [f"  {line}" for line in table(rows, right=" r").splitlines()]
-    lines += [f"  {mdp.action_name}: {_values(mdp.actions)}"]
-    lines += ["", period, *(f"  {k}. {what}" for k, what in enumerate(happens, 1))]
-    from tessella.solvers.plan import in_bytes
+    lines += [f"  {line}" for line in format_table(rows, alignment=" r").splitlines()]
+    lines += [f"  {mdp.action_name}: {_format_values(mdp.actions)}"]
+    lines += ["", period, *(f"  {k}. {subject}" for k, subject in enumerate(event_texts, 1))]
+    from tessella.solvers.plan import format_bytes
 
     goal = "least cost" if mdp.minimise else "most reward"
-    lines += ["", f"Wanted: {goal}, {criterion_of(mdp)}."]
-    own = in_bytes(_bytes(mdp)["model"])
-    size = f"{mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {own}"
-    lines += [f"Size: {size}.", _plan(mdp).short]
+    lines += ["", f"Wanted: {goal}, {describe_criterion(mdp)}."]
+    model_size = format_bytes(_memory_bytes(mdp)["model"])
+    size = f"{mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {model_size}"
+    lines += [f"Size: {size}.", _make_plan(mdp).short]
     return "\n".join(lines)
 
 
-def _values(values: Sequence[Any]) -> str:
+def _format_values(values: Sequence[Any]) -> str:
     words = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in values]
-    apart = "; " if any("," in word for word in words) else ", "
-    if len(words) <= FEW:
-        return apart.join(words)
-    return apart.join([*words[:3], "...", words[-1]])
+    separator = "; " if any("," in word for word in words) else ", "
+    if len(words) <= LISTED_MAX_VALUES:
+        return separator.join(words)
+    return separator.join([*words[:3], "...", words[-1]])
 
 
-def _bytes(mdp: MDP) -> dict[str, int]:
+def _memory_bytes(mdp: MDP) -> dict[str, int]:
     """Of the model's arrays, and of what a solve holds beside them."""
-    from tessella.mdp.told import bytes_of
+    from tessella.mdp.describe import model_bytes
 
-    own = bytes_of(mdp.dynamics)
-    return {"model": own, "solve": _plan(mdp).memory - own}
+    model_bytes = model_bytes(mdp.dynamics)
+    return {"model": model_bytes, "solve": _make_plan(mdp).memory - model_bytes}
 
 
-def _plan(mdp: MDP) -> Plan:
+def _make_plan(mdp: MDP) -> Plan:
     from tessella.solvers.plan import plan
 
     return plan(mdp, calibrate=False)

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from tessella.cli.command import Answer, as_command, table
-from tessella.cli.model import about, model_of, solution_of, start_of, takes_model, takes_start
-from tessella.cli.policy import takes_policy
+from tessella.cli.command import Answer, as_command, format_table
+from tessella.cli.model_argument import (
+    describe_model,
+    load_model,
+    load_solution,
+    model_argument,
+    parse_start,
+    start_option,
+)
+from tessella.cli.policy_option import policy_option
 
 if TYPE_CHECKING:
     from tessella.mdp.simulate import Paths
 
-SHOWN = 12  # periods of the first path
+SHOWN_MAX_PERIODS = 12  # periods of the first path
 
 
 @as_command(
@@ -23,14 +30,14 @@ SHOWN = 12  # periods of the first path
     example="tessella simulate INV-Mix --periods 50 --start stock=3,regime=0\n"
     "tessella simulate INV-Mix --policy rule.json --paths 1000 -o paths.csv",
 )
-@takes_model
-@takes_policy
+@model_argument
+@policy_option
 @click.option("--periods", type=click.IntRange(1), default=100, show_default=True)
 @click.option("--paths", type=click.IntRange(1), default=100, show_default=True)
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same paths."
 )
-@takes_start
+@start_option
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="All paths as CSV.")
 def command(
     model: str,
@@ -46,17 +53,17 @@ def command(
     from tessella.mdp.simulate import simulate
 
     if policy is None:
-        chosen: Any = solution_of(model, given)
+        chosen: Any = load_solution(model, given)
         mdp = chosen.mdp
     else:
-        mdp = model_of(model, given)
+        mdp = load_model(model, given)
         chosen = mdp.policy(policy)
-    walked = simulate(mdp, chosen, periods, seed, paths=paths, start=start_of(mdp, start))
-    returns = walked.returns * (-1 if mdp.minimise else 1)
+    simulated = simulate(mdp, chosen, periods, seed, paths=paths, start=parse_start(mdp, start))
+    returns = simulated.returns * (-1 if mdp.minimise else 1)
     if out is not None:
-        _write(walked, out)
+        _write_csv(simulated, out)
     data = {
-        "model": about(mdp),
+        "model": describe_model(mdp),
         "policy": "optimal" if policy is None else chosen.name,
         "periods": periods,
         "paths": paths,
@@ -65,49 +72,51 @@ def command(
         "standard_error": returns.std(ddof=1) / np.sqrt(paths) if paths > 1 else None,
         "file": None if out is None else str(out),
     }
-    lines = [str(walked), "", "The first path:", _first(walked)]
+    lines = [str(simulated), "", "The first path:", _format_first_path(simulated)]
     return Answer("\n".join(lines + ([f"wrote {out}"] if out is not None else [])), data)
 
 
-def _first(walked: Paths) -> str:
-    mdp = walked.mdp
-    ended = np.flatnonzero(walked.actions[0] < 0)
-    shown = min(SHOWN, ended[0] if ended.size else walked.actions.shape[1])
-    points = mdp.grid.coordinates(walked.states[0, :shown])
+def _format_first_path(simulated: Paths) -> str:
+    mdp = simulated.mdp
+    end_periods = np.flatnonzero(simulated.actions[0] < 0)
+    n_shown = min(
+        SHOWN_MAX_PERIODS, end_periods[0] if end_periods.size else simulated.actions.shape[1]
+    )
+    points = mdp.grid.coordinates(simulated.states[0, :n_shown])
     columns = [[str(v) for v in points[name].tolist()] for name in mdp.grid.axes]
-    actions = [str(mdp.actions[a]) for a in walked.actions[0, :shown]]
+    actions = [str(mdp.actions[a]) for a in simulated.actions[0, :n_shown]]
     sign = -1 if mdp.minimise else 1
-    rewards = [f"{sign * r:.4g}" for r in walked.rewards[0, :shown]]
-    rows = list(zip(map(str, range(shown)), *columns, actions, rewards, strict=True))
+    rewards = [f"{sign * r:.4g}" for r in simulated.rewards[0, :n_shown]]
+    rows = list(zip(map(str, range(n_shown)), *columns, actions, rewards, strict=True))
     earned = "cost" if mdp.minimise else "reward"
     heads = ["period", *mdp.grid.axes, mdp.action_name, earned]
-    return table(rows, heads, right="r" * len(heads))
+    return format_table(rows, heads, alignment="r" * len(heads))
 
 
-def _write(walked: Paths, out: Path) -> None:
+def _write_csv(simulated: Paths, out: Path) -> None:
     import pandas as pd
 
-    from tessella.files import writing
+    from tessella.files import atomic_write
 
-    mdp, (paths, periods) = walked.mdp, walked.actions.shape
-    live = walked.actions.ravel() >= 0
-    states = walked.states[:, :-1].ravel()[live]
+    mdp, (paths, periods) = simulated.mdp, simulated.actions.shape
+    is_live = simulated.actions.ravel() >= 0
+    states = simulated.states[:, :-1].ravel()[is_live]
     names = np.array([str(action) for action in mdp.actions])
     sign, earned = (-1, "cost") if mdp.minimise else (1, "reward")
-    taken = {*mdp.grid.axes, mdp.action_name}
+    reserved = {*mdp.grid.axes, mdp.action_name}
 
-    def own(name: str) -> str:
+    def free_name(name: str) -> str:
         """A column of ours, by a name that the model has not given."""
-        return own(f"{name}_") if name in taken else name
+        return free_name(f"{name}_") if name in reserved else name
 
     frame = pd.DataFrame(
         {
-            own("path"): np.repeat(np.arange(paths), periods)[live],
-            own("period"): np.tile(np.arange(periods), paths)[live],
+            free_name("path"): np.repeat(np.arange(paths), periods)[is_live],
+            free_name("period"): np.tile(np.arange(periods), paths)[is_live],
             **mdp.grid.coordinates(states),
-            mdp.action_name: names[walked.actions.ravel()[live]],
-            own(earned): sign * walked.rewards.ravel()[live],
+            mdp.action_name: names[simulated.actions.ravel()[is_live]],
+            free_name(earned): sign * simulated.rewards.ravel()[is_live],
         }
     )
-    with writing(out) as part:
-        frame.to_csv(part, index=False)
+    with atomic_write(out) as temporary:
+        frame.to_csv(temporary, index=False)

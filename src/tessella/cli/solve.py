@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from tessella.cli.command import Answer, as_command, table
-from tessella.cli.model import about, opened, takes_model, titled
+from tessella.cli.command import Answer, as_command, format_table
+from tessella.cli.model_argument import describe_model, format_title, model_argument, open_model
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
 
-ROWS = 12  # actions that are listed
-WITH_MODEL = 20_000_000  # entries of rows up to which a saved solution holds its model
+LISTED_MAX_ACTIONS = 12  # actions that are listed
+SAVED_MODEL_MAX_ENTRIES = 20_000_000  # entries of rows up to which a saved solution holds its model
 
 
 @as_command(
@@ -23,7 +23,7 @@ WITH_MODEL = 20_000_000  # entries of rows up to which a saved solution holds it
     example="tessella solve INV-Mix\n"
     "tessella solve inventory --set max_stock=40 --save solution.nc",
 )
-@takes_model
+@model_argument
 @click.option("--tol", type=float, help="Largest error of any value; by default near rounding.")
 @click.option("--save", type=click.Path(path_type=Path), help="Write the solution as NetCDF.")
 @click.option("--policy", type=click.Path(path_type=Path), help="Write its policy as CSV.")
@@ -34,23 +34,23 @@ def command(
 
     The solution is remembered for the next command.
     """
-    from tessella.cli.remembered import solved
+    from tessella.cli.solution_cache import solve_cached
     from tessella.mdp.model import MDP
 
-    _refuse_other_endings(save, policy)
-    found = opened(model, given)
-    if not isinstance(found, MDP) and (tol is None or found.error_bound <= tol):
-        solution, remembered = found, True
+    _require_suffixes(save, policy)
+    opened = open_model(model, given)
+    if not isinstance(opened, MDP) and (tol is None or opened.error_bound <= tol):
+        solution, is_cached = opened, True
     else:
-        known = solved(found if isinstance(found, MDP) else found.mdp, tol)
-        solution, remembered = known.solution, known.remembered
-    wrote = _written(solution, save, policy)
-    data = _data(solution) | {"remembered": remembered, "files": list(wrote)}
-    lines = [_told(solution, remembered), *wrote.values()]
+        cached = solve_cached(opened if isinstance(opened, MDP) else opened.mdp, tol)
+        solution, is_cached = cached.solution, cached.is_cached
+    messages = _write_files(solution, save, policy)
+    data = _solution_data(solution) | {"remembered": is_cached, "files": list(messages)}
+    lines = [_describe_solution(solution, is_cached), *messages.values()]
     return Answer("\n".join(lines), data)
 
 
-def _refuse_other_endings(save: Path | None, policy: Path | None) -> None:
+def _require_suffixes(save: Path | None, policy: Path | None) -> None:
     from tessella.errors import ArgumentError
 
     for path, ending in ((save, ".nc"), (policy, ".csv")):
@@ -58,45 +58,49 @@ def _refuse_other_endings(save: Path | None, policy: Path | None) -> None:
             raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
 
 
-def _written(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
+def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
     """What was written, and what is said of it."""
-    from tessella.mdp.files.netcdf import entries
+    from tessella.mdp.files.netcdf import count_entries
 
-    said = {}
+    messages = {}
     if save is not None:
-        whole = entries(solution.mdp) <= WITH_MODEL
-        solution.save(save, with_model=whole)
-        without = "" if whole else "; its model is too large to go with it, so name that instead"
-        said[str(save)] = f"wrote {save}{without}"
+        with_model = count_entries(solution.mdp) <= SAVED_MODEL_MAX_ENTRIES
+        solution.save(save, with_model=with_model)
+        remark = (
+            "" if with_model else "; its model is too large to go with it, so name that instead"
+        )
+        messages[str(save)] = f"wrote {save}{remark}"
     if policy is not None:
         solution.policy.to_csv(policy)
-        said[str(policy)] = f"wrote {policy}"
-    return said
+        messages[str(policy)] = f"wrote {policy}"
+    return messages
 
 
-def _shares(solution: Solution) -> list[tuple[str, int]]:
+def _count_states_by_action(solution: Solution) -> list[tuple[str, int]]:
     counts = np.bincount(solution.policy.table.ravel(), minlength=solution.mdp.n_actions)
     return [(str(a), int(n)) for a, n in zip(solution.mdp.actions, counts, strict=True)]
 
 
-def _data(solution: Solution) -> dict[str, Any]:
-    value = _signed(solution)
+def _solution_data(solution: Solution) -> dict[str, Any]:
+    value = _signed_value(solution)
     return {
-        "model": about(solution.mdp),
-        "from_start": _from_start(solution),
+        "model": describe_model(solution.mdp),
+        "from_start": _start_value(solution),
         "value": {"mean": value.mean(), "least": value.min(), "most": value.max()},
-        "gain": None if solution.gain is None else _sign(solution) * solution.gain,
+        "gain": None if solution.gain is None else _reward_sign(solution) * solution.gain,
         "error_bound": solution.error_bound,
         "converged": solution.converged,
         "method": solution.method,
         "sweeps": solution.sweeps,
         "seconds": float(solution.history.seconds[-1]) if solution.sweeps else 0.0,
         "decided": float(solution.decided.mean()),
-        "actions": [{"action": name, "states": count} for name, count in _shares(solution)],
+        "actions": [
+            {"action": name, "states": count} for name, count in _count_states_by_action(solution)
+        ],
     }
 
 
-def _from_start(solution: Solution) -> float | None:
+def _start_value(solution: Solution) -> float | None:
     """The value from the model's own start; None where it has none, and for averages."""
     from tessella.criteria.finite_horizon import FiniteHorizon
     from tessella.mdp.start import start_distribution
@@ -104,46 +108,60 @@ def _from_start(solution: Solution) -> float | None:
     mdp, horizon = solution.mdp, isinstance(solution.mdp.criterion, FiniteHorizon)
     if solution.gain is not None or (mdp.start is None and not horizon):
         return None
-    first = start_distribution(mdp, {} if horizon and mdp.start is None else None)
-    return float(first @ _signed(solution).ravel())
+    start = start_distribution(mdp, {} if horizon and mdp.start is None else None)
+    return float(start @ _signed_value(solution).ravel())
 
 
-def _sign(solution: Solution) -> int:
+def _reward_sign(solution: Solution) -> int:
     return -1 if solution.mdp.minimise else 1
 
 
-def _signed(solution: Solution) -> np.ndarray:
-    return _sign(solution) * solution.value
+def _signed_value(solution: Solution) -> np.ndarray:
+    return _reward_sign(solution) * solution.value
 
 
-def _told(solution: Solution, remembered: bool) -> str:
+def _describe_solution(solution: Solution, is_cached: bool) -> str:
     from tessella.rounding import round_up
     from tessella.solvers.result import write_average
 
-    mdp, value = solution.mdp, _signed(solution)
-    what = "cost" if mdp.minimise else "value"
+    mdp, value = solution.mdp, _signed_value(solution)
+    subject = "cost" if mdp.minimise else "value"
     seconds = float(solution.history.seconds[-1]) if solution.sweeps else 0.0
-    how = f"{solution.method}, {solution.sweeps} sweeps, {seconds:.2g} s"
-    spread = f"mean {value.mean():,.6g}, from {value.min():,.6g} to {value.max():,.6g}"
-    rows = [("solved", f"{how}{', remembered' if remembered else ''}; {solution.ending}")]
+    method_text = f"{solution.method}, {solution.sweeps} sweeps, {seconds:.2g} s"
+    range_text = f"mean {value.mean():,.6g}, from {value.min():,.6g} to {value.max():,.6g}"
+    rows = [
+        ("solved", f"{method_text}{', remembered' if is_cached else ''}; {solution.status_text}")
+    ]
     if solution.gain is not None:
-        rows += [(what, write_average(mdp, solution))]
+        rows += [(subject, write_average(mdp, solution))]
         if mdp.clock is not None:
-            rows += [("", f"{_sign(solution) * solution.gain:,.8g} per period ({mdp.clock})")]
+            rows += [
+                ("", f"{_reward_sign(solution) * solution.gain:,.8g} per period ({mdp.clock})")
+            ]
     else:
-        first = _from_start(solution)
-        if first is not None:
-            rows += [(what, f"{first:,.8g} from the start"), ("", f"over all states: {spread}")]
+        start_value = _start_value(solution)
+        if start_value is not None:
+            rows += [
+                (subject, f"{start_value:,.8g} from the start"),
+                ("", f"over all states: {range_text}"),
+            ]
         else:
-            rows += [(what, spread)]
+            rows += [(subject, range_text)]
         rows += [
-            ("bound", f"no {what} is off by more than {round_up(solution.error_bound, 2)}"),
+            ("bound", f"no {subject} is off by more than {round_up(solution.error_bound, 2)}"),
         ]
-    ties = int((~solution.decided).sum())
-    rows += [("decided", f"{mdp.n_states - ties:,} of {mdp.n_states:,} states; {ties:,} are ties")]
-    used = sorted(_shares(solution), key=lambda row: -row[1])
-    used = [(name, f"{n:,} states", f"{n / mdp.n_states:.1%}") for name, n in used if n]
-    lines = [titled(mdp), table(rows), "", f"{mdp.action_name} by states:"]
-    lines += [f"  {line}" for line in table(used[:ROWS], right="rrr").splitlines()]
-    rest = len(used) - ROWS
-    return "\n".join(lines + ([f"  and {rest} more"] if rest > 0 else []))
+    n_ties = int((~solution.decided).sum())
+    rows += [
+        ("decided", f"{mdp.n_states - n_ties:,} of {mdp.n_states:,} states; {n_ties:,} are ties")
+    ]
+    action_rows = sorted(_count_states_by_action(solution), key=lambda row: -row[1])
+    action_rows = [
+        (name, f"{n:,} states", f"{n / mdp.n_states:.1%}") for name, n in action_rows if n
+    ]
+    lines = [format_title(mdp), format_table(rows), "", f"{mdp.action_name} by states:"]
+    lines += [
+        f"  {line}"
+        for line in format_table(action_rows[:LISTED_MAX_ACTIONS], alignment="rrr").splitlines()
+    ]
+    n_unlisted = len(action_rows) - LISTED_MAX_ACTIONS
+    return "\n".join(lines + ([f"  and {n_unlisted} more"] if n_unlisted > 0 else []))

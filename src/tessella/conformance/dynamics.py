@@ -12,28 +12,31 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.dynamics import Dynamics, Lowered, adjoint_under, under_policy
-from tessella.mdp.engine import in_float64, placed
+from tessella.mdp.compilation import in_float64, to_backend
+from tessella.mdp.dynamics import BackendModel, Dynamics, policy_adjoint, policy_backup
 
-WALKERS = 2_000  # from each state and action that samples are taken of
-PAIRS = 12  # such states and actions
-SIGMAS = 6.0  # by which a mean of samples may be off: one in 5e8 is, by chance
+SAMPLES_PER_PAIR = 2_000  # from each state and action that samples are taken of
+MAX_SAMPLED_PAIRS = 12  # such states and actions
+MAX_STANDARD_ERRORS = 6.0  # by which a mean of samples may be off: one in 5e8 is, by chance
 
 
 def check_dynamics(dynamics: Dynamics) -> None:
     """Raise an AssertionError that names the first promise ``dynamics`` do not keep."""
     assert isinstance(dynamics, Dynamics), f"dynamics are a Dynamics, not {dynamics!r}"
-    rows, reward = _matrices(dynamics)
+    rows, reward = _read_matrices(dynamics)
     _check_sums(dynamics, rows, reward)
-    for lowered in (dynamics.lowered, dynamics.compiled):  # often one and the same
-        _check_program(dynamics, lowered, rows, reward)
+    for backend_model in (
+        dynamics.backend_model,
+        dynamics.compiled_model,
+    ):  # often one and the same
+        _check_backend(dynamics, backend_model, rows, reward)
     _check_samples(dynamics, rows, reward)
     again = cloudpickle.loads(cloudpickle.dumps(dynamics))
     same = np.array_equal(again.expected_reward(), reward)
     assert same, "dynamics sent to another process pay other rewards"
 
 
-def _matrices(dynamics: Dynamics) -> tuple[NDArray, NDArray]:
+def _read_matrices(dynamics: Dynamics) -> tuple[NDArray, NDArray]:
     """((A, S, S) dense rows, (S, A) rewards), with the shapes they must have."""
     n, n_actions = int(np.prod(dynamics.shape)), dynamics.n_actions
     sparse = dynamics.to_sparse()
@@ -50,88 +53,111 @@ def _matrices(dynamics: Dynamics) -> tuple[NDArray, NDArray]:
 
 
 def _check_sums(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
-    mass, eps = dynamics.mass, np.finfo(float).eps * (rows.shape[-1] + 8)
+    row_sum_bounds, eps = dynamics.row_sums, np.finfo(float).eps * (rows.shape[-1] + 8)
     sums = rows.sum(axis=-1)
     assert (rows >= 0).all(), f"probabilities must not be negative; the smallest is {rows.min()}"
-    inside = (sums >= mass.low - eps).all() and (sums <= mass.high + eps).all()
+    inside = (sums >= row_sum_bounds.low - eps).all() and (sums <= row_sum_bounds.high + eps).all()
     assert inside, (
-        f"row_mass says that rows sum to {mass.low}..{mass.high}; "
+        f"row_mass says that rows sum to {row_sum_bounds.low}..{row_sum_bounds.high}; "
         f"they sum to {sums.min()}..{sums.max()}"
     )
     largest = float(np.abs(reward).max())
     assert largest <= dynamics.reward_scale * (1 + eps), (
         f"reward_scale {dynamics.reward_scale} must not be less than the largest reward {largest}"
     )
-    most = int((rows > 0).sum(axis=-1).max())
-    assert dynamics.longest_row >= most, (
-        f"longest_row {dynamics.longest_row} must not be less than the {most} next states of a pair"
+    max_entries = int((rows > 0).sum(axis=-1).max())
+    assert dynamics.longest_row >= max_entries, (
+        f"longest_row {dynamics.longest_row} must not be less than the {max_entries} next states of a pair"
     )
 
 
 @in_float64
-def _check_program(dynamics: Dynamics, lowered: Lowered, rows: NDArray, reward: NDArray) -> None:
+def _check_backend(
+    dynamics: Dynamics, backend_model: BackendModel, rows: NDArray, reward: NDArray
+) -> None:
     rng = np.random.default_rng(0)
-    program, arrays = lowered.program, lowered.arrays
+    backend, arrays = backend_model.backend, backend_model.arrays
     w = rng.normal(size=dynamics.shape)
     # What a backup may be off by, in units of what goes in.
-    off = np.finfo(float).eps * (dynamics.terms + 8) * (dynamics.reward_scale + np.abs(w).max())
-    off += dynamics.written.reward + dynamics.written.rows * np.abs(w).max()
+    tolerance = (
+        np.finfo(float).eps
+        * (dynamics.rounding_terms + 8)
+        * (dynamics.reward_scale + np.abs(w).max())
+    )
+    tolerance += (
+        dynamics.rounding_as_saved.reward + dynamics.rounding_as_saved.rows * np.abs(w).max()
+    )
     expected = reward + np.einsum("ast,t->sa", rows, w.ravel())
-    w_S = placed(program, w)
-    tail = program.tail(arrays, w_S, True)
+    w_S = to_backend(backend, w)
+    shared = backend.shared_backup(arrays, w_S, True)
     for action in range(dynamics.n_actions):
-        found = np.asarray(program.head(arrays, tail, action, True)).ravel()
-        _near(found, expected[:, action], off, f"the program's backup under action {action}")
+        result = np.asarray(backend.action_backup(arrays, shared, action, True)).ravel()
+        _assert_near(
+            result, expected[:, action], tolerance, f"the program's backup under action {action}"
+        )
     table = rng.integers(0, dynamics.n_actions, dynamics.shape).astype(np.int32)
     chosen = np.arange(table.size), table.ravel()
-    taken = placed(program, table)
-    under = under_policy(program, arrays, taken, w_S, True)
-    _near(np.asarray(under).ravel(), expected[chosen], off, "the program's backup under a policy")
-    free = under_policy(program, arrays, taken, w_S, False)
-    _near(
-        np.asarray(free).ravel(),
+    placed_table = to_backend(backend, table)
+    policy_backup_result = policy_backup(backend, arrays, placed_table, w_S, True)
+    _assert_near(
+        np.asarray(policy_backup_result).ravel(),
+        expected[chosen],
+        tolerance,
+        "the program's backup under a policy",
+    )
+    policy_expectation = policy_backup(backend, arrays, placed_table, w_S, False)
+    _assert_near(
+        np.asarray(policy_expectation).ravel(),
         (expected - reward)[chosen],
-        2 * off,
+        2 * tolerance,
         "the program's expectation under a policy, without pay",
     )
-    moved = adjoint_under(program, arrays, taken, w_S)(w_S)
-    own = np.einsum("st,s->t", rows[table.ravel(), np.arange(table.size)], w.ravel())
-    reach = np.finfo(float).eps * (dynamics.adjoint_terms + 8) + dynamics.written.rows
-    off = reach * float(np.abs(w).sum())
-    _near(np.asarray(moved).ravel(), own, off, "what the program moves forward under a policy")
+    adjoint_result = policy_adjoint(backend, arrays, placed_table, w_S)(w_S)
+    expected_adjoint = np.einsum("st,s->t", rows[table.ravel(), np.arange(table.size)], w.ravel())
+    relative_tolerance = (
+        np.finfo(float).eps * (dynamics.adjoint_rounding_terms + 8)
+        + dynamics.rounding_as_saved.rows
+    )
+    tolerance = relative_tolerance * float(np.abs(w).sum())
+    _assert_near(
+        np.asarray(adjoint_result).ravel(),
+        expected_adjoint,
+        tolerance,
+        "what the program moves forward under a policy",
+    )
 
 
-def _near(found: NDArray, expected: NDArray, off: float, what: str) -> None:
-    worst = int(np.abs(found - expected).argmax())
-    assert abs(found[worst] - expected[worst]) <= off, (
-        f"{what} is {found[worst]} in state {worst} where the matrices give {expected[worst]}"
+def _assert_near(result: NDArray, expected: NDArray, tolerance: float, subject: str) -> None:
+    worst = int(np.abs(result - expected).argmax())
+    assert abs(result[worst] - expected[worst]) <= tolerance, (
+        f"{subject} is {result[worst]} in state {worst} where the matrices give {expected[worst]}"
     )
 
 
 def _check_samples(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
     rng = np.random.default_rng(1)
     feature = rng.normal(size=rows.shape[-1])
-    for state, action in zip(*_pairs(rows, rng), strict=True):
-        states, actions = np.full(WALKERS, state), np.full(WALKERS, action)
-        steps = dynamics.step(states, actions, rng)
-        row, where = rows[action, state], f"samples from state {state} under action {action}"
-        reached = steps.states[~steps.ended]
-        assert (row[reached] > 0).all(), f"{where} reach states that have probability 0"
-        seen = np.where(steps.ended, 0.0, feature[steps.states])
-        _same_mean(seen, float(row @ feature), f"{where}, next states")
-        _same_mean(steps.rewards, float(reward[state, action]), f"{where}, rewards")
+    for state, action in zip(*_choose_pairs(rows, rng), strict=True):
+        states, actions = np.full(SAMPLES_PER_PAIR, state), np.full(SAMPLES_PER_PAIR, action)
+        outcomes = dynamics.step(states, actions, rng)
+        row, location = rows[action, state], f"samples from state {state} under action {action}"
+        reached = outcomes.states[~outcomes.ended]
+        assert (row[reached] > 0).all(), f"{location} reach states that have probability 0"
+        features_seen = np.where(outcomes.ended, 0.0, feature[outcomes.states])
+        _assert_mean(features_seen, float(row @ feature), f"{location}, next states")
+        _assert_mean(outcomes.rewards, float(reward[state, action]), f"{location}, rewards")
 
 
-def _pairs(rows: NDArray, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
+def _choose_pairs(rows: NDArray, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
     """States and actions to sample; those that go nowhere at all are infeasible."""
     action, state = np.nonzero(rows.sum(axis=-1) > 0)
-    some = rng.permutation(state.size)[:PAIRS]
-    return state[some], action[some]
+    selected = rng.permutation(state.size)[:MAX_SAMPLED_PAIRS]
+    return state[selected], action[selected]
 
 
-def _same_mean(seen: NDArray, expected: float, what: str) -> None:
-    error = float(seen.std()) / np.sqrt(len(seen))
+def _assert_mean(values: NDArray, expected: float, subject: str) -> None:
+    standard_error = float(values.std()) / np.sqrt(len(values))
     rounding = 1e-9 * (1 + abs(expected))
-    assert abs(seen.mean() - expected) <= SIGMAS * error + rounding, (
-        f"{what}: the mean {seen.mean():.6g} of {len(seen):,} is not the expected {expected:.6g}"
+    assert abs(values.mean() - expected) <= MAX_STANDARD_ERRORS * standard_error + rounding, (
+        f"{subject}: the mean {values.mean():.6g} of {len(values):,} is not the expected {expected:.6g}"
     )

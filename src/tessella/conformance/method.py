@@ -27,7 +27,7 @@ from tessella.solvers.method import Method
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 
-DENSE = 1e-9  # of the largest value: how right the dense solution surely is
+DENSE_RELATIVE_TOLERANCE = 1e-9  # of the largest value: how right the dense solution surely is
 
 
 def check_method(method: Method) -> None:
@@ -37,7 +37,7 @@ def check_method(method: Method) -> None:
         f"{method.name}: two methods that differ in tol alone must be equal: it is a number, and "
         "compiling for each would be slow"
     )
-    supported = [mdp for mdp in models() if _supports(method, mdp)]
+    supported = [mdp for mdp in make_models() if _supports(method, mdp)]
     assert supported, f"{method.name} supports none of the models that it is tried on"
     for mdp in supported:
         _check_solves(method, mdp)
@@ -52,17 +52,17 @@ def _supports(method: Method, mdp: MDP) -> bool:
     return True
 
 
-def models() -> Iterator[MDP]:
+def make_models() -> Iterator[MDP]:
     """Small models: plain, with infeasible actions, at discount 0, of stages, other criteria."""
     rng = np.random.default_rng(0)
     rows, reward = rng.dirichlet(np.ones(6), size=(3, 6)), rng.normal(size=(6, 3))
     yield MDP.from_arrays(rows, reward, 0.9, name="plain")
-    allowed = np.ones((6, 3), dtype=bool)
-    allowed[::2, 0] = allowed[1, 1:] = False
-    yield MDP.from_arrays(rows, reward, 0.9, feasible=allowed, name="with infeasible actions")
+    feasible = np.ones((6, 3), dtype=bool)
+    feasible[::2, 0] = feasible[1, 1:] = False
+    yield MDP.from_arrays(rows, reward, 0.9, feasible=feasible, name="with infeasible actions")
     yield MDP.from_arrays(rows, reward, 0.0, name="at discount 0")
     yield MDP.from_arrays(
-        rows, reward, FiniteHorizon(4), feasible=allowed, name="over four periods"
+        rows, reward, FiniteHorizon(4), feasible=feasible, name="over four periods"
     )
     yield MDP.from_arrays(rows, reward, Average(), name="on average")
     ending, cost = rows.copy(), -np.abs(reward)
@@ -92,7 +92,7 @@ class Optimum(NamedTuple):
     gain: float
 
 
-def optimum(mdp: MDP) -> Optimum:
+def solve_densely(mdp: MDP) -> Optimum:
     """The optimum by policy iteration with dense matrices.
 
     Averages and totals have singular systems. There the value of state 0 is 0, and its column holds
@@ -111,40 +111,46 @@ def optimum(mdp: MDP) -> Optimum:
         if singular:
             gain, value[0] = float(value[0]), 0.0
         q = reward - gain + mdp.discount * rows @ value
-        better = np.where(q[chosen] >= q.max(axis=1) - 1e-11, policy, q.argmax(axis=1))
-        if (better == policy).all():
+        improved = np.where(q[chosen] >= q.max(axis=1) - 1e-11, policy, q.argmax(axis=1))
+        if (improved == policy).all():
             return Optimum(np.asarray(value, dtype=float), gain)
-        policy = better
+        policy = improved
     raise ArithmeticError(f"the model {mdp.name} was not solved")
 
 
 def _check_solves(method: Method, mdp: MDP) -> None:
-    where = f"{method.name} on the model {mdp.name}"
+    context = f"{method.name} on the model {mdp.name}"
     try:
-        found = solve(mdp, method)
+        solution = solve(mdp, method)
     except NotConverged as error:
-        raise AssertionError(f"{where} does not reach its tolerance: {error}") from error
+        raise AssertionError(f"{context} does not reach its tolerance: {error}") from error
     except Exception as error:
-        raise AssertionError(f"{where} breaks: {type(error).__name__}: {error}") from error
-    off = _distance(found, mdp)
-    assert found.converged, f"{where} returns without having converged: {found.reason}"
-    assert off <= found.error_bound, (
-        f"{where} is off by {off:.3g} under a bound of {found.error_bound:.3g}"
+        raise AssertionError(f"{context} breaks: {type(error).__name__}: {error}") from error
+    deviation = _distance(solution, mdp)
+    assert solution.converged, f"{context} returns without having converged: {solution.reason}"
+    assert deviation <= solution.error_bound, (
+        f"{context} is off by {deviation:.3g} under a bound of {solution.error_bound:.3g}"
     )
 
 
 def _check_stops(method: Method, mdp: MDP) -> None:
     """A callback can stop it, and what there is comes back with an honest bound."""
-    seen = []
-    found = solve(mdp, method, callback=lambda progress: seen.append(progress) or True)
-    assert len(seen) == 1, f"{method.name} goes on after {len(seen)} calls of a callback that stops"
-    assert _distance(found, mdp) <= found.error_bound, f"{method.name}, stopped early, is wrong"
+    reports = []
+    solution = solve(mdp, method, callback=lambda progress: reports.append(progress) or True)
+    assert len(reports) == 1, (
+        f"{method.name} goes on after {len(reports)} calls of a callback that stops"
+    )
+    assert _distance(solution, mdp) <= solution.error_bound, (
+        f"{method.name}, stopped early, is wrong"
+    )
 
 
 def _distance(found: Solution, mdp: MDP) -> float:
     """How far a solution is off at least: its gain where there is one, else its values."""
-    exact = optimum(mdp)
+    exact = solve_densely(mdp)
     off = np.abs(found.value.ravel() - exact.value).max()
     if found.gain is not None:
         off = abs(found.gain - exact.gain)
-    return max(float(off) - DENSE * max(float(np.abs(exact.value).max()), 1.0), 0.0)
+    return max(
+        float(off) - DENSE_RELATIVE_TOLERANCE * max(float(np.abs(exact.value).max()), 1.0), 0.0
+    )

@@ -17,27 +17,27 @@ from tessella.errors import TessellaError
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
-ASKED = 64  # states that are asked about one by one
+MAX_SINGLE_QUERIES = 64  # states that are asked about one by one
 
 
 def check_policy(mdp: MDP, policy: Any) -> None:
     """Raise an AssertionError that names the first promise ``policy`` does not keep in ``mdp``."""
     assert isinstance(mdp, MDP), f"check_policy needs the model that it is for, not {mdp!r}"
     try:
-        taken = mdp.policy(policy)
-        table = taken.table
+        checked_policy = mdp.policy(policy)
+        table = checked_policy.table
     except TessellaError as error:
         raise AssertionError(
             f"it is not a policy of {mdp.name or 'this model'}: {error}"
         ) from error
-    _check_size(taken)
+    _check_size(checked_policy)
     try:
-        _check_answers(mdp, taken)
+        _check_answers(mdp, checked_policy)
     except TessellaError as error:
         raise AssertionError(f"asked about some states alone, it fails: {error}") from error
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policy.json"
-        taken.save(path)
+        checked_policy.save(path)
         same = np.array_equal(Policy.load(path).table, table)
         assert same, "saved and loaded, it decides otherwise"
 
@@ -53,20 +53,22 @@ def _check_size(policy: Policy) -> None:
 
 def _check_answers(mdp: MDP, policy: Policy) -> None:
     rng = np.random.default_rng(0)
-    some = rng.permutation(mdp.n_states)[:ASKED]
-    points, expected = mdp.grid.points_of(some), policy.table.ravel()[some]
-    _same(policy.act(points), expected, mdp, some, "asked about some states in another order")
+    states = rng.permutation(mdp.n_states)[:MAX_SINGLE_QUERIES]
+    points, expected = mdp.grid.points_of(states), policy.table.ravel()[states]
+    _assert_same(
+        policy.act(points), expected, mdp, states, "asked about some states in another order"
+    )
     alone = np.concatenate([policy.act(point) for point in points])
-    _same(alone, expected, mdp, some, "asked about one state at a time")
-    there = cloudpickle.loads(cloudpickle.dumps(policy))
-    _same(there.act(points), expected, mdp, some, "sent to another process")
+    _assert_same(alone, expected, mdp, states, "asked about one state at a time")
+    restored = cloudpickle.loads(cloudpickle.dumps(policy))
+    _assert_same(restored.act(points), expected, mdp, states, "sent to another process")
 
 
-def _same(found, expected, mdp: MDP, states, how: str) -> None:
-    other = np.flatnonzero(found != expected)
-    if other.size:
-        s = int(states[other[0]])
+def _assert_same(actions, expected, mdp: MDP, states, circumstance: str) -> None:
+    differing = np.flatnonzero(actions != expected)
+    if differing.size:
+        s = int(states[differing[0]])
         raise AssertionError(
-            f"{how}, it decides otherwise: {mdp.describe(s, int(found[other[0]]))}, "
-            f"and {mdp.describe(s, int(expected[other[0]]))} before"
+            f"{circumstance}, it decides otherwise: {mdp.describe(s, int(actions[differing[0]]))}, "
+            f"and {mdp.describe(s, int(expected[differing[0]]))} before"
         )

@@ -28,8 +28,8 @@ def check_problem(problem: Problem, *, theory: bool = True) -> None:
             takes too long.
     """
     assert isinstance(problem, Problem), f"a problem is a tessella.Problem, not {problem!r}"
-    _check_words(problem)
-    mdp = _built(problem)
+    _check_descriptions(problem)
+    mdp = _build(problem)
     _check_same(problem, mdp, "built again", problem)
     settings = json.loads(json.dumps(problem.settings()))
     _check_same(problem, mdp, "built from its settings as JSON", problem, **settings)
@@ -38,77 +38,83 @@ def check_problem(problem: Problem, *, theory: bool = True) -> None:
     axes = set(mdp.grid.axes)
     for parameter in problem.settable:
         for value in parameter.extremes():
-            axes |= set(_built(problem, **{parameter.name: value}).grid.axes)
+            axes |= set(_build(problem, **{parameter.name: value}).grid.axes)
     _check_axes(problem, axes)
     if theory and problem.theory:
         _check_theory(problem, mdp)
 
 
-def _check_words(problem: Problem) -> None:
-    lacking = [p.name for p in problem.parameters if not p.about]
-    lacking += [f"the axis {axis}" for axis, about in problem.axes.items() if not about.strip()]
+def _check_descriptions(problem: Problem) -> None:
+    missing = [p.name for p in problem.parameters if not p.about]
+    missing += [f"the axis {axis}" for axis, about in problem.axes.items() if not about.strip()]
     assert problem.title, f"{problem.name} has no title"
-    assert not lacking, f"{problem.name}: {lacking[0]} has no line of explanation"
+    assert not missing, f"{problem.name}: {missing[0]} has no line of explanation"
 
 
-def _built(problem: Problem, **settings: Any) -> MDP:
-    told = ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "its defaults"
+def _build(problem: Problem, **settings: Any) -> MDP:
+    settings_text = (
+        ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "its defaults"
+    )
     try:
         return problem.build(**settings)
     except Exception as error:
         raise AssertionError(
-            f"{problem.name} with {told}, within range, is not built: {error}"
+            f"{problem.name} with {settings_text}, within range, is not built: {error}"
         ) from error
 
 
-def _check_axes(problem: Problem, there: set[str]) -> None:
+def _check_axes(problem: Problem, axes: set[str]) -> None:
     """What the record explains is an axis of some model: at the defaults, or at an end of a range.
 
     Of a family (``due#``), also of a model a little larger than the defaults.
     """
-    if any(axis.endswith("#") for axis in _unknown(problem, there)):
-        there = there | _axes_of_larger(problem)
-    unknown = _unknown(problem, there)
+    if any(axis.endswith("#") for axis in _find_unknown_axes(problem, axes)):
+        axes = axes | _find_larger_axes(problem)
+    unknown = _find_unknown_axes(problem, axes)
     assert not unknown, (
         f"{problem.name}: axes explains {unknown[0]!r}, which no model that was built has; "
-        f"there are {', '.join(sorted(there))}"
+        f"there are {', '.join(sorted(axes))}"
     )
 
 
-def _unknown(problem: Problem, there: set[str]) -> list[str]:
-    explained = {problem.listed(axis) for axis in there}
+def _find_unknown_axes(problem: Problem, axes: set[str]) -> list[str]:
+    explained = {problem.axis_entry(axis) for axis in axes}
     return [axis for axis in problem.axes if axis not in explained]
 
 
-def _axes_of_larger(problem: Problem) -> set[str]:
+def _find_larger_axes(problem: Problem) -> set[str]:
     """Axes of models with one more of something that is counted: a family may begin there."""
-    found: set[str] = set()
-    for known in problem.parameters:
-        if isinstance(known, Integer) and _accepts(known, known.default + 1):
-            found |= set(_built(problem, **{known.name: known.default + 1}).grid.axes)
-    return found
+    axes: set[str] = set()
+    for parameter in problem.parameters:
+        if isinstance(parameter, Integer) and _accepts(parameter, parameter.default + 1):
+            axes |= set(_build(problem, **{parameter.name: parameter.default + 1}).grid.axes)
+    return axes
 
 
-def _accepts(known: Integer, value: int) -> bool:
+def _accepts(parameter: Integer, value: int) -> bool:
     try:
-        known.check(value, "")
+        parameter.check(value, "")
     except ArgumentError:
         return False
     return True
 
 
-def _check_same(problem: Problem, mdp: MDP, how: str, other: Problem, **settings: Any) -> None:
-    found = _built(other, **settings)
-    same = found.fingerprint == mdp.fingerprint
-    assert same, f"{problem.name} {how} is another model: the same settings must give the same one"
+def _check_same(
+    problem: Problem, mdp: MDP, circumstance: str, other: Problem, **settings: Any
+) -> None:
+    rebuilt = _build(other, **settings)
+    same = rebuilt.fingerprint == mdp.fingerprint
+    assert same, (
+        f"{problem.name} {circumstance} is another model: the same settings must give the same one"
+    )
 
 
 def _check_theory(problem: Problem, mdp: MDP) -> None:
-    found = examine(tessellate(solve(mdp))).evidence
-    for known in problem.theory:
-        assert known.structure in found, (
-            f"{problem.name}: examine has no test {known.structure!r} for it; "
-            f"there are {', '.join(found)}"
+    evidence_by_test = examine(tessellate(solve(mdp))).evidence
+    for theory in problem.theory:
+        assert theory.structure in evidence_by_test, (
+            f"{problem.name}: examine has no test {theory.structure!r} for it; "
+            f"there are {', '.join(evidence_by_test)}"
         )
-        evidence = found[known.structure]
+        evidence = evidence_by_test[theory.structure]
         assert evidence, f"{problem.name}: theory is not borne out: {evidence.describe()}"

@@ -12,12 +12,12 @@ from tessella.criteria.total import Total
 from tessella.errors import FileError
 
 
-def as_criterion(given: float | Criterion) -> Criterion:
+def as_criterion(source: float | Criterion) -> Criterion:
     """A criterion as it is; a number as a discount."""
-    return given if isinstance(given, Criterion) else Discounted(given)
+    return source if isinstance(source, Criterion) else Discounted(source)
 
 
-def criterion_named(identity: str | None, discount: float) -> Criterion:
+def read_criterion(identity: str | None, discount: float) -> Criterion:
     """The criterion of a file: its ``identity`` as JSON, where it is none with a discount."""
     if identity is None:
         return Discounted(discount)
@@ -29,5 +29,7 @@ def criterion_named(identity: str | None, discount: float) -> Criterion:
         case ["horizon", int(periods), float(of)]:
             return FiniteHorizon(periods, of)
         case other:
-            rule = "a model file's criterion must be a discount, 'average', 'total' or a horizon"
-            raise FileError(rule, value=f"got {other!r}")
+            requirement = (
+                "a model file's criterion must be a discount, 'average', 'total' or a horizon"
+            )
+            raise FileError(requirement, value=f"got {other!r}")

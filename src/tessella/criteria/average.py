@@ -22,12 +22,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import Criterion, Proven, X
-from tessella.rounding import EPS, Mass
+from tessella.criteria.criterion import Criterion, Enclosure, X
+from tessella.rounding import EPS, RowSumBounds
 
-OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
-ENDS = 1e-6  # row sums further from 1 than this are no rounding: the process ends
-FAR = 1e200  # no relative value is known to be smaller than this beforehand
+OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+ENDING_MIN_DEFICIT = 1e-6  # row sums further from 1 than this are no rounding: the process ends
+UNKNOWN_VALUE_BOUND = 1e200  # no relative value is known to be smaller than this beforehand
 
 
 @dataclass(frozen=True)
@@ -39,75 +39,79 @@ class Average(Criterion):
     def __str__(self) -> str:
         return "average reward"
 
-    def forever(self, reward: X) -> X:
+    def value_of_constant_reward(self, reward: X) -> X:
         return reward
 
-    def per_period(self, value: X) -> X:
+    def equivalent_constant_reward(self, value: X) -> X:
         return value
 
-    def rest(self, mass: Mass) -> float:
-        return 1.0 if mass.off < ENDS else 0.0
+    def contraction_gap(self, row_sums: RowSumBounds) -> float:
+        return 1.0 if row_sums.deviation < ENDING_MIN_DEFICIT else 0.0
 
-    def refusal(self, mass: Mass) -> str:
-        return f"average reward needs a process that never ends; rows sum to 1 - {mass.short:.3g}"
+    def why_unbounded(self, row_sums: RowSumBounds) -> str:
+        return f"average reward needs a process that never ends; rows sum to 1 - {row_sums.deficit:.3g}"
 
-    def enclosure(self, mass: Mass, unit: float) -> Gain:
-        return Gain(np.float64(mass.off))
+    def make_kernel(self, row_sums: RowSumBounds, unit: float) -> AverageKernel:
+        return AverageKernel(np.float64(row_sums.deviation))
 
-    def source(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
+    def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.full(start.shape, 1 / start.size)  # the start is forgotten
 
     def identity(self) -> str:
         return "average"
 
 
-class Gain(NamedTuple):
+class AverageKernel(NamedTuple):
     """The compiled side."""
 
-    off: Any  # largest distance of a row sum from 1
+    deviation: Any  # largest distance of a row sum from 1
 
     @property
     def discount(self):
         return 1.0
 
     @property
-    def largest(self):
+    def contraction_factor(self):
         return 1.0
 
-    def split(self, value):
+    def split_shift(self, value):
         """Nothing but the middle of the values is taken out: it has no meaning here."""
         return value - (value.max() + value.min()) / 2, 0.0 * value.max()
 
     def gain(self, shift):
         return 0.0 * shift
 
-    def uneven(self, shift, most):
-        return self.off * most
+    def row_sum_error(self, shift, maximum):
+        return self.deviation * maximum
 
-    def enclose(self, low, high, eta, sizes) -> Proven:
-        slip = eta + 4 * EPS * (abs(low) + abs(high))
-        return Proven((low + high) / 2, ((high - low) / 2 + slip) * OUTWARD, slip * OUTWARD)
+    def enclose(self, low, high, eta, max_size) -> Enclosure:
+        rounding = eta + 4 * EPS * (abs(low) + abs(high))
+        return Enclosure(
+            (low + high) / 2,
+            ((high - low) / 2 + rounding) * OUTWARD_FACTOR,
+            rounding * OUTWARD_FACTOR,
+        )
 
-    def error(self, residual):
-        return residual * OUTWARD
+    def bound_error(self, residual):
+        return residual * OUTWARD_FACTOR
 
-    def reach(self, reward_scale):
-        return FAR + reward_scale
+    def value_bound(self, reward_scale):
+        return UNKNOWN_VALUE_BOUND + reward_scale
 
-    def forever(self, reward):
+    def value_of_constant_reward(self, reward):
         return reward
 
-    def shared(self, residual):
+    def common_part(self, residual):
         return (residual.max() + residual.min()) / 2
 
-    def spread(self, residual):
+    def span(self, residual):
         return residual.max() - residual.min()
 
     def step(self, value, backup):
         return (value + backup) / 2
 
-    def unknown(self, e):
+    def split_unknowns(self, e):
         return e, e.mean()
 
-    def values(self, backup, middle, shift):
-        return backup - backup[(0,) * backup.ndim], middle
+    def report_values(self, backup, center, shift):
+        return backup - backup[(0,) * backup.ndim], center

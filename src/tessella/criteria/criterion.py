@@ -1,7 +1,7 @@
 """What every criterion is: the meaning of a value, and how far a residual pins it down.
 
 A criterion is a record that the model carries. It answers in numbers for whoever reports values
-(``forever``, ``per_period``), and it gives the compiled loop an ``Enclosure``: how values are
+(``value_of_constant_reward``, ``equivalent_constant_reward``), and it gives the compiled loop an ``Enclosure``: how values are
 centred, and what the residual d = T v - v of a point proves about the value that is sought. So all
 that distinguishes one criterion from another is in one file here.
 """
@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
-from tessella.rounding import Mass
+from tessella.rounding import RowSumBounds
 
 X = TypeVar("X")  # a number, or an array of them
 
 
-class Proven(NamedTuple):
+class Enclosure(NamedTuple):
     """What a residual proves of a backup b: the value lies within b + middle, off by ``bound``."""
 
-    middle: Any
-    bound: Any  # rounding included
+    center: Any
+    radius: Any  # rounding included
     floor: Any  # what rounding alone contributes
 
 
-class Enclosure(Protocol):
+class CriterionKernel(Protocol):
     """The compiled side of a criterion: numbers, so that changing them compiles nothing new.
 
     Arguments are arrays of the engine; ``eta`` is how far a computed backup may be off.
@@ -40,11 +40,11 @@ class Enclosure(Protocol):
         ...
 
     @property
-    def largest(self) -> Any:
+    def contraction_factor(self) -> Any:
         """Discount times the largest row sum: how much of an error a backup keeps."""
         ...
 
-    def split(self, value: Any) -> tuple[Any, Any]:
+    def split_shift(self, value: Any) -> tuple[Any, Any]:
         """(value - shift, shift): what all states share need not go through the sweeps."""
         ...
 
@@ -52,31 +52,31 @@ class Enclosure(Protocol):
         """What a period's reward is lowered by, when values are lowered by ``shift``."""
         ...
 
-    def uneven(self, shift: Any, most: Any) -> Any:
+    def row_sum_error(self, shift: Any, maximum: Any) -> Any:
         """How far a backup is off because rows do not sum to 1; values are up to ``most``."""
         ...
 
-    def enclose(self, low: Any, high: Any, eta: Any, sizes: Any) -> Proven:
+    def enclose(self, low: Any, high: Any, eta: Any, max_size: Any) -> Enclosure:
         """From the ends of the residual d; ``sizes`` bounds |b| + |shift|, which are added up."""
         ...
 
-    def error(self, residual: Any) -> Any:
+    def bound_error(self, residual: Any) -> Any:
         """Bound on the error of a value whose residual is at most this, rounding included."""
         ...
 
-    def reach(self, reward_scale: Any) -> Any:
+    def value_bound(self, reward_scale: Any) -> Any:
         """No value is larger than this, with rewards of this size."""
         ...
 
-    def forever(self, reward: Any) -> Any:
+    def value_of_constant_reward(self, reward: Any) -> Any:
         """The value of a reward that every period pays."""
         ...
 
-    def shared(self, residual: Any) -> Any:
+    def common_part(self, residual: Any) -> Any:
         """What all states share of a residual, where that is paid for ever; else 0."""
         ...
 
-    def spread(self, residual: Any) -> Any:
+    def span(self, residual: Any) -> Any:
         """How large the rest of it is."""
         ...
 
@@ -84,11 +84,11 @@ class Enclosure(Protocol):
         """The next point of plain sweeps."""
         ...
 
-    def unknown(self, e: Any) -> tuple[Any, Any]:
+    def split_unknowns(self, e: Any) -> tuple[Any, Any]:
         """(values, gain): what the unknown of a policy's linear system holds."""
         ...
 
-    def values(self, backup: Any, middle: Any, shift: Any) -> tuple[Any, Any]:
+    def report_values(self, backup: Any, center: Any, shift: Any) -> tuple[Any, Any]:
         """(values to report, gain or None), from NumPy's arrays and numbers."""
         ...
 
@@ -99,30 +99,30 @@ class Criterion(ABC):
     discount: float  # what multiplies the value of the next state
 
     @abstractmethod
-    def forever(self, reward: X) -> X:
+    def value_of_constant_reward(self, reward: X) -> X:
         """The value of a reward that every period pays."""
 
     @abstractmethod
-    def per_period(self, value: X) -> X:
+    def equivalent_constant_reward(self, value: X) -> X:
         """The reward that, paid in every period, is worth ``value``."""
 
     @abstractmethod
-    def rest(self, mass: Mass) -> float:
+    def contraction_gap(self, row_sums: RowSumBounds) -> float:
         """What a residual is divided by to bound an error; not positive where it bounds nothing."""
 
     @abstractmethod
-    def refusal(self, mass: Mass) -> str:
-        """Why it bounds nothing, where ``rest`` is not positive."""
+    def why_unbounded(self, row_sums: RowSumBounds) -> str:
+        """Why it bounds nothing, where ``contraction_gap`` is not positive."""
 
     @abstractmethod
-    def enclosure(self, mass: Mass, unit: float) -> Enclosure:
+    def make_kernel(self, row_sums: RowSumBounds, unit: float) -> CriterionKernel:
         """The compiled side, for row sums within ``mass``; ``unit`` is the rounding of a backup."""
 
     @abstractmethod
-    def source(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
+    def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         """The right side of the system whose solution is a policy's occupancy from ``start``."""
 
-    def remaining(self, start: NDArray[np.float64]) -> float:
+    def remaining_time_share(self, start: NDArray[np.float64]) -> float:
         """How much of all time, as it is weighed, lies after ``start``: 1 unless time runs out."""
         return 1.0
 
@@ -131,9 +131,9 @@ class Criterion(ABC):
         """What enters the fingerprint of a model."""
 
 
-def serve(verb: str, criterion: Criterion, *kinds: type[Criterion]) -> None:
+def require_criterion(verb: str, criterion: Criterion, *supported: type[Criterion]) -> None:
     """Refuse a criterion that ``verb`` cannot serve."""
-    if not isinstance(criterion, kinds):
-        named = " or ".join(kind.__name__ for kind in kinds)
-        rule = f"{verb} serves models with the criterion {named}, not {criterion}"
-        raise ArgumentError(rule)
+    if not isinstance(criterion, supported):
+        names = " or ".join(kind.__name__ for kind in supported)
+        requirement = f"{verb} serves models with the criterion {names}, not {criterion}"
+        raise ArgumentError(requirement)

@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import Criterion, Proven, X
-from tessella.errors import ModelError, shown
+from tessella.criteria.criterion import Criterion, Enclosure, X
+from tessella.errors import ModelError, format_value
 from tessella.numerics import numerics
-from tessella.rounding import EPS, Mass
+from tessella.rounding import EPS, RowSumBounds
 
-OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
-EVEN = 1 / 4  # of a backup's rounding: row sums this near to 1 pass a constant on as it is
+OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+EVEN_ROW_SUM_FRACTION = (
+    1 / 4
+)  # of a backup's rounding: row sums this near to 1 pass a constant on as it is
 
 
 @dataclass(frozen=True)
@@ -30,120 +32,122 @@ class Discounted(Criterion):
     discount: float  # in [0, 1)
 
     def __post_init__(self) -> None:
-        rule = "discount must lie in [0, 1)"
+        requirement = "discount must lie in [0, 1)"
         try:
             number = float(self.discount)
         except OverflowError:
-            raise ModelError(rule, value=f"got {shown(self.discount)}") from None
+            raise ModelError(requirement, value=f"got {format_value(self.discount)}") from None
         except (TypeError, ValueError):
-            raise ModelError(rule, value=f"got {self.discount!r}") from None
+            raise ModelError(requirement, value=f"got {self.discount!r}") from None
         if number == 1.0:
-            rule += "; rewards that are not discounted need Total(), Average() or FiniteHorizon()"
+            requirement += (
+                "; rewards that are not discounted need Total(), Average() or FiniteHorizon()"
+            )
         if not 0.0 <= number < 1.0:
-            raise ModelError(rule, value=f"got {shown(number)}")
+            raise ModelError(requirement, value=f"got {format_value(number)}")
         object.__setattr__(self, "discount", number)
 
     def __str__(self) -> str:
         return f"discount {self.discount:g}"
 
-    def forever(self, reward: X) -> X:
+    def value_of_constant_reward(self, reward: X) -> X:
         return reward / (1 - self.discount)  # type: ignore[operator]
 
-    def per_period(self, value: X) -> X:
+    def equivalent_constant_reward(self, value: X) -> X:
         return (1 - self.discount) * value  # type: ignore[operator]
 
-    def rest(self, mass: Mass) -> float:
+    def contraction_gap(self, row_sums: RowSumBounds) -> float:
         """1 - c for the largest row sum."""
-        return (1 - self.discount) - self.discount * mass.over
+        return (1 - self.discount) - self.discount * row_sums.excess
 
-    def refusal(self, mass: Mass) -> str:
-        return f"{self} is too near 1 for rows that sum to 1 + {mass.over}"
+    def why_unbounded(self, row_sums: RowSumBounds) -> str:
+        return f"{self} is too near 1 for rows that sum to 1 + {row_sums.excess}"
 
-    def enclosure(self, mass: Mass, unit: float) -> Contraction:
-        numbers = (
+    def make_kernel(self, row_sums: RowSumBounds, unit: float) -> DiscountedKernel:
+        constants = (
             self.discount,
-            self.discount * mass.low,
-            self.discount * mass.high,
-            self.rest(mass),
-            (1 - self.discount) + self.discount * min(mass.short, 1.0),
-            self.discount * mass.off,
-            mass.off <= EVEN * unit,
+            self.discount * row_sums.low,
+            self.discount * row_sums.high,
+            self.contraction_gap(row_sums),
+            (1 - self.discount) + self.discount * min(row_sums.deficit, 1.0),
+            self.discount * row_sums.deviation,
+            row_sums.deviation <= EVEN_ROW_SUM_FRACTION * unit,
         )
-        return Contraction(*map(np.float64, numbers))
+        return DiscountedKernel(*map(np.float64, constants))
 
-    def source(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.per_period(start)
+    def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.equivalent_constant_reward(start)
 
     def identity(self) -> float:
         return self.discount
 
 
-class Contraction(NamedTuple):
+class DiscountedKernel(NamedTuple):
     """The compiled side: T brings any two points nearer to one another by c."""
 
     discount: Any
     c_low: Any  # discount times the smallest row sum ...
     c_high: Any  # ... and the largest
-    rest_low: Any  # 1 - c_high
-    rest_high: Any  # 1 - c_low
-    off: Any  # discount times the largest distance of a row sum from 1
-    centred: Any  # 1 where taking out a constant pays, else 0
+    gap_low: Any  # 1 - c_high
+    gap_high: Any  # 1 - c_low
+    deviation: Any  # discount times the largest distance of a row sum from 1
+    use_shift: Any  # 1 where taking out a constant pays, else 0
 
     @property
-    def largest(self):
+    def contraction_factor(self):
         return self.c_high
 
-    def split(self, value):
+    def split_shift(self, value):
         """With the middle of the values as the shift, where that pays."""
-        shift = self.centred * (value.max() + value.min()) / 2
+        shift = self.use_shift * (value.max() + value.min()) / 2
         return value - shift, shift
 
     def gain(self, shift):
         return (1 - self.discount) * shift
 
-    def uneven(self, shift, most):
-        return self.off * abs(shift) + 2 * EPS * abs(self.gain(shift))
+    def row_sum_error(self, shift, maximum):
+        return self.deviation * abs(shift) + 2 * EPS * abs(self.gain(shift))
 
-    def enclose(self, low, high, eta, sizes) -> Proven:
+    def enclose(self, low, high, eta, max_size) -> Enclosure:
         xp = numerics(low)
-        slip = EPS * xp.maximum(abs(low), abs(high))
+        rounding = EPS * xp.maximum(abs(low), abs(high))
         # c, with the row sum that makes the bound hold.
         low = low * xp.where(low < 0, self.c_high, self.c_low)
         high = high * xp.where(high > 0, self.c_high, self.c_low)
-        middle = (low + high) / (self.rest_low + self.rest_high)
-        above = high - middle * xp.where(middle > 0, self.rest_low, self.rest_high)
-        below = middle * xp.where(middle > 0, self.rest_high, self.rest_low) - low
+        center = (low + high) / (self.gap_low + self.gap_high)
+        above = high - center * xp.where(center > 0, self.gap_low, self.gap_high)
+        below = center * xp.where(center > 0, self.gap_high, self.gap_low) - low
         # Whoever adds the middle and the shift to the backup rounds twice more.
-        last = (1 + self.c_high) * EPS * (sizes + abs(middle))
-        return Proven(
-            middle,
-            self.error(xp.maximum(above, below) + eta + last + slip),
-            self.error(eta + last),
+        final_rounding = (1 + self.c_high) * EPS * (max_size + abs(center))
+        return Enclosure(
+            center,
+            self.bound_error(xp.maximum(above, below) + eta + final_rounding + rounding),
+            self.bound_error(eta + final_rounding),
         )
 
-    def error(self, residual):
-        return residual / self.rest_low * OUTWARD
+    def bound_error(self, residual):
+        return residual / self.gap_low * OUTWARD_FACTOR
 
-    def reach(self, reward_scale):
-        return self.error(reward_scale)
+    def value_bound(self, reward_scale):
+        return self.bound_error(reward_scale)
 
-    def forever(self, reward):
+    def value_of_constant_reward(self, reward):
         return reward / (1 - self.discount)
 
-    def shared(self, residual):
+    def common_part(self, residual):
         """The middle; nothing where rows sum to less, so that it would not be paid for ever."""
-        return self.centred * (residual.max() + residual.min()) / 2
+        return self.use_shift * (residual.max() + residual.min()) / 2
 
-    def spread(self, residual):
+    def span(self, residual):
         high, low = residual.max(), residual.min()
-        whole = 2 * numerics(high).maximum(abs(high), abs(low))
-        return self.centred * (high - low) + (1 - self.centred) * whole
+        full_span = 2 * numerics(high).maximum(abs(high), abs(low))
+        return self.use_shift * (high - low) + (1 - self.use_shift) * full_span
 
     def step(self, value, backup):
         return backup
 
-    def unknown(self, e):
+    def split_unknowns(self, e):
         return e, 0.0
 
-    def values(self, backup, middle, shift):
-        return (backup + middle) + shift, None
+    def report_values(self, backup, center, shift):
+        return (backup + center) + shift, None

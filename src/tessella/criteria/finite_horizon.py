@@ -18,13 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.criteria.criterion import Criterion, Proven, X
-from tessella.errors import ModelError, is_count, shown
+from tessella.criteria.criterion import Criterion, Enclosure, X
+from tessella.errors import ModelError, format_value, is_count
 from tessella.numerics import numerics
-from tessella.rounding import EPS, Mass
+from tessella.rounding import EPS, RowSumBounds
 
-LONGEST = 100_000  # periods; with time as an axis, more would be more states than anybody has
-OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+HORIZON_MAX_PERIODS = (
+    100_000  # periods; with time as an axis, more would be more states than anybody has
+)
+OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,18 @@ class FiniteHorizon(Criterion):
     final: float | ArrayLike | Callable[..., ArrayLike] = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
-        if not (is_count(self.periods) and self.periods <= LONGEST):
-            rule = f"a horizon is a whole number of periods, at least 1 and at most {LONGEST:,}"
-            raise ModelError(rule, value=f"got {shown(self.periods)}")
-        rule = "the discount of a finite horizon must lie in (0, 1]"
+        if not (is_count(self.periods) and self.periods <= HORIZON_MAX_PERIODS):
+            requirement = f"a horizon is a whole number of periods, at least 1 and at most {HORIZON_MAX_PERIODS:,}"
+            raise ModelError(requirement, value=f"got {format_value(self.periods)}")
+        requirement = "the discount of a finite horizon must lie in (0, 1]"
         try:
             number = float(self.discount)
         except OverflowError:
-            raise ModelError(rule, value=f"got {shown(self.discount)}") from None
+            raise ModelError(requirement, value=f"got {format_value(self.discount)}") from None
         except (TypeError, ValueError):
-            raise ModelError(rule, value=f"got {self.discount!r}") from None
+            raise ModelError(requirement, value=f"got {self.discount!r}") from None
         if not 0.0 < number <= 1.0:
-            raise ModelError(rule, value=f"got {shown(number)}")
+            raise ModelError(requirement, value=f"got {format_value(number)}")
         object.__setattr__(self, "periods", int(self.periods))
         object.__setattr__(self, "discount", number)
 
@@ -62,88 +64,94 @@ class FiniteHorizon(Criterion):
         discount = "" if self.discount == 1 else f", discount {self.discount:g}"
         return f"horizon of {self.periods} periods{discount}"
 
-    def total(self, c: float) -> float:
+    def discount_sum(self, c: float) -> float:
         """1 + c + ... + c^(periods - 1)."""
-        return _total(self.periods, c)
+        return _sum_discounts(self.periods, c)
 
-    def forever(self, reward: X) -> X:
-        return reward * self.total(self.discount)  # type: ignore[operator]
+    def value_of_constant_reward(self, reward: X) -> X:
+        return reward * self.discount_sum(self.discount)  # type: ignore[operator]
 
-    def per_period(self, value: X) -> X:
-        return value / self.total(self.discount)  # type: ignore[operator]
+    def equivalent_constant_reward(self, value: X) -> X:
+        return value / self.discount_sum(self.discount)  # type: ignore[operator]
 
-    def rest(self, mass: Mass) -> float:
+    def contraction_gap(self, row_sums: RowSumBounds) -> float:
         """1 / H for the largest row sum."""
-        return 1 / (self.total(self.discount * mass.high) * (1 + 2 * self.periods * EPS))
+        return 1 / (self.discount_sum(self.discount * row_sums.high) * (1 + 2 * self.periods * EPS))
 
-    def refusal(self, mass: Mass) -> str:
-        return f"{self}: rows that sum to 1 + {mass.over} leave no bound"
+    def why_unbounded(self, row_sums: RowSumBounds) -> str:
+        return f"{self}: rows that sum to 1 + {row_sums.excess} leave no bound"
 
-    def enclosure(self, mass: Mass, unit: float) -> Horizon:
-        numbers = self.discount, self.discount * mass.high, 1 / self.rest(mass)
-        return Horizon(*map(np.float64, numbers))
+    def make_kernel(self, row_sums: RowSumBounds, unit: float) -> HorizonKernel:
+        constants = self.discount, self.discount * row_sums.high, 1 / self.contraction_gap(row_sums)
+        return HorizonKernel(*map(np.float64, constants))
 
-    def source(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.per_period(start)
+    def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.equivalent_constant_reward(start)
 
-    def remaining(self, start: NDArray[np.float64]) -> float:
+    def remaining_time_share(self, start: NDArray[np.float64]) -> float:
         """H from the times of ``start`` on, over H from time 0; time is its first axis."""
         by_time = start.reshape(self.periods, -1).sum(axis=1)
         powers = self.discount ** np.arange(self.periods)
-        left = np.cumsum(powers)[::-1]  # 1 + c + ... over the periods that are left at each time
-        return float(by_time @ left / left[0])
+        remaining = np.cumsum(powers)[
+            ::-1
+        ]  # 1 + c + ... over the periods that are left at each time
+        return float(by_time @ remaining / remaining[0])
 
     def identity(self) -> list[Any]:
         return ["horizon", self.periods, self.discount]
 
 
 @lru_cache(maxsize=64)
-def _total(periods: int, c: float) -> float:
+def _sum_discounts(periods: int, c: float) -> float:
     return float(np.polyval(np.ones(periods), c))
 
 
-class Horizon(NamedTuple):
+class HorizonKernel(NamedTuple):
     """The compiled side: nothing is taken out of the values, and errors add up over periods."""
 
     discount: Any
-    largest: Any
-    total: Any  # H
+    contraction_factor: Any
+    discount_sum: Any  # H
 
-    def split(self, value):
+    def split_shift(self, value):
         return value, 0.0 * value.max()
 
     def gain(self, shift):
         return 0.0 * shift
 
-    def uneven(self, shift, most):
-        return 0.0 * most
+    def row_sum_error(self, shift, maximum):
+        return 0.0 * maximum
 
-    def enclose(self, low, high, eta, sizes) -> Proven:
-        most = numerics(low).maximum(abs(low), abs(high))
-        carried = self.largest * most * (1 + EPS)
-        last = (1 + self.largest) * EPS * sizes
-        return Proven(0.0 * low, self.error(carried + eta + last), self.error(eta + last))
+    def enclose(self, low, high, eta, max_size) -> Enclosure:
+        max_residual = numerics(low).maximum(abs(low), abs(high))
+        carried = self.contraction_factor * max_residual * (1 + EPS)
+        final_rounding = (1 + self.contraction_factor) * EPS * max_size
+        return Enclosure(
+            0.0 * low,
+            self.bound_error(carried + eta + final_rounding),
+            self.bound_error(eta + final_rounding),
+        )
 
-    def error(self, residual):
-        return residual * self.total * OUTWARD
+    def bound_error(self, residual):
+        return residual * self.discount_sum * OUTWARD_FACTOR
 
-    def reach(self, reward_scale):
-        return self.error(reward_scale)
+    def value_bound(self, reward_scale):
+        return self.bound_error(reward_scale)
 
-    def forever(self, reward):
-        return reward * self.total
+    def value_of_constant_reward(self, reward):
+        return reward * self.discount_sum
 
-    def shared(self, residual):
+    def common_part(self, residual):
         return 0.0 * residual.max()
 
-    def spread(self, residual):
+    def span(self, residual):
         return 2 * abs(residual).max()
 
     def step(self, value, backup):
         return backup
 
-    def unknown(self, e):
+    def split_unknowns(self, e):
         return e, 0.0
 
-    def values(self, backup, middle, shift):
+    def report_values(self, backup, center, shift):
         return backup, None

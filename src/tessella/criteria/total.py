@@ -17,12 +17,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import Criterion, Proven, X
+from tessella.criteria.criterion import Criterion, Enclosure, X
 from tessella.numerics import numerics
-from tessella.rounding import EPS, Mass
+from tessella.rounding import EPS, RowSumBounds
 
-OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
-FAR = 1e200  # no value is known to be smaller than this beforehand
+OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+UNKNOWN_VALUE_BOUND = 1e200  # no value is known to be smaller than this beforehand
 
 
 @dataclass(frozen=True)
@@ -34,73 +34,77 @@ class Total(Criterion):
     def __str__(self) -> str:
         return "total reward"
 
-    def forever(self, reward: X) -> X:
+    def value_of_constant_reward(self, reward: X) -> X:
         return reward
 
-    def per_period(self, value: X) -> X:
+    def equivalent_constant_reward(self, value: X) -> X:
         return value
 
-    def rest(self, mass: Mass) -> float:
+    def contraction_gap(self, row_sums: RowSumBounds) -> float:
         return 1.0
 
-    def refusal(self, mass: Mass) -> str:
+    def why_unbounded(self, row_sums: RowSumBounds) -> str:
         return f"{self} is bounded by the time to the end alone"
 
-    def enclosure(self, mass: Mass, unit: float) -> Ending:
-        return Ending(np.float64(max(mass.high, 1.0)), np.float64(np.inf))
+    def make_kernel(self, row_sums: RowSumBounds, unit: float) -> TotalKernel:
+        return TotalKernel(np.float64(max(row_sums.high, 1.0)), np.float64(np.inf))
 
-    def source(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
+    def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         return start
 
     def identity(self) -> str:
         return "total"
 
 
-class Ending(NamedTuple):
+class TotalKernel(NamedTuple):
     """The compiled side; ``time`` bounds the expected periods to the end."""
 
-    largest: Any
-    time: Any
+    contraction_factor: Any
+    absorption_time: Any
 
     @property
     def discount(self):
         return 1.0
 
-    def split(self, value):
+    def split_shift(self, value):
         return value, 0.0 * value.max()
 
     def gain(self, shift):
         return 0.0 * shift
 
-    def uneven(self, shift, most):
-        return 0.0 * most
+    def row_sum_error(self, shift, maximum):
+        return 0.0 * maximum
 
-    def enclose(self, low, high, eta, sizes) -> Proven:
-        most = numerics(low).maximum(abs(low), abs(high))
-        carried = self.largest * most * (1 + EPS)
-        last = (1 + self.largest) * EPS * sizes
-        return Proven(0.0 * low, self.error(carried + eta + last), self.error(eta + last))
+    def enclose(self, low, high, eta, max_size) -> Enclosure:
+        max_residual = numerics(low).maximum(abs(low), abs(high))
+        carried = self.contraction_factor * max_residual * (1 + EPS)
+        final_rounding = (1 + self.contraction_factor) * EPS * max_size
+        return Enclosure(
+            0.0 * low,
+            self.bound_error(carried + eta + final_rounding),
+            self.bound_error(eta + final_rounding),
+        )
 
-    def error(self, residual):
-        return residual * self.time * OUTWARD
+    def bound_error(self, residual):
+        return residual * self.absorption_time * OUTWARD_FACTOR
 
-    def reach(self, reward_scale):
-        return FAR + reward_scale
+    def value_bound(self, reward_scale):
+        return UNKNOWN_VALUE_BOUND + reward_scale
 
-    def forever(self, reward):
-        return reward * self.time
+    def value_of_constant_reward(self, reward):
+        return reward * self.absorption_time
 
-    def shared(self, residual):
+    def common_part(self, residual):
         return 0.0 * residual.max()
 
-    def spread(self, residual):
+    def span(self, residual):
         return 2 * abs(residual).max()
 
     def step(self, value, backup):
         return backup
 
-    def unknown(self, e):
+    def split_unknowns(self, e):
         return e, 0.0
 
-    def values(self, backup, middle, shift):
+    def report_values(self, backup, center, shift):
         return backup, None

@@ -16,26 +16,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tessella.errors import ArgumentError
-from tessella.grid import at_most
+from tessella.grid import limit_states
 from tessella.mdp.model import MDP
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers, Parameter
 from tessella.problems.problem import Problem
 from tessella.problems.ranges import DISCOUNT
-from tessella.problems.registry import ZOO, all_problems
+from tessella.problems.registry import ZOO_PROBLEMS, all_problems
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
 
-OWN = "own"  # the model that the explorer was started with
-WIDE = 4.0  # a slider's far end, in defaults
-WHOLE = 20.0  # a range up to so many defaults wide is a slider from end to end
-STEPS = 100  # of a slider, at least
+OWN_MODEL = "own"  # the model that the explorer was started with
+SLIDER_END_DEFAULTS = 4.0  # a slider's far end, in defaults
+FULL_RANGE_MAX_DEFAULTS = 20.0  # a range up to so many defaults wide is a slider from end to end
+SLIDER_MIN_STEPS = 100  # of a slider, at least
 
 Opener = Callable[[Mapping[str, Any]], "MDP | Solution"]
 
 
-class Catalogue:
+class ModelCatalogue:
     """Problems by name, and the model that the explorer was started with.
 
     Args:
@@ -43,24 +43,24 @@ class Catalogue:
         most_states: a larger model is refused before it is built.
     """
 
-    def __init__(self, own: Opener | None, most_states: int) -> None:
-        self.own, self.most_states = own, most_states
+    def __init__(self, open_own: Opener | None, max_states: int) -> None:
+        self.open_own, self.max_states = open_own, max_states
 
     def open(self, name: str, settings: Mapping[str, Any]) -> MDP | Solution:
         """The model called ``name`` with these settings; a name never imports anything."""
-        with at_most(self.most_states):
-            if name == OWN and self.own is not None:
-                found = self.own(settings)
+        with limit_states(self.max_states):
+            if name == OWN_MODEL and self.open_own is not None:
+                opened = self.open_own(settings)
             else:
-                known = self._problem(name)
-                found = known.build(**known.settings(**settings))  # 'name' is no setting
-        states = _model_of(found).n_states
-        if states > self.most_states:  # a file that held it already
-            rule = f"a model has at most {self.most_states:,} states here"
-            raise ArgumentError(rule, value=f"this one has {states:,}")
-        return found
+                offered = self._find_problem(name)
+                opened = offered.build(**offered.settings(**settings))  # 'name' is no setting
+        states = _model_of(opened).n_states
+        if states > self.max_states:  # a file that held it already
+            requirement = f"a model has at most {self.max_states:,} states here"
+            raise ArgumentError(requirement, value=f"this one has {states:,}")
+        return opened
 
-    def _problem(self, name: str) -> Problem:
+    def _find_problem(self, name: str) -> Problem:
         for known in all_problems():
             if name in (known.name, *known.aliases):
                 return known
@@ -69,61 +69,63 @@ class Catalogue:
     @cached_property
     def offers(self) -> list[dict[str, Any]]:
         """What the page lists: the own model first."""
-        own = [] if self.own is None else [self._own_offer(self.own)]
-        return [*own, *(_offer(known) for known in all_problems())]
+        own_offers = [] if self.open_own is None else [self._describe_own_model(self.open_own)]
+        return [*own_offers, *(_describe_problem(known) for known in all_problems())]
 
-    def _own_offer(self, own: Opener) -> dict[str, Any]:
-        with at_most(self.most_states):
-            found = own({})
-        mdp = _model_of(found)
+    def _describe_own_model(self, open_own: Opener) -> dict[str, Any]:
+        with limit_states(self.max_states):
+            opened = open_own({})
+        mdp = _model_of(opened)
         return {
-            "name": OWN,
+            "name": OWN_MODEL,
             "label": mdp.name or "your model",
             "title": "The model that the explorer was started with",
             "group": "Yours",
-            "parameters": _parameters_of(mdp) if found is mdp else [],
+            "parameters": _model_sliders(mdp) if opened is mdp else [],
             "theory": [],
         }
 
 
-def _model_of(found: MDP | Solution) -> MDP:
-    return found if isinstance(found, MDP) else found.mdp
+def _model_of(opened: MDP | Solution) -> MDP:
+    return opened if isinstance(opened, MDP) else opened.mdp
 
 
-def _offer(known: Problem) -> dict[str, Any]:
+def _describe_problem(offered: Problem) -> dict[str, Any]:
     return {
-        "name": known.name,
-        "label": known.name,
-        "title": known.title,
-        "group": _group(known),
-        "parameters": [slider(p) for p in known.settable],
-        "theory": [{"structure": t.structure, "says": t.says} for t in known.theory],
+        "name": offered.name,
+        "label": offered.name,
+        "title": offered.title,
+        "group": _problem_group(offered),
+        "parameters": [describe_slider(p) for p in offered.settable],
+        "theory": [{"structure": t.structure, "says": t.says} for t in offered.theory],
     }
 
 
-def _group(known: Problem) -> str:
-    if known.name in BENCHMARKS:
+def _problem_group(offered: Problem) -> str:
+    if offered.name in BENCHMARKS:
         return "The paper's eleven"
-    return "Zoo" if known in ZOO else "Families"
+    return "Zoo" if offered in ZOO_PROBLEMS else "Families"
 
 
-def _parameters_of(mdp: MDP) -> list[dict[str, Any]]:
+def _model_sliders(mdp: MDP) -> list[dict[str, Any]]:
     """Sliders of a model from a file: those of its problem, or ones around its numbers."""
     for known in all_problems():
         if mdp.parameters and {p.name for p in known.parameters} == set(mdp.parameters):
-            return [slider(known.parameter(n), value) for n, value in mdp.parameters.items()]
-    return [_guessed_slider(mdp, name, value) for name, value in mdp.parameters.items()]
+            return [
+                describe_slider(known.parameter(n), value) for n, value in mdp.parameters.items()
+            ]
+    return [_describe_guessed_slider(mdp, name, value) for name, value in mdp.parameters.items()]
 
 
-def _guessed_slider(mdp: MDP, name: str, value: Any) -> dict[str, Any]:
+def _describe_guessed_slider(mdp: MDP, name: str, value: Any) -> dict[str, Any]:
     """A slider around a number of which no range is known; one below 1 may be a probability."""
-    said = slider(_guessed(mdp, name, value), value)
+    description = describe_slider(_guess_parameter(mdp, name, value), value)
     if isinstance(value, float) and 0 < value < 1:
-        said["high"] = min(said["high"], 1.0)
-    return said
+        description["high"] = min(description["high"], 1.0)
+    return description
 
 
-def _guessed(mdp: MDP, name: str, value: Any) -> Parameter:
+def _guess_parameter(mdp: MDP, name: str, value: Any) -> Parameter:
     about = "a parameter of the model file"
     if isinstance(value, float) and value == mdp.discount < 1:
         return Number(name, value, about, **DISCOUNT)
@@ -134,37 +136,50 @@ def _guessed(mdp: MDP, name: str, value: Any) -> Parameter:
     return (Integer if isinstance(value, int) else Number)(name, value, about)
 
 
-def slider(parameter: Parameter, default: Any = None) -> dict[str, Any]:
+def describe_slider(parameter: Parameter, default: Any = None) -> dict[str, Any]:
     """A parameter for the page: what it is, and how far its slider goes."""
     default = parameter.default if default is None else default
-    said = {"name": parameter.name, "kind": parameter.kind, "about": parameter.about}
-    said |= {"range": parameter.range, "default": default}
+    description = {"name": parameter.name, "kind": parameter.kind, "about": parameter.about}
+    description |= {"range": parameter.range, "default": default}
     if isinstance(parameter, Choice):
-        return said | {"options": list(parameter.options)}
+        return description | {"options": list(parameter.options)}
     if isinstance(parameter, Integers | Numbers):
-        return said | {"default": list(default)}
+        return description | {"default": list(default)}
     assert isinstance(parameter, Integer | Number)
-    return said | _span(parameter, float(default), whole=isinstance(parameter, Integer))
+    return description | _slider_range(
+        parameter, float(default), is_integer=isinstance(parameter, Integer)
+    )
 
 
-def _span(parameter: Integer | Number, default: float, *, whole: bool) -> dict[str, Any]:
-    room = max(abs(default), 1.0)
-    least = parameter.low if parameter.low is not None else parameter.above
-    most = parameter.high if parameter.high is not None else parameter.below
-    low, high = min(0.0, WIDE * default), WIDE * default
-    high = max(high, 10.0) if whole else (high if high > 0 else 1.0)
-    if least is not None:
-        low = least if 0 <= default - least <= WHOLE * room else max(low, least)
-    if most is not None:
-        high = most if most - default <= WHOLE * room and most <= WHOLE else min(high, most)
-    step = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / STEPS))
+def _slider_range(
+    parameter: Integer | Number, default: float, *, is_integer: bool
+) -> dict[str, Any]:
+    scale = max(abs(default), 1.0)
+    minimum = parameter.low if parameter.low is not None else parameter.above
+    maximum = parameter.high if parameter.high is not None else parameter.below
+    low, high = min(0.0, SLIDER_END_DEFAULTS * default), SLIDER_END_DEFAULTS * default
+    high = max(high, 10.0) if is_integer else (high if high > 0 else 1.0)
+    if minimum is not None:
+        low = (
+            minimum
+            if 0 <= default - minimum <= FULL_RANGE_MAX_DEFAULTS * scale
+            else max(low, minimum)
+        )
+    if maximum is not None:
+        high = (
+            maximum
+            if maximum - default <= FULL_RANGE_MAX_DEFAULTS * scale
+            and maximum <= FULL_RANGE_MAX_DEFAULTS
+            else min(high, maximum)
+        )
+    step = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / SLIDER_MIN_STEPS))
     step /= 10 if parameter.below == high else 1  # a discount of 0.999 is not one of 0.99
-    step = max(step, 1.0) if whole else step
+    step = max(step, 1.0) if is_integer else step
     low += step if low == parameter.above else 0.0
     high -= step if high == parameter.below else 0.0
-    kind = int if whole else _rounded
+    kind = int if is_integer else _round_digits
     return {"low": kind(low), "high": kind(high), "step": kind(step)}
 
 
-def _rounded(number: float) -> float:
+def _round_digits(number: float) -> float:
     return float(f"{number:.10g}")

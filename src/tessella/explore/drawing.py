@@ -1,7 +1,7 @@
 """A solution as the page draws it: two axes of the grid, all others standing at a place.
 
 Arrays are lists of columns, column i holding what is above place i of the first axis (or below it,
-where the second is a row: ``down``); a model of one axis has columns of one. What is not finite is
+where the second is a row: ``round_down``); a model of one axis has columns of one. What is not finite is
 null. Bounds are texts that are rounded outward.
 """
 
@@ -13,97 +13,101 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
-from tessella.explore.asked import Asked
+from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
-from tessella.grid import DOWNWARDS, StateGrid, picture_axes
+from tessella.grid import DOWNWARD_AXIS, StateGrid, picture_axes
+from tessella.mdp.context import TIME
 from tessella.mdp.model import MDP
-from tessella.mdp.scope import TIME
 from tessella.mdp.stages.events import average_unit
 from tessella.rounding import EPS, round_up
 
-FIELDS = ("visits", "loss", "local")  # what is worked out only when it is shown
-MOST_CELLS = 500_000
+OPTIONAL_FIELDS = ("visits", "loss", "local")  # what is worked out only when it is shown
+MAP_MAX_STATES = 500_000
 
 
-def map_drawn(session: Session, asked: Asked) -> dict[str, Any]:
+def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
     """The policy map with values, margins and runners-up, on two axes."""
-    known = session.solved(asked)
-    solution = known.solution
+    model = session.get_model(request)
+    solution = model.solution
     mdp = solution.mdp
-    part = Slice.asked(mdp.grid, asked)
+    section = GridSection.from_request(mdp.grid, request)
     sign = -1.0 if mdp.minimise else 1.0
     fields = {"value": sign * solution.value, "margin": solution.margin}
-    wanted = asked.listed("fields", FIELDS)
-    overlay = asked.part("overlay")
-    made = session.made(known, overlay)
+    wanted = request.options("fields", OPTIONAL_FIELDS)
+    overlay = request.part("overlay")
+    policy_with_proof = session.get_policy(model, overlay)
     if "visits" in wanted:
-        fields["visits"] = known.visits
+        fields["visits"] = model.state_occupancy
     if "loss" in wanted:
-        fields["loss"] = known.loss(made.policy)
+        fields["loss"] = model.compute_loss(policy_with_proof.policy)
     if "local" in wanted:
-        fields["local"] = known.local_loss(made.policy)
-    times, unit = average_unit(mdp.clock)
-    of_average = 1.0 if solution.gain is None else times * (1 + 2 * EPS)
+        fields["local"] = model.compute_local_loss(policy_with_proof.policy)
+    average_factor, unit = average_unit(mdp.clock)
+    bound_factor = 1.0 if solution.gain is None else average_factor * (1 + 2 * EPS)
     drawn = {
-        "model": _model(mdp),
-        "shown": part.shown,
-        "down": part.shown[-1] == DOWNWARDS,
-        "at": part.at,
-        "table": part.of(solution.policy.table),
-        "second": part.of(known.second),
-        "decided": part.of(solution.decided.astype(int)),
-        "fields": {name: part.of(values) for name, values in fields.items()},
-        "ranges": {name: _range(values) for name, values in fields.items()},
-        "colours": session.colours(known),
+        "model": _describe_model(mdp),
+        "shown": section.shown,
+        "down": section.shown[-1] == DOWNWARD_AXIS,
+        "at": section.at,
+        "table": section.of(solution.policy.table),
+        "second": section.of(model.second_best),
+        "decided": section.of(solution.decided.astype(int)),
+        "fields": {name: section.of(values) for name, values in fields.items()},
+        "ranges": {name: _value_range(values) for name, values in fields.items()},
+        "colours": session.get_colours(model),
         "used": np.unique(solution.policy.table).tolist(),
-        "bound": round_up(of_average * solution.error_bound, 2),
+        "bound": round_up(bound_factor * solution.error_bound, 2),
         "says": repr(solution),
-        "gain": None if solution.gain is None else sign * times * solution.gain,
+        "gain": None if solution.gain is None else sign * average_factor * solution.gain,
         "unit": unit,
     }
     if overlay is not None:
-        drawn["overlay"] = part.of(made.policy.table)
-        drawn["worse"] = part.of(known.worse(made.policy).astype(int))
-        drawn["used"] = np.union1d(solution.policy.table, made.policy.table).tolist()
+        drawn["overlay"] = section.of(policy_with_proof.policy.table)
+        drawn["worse"] = section.of(model.find_worse_states(policy_with_proof.policy).astype(int))
+        drawn["used"] = np.union1d(solution.policy.table, policy_with_proof.policy.table).tolist()
     return drawn
 
 
-class Slice:
+class GridSection:
     """Two axes of a grid, and where the others stand."""
 
     def __init__(self, grid: StateGrid, shown: list[str], at: dict[str, int]) -> None:
         self.grid, self.shown, self.at = grid, shown, at
-        self._order = [grid.axes.index(name) for name in shown]
-        self._place = tuple(slice(None) if name in shown else at[name] for name in grid.axes)
-        cells = int(np.prod([grid.shape[k] for k in self._order]))
-        if cells > MOST_CELLS:
-            rule = f"a map shows at most {MOST_CELLS:,} states at once"
-            raise ArgumentError(rule, place=" x ".join(shown), value=f"has {cells:,}")
+        self._axis_order = [grid.axes.index(name) for name in shown]
+        self._index = tuple(slice(None) if name in shown else at[name] for name in grid.axes)
+        cells = int(np.prod([grid.shape[k] for k in self._axis_order]))
+        if cells > MAP_MAX_STATES:
+            requirement = f"a map shows at most {MAP_MAX_STATES:,} states at once"
+            raise ArgumentError(requirement, location=" x ".join(shown), value=f"has {cells:,}")
 
     @classmethod
-    def asked(cls, grid: StateGrid, asked: Asked) -> Slice:
+    def from_request(cls, grid: StateGrid, request: RequestFields) -> GridSection:
         """As a request says; what it leaves out, or what the grid has not, as is usual."""
-        long = {name: size > 2 for name, size in zip(grid.axes, grid.shape, strict=True)}
-        usual = sorted(grid.axes, key=lambda name: (name == TIME and grid.ndim > 2, not long[name]))
-        usual = [*picture_axes(usual[:2]), *usual[2:]]
-        wanted = [name for name in asked.names("shown") if name in grid.axes]
-        shown = list(dict.fromkeys([*wanted, *usual]))[:2]
-        places = asked.mapping("at")
+        is_long = {name: size > 2 for name, size in zip(grid.axes, grid.shape, strict=True)}
+        default_order = sorted(
+            grid.axes, key=lambda name: (name == TIME and grid.ndim > 2, not is_long[name])
+        )
+        default_order = [*picture_axes(default_order[:2]), *default_order[2:]]
+        wanted = [name for name in request.names("shown") if name in grid.axes]
+        shown = list(dict.fromkeys([*wanted, *default_order]))[:2]
+        fixed_indices = request.mapping("at")
         at = {}
         for name, size in zip(grid.axes, grid.shape, strict=True):
             if name not in shown:
-                at[name] = min(Asked(places, "at").whole(name, 0, 0, 10**9), size - 1)
+                at[name] = min(
+                    RequestFields(fixed_indices, "at").integer(name, 0, 0, 10**9), size - 1
+                )
         return cls(grid, shown, at)
 
     def of(self, array: NDArray) -> list[Any]:
         """The part of a (grid) array that is shown, as columns."""
-        part = array[self._place]
-        if len(self.shown) == 2 and self._order[0] > self._order[1]:
+        part = array[self._index]
+        if len(self.shown) == 2 and self._axis_order[0] > self._axis_order[1]:
             part = part.T
-        return plain(part.reshape(part.shape[0], -1))
+        return to_json_values(part.reshape(part.shape[0], -1))
 
 
-def plain(array: NDArray) -> list[Any]:
+def to_json_values(array: NDArray) -> list[Any]:
     """As JSON holds it; what is not finite is None."""
     if array.dtype.kind != "f" or np.isfinite(array).all():
         return array.tolist()
@@ -112,7 +116,7 @@ def plain(array: NDArray) -> list[Any]:
     return listed.tolist()
 
 
-def _model(mdp: MDP) -> dict[str, Any]:
+def _describe_model(mdp: MDP) -> dict[str, Any]:
     axes = zip(mdp.grid.axes, mdp.grid.values, strict=True)
     return {
         "name": mdp.name,
@@ -126,6 +130,6 @@ def _model(mdp: MDP) -> dict[str, Any]:
     }
 
 
-def _range(values: NDArray) -> list[float]:
+def _value_range(values: NDArray) -> list[float]:
     finite = values[np.isfinite(values)]
     return [float(finite.min()), float(finite.max())] if finite.size else [0.0, 0.0]

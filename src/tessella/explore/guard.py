@@ -15,13 +15,13 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-NAMES = ("127.0.0.1", "localhost")
-POLICY = (
+LOCAL_HOSTS = ("127.0.0.1", "localhost")
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
-    "content-security-policy": POLICY,
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
@@ -29,7 +29,7 @@ HEADERS = {
 }
 
 
-class Guard:
+class RequestGuard:
     """Lets requests of this machine's own page through, and adds headers to what goes back."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
@@ -44,26 +44,26 @@ class Guard:
             return
 
         headers = Headers(scope=scope)
-        unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        is_unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
-        async def received() -> Message:
-            nonlocal unread
+        async def receive_and_track() -> Message:
+            nonlocal is_unread
             message = await receive()
-            unread = unread and message.get("more_body", False)
+            is_unread = is_unread and message.get("more_body", False)
             return message
 
-        async def sent(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                added = HEADERS | ({"connection": "close"} if unread else {})
+                added = SECURITY_HEADERS | ({"connection": "close"} if is_unread else {})
                 extra = [(k.encode(), v.encode()) for k, v in added.items()]
                 message = {**message, "headers": [*message.get("headers", []), *extra]}
             await send(message)
 
-        why = self._refused(scope["path"], headers)
+        why = self._refusal_reason(scope["path"], headers)
         answer = self.app if not why else JSONResponse({"error": why}, 403)
-        await answer(scope, received, sent)
+        await answer(scope, receive_and_track, send_with_headers)
 
-    def _refused(self, path: str, headers: Headers) -> str:
+    def _refusal_reason(self, path: str, headers: Headers) -> str:
         """Why a request is refused; empty where it is not."""
         if headers.get("host", "").lower() not in self.hosts:
             return "this server answers to its own address only"
@@ -76,6 +76,6 @@ class Guard:
         return ""
 
 
-def hosts_of(port: int) -> list[str]:
+def allowed_hosts(port: int) -> list[str]:
     """What the Host of a request may be."""
-    return [f"{name}:{port}" for name in NAMES]
+    return [f"{name}:{port}" for name in LOCAL_HOSTS]

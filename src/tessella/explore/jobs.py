@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tessella.explore.asked import Asked
-from tessella.explore.change import change_found
-from tessella.explore.drawing import map_drawn
-from tessella.explore.files import file_made
-from tessella.explore.findings import (
-    learned_found,
-    path_found,
-    rule_found,
-    structure_found,
+from tessella.explore.compare import compare_policies
+from tessella.explore.downloads import make_file
+from tessella.explore.drawing import draw_map
+from tessella.explore.panels import (
+    describe_learned,
+    describe_rule,
+    describe_structure,
+    simulate_path,
 )
-from tessella.explore.reply import Reply, file, refusal, said
+from tessella.explore.reply import Reply, error_reply, file_reply, json_reply
+from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
 
-FINDINGS: dict[str, Callable[[Session, Asked], dict[str, Any]]] = {
-    "map": map_drawn,
-    "structure": structure_found,
-    "rule": rule_found,
-    "learned": learned_found,
-    "change": change_found,
-    "path": path_found,
+PANELS: dict[str, Callable[[Session, RequestFields], dict[str, Any]]] = {
+    "map": draw_map,
+    "structure": describe_structure,
+    "rule": describe_rule,
+    "learned": describe_learned,
+    "change": compare_policies,
+    "path": simulate_path,
 }
 
 
-def answer(session: Session, job: str, body: Any) -> Reply:
+def answer_request(session: Session, job: str, body: Any) -> Reply:
     """The answer to a request; an error is a sentence, and its trace stays on this side."""
     try:
-        asked = Asked(body)
+        request = RequestFields(body)
         if job == "file":
-            return file(*file_made(session, asked))
-        return said(FINDINGS[job](session, asked))
+            return file_reply(*make_file(session, request))
+        return json_reply(PANELS[job](session, request))
     except Exception as error:
-        return refusal(error)
+        return error_reply(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tessella.baselines import DoubleQ, FittedQ, TabularQ, train
-from tessella.explore.asked import Asked
+from tessella.explore.request import RequestFields
 from tessella.learn import (
     LinearBoundary,
     LocalBoundary,
@@ -15,7 +15,7 @@ from tessella.learn import (
 from tessella.mdp.policy import Policy
 from tessella.solvers.solution import Solution
 
-MOST_SAMPLES = 20_000
+LEARNING_MAX_SAMPLES = 20_000
 LEARNERS = {
     "linear": LinearBoundary,
     "neural": NeuralBoundary,
@@ -25,15 +25,15 @@ LEARNERS = {
 BASELINES = {"tabular": TabularQ, "double": DoubleQ, "fitted": FittedQ}
 
 
-def learned(solution: Solution, asked: Asked) -> Policy:
+def learn_policy(solution: Solution, request: RequestFields) -> Policy:
     """The policy that a request describes: learner, samples (or transitions), noise, seed."""
-    name = asked.choice("learner", (*LEARNERS, *BASELINES), "margin")
-    told = asked.whole("samples", 400, 1, MOST_SAMPLES)
-    seed = asked.whole("seed", 0, 0, 2**31)
+    name = request.choice("learner", (*LEARNERS, *BASELINES), "margin")
+    n_samples = request.integer("samples", 400, 1, LEARNING_MAX_SAMPLES)
+    seed = request.integer("seed", 0, 0, 2**31)
     if name in BASELINES:
-        return train(BASELINES[name](), solution.mdp, told, rng=seed)
-    noise = asked.number("noise", 0.0, 0.0, 100.0) if asked.has("noise") else None
-    kind = LEARNERS[name]
-    seeded = "random_state" in kind().get_params()
-    sample = draw(solution, told, noise=noise, rng=seed)
-    return fit(kind(random_state=seed) if seeded else kind(), sample)
+        return train(BASELINES[name](), solution.mdp, n_samples, rng=seed)
+    noise = request.number("noise", 0.0, 0.0, 100.0) if request.has("noise") else None
+    learner_class = LEARNERS[name]
+    takes_seed = "random_state" in learner_class().get_params()
+    sample = draw(solution, n_samples, noise=noise, rng=seed)
+    return fit(learner_class(random_state=seed) if takes_seed else learner_class(), sample)

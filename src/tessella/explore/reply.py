@@ -10,10 +10,10 @@ from typing import Any
 
 from tessella.errors import NotConverged, TessellaError
 
-JSON, BYTES = "application/json", "application/octet-stream"
-REFUSED, TOO_LARGE, FAULT = 400, 413, 500
-NO_ROOM = "this model does not fit into the memory that a request may take"
-OWN_FAULT = "this is a fault of the program; the terminal shows where"
+JSON_MEDIA_TYPE, BINARY_MEDIA_TYPE = "application/json", "application/octet-stream"
+STATUS_BAD_REQUEST, STATUS_TOO_LARGE, STATUS_INTERNAL_ERROR = 400, 413, 500
+OUT_OF_MEMORY_TEXT = "this model does not fit into the memory that a request may take"
+INTERNAL_ERROR_TEXT = "this is a fault of the program; the terminal shows where"
 
 
 @dataclass(frozen=True)
@@ -21,28 +21,30 @@ class Reply:
     """An answer of the worker."""
 
     status: int
-    media: str
+    media_type: str
     content: bytes
     name: str = ""  # of a file
 
 
-def said(content: Any, status: int = 200) -> Reply:
-    return Reply(status, JSON, json.dumps(content, allow_nan=False, default=_listed).encode())
+def json_reply(content: Any, status: int = 200) -> Reply:
+    return Reply(
+        status, JSON_MEDIA_TYPE, json.dumps(content, allow_nan=False, default=_to_json).encode()
+    )
 
 
-def file(name: str, content: bytes) -> Reply:
-    return Reply(200, BYTES, content, name)
+def file_reply(name: str, content: bytes) -> Reply:
+    return Reply(200, BINARY_MEDIA_TYPE, content, name)
 
 
-def refusal(error: Exception) -> Reply:
+def error_reply(error: Exception) -> Reply:
     """An error in a sentence; its trace stays on this side."""
     if isinstance(error, TessellaError | NotConverged):
-        return said({"error": str(error)}, REFUSED)
+        return json_reply({"error": str(error)}, STATUS_BAD_REQUEST)
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-        return said({"error": NO_ROOM}, TOO_LARGE)
+        return json_reply({"error": OUT_OF_MEMORY_TEXT}, STATUS_TOO_LARGE)
     traceback.print_exception(error, file=sys.stderr)
-    return said({"error": OWN_FAULT}, FAULT)
+    return json_reply({"error": INTERNAL_ERROR_TEXT}, STATUS_INTERNAL_ERROR)
 
 
-def _listed(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -23,25 +23,25 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from tessella.errors import ArgumentError
-from tessella.explore.guard import Guard, hosts_of
-from tessella.explore.worker import Abandoned, Limits, Refused, Worker
+from tessella.explore.guard import RequestGuard, allowed_hosts
+from tessella.explore.worker import ExplorerWorker, RequestAbandoned, RequestLimits, RequestRefused
 
 if TYPE_CHECKING:
     from tessella.explore.catalogue import Opener
 
-PAGE = Path(__file__).parent / "page"
-JOBS = ("map", "structure", "rule", "learned", "change", "path", "file")
-LARGEST = 64 << 10  # bytes of a request
-MOST_DISCARDED = 1 << 20  # bytes of a larger one that are read, so that its sender hears why
-DEEPEST = 16  # levels of lists and objects in a request
-HOST, PORT = "127.0.0.1", 8765
-BACKLOG = 256  # connections that wait to be accepted
-LEFT = 499  # the page has gone
+PAGE_FOLDER = Path(__file__).parent / "page"
+JOB_NAMES = ("map", "structure", "rule", "learned", "change", "path", "file")
+REQUEST_MAX_BYTES = 64 << 10  # bytes of a request
+DISCARDED_MAX_BYTES = 1 << 20  # bytes of a larger one that are read, so that its sender hears why
+REQUEST_MAX_LEVELS = 16  # levels of lists and objects in a request
+LOCAL_HOST, DEFAULT_PORT = "127.0.0.1", 8765
+ACCEPT_BACKLOG_CONNECTIONS = 256  # connections that wait to be accepted
+STATUS_CLIENT_LEFT = 499  # the page has gone
 
 
-def application(own: Opener | None, limits: Limits, port: int) -> Starlette:
+def make_application(open_own: Opener | None, limits: RequestLimits, port: int) -> Starlette:
     """The server of one explorer; ``own`` opens the model that it was started with."""
-    worker = Worker(own, limits)
+    worker = ExplorerWorker(open_own, limits)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -50,30 +50,32 @@ def application(own: Opener | None, limits: Limits, port: int) -> Starlette:
         worker.end()
 
     async def page(request: Request) -> Response:
-        return FileResponse(PAGE / "page.html")
+        return FileResponse(PAGE_FOLDER / "page.html")
 
     async def problems(request: Request) -> Response:
-        return await _work(request, worker, "problems", {})
+        return await _run_job(request, worker, "problems", {})
 
     async def job(request: Request) -> Response:
         name = request.path_params["job"]
-        if name not in JOBS:
-            raise HTTPException(404, f"there is no job of this name; there are {', '.join(JOBS)}")
-        return await _work(request, worker, name, await _body(request))
+        if name not in JOB_NAMES:
+            raise HTTPException(
+                404, f"there is no job of this name; there are {', '.join(JOB_NAMES)}"
+            )
+        return await _run_job(request, worker, name, await _read_body(request))
 
     app = Starlette(
         routes=[
             Route("/", page),
             Route("/api/problems", problems),
             Route("/api/{job}", job, methods=["POST"]),
-            Mount("/page", StaticFiles(directory=PAGE)),
+            Mount("/page", StaticFiles(directory=PAGE_FOLDER)),
         ],
-        middleware=[Middleware(Guard, hosts=hosts_of(port))],
+        middleware=[Middleware(RequestGuard, hosts=allowed_hosts(port))],
         exception_handlers={
-            HTTPException: _refused,
-            Abandoned: _left,
-            ClientDisconnect: _left,
-            Exception: _fault,
+            HTTPException: _refusal_response,
+            RequestAbandoned: _client_left_response,
+            ClientDisconnect: _client_left_response,
+            Exception: _fault_response,
         },
         lifespan=lifespan,
     )
@@ -81,25 +83,27 @@ def application(own: Opener | None, limits: Limits, port: int) -> Starlette:
     return app
 
 
-async def _body(request: Request) -> Any:
+async def _read_body(request: Request) -> Any:
     """What was sent, read within bounds."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "a request is told in application/json")
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size <= LARGEST:
+        if size <= REQUEST_MAX_BYTES:
             parts.append(part)
-        elif size > MOST_DISCARDED:
+        elif size > DISCARDED_MAX_BYTES:
             break
-    if size > LARGEST:
-        raise HTTPException(413, f"a request has at most {LARGEST:,} bytes")
+    if size > REQUEST_MAX_BYTES:
+        raise HTTPException(413, f"a request has at most {REQUEST_MAX_BYTES:,} bytes")
     try:
         body = json.loads(b"".join(parts))
     except (ValueError, RecursionError):
         raise HTTPException(400, "a request is told in JSON, and this is none") from None
-    if not _is_shallow(body, DEEPEST):
-        raise HTTPException(400, f"a request has at most {DEEPEST} levels of lists and objects")
+    if not _is_shallow(body, REQUEST_MAX_LEVELS):
+        raise HTTPException(
+            400, f"a request has at most {REQUEST_MAX_LEVELS} levels of lists and objects"
+        )
     return body
 
 
@@ -111,48 +115,48 @@ def _is_shallow(value: Any, levels: int) -> bool:
     return levels > 0 and all(_is_shallow(one, levels - 1) for one in inner)
 
 
-async def _work(request: Request, worker: Worker, job: str, body: Any) -> Response:
+async def _run_job(request: Request, worker: ExplorerWorker, job: str, body: Any) -> Response:
     try:
         reply = await worker.ask(job, body, request.is_disconnected)
-    except Refused as refused:
-        raise HTTPException(refused.status, refused.why) from None
-    named = {"content-disposition": f'attachment; filename="{reply.name}"'} if reply.name else {}
-    return Response(reply.content, reply.status, named, reply.media)
+    except RequestRefused as refused:
+        raise HTTPException(refused.status, refused.reason) from None
+    headers = {"content-disposition": f'attachment; filename="{reply.name}"'} if reply.name else {}
+    return Response(reply.content, reply.status, headers, reply.media_type)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refusal_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code)
 
 
-async def _left(request: Request, error: Exception) -> Response:
+async def _client_left_response(request: Request, error: Exception) -> Response:
     """For nobody: the page has gone, or what it sent was cut short or no HTTP."""
-    return Response(status_code=LEFT)
+    return Response(status_code=STATUS_CLIENT_LEFT)
 
 
-async def _fault(request: Request, error: Exception) -> Response:
+async def _fault_response(request: Request, error: Exception) -> Response:
     why = "this is a fault of the program; the terminal shows where"
     return JSONResponse({"error": why}, 500)
 
 
-def listen(port: int | None) -> socket.socket:
+def open_socket(port: int | None) -> socket.socket:
     """A socket on this machine alone; the usual port, or any free one where that is taken."""
-    wanted = (PORT, 0) if port is None else (port,)
-    for one in wanted:
-        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    ports = (DEFAULT_PORT, 0) if port is None else (port,)
+    for candidate in ports:
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind((HOST, one))
-            found.listen(BACKLOG)  # at once, or another could take it too
+            listening.bind((LOCAL_HOST, candidate))
+            listening.listen(ACCEPT_BACKLOG_CONNECTIONS)  # at once, or another could take it too
         except OSError:
-            found.close()
+            listening.close()
         else:
-            return found
-    raise ArgumentError("the explorer needs a free port", value=f"got {wanted[0]}, which is not")
+            return listening
+    raise ArgumentError("the explorer needs a free port", value=f"got {ports[0]}, which is not")
 
 
-def serve(own: Opener | None, limits: Limits, listening: socket.socket) -> None:
+def serve(open_own: Opener | None, limits: RequestLimits, listening: socket.socket) -> None:
     """Answer until interrupted."""
-    app = application(own, limits, listening.getsockname()[1])
+    app = make_application(open_own, limits, listening.getsockname()[1])
     settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
     uvicorn.Server(settings).run([listening])

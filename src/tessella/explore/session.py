@@ -19,33 +19,33 @@ from numpy.typing import NDArray
 
 from tessella.certificates.loss import loss
 from tessella.errors import ArgumentError
-from tessella.explore.asked import Asked
-from tessella.explore.catalogue import Catalogue
+from tessella.explore.catalogue import ModelCatalogue
+from tessella.explore.request import RequestFields
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import start_distribution
 from tessella.plot.colours import action_colours
 from tessella.rules.compress import compress
-from tessella.rules.proof import Proof, prove
+from tessella.rules.proven_loss import ProvenLoss, prove
 from tessella.rules.rule import Rule
 from tessella.solvers.occupancy import occupancy
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 from tessella.tessellation import tessellate
 
-MOST_NUMBERS = 30_000_000  # of all solutions that are kept
-MOST_POLICIES = 32
-KINDS = ("optimal", "rule", "learned")
+SOLUTIONS_MAX_NUMBERS = 30_000_000  # of all solutions that are kept
+CACHED_MAX_POLICIES = 32
+POLICY_KINDS = ("optimal", "rule", "learned")
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class SolvedModel:
     """A model with its solution, and what is worked out of it when first asked for."""
 
     key: str
     solution: Solution
 
     @cached_property
-    def second(self) -> NDArray[np.int32]:
+    def second_best(self) -> NDArray[np.int32]:
         """(grid) the second-best action; -1 where only one is feasible."""
         q = self.solution.q
         if q.shape[-1] == 1:
@@ -56,21 +56,21 @@ class Solved:
         return np.where(np.isfinite(others.max(axis=-1)), best, -1).astype(np.int32)
 
     @cached_property
-    def visits(self) -> NDArray[np.float64]:
+    def state_occupancy(self) -> NDArray[np.float64]:
         """(grid) share of time in each state under the optimal policy."""
         return occupancy(self.solution.mdp, self.solution.policy).share
 
-    def loss(self, policy: Policy) -> NDArray[np.float64]:
+    def compute_loss(self, policy: Policy) -> NDArray[np.float64]:
         """(grid) V* - V_policy, by evaluation."""
         return loss(self.solution, policy).by_state
 
-    def local_loss(self, policy: Policy) -> NDArray[np.float64]:
+    def compute_local_loss(self, policy: Policy) -> NDArray[np.float64]:
         """(grid) V* - Q*(s, policy(s)), 0 where the action ties with the best one."""
         q = self.solution.q
         taken = np.take_along_axis(q, policy.table[..., None], axis=-1)[..., 0]
         return np.where(self.solution.ties(policy.table), 0.0, q.max(axis=-1) - taken)
 
-    def worse(self, policy: Policy) -> NDArray[np.bool_]:
+    def find_worse_states(self, policy: Policy) -> NDArray[np.bool_]:
         """(grid) whether a policy's action is surely worse than the best one."""
         return ~self.solution.ties(policy.table)
 
@@ -81,86 +81,86 @@ class Solved:
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class PolicyWithProof:
     """A policy that was made from a solution, and what it surely loses."""
 
     policy: Policy
-    proof: Proof | None
+    proof: ProvenLoss | None
 
 
 class Session:
     """Solutions and policies by what was asked."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: ModelCatalogue) -> None:
         self.catalogue = catalogue
-        self._solved: OrderedDict[str, Solved] = OrderedDict()
-        self._made: OrderedDict[str, Made] = OrderedDict()
+        self._models: OrderedDict[str, SolvedModel] = OrderedDict()
+        self._policies: OrderedDict[str, PolicyWithProof] = OrderedDict()
         self._colours: OrderedDict[str, list[str]] = OrderedDict()
 
-    def solved(self, asked: Asked) -> Solved:
+    def get_model(self, request: RequestFields) -> SolvedModel:
         """The solution of the model that a request names."""
-        name, settings = asked.text("model"), asked.mapping("settings")
+        name, settings = request.text("model"), request.mapping("settings")
         key = json.dumps([name, settings], sort_keys=True)
-        if key not in self._solved:
-            found = self.catalogue.open(name, settings)
-            solution = found if isinstance(found, Solution) else solve(found)
-            self._solved[key] = Solved(key, solution)
-            self._make_room(self._solved, lambda kept: kept.numbers, MOST_NUMBERS)
-        self._solved.move_to_end(key)
-        return self._solved[key]
+        if key not in self._models:
+            opened = self.catalogue.open(name, settings)
+            solution = opened if isinstance(opened, Solution) else solve(opened)
+            self._models[key] = SolvedModel(key, solution)
+            self._evict(self._models, lambda kept: kept.numbers, SOLUTIONS_MAX_NUMBERS)
+        self._models.move_to_end(key)
+        return self._models[key]
 
-    def made(self, known: Solved, asked: Asked | None) -> Made:
+    def get_policy(self, model: SolvedModel, request: RequestFields | None) -> PolicyWithProof:
         """The policy that a request names; the optimal one where it names none."""
-        kind = "optimal" if asked is None else asked.choice("kind", KINDS)
-        if asked is None or kind == "optimal":
-            return Made(known.solution.policy, None)
-        key = json.dumps([known.key, dict(asked.fields)], sort_keys=True)
-        if key not in self._made:
-            make = _rule if kind == "rule" else _learned
-            self._made[key] = make(known.solution, asked)
-            self._make_room(self._made, lambda made: 1, MOST_POLICIES)
-        self._made.move_to_end(key)
-        return self._made[key]
+        kind = "optimal" if request is None else request.choice("kind", POLICY_KINDS)
+        if request is None or kind == "optimal":
+            return PolicyWithProof(model.solution.policy, None)
+        key = json.dumps([model.key, dict(request.fields)], sort_keys=True)
+        if key not in self._policies:
+            make = _compress if kind == "rule" else _learn
+            self._policies[key] = make(model.solution, request)
+            self._evict(self._policies, lambda made: 1, CACHED_MAX_POLICIES)
+        self._policies.move_to_end(key)
+        return self._policies[key]
 
-    def colours(self, known: Solved) -> list[str]:
+    def get_colours(self, model: SolvedModel) -> list[str]:
         """A colour for each action; models of the same actions share theirs."""
-        actions = str(known.solution.mdp.actions)
+        actions = str(model.solution.mdp.actions)
         if actions not in self._colours:
-            palette = action_colours(tessellate(known.solution))
+            palette = action_colours(tessellate(model.solution))
             self._colours[actions] = [to_hex(palette(k)) for k in range(palette.N)]
-            self._make_room(self._colours, lambda made: 1, MOST_POLICIES)
+            self._evict(self._colours, lambda made: 1, CACHED_MAX_POLICIES)
         return self._colours[actions]
 
-    def rule(self, known: Solved, asked: Asked | None) -> Rule:
-        policy = self.made(known, asked).policy
+    def get_rule(self, model: SolvedModel, request: RequestFields | None) -> Rule:
+        policy = self.get_policy(model, request).policy
         if not isinstance(policy, Rule):
             raise ArgumentError("this needs a policy of the kind 'rule'")
         return policy
 
     @staticmethod
-    def _make_room(kept: OrderedDict[str, Any], size: Callable[[Any], int], most: int) -> None:
-        total = sum(map(size, kept.values()))
-        while total > most and len(kept) > 1:
-            total -= size(kept.popitem(last=False)[1])
+    def _evict(cache: OrderedDict[str, Any], size: Callable[[Any], int], limit: int) -> None:
+        total = sum(map(size, cache.values()))
+        while total > limit and len(cache) > 1:
+            total -= size(cache.popitem(last=False)[1])
 
 
-def _rule(solution: Solution, asked: Asked) -> Made:
+def _compress(solution: Solution, request: RequestFields) -> PolicyWithProof:
     rule = compress(
         solution,
-        asked.number("loss", 0.01, 0.0, 1.0),
-        worst=asked.flag("worst"),
-        time_limit=asked.number("seconds", 10.0, 0.1, 60.0),
+        request.number("loss", 0.01, 0.0, 1.0),
+        worst=request.flag("worst"),
+        time_limit=request.number("seconds", 10.0, 0.1, 60.0),
     )
-    return Made(rule, None)
+    return PolicyWithProof(rule, None)
 
 
-def _learned(solution: Solution, asked: Asked) -> Made:
-    from tessella.explore.learning import learned  # scikit-learn takes a second to load
+def _learn(solution: Solution, request: RequestFields) -> PolicyWithProof:
+    from tessella.explore.learning import learn_policy  # scikit-learn takes a second to load
 
-    policy = learned(solution, asked)
-    return Made(policy, proven(solution, policy))
+    policy = learn_policy(solution, request)
+    return PolicyWithProof(policy, prove_loss(solution, policy))
 
 
-def proven(solution: Solution, policy: Policy) -> Proof:
+def prove_loss(solution: Solution, policy: Policy) -> ProvenLoss:
     """What a policy surely loses at most, from the model's own start."""
     return prove(solution, policy, start_distribution(solution.mdp, None, solution.policy))

@@ -22,17 +22,20 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tessella.explore.catalogue import Catalogue, Opener
+    from tessella.explore.catalogue import ModelCatalogue, Opener
     from tessella.explore.reply import Reply
 
-SLICE = 0.25  # seconds between looks at whether a request is still wanted
-LATE = 503, "others are waiting already; ask again in a moment"
-LONG = 504, "this took longer than {seconds:g} seconds and was stopped; a smaller model is quicker"
-DIED = 507, "the work ended before its time; the model may need more memory than it may take"
+POLL_INTERVAL_SECONDS = 0.25  # seconds between looks at whether a request is still wanted
+QUEUE_FULL = 503, "others are waiting already; ask again in a moment"
+TIMED_OUT = (
+    504,
+    "this took longer than {seconds:g} seconds and was stopped; a smaller model is quicker",
+)
+WORKER_DIED = 507, "the work ended before its time; the model may need more memory than it may take"
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """What a request may take.
 
     Attributes:
@@ -50,27 +53,27 @@ class Limits:
     patience: float = 20.0
 
 
-class Refused(Exception):  # noqa: N818 (it says what happened)
+class RequestRefused(Exception):  # noqa: N818 (it says what happened)
     """A request that gets no answer from the worker: a status and a sentence."""
 
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status, self.why = status, why
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
 
 
-class Abandoned(Exception):  # noqa: N818
+class RequestAbandoned(Exception):  # noqa: N818
     """Nobody waits for the answer any more."""
 
 
-class Worker:
+class ExplorerWorker:
     """The process and its queue; it starts when it is first needed, and again after an end."""
 
-    def __init__(self, own: Opener | None, limits: Limits) -> None:
-        self.own, self.limits = own, limits
+    def __init__(self, open_own: Opener | None, limits: RequestLimits) -> None:
+        self.open_own, self.limits = open_own, limits
         self.waiting = 0
-        self.ended = 0  # how often work was cut short
-        self._turn = asyncio.Lock()
-        self._numbers = count()
+        self.n_stopped = 0  # how often work was cut short
+        self._lock = asyncio.Lock()
+        self._request_ids = count()
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
 
@@ -80,8 +83,8 @@ class Worker:
             self.end()
             context = get_context("spawn")
             self._pipe, theirs = context.Pipe()
-            arguments = (theirs, self.own, self.limits)
-            self._process = context.Process(target=work, args=arguments, daemon=True)
+            arguments = (theirs, self.open_own, self.limits)
+            self._process = context.Process(target=run_worker, args=arguments, daemon=True)
             self._process.start()
             theirs.close()
         return self._pipe
@@ -95,89 +98,93 @@ class Worker:
             self._pipe.close()
         self._process = self._pipe = None
 
-    async def ask(self, job: str, body: Any, gone: Callable[[], Awaitable[bool]]) -> Reply:
+    async def ask(self, job: str, body: Any, is_abandoned: Callable[[], Awaitable[bool]]) -> Reply:
         """The worker's reply; ``gone`` says whether the request was abandoned."""
         if self.waiting >= self.limits.waiting:
-            raise Refused(*LATE)
+            raise RequestRefused(*QUEUE_FULL)
         self.waiting += 1
         try:
-            await self._turn.acquire()
+            await self._lock.acquire()
         finally:
             self.waiting -= 1
         try:
-            if await gone():
-                raise Abandoned
-            return await self._reply(job, body, gone)
+            if await is_abandoned():
+                raise RequestAbandoned
+            return await self._wait_for_reply(job, body, is_abandoned)
         finally:
-            self._turn.release()
+            self._lock.release()
 
-    async def _reply(self, job: str, body: Any, gone: Callable[[], Awaitable[bool]]) -> Reply:
-        begun, number = time.monotonic(), next(self._numbers)
+    async def _wait_for_reply(
+        self, job: str, body: Any, is_abandoned: Callable[[], Awaitable[bool]]
+    ) -> Reply:
+        started, request_id = time.monotonic(), next(self._request_ids)
         try:
             pipe = await asyncio.to_thread(self.start)
-            pipe.send((number, job, body))
+            pipe.send((request_id, job, body))
             while True:
-                if await asyncio.to_thread(pipe.poll, SLICE):
-                    told, reply = pipe.recv()
-                    if told == number:  # one before was left by its request
+                if await asyncio.to_thread(pipe.poll, POLL_INTERVAL_SECONDS):
+                    answered_id, reply = pipe.recv()
+                    if answered_id == request_id:  # one before was left by its request
                         return reply
-                await self._cut_short(time.monotonic() - begun, gone)
+                await self._stop_if_late(time.monotonic() - started, is_abandoned)
         except (EOFError, OSError) as error:
             self.end()
-            raise Refused(*DIED) from error
+            raise RequestRefused(*WORKER_DIED) from error
 
-    async def _cut_short(self, spent: float, gone: Callable[[], Awaitable[bool]]) -> None:
+    async def _stop_if_late(
+        self, elapsed: float, is_abandoned: Callable[[], Awaitable[bool]]
+    ) -> None:
         """End work that takes too long, or that nobody wants while others wait."""
-        if spent > self.limits.seconds:
+        if elapsed > self.limits.seconds:
             self._stop_work()
-            raise Refused(LONG[0], LONG[1].format(seconds=self.limits.seconds))
-        if self.waiting and spent > self.limits.patience and await gone():
+            raise RequestRefused(TIMED_OUT[0], TIMED_OUT[1].format(seconds=self.limits.seconds))
+        if self.waiting and elapsed > self.limits.patience and await is_abandoned():
             self._stop_work()
-            raise Abandoned
+            raise RequestAbandoned
 
     def _stop_work(self) -> None:
-        self.ended += 1
+        self.n_stopped += 1
         self.end()
 
 
-def work(pipe: Connection, own: Opener | None, limits: Limits) -> None:
+def run_worker(pipe: Connection, open_own: Opener | None, limits: RequestLimits) -> None:
     """The process: answer jobs until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and closes the pipe
     _limit_memory(limits.memory)
-    from tessella.explore.catalogue import Catalogue
+    from tessella.explore.catalogue import ModelCatalogue
 
-    catalogue, answers = Catalogue(own, limits.states), None
+    catalogue, answer = ModelCatalogue(open_own, limits.states), None
     with suppress(EOFError, OSError):
         while True:
-            number, job, body = pipe.recv()
+            request_id, job, body = pipe.recv()
             if job == "problems":
-                pipe.send((number, _offered(catalogue)))
-            answers = answers or _answers(catalogue)  # while the page draws its settings
+                pipe.send((request_id, _catalogue_reply(catalogue)))
+            answer = answer or _load_jobs(catalogue)  # while the page draws its settings
             if job != "problems":
-                pipe.send((number, answers(job, body)))
+                pipe.send((request_id, answer(job, body)))
 
 
-def _answers(catalogue: Catalogue) -> Callable[[str, Any], Reply]:
+def _load_jobs(catalogue: ModelCatalogue) -> Callable[[str, Any], Reply]:
     """What does jobs; loading it takes some seconds."""
-    from tessella.explore.jobs import answer
+    from tessella.explore.jobs import answer_request
     from tessella.explore.session import Session
 
-    return partial(answer, Session(catalogue))
+    return partial(answer_request, Session(catalogue))
 
 
-def _offered(catalogue: Catalogue) -> Reply:
-    from tessella.explore.reply import refusal, said
+def _catalogue_reply(catalogue: ModelCatalogue) -> Reply:
+    from tessella.explore.reply import error_reply, json_reply
 
     try:
-        return said({"problems": catalogue.offers})
+        return json_reply({"problems": catalogue.offers})
     except Exception as error:
-        return refusal(error)
+        return error_reply(error)
 
 
-def _limit_memory(most: int | None) -> None:
-    if most is None:
+def _limit_memory(max_bytes: int | None) -> None:
+    if max_bytes is None:
         return
     with suppress(ImportError, ValueError, OSError):  # not on every system
         import resource
 
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))

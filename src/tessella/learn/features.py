@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, is_count
 
-LIMIT = 2.0**500  # its square is a number
+FEATURE_MAX_SIZE = 2.0**500  # its square is a number
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +42,11 @@ class FeatureMap:
     def __call__(self, points: NDArray) -> NDArray[np.float64]:
         """(n, d) -> (n, m)."""
         with np.errstate(over="ignore"):
-            z = bounded((points / self.unit - self.centre) / self.scale)
+            z = clip_features((points / self.unit - self.centre) / self.scale)
             if self.size == z.shape[1]:
                 return z
             products = [z[:, list(axes)].prod(axis=1) for axes in self.monomials]
-            return bounded(np.stack(products, axis=1))
+            return clip_features(np.stack(products, axis=1))
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class Features:
     def fit(self, points: NDArray) -> FeatureMap:
         """The map for a sample of (n, d) points; a coordinate that never varies keeps its scale."""
         if not is_count(self.degree):
-            rule = "degree must be at least 1, a whole number"
-            raise ArgumentError(rule, value=f"got {self.degree!r}")
+            requirement = "degree must be at least 1, a whole number"
+            raise ArgumentError(requirement, value=f"got {self.degree!r}")
         varies = (points != points[:1]).any(axis=0) & (self.scaling != "none")
-        unit = np.where(varies, power_of_two(points), 1.0)
-        centre, scale = _scaling(self.scaling, points / unit)
+        unit = np.where(varies, find_power_of_two(points), 1.0)
+        centre, scale = _compute_scaling(self.scaling, points / unit)
         axes = range(points.shape[1])
         monomials = [
             m for k in range(1, self.degree + 1) for m in combinations_with_replacement(axes, k)
@@ -76,18 +76,18 @@ class Features:
         return FeatureMap(unit, centre, np.where(scale > 0, scale, 1.0), tuple(monomials))
 
 
-def power_of_two(points: NDArray) -> NDArray:
+def find_power_of_two(points: NDArray) -> NDArray:
     """(d,) the least power of two that no coordinate exceeds, as far as floating point has it."""
     _, exponent = np.frexp(np.abs(points).max(axis=0))
     return np.ldexp(1.0, np.clip(exponent, -1022, 1023))
 
 
-def bounded(features: NDArray) -> NDArray:
+def clip_features(features: NDArray) -> NDArray:
     """No feature beyond LIMIT."""
-    return np.clip(features, -LIMIT, LIMIT)
+    return np.clip(features, -FEATURE_MAX_SIZE, FEATURE_MAX_SIZE)
 
 
-def _scaling(scaling: str, points: NDArray) -> tuple[NDArray, NDArray]:
+def _compute_scaling(scaling: str, points: NDArray) -> tuple[NDArray, NDArray]:
     if scaling == "standard":
         return points.mean(axis=0), points.std(axis=0)
     if scaling == "range":

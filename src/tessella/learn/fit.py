@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, require_type
 from tessella.grid import StateGrid
-from tessella.learn.learner import BoundaryLearner, Classifier, Task, first_best
+from tessella.learn.learner import BoundaryLearner, Classifier, Task, pick_first_best
 from tessella.learn.sample import Sample
-from tessella.mdp.foreign import stored
+from tessella.mdp.external_policy import storage_size
 from tessella.mdp.policy import Policy
 
 
@@ -38,11 +38,11 @@ class BoundaryRule:
         scores = self.classifier.proba(points)
         if self.feasible is not None:
             scores = np.where(self.feasible[self.grid.nearest(points)], scores, -np.inf)
-        return first_best(scores)
+        return pick_first_best(scores)
 
 
 @dataclass(frozen=True, eq=False)
-class ForeignClassifier:
+class ExternalClassifier:
     """A fitted scikit-learn classifier, its columns put where the actions are."""
 
     classifier: Any
@@ -51,7 +51,7 @@ class ForeignClassifier:
     @property
     def size(self) -> int:
         """The classifier's file, in numbers of eight bytes: it does not say how much it stores."""
-        return stored(self.classifier)
+        return storage_size(self.classifier)
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         known = self.classifier.classes_
@@ -69,7 +69,7 @@ def fit(learner: Any, sample: Sample) -> Policy:
     ``learner`` is a boundary learner, or any scikit-learn classifier, a pipeline for example. The
     network learners take their randomness from ``random_state``.
     """
-    _expect_samples("fit", [sample])
+    _require_samples("fit", [sample])
     return fit_batch(learner, [sample])[0]
 
 
@@ -82,62 +82,70 @@ def fit_batch(
     included, one for each sample. Samples of equal length, axes and number of actions share
     compiled code.
     """
-    _expect_samples("fit_batch", samples)
+    _require_samples("fit_batch", samples)
     if seeds is not None and not isinstance(seeds, Sized):
         raise ArgumentError("seeds must be a list, one for each sample", value=f"got {seeds!r}")
     if seeds is not None and len(seeds) != len(samples):
         raise ArgumentError(f"{len(samples)} samples need as many seeds", value=f"got {len(seeds)}")
     if isinstance(learner, BoundaryLearner):
-        own = [learner.random_state] * len(samples) if seeds is None else seeds
+        task_seeds = [learner.random_state] * len(samples) if seeds is None else seeds
         tasks = [
             Task(s.points, s.labels, len(s.actions), s.margins, seed)
-            for s, seed in zip(samples, own, strict=True)
+            for s, seed in zip(samples, task_seeds, strict=True)
         ]
         fitted = learner.learn(tasks)
         title = learner.title
     else:
-        fitted = _foreign(learner, samples, seeds)
+        fitted = _fit_external(learner, samples, seeds)
         title = type(learner).__name__
-    return [_policy(c, s, title) for c, s in zip(fitted, samples, strict=True)]
+    return [_make_policy(c, s, title) for c, s in zip(fitted, samples, strict=True)]
 
 
-def _expect_samples(verb: str, samples: Any) -> None:
+def _require_samples(verb: str, samples: Any) -> None:
     if isinstance(samples, Sample) or not isinstance(samples, Iterable):
-        rule = f"{verb} needs a list of samples"
-        raise ArgumentError(rule, value=f"got {type(samples).__name__}")
+        requirement = f"{verb} needs a list of samples"
+        raise ArgumentError(requirement, value=f"got {type(samples).__name__}")
     for sample in samples:
-        expect(verb, sample, Sample)
+        require_type(verb, sample, Sample)
 
 
-def _foreign(learner: Any, samples: Sequence[Sample], seeds: Sequence | None) -> list[Classifier]:
+def _fit_external(
+    learner: Any, samples: Sequence[Sample], seeds: Sequence | None
+) -> list[Classifier]:
     from sklearn.base import clone
 
-    _expect_classifier(learner)
+    _require_classifier(learner)
     fitted: list[Classifier] = []
-    for place, sample in enumerate(samples):
-        own: Any = clone(learner)
+    for index, sample in enumerate(samples):
+        copy: Any = clone(learner)
         if seeds is not None:
-            own.set_params(**dict.fromkeys(_random_states(own), _plain_seed(seeds[place])))
-        fitted.append(ForeignClassifier(own.fit(sample.points, sample.labels), len(sample.actions)))
+            copy.set_params(
+                **dict.fromkeys(_find_random_states(copy), _to_sklearn_seed(seeds[index]))
+            )
+        fitted.append(
+            ExternalClassifier(copy.fit(sample.points, sample.labels), len(sample.actions))
+        )
     return fitted
 
 
-def _expect_classifier(learner: Any) -> None:
+def _require_classifier(learner: Any) -> None:
     from sklearn.base import is_classifier
 
-    rule = "fit needs a boundary learner or a scikit-learn classifier"
+    requirement = "fit needs a boundary learner or a scikit-learn classifier"
     if isinstance(learner, type):
-        raise ArgumentError(rule, value=f"got the class {learner.__name__}, not one of its objects")
+        raise ArgumentError(
+            requirement, value=f"got the class {learner.__name__}, not one of its objects"
+        )
     if not hasattr(learner, "__sklearn_tags__") or not is_classifier(learner):
-        raise ArgumentError(rule, value=f"got {type(learner).__name__}")
+        raise ArgumentError(requirement, value=f"got {type(learner).__name__}")
 
 
-def _random_states(learner: Any) -> list[str]:
+def _find_random_states(learner: Any) -> list[str]:
     """Names of the parameters that seed a learner, its steps, and whatever they hold."""
     return [name for name in learner.get_params() if name.split("__")[-1] == "random_state"]
 
 
-def _plain_seed(seed: Any) -> Any:
+def _to_sklearn_seed(seed: Any) -> Any:
     """``seed`` as scikit-learn takes it: 32 bits, where NumPy takes more."""
     known = seed is None or isinstance(seed, np.random.RandomState)
     if known or (isinstance(seed, int | np.integer) and 0 <= seed < 2**32):
@@ -148,6 +156,6 @@ def _plain_seed(seed: Any) -> Any:
         raise ArgumentError("a seed must be what np.random takes", value=f"got {seed!r}") from None
 
 
-def _policy(classifier: Classifier, sample: Sample, title: str) -> Policy:
+def _make_policy(classifier: Classifier, sample: Sample, title: str) -> Policy:
     rule = BoundaryRule(classifier, sample.grid, sample.feasible)
     return Policy(sample.grid, sample.actions, rule, title, sample.action_name)

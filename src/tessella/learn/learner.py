@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 # Scores closer than this are a tie: sums of the same terms in another order differ by rounding.
-TIE = 1e-12
+TIE_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Classifier(Protocol):
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantClassifier:
     """The classifier of a sample with one label only: K columns, all weight on ``label``."""
 
     label: int
@@ -83,7 +83,7 @@ class BoundaryLearner(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray:
         scores = self.predict_proba(X)
-        return self.classes_[first_best(scores)]
+        return self.classes_[pick_first_best(scores)]
 
     def _fit(self, X: Any, y: Any, margins: ArrayLike | None) -> Self:
         X, y = validate_data(self, X, y, dtype=np.float64)
@@ -97,7 +97,7 @@ class BoundaryLearner(ClassifierMixin, BaseEstimator):
         return self
 
 
-def first_best(scores: NDArray[np.float64]) -> NDArray[np.int32]:
+def pick_first_best(scores: NDArray[np.float64]) -> NDArray[np.int32]:
     """(n, K) -> (n,) lowest index whose score ties with the best."""
     best = scores.max(axis=1, keepdims=True)
-    return (scores >= best - TIE).argmax(axis=1).astype(np.int32)
+    return (scores >= best - TIE_TOLERANCE).argmax(axis=1).astype(np.int32)

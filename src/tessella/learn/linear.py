@@ -23,9 +23,9 @@ from threadpoolctl import threadpool_limits
 
 from tessella.errors import ArgumentError, is_positive
 from tessella.learn.features import FeatureMap, Features
-from tessella.learn.learner import BoundaryLearner, Classifier, Constant, Task
+from tessella.learn.learner import BoundaryLearner, Classifier, ConstantClassifier, Task
 
-ROUNDS = 100
+NEWTON_MAX_STEPS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class LinearClassifier:
 
     features: FeatureMap
     weights: NDArray[np.float64]  # (R, m + 1), the bias last
-    shown: NDArray[np.integer]  # (C,) classes with a row
+    seen_classes: NDArray[np.integer]  # (C,) classes with a row
     n_classes: int
 
     @property
@@ -42,9 +42,13 @@ class LinearClassifier:
         return self.weights.size
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        scores = _design(self.features(points)) @ self.weights.T @ _contrasts(len(self.shown)).T
+        scores = (
+            _make_design(self.features(points))
+            @ self.weights.T
+            @ _make_contrasts(len(self.seen_classes)).T
+        )
         result = np.zeros((len(points), self.n_classes))
-        result[:, self.shown] = softmax(scores, axis=1)
+        result[:, self.seen_classes] = softmax(scores, axis=1)
         return result
 
 
@@ -73,27 +77,27 @@ class LinearBoundary(BoundaryLearner):
             return [self._learn(task) for task in tasks]
 
     def _learn(self, task: Task) -> Classifier:
-        shown, labels = np.unique(task.labels, return_inverse=True)
-        if len(shown) == 1:
-            return Constant(int(shown[0]), task.n_classes)
+        seen_classes, labels = np.unique(task.labels, return_inverse=True)
+        if len(seen_classes) == 1:
+            return ConstantClassifier(int(seen_classes[0]), task.n_classes)
         features = (self.features or Features("standard")).fit(task.points)
-        design = _design(features(task.points))
-        problem = _Problem(design, labels, _contrasts(len(shown)), self.C)
-        weights = _newton(problem, self.tol)
-        return LinearClassifier(features, weights, shown, task.n_classes)
+        design = _make_design(features(task.points))
+        problem = _LogisticProblem(design, labels, _make_contrasts(len(seen_classes)), self.C)
+        weights = _minimise_by_newton(problem, self.tol)
+        return LinearClassifier(features, weights, seen_classes, task.n_classes)
 
 
-def _design(features: NDArray) -> NDArray:
+def _make_design(features: NDArray) -> NDArray:
     return np.column_stack([features, np.ones(len(features))])
 
 
-def _contrasts(n_classes: int) -> NDArray:
+def _make_contrasts(n_classes: int) -> NDArray:
     """(C, R) the matrix B."""
     return np.eye(n_classes) if n_classes > 2 else np.array([[0.0], [1.0]])
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class _LogisticProblem:
     """The penalised likelihood of one sample; W are weights (R, p)."""
 
     X: NDArray[np.float64]  # (n, p) design, ones last
@@ -107,11 +111,11 @@ class _Problem:
         return np.append(np.full(self.X.shape[1] - 1, 1.0 / self.C), 0.0)
 
     @cached_property
-    def squares(self) -> NDArray[np.float64]:
+    def feature_products(self) -> NDArray[np.float64]:
         """(n, p p) products of features."""
         return (self.X[:, :, None] * self.X[:, None, :]).reshape(len(self.X), -1)
 
-    def at(self, W: NDArray) -> tuple[float, NDArray]:
+    def evaluate(self, W: NDArray) -> tuple[float, NDArray]:
         """The objective, and (C, n) class probabilities."""
         scores = self.B @ (W @ self.X.T)
         scores -= scores.max(axis=0)
@@ -120,44 +124,46 @@ class _Problem:
         loss = np.log(total).sum() - scores[self.y, np.arange(len(self.y))].sum()
         return loss + (self.penalty * W * W).sum() / 2, P / total
 
-    def slope(self, W: NDArray, P: NDArray) -> NDArray:
+    def gradient(self, W: NDArray, P: NDArray) -> NDArray:
         """(R, p) first derivatives."""
         return (self.B.T @ P - self.B[self.y].T) @ self.X + self.penalty * W
 
-    def curvature(self, P: NDArray) -> NDArray:
+    def hessian(self, P: NDArray) -> NDArray:
         """(R p, R p) second derivatives; no two columns of B overlap."""
         Q = self.B.T @ P
         R, p = len(Q), self.X.shape[1]
         spread = (Q.T[:, :, None] * self.X[:, None, :]).reshape(-1, R * p)
         H = (-spread.T @ spread).reshape(R, p, R, p)
-        H[np.arange(R), :, np.arange(R), :] += (Q @ self.squares).reshape(R, p, p)
+        H[np.arange(R), :, np.arange(R), :] += (Q @ self.feature_products).reshape(R, p, p)
         if R > 1:
             H[:, -1, :, -1] += 1.0
         return H.reshape(R * p, R * p) + np.diag(np.tile(self.penalty, R))
 
 
-def _newton(problem: _Problem, tol: float) -> NDArray:
+def _minimise_by_newton(problem: _LogisticProblem, tol: float) -> NDArray:
     """(R, p) optimal weights."""
     W = np.zeros((problem.B.shape[1], problem.X.shape[1]))
-    loss, P = problem.at(W)
-    for _ in range(ROUNDS):
-        slope = problem.slope(W, P)
-        if np.abs(slope).max() <= tol * len(problem.y):
+    loss, P = problem.evaluate(W)
+    for _ in range(NEWTON_MAX_STEPS):
+        gradient = problem.gradient(W, P)
+        if np.abs(gradient).max() <= tol * len(problem.y):
             return W
         # Least squares: identical or constant features make the curvature singular.
-        step = np.linalg.lstsq(problem.curvature(P), slope.ravel())[0].reshape(W.shape)
-        W, loss, P = _backtrack(problem, W, loss, step, (step * slope).sum())
-    warnings.warn(f"no optimum within {ROUNDS} Newton steps", ConvergenceWarning, stacklevel=2)
+        step = np.linalg.lstsq(problem.hessian(P), gradient.ravel())[0].reshape(W.shape)
+        W, loss, P = _backtrack(problem, W, loss, step, (step * gradient).sum())
+    warnings.warn(
+        f"no optimum within {NEWTON_MAX_STEPS} Newton steps", ConvergenceWarning, stacklevel=2
+    )
     return W
 
 
 def _backtrack(
-    problem: _Problem, W: NDArray, loss: float, step: NDArray, promised: float
+    problem: _LogisticProblem, W: NDArray, loss: float, step: NDArray, expected_decrease: float
 ) -> tuple[NDArray, float, NDArray]:
     """Halve the Newton step until it keeps a share of the decrease that the slope promises."""
-    size, rounding = 1.0, 1e-14 * abs(loss)
+    step_size, rounding = 1.0, 1e-14 * abs(loss)
     while True:
-        new, P = problem.at(W - size * step)
-        if new <= loss - 1e-4 * size * promised + rounding or size < 1e-10:
-            return W - size * step, new, P
-        size /= 2
+        new_loss, P = problem.evaluate(W - step_size * step)
+        if new_loss <= loss - 1e-4 * step_size * expected_decrease + rounding or step_size < 1e-10:
+            return W - step_size * step, new_loss, P
+        step_size /= 2

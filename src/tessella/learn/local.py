@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from tessella.errors import ArgumentError, is_count
-from tessella.learn.features import FeatureMap, Features, bounded, power_of_two
+from tessella.learn.features import FeatureMap, Features, clip_features, find_power_of_two
 from tessella.learn.learner import BoundaryLearner, Classifier, Task
 
 
@@ -39,9 +39,9 @@ class LocalClassifier:
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(over="ignore"):
-            z = bounded(self.features(points) / self.unit)
+            z = clip_features(self.features(points) / self.unit)
         distance, near = self.tree.query(z, k=np.arange(1, self.k + 1))
-        weights = _weights(distance)
+        weights = _compute_vote_weights(distance)
         rows = np.repeat(np.arange(len(points)), self.k)
         votes = np.zeros((len(points), self.n_classes))
         np.add.at(votes, (rows, self.labels[near.ravel()]), weights.ravel())
@@ -64,8 +64,8 @@ class LocalBoundary(BoundaryLearner):
 
     def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
         if self.k is not None and not is_count(self.k):
-            rule = "k must be at least 1, a whole number"
-            raise ArgumentError(rule, value=f"got {self.k!r}")
+            requirement = "k must be at least 1, a whole number"
+            raise ArgumentError(requirement, value=f"got {self.k!r}")
         return [self._learn(task) for task in tasks]
 
     def _learn(self, task: Task) -> LocalClassifier:
@@ -73,11 +73,11 @@ class LocalBoundary(BoundaryLearner):
         features = (self.features or Features("range")).fit(task.points)
         k = min(self.k or max(1, round(np.sqrt(n) / 4)), n)
         z = features(task.points)
-        unit = float(power_of_two(z).max())
+        unit = float(find_power_of_two(z).max())
         return LocalClassifier(features, unit, KDTree(z / unit), task.labels, task.n_classes, k)
 
 
-def _weights(distance: NDArray) -> NDArray:
+def _compute_vote_weights(distance: NDArray) -> NDArray:
     """(n, k) inverse distances; where one is zero, ones for the zeros and nothing for the rest."""
     zero = distance == 0
     # Relative to the nearest, which comes first, so that a tiny distance cannot overflow.

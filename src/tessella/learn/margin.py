@@ -50,12 +50,12 @@ class MarginBoundary(NeuralBoundary):
         """``margins`` (n,) of the observations; without them all weigh the same."""
         return self._fit(X, y, margins)
 
-    def _weights(self, task: Task) -> NDArray[np.float64]:
+    def _compute_weights(self, task: Task) -> NDArray[np.float64]:
         if not is_positive(self.eta):
             raise ArgumentError("eta must be positive", value=f"got {self.eta!r}")
         if task.margins is None:
-            return super()._weights(task)
+            return super()._compute_weights(task)
         weights = 1.0 / (task.margins + self.eta)
         # Where only one action is feasible the margin is infinite; a sample of such states alone
         # has no boundary to look at.
-        return weights if weights.any() else super()._weights(task)
+        return weights if weights.any() else super()._compute_weights(task)

@@ -25,15 +25,15 @@ import optax
 from jax import lax
 from numpy.typing import NDArray
 
-from tessella.learn.plan import TrainingPlan
-from tessella.mdp.engine import compiled
+from tessella.learn.training_plan import TrainingPlan
+from tessella.mdp.compilation import compile_per_shape
 
-CAPACITY = 16  # networks in one compiled call
+NETWORKS_PER_CALL = 16  # networks in one compiled call
 Layers = list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # (weights (in, out), bias (out,))
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class TrainingJob:
     """One network to train."""
 
     features: NDArray[np.float64]  # (n, m)
@@ -43,40 +43,42 @@ class Job:
     rng: np.random.Generator
 
     @property
-    def kind(self) -> tuple[int, int, int]:
+    def shape_key(self) -> tuple[int, int, int]:
         """Networks of one kind share compiled code and numbers of steps."""
         return (len(self.features), self.features.shape[1], self.n_outputs)
 
 
-def train(jobs: Sequence[Job], plan: TrainingPlan) -> list[Layers]:
+def train_networks(jobs: Sequence[TrainingJob], plan: TrainingPlan) -> list[Layers]:
     """The trained layers of each job, in order."""
-    found: dict[int, Layers] = {}
-    order = sorted(range(len(jobs)), key=lambda i: jobs[i].kind)
-    for _, same in groupby(order, key=lambda i: jobs[i].kind):
-        same = list(same)
-        for part in (same[i : i + CAPACITY] for i in range(0, len(same), CAPACITY)):
-            found.update(zip(part, _train_part([jobs[i] for i in part], plan), strict=True))
-    return [found[i] for i in range(len(jobs))]
+    layers: dict[int, Layers] = {}
+    order = sorted(range(len(jobs)), key=lambda i: jobs[i].shape_key)
+    for _, group in groupby(order, key=lambda i: jobs[i].shape_key):
+        group = list(group)
+        for chunk in (
+            group[i : i + NETWORKS_PER_CALL] for i in range(0, len(group), NETWORKS_PER_CALL)
+        ):
+            layers.update(zip(chunk, _train_chunk([jobs[i] for i in chunk], plan), strict=True))
+    return [layers[i] for i in range(len(jobs))]
 
 
-def _train_part(jobs: Sequence[Job], plan: TrainingPlan) -> list[Layers]:
+def _train_chunk(jobs: Sequence[TrainingJob], plan: TrainingPlan) -> list[Layers]:
     n = len(jobs[0].features)
-    batch, steps = plan.batch(n), plan.steps(n)
+    batch_size, steps = plan.batch_size_for(n), plan.steps_for(n)
     # A job draws its start first and its shuffles second, from its own generator.
-    starts = [_start(job, plan.hidden) for job in jobs]
-    shuffles = [_shuffle(n, steps, batch, job.rng) for job in jobs]
+    initial_layers = [_init_layers(job, plan.hidden) for job in jobs]
+    shuffles = [_shuffle_epochs(n, steps, batch_size, job.rng) for job in jobs]
     rate = plan.learning_rate * (1 + np.cos(np.pi * np.arange(steps) / steps)) / 2
-    length, times = _power(n, 1024), _power(steps, 1024)
-    lanes = 1 if jax.default_backend() == "cpu" else CAPACITY
+    padded_length, padded_steps = _round_up_to_power(n, 1024), _round_up_to_power(steps, 1024)
+    lanes = 1 if jax.default_backend() == "cpu" else NETWORKS_PER_CALL
     with jax.enable_x64(False):
         nets = _train(
             lanes,
-            jax.tree.map(lambda *a: _stack(a), *starts),
-            _stack([job.features for job in jobs], length, np.float32),
-            _stack([job.labels for job in jobs], length, np.int32),
-            _stack([job.weights / job.weights.mean() for job in jobs], length, np.float32),
-            _stack(shuffles, times, np.int32),
-            _pad(rate.astype(np.float32), times),
+            jax.tree.map(lambda *a: _stack(a), *initial_layers),
+            _stack([job.features for job in jobs], padded_length, np.float32),
+            _stack([job.labels for job in jobs], padded_length, np.int32),
+            _stack([job.weights / job.weights.mean() for job in jobs], padded_length, np.float32),
+            _stack(shuffles, padded_steps, np.int32),
+            _pad(rate.astype(np.float32), padded_steps),
             steps,
             len(jobs),
         )
@@ -84,7 +86,7 @@ def _train_part(jobs: Sequence[Job], plan: TrainingPlan) -> list[Layers]:
     return [jax.tree.map(lambda a, i=i: a[i], nets) for i in range(len(jobs))]
 
 
-def _start(job: Job, hidden: tuple[int, ...]) -> Layers:
+def _init_layers(job: TrainingJob, hidden: tuple[int, ...]) -> Layers:
     """He's uniform start: variance 2 / inputs, biases zero."""
     sizes = (job.features.shape[1], *hidden, job.n_outputs)
     return [
@@ -96,15 +98,15 @@ def _start(job: Job, hidden: tuple[int, ...]) -> Layers:
     ]
 
 
-def _shuffle(n: int, steps: int, batch: int, rng: np.random.Generator) -> NDArray[np.int32]:
+def _shuffle_epochs(n: int, steps: int, batch: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """(steps, batch) observations, in shuffled epochs laid end to end."""
     epochs = -(-steps * batch // n)
     stream = np.concatenate([rng.permutation(n) for _ in range(epochs)])
     return stream[: steps * batch].reshape(steps, batch).astype(np.int32)
 
 
-def _power(n: int, least: int) -> int:
-    return max(least, 1 << (n - 1).bit_length())
+def _round_up_to_power(n: int, minimum: int) -> int:
+    return max(minimum, 1 << (n - 1).bit_length())
 
 
 def _pad(array: NDArray, length: int) -> NDArray:
@@ -113,18 +115,20 @@ def _pad(array: NDArray, length: int) -> NDArray:
 
 def _stack(arrays: Sequence[NDArray], length: int = 0, dtype: type = np.float32) -> NDArray:
     """Padded to ``length`` each, and to CAPACITY in number."""
-    return _pad(np.stack([_pad(a.astype(dtype), length or len(a)) for a in arrays]), CAPACITY)
+    return _pad(
+        np.stack([_pad(a.astype(dtype), length or len(a)) for a in arrays]), NETWORKS_PER_CALL
+    )
 
 
-@compiled("lanes")
+@compile_per_shape("lanes")
 def _train(lanes, nets, X, y, w, order, rate, steps, count):
     """``count`` of CAPACITY networks, ``lanes`` at a time; each array has one entry for each."""
-    several = jax.vmap(_train_one, in_axes=(0, 0, None, None))
+    train_lanes = jax.vmap(_train_one, in_axes=(0, 0, None, None))
 
     def body(i, nets):
         take = partial(lax.dynamic_slice_in_dim, start_index=i * lanes, slice_size=lanes)
-        some, data = jax.tree.map(take, (nets, (X, y, w, order)))
-        new = several(some, data, rate, steps)
+        chunk, data = jax.tree.map(take, (nets, (X, y, w, order)))
+        new = train_lanes(chunk, data, rate, steps)
         put = partial(lax.dynamic_update_slice_in_dim, start_index=i * lanes, axis=0)
         return jax.tree.map(put, nets, new)
 
@@ -136,11 +140,11 @@ def _train_one(net, data, rate, steps):
     adam = optax.scale_by_adam()
 
     def body(t, carry):
-        net, memory = carry
+        net, adam_state = carry
         rows = order[t]
-        slope = jax.grad(_loss)(net, X[rows], y[rows], w[rows])
-        step, memory = adam.update(slope, memory)
-        return jax.tree.map(lambda p, s: p - rate[t] * s, net, step), memory
+        gradient = jax.grad(_loss)(net, X[rows], y[rows], w[rows])
+        step, adam_state = adam.update(gradient, adam_state)
+        return jax.tree.map(lambda p, s: p - rate[t] * s, net, step), adam_state
 
     return lax.fori_loop(0, steps, body, (net, adam.init(net)))[0]
 
@@ -151,7 +155,7 @@ def _loss(net, X, y, w):
         X = jax.nn.relu(X @ V + a)
     z = X @ W + b
     if z.shape[1] == 1:
-        each = jax.nn.softplus(jnp.where(y == 1, -z[:, 0], z[:, 0]))
+        losses = jax.nn.softplus(jnp.where(y == 1, -z[:, 0], z[:, 0]))
     else:
-        each = jax.nn.logsumexp(z, axis=1) - (z * jax.nn.one_hot(y, z.shape[1])).sum(axis=1)
-    return (w * each).sum() / w.sum()
+        losses = jax.nn.logsumexp(z, axis=1) - (z * jax.nn.one_hot(y, z.shape[1])).sum(axis=1)
+    return (w * losses).sum() / w.sum()

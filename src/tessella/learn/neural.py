@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from tessella.learn.features import FeatureMap, Features
-from tessella.learn.learner import BoundaryLearner, Classifier, Constant, Task
-from tessella.learn.plan import TrainingPlan
+from tessella.learn.learner import BoundaryLearner, Classifier, ConstantClassifier, Task
+from tessella.learn.training_plan import TrainingPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,34 +73,36 @@ class NeuralBoundary(BoundaryLearner):
         self.random_state = random_state
 
     def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
-        from tessella.learn.network import Job, train
+        from tessella.learn.network import TrainingJob, train_networks
 
-        fitted: list[Classifier] = [Constant(0, 1)] * len(tasks)
-        many = [i for i, task in enumerate(tasks) if task.n_classes > 1]
-        maps = [self._map(tasks[i]) for i in many]
+        fitted: list[Classifier] = [ConstantClassifier(0, 1)] * len(tasks)
+        trainable = [i for i, task in enumerate(tasks) if task.n_classes > 1]
+        feature_maps = [self._fit_features(tasks[i]) for i in trainable]
         jobs = [
-            Job(
+            TrainingJob(
                 features(tasks[i].points),
                 tasks[i].labels,
-                self._weights(tasks[i]),
+                self._compute_weights(tasks[i]),
                 tasks[i].n_classes if tasks[i].n_classes > 2 else 1,
                 np.random.default_rng(tasks[i].seed),
             )
-            for i, features in zip(many, maps, strict=True)
+            for i, features in zip(trainable, feature_maps, strict=True)
         ]
-        for i, features, layers in zip(many, maps, train(jobs, self._plan()), strict=True):
-            exact = tuple((w.astype(float), b.astype(float)) for w, b in layers)
-            fitted[i] = NetworkClassifier(features, exact)
+        for i, features, layers in zip(
+            trainable, feature_maps, train_networks(jobs, self._make_plan()), strict=True
+        ):
+            layers64 = tuple((w.astype(float), b.astype(float)) for w, b in layers)
+            fitted[i] = NetworkClassifier(features, layers64)
         return fitted
 
-    def _map(self, task: Task) -> FeatureMap:
+    def _fit_features(self, task: Task) -> FeatureMap:
         return (self.features or Features("standard")).fit(task.points)
 
-    def _plan(self) -> TrainingPlan:
+    def _make_plan(self) -> TrainingPlan:
         hidden = tuple(self.hidden)
         return TrainingPlan(
             hidden, self.learning_rate, self.epochs, self.min_steps, self.batch_size
         )
 
-    def _weights(self, task: Task) -> NDArray[np.float64]:
+    def _compute_weights(self, task: Task) -> NDArray[np.float64]:
         return np.ones(len(task.points))

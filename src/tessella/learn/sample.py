@@ -14,17 +14,17 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, expect, is_count
+from tessella.errors import ArgumentError, is_count, require_type
 from tessella.grid import StateGrid
-from tessella.learn.schemes import Scheme, Uniform, as_numbers
-from tessella.mdp.chance import generator
-from tessella.mdp.checks import noise_of
+from tessella.learn.schemes import SamplingScheme, Uniform, as_numbers
+from tessella.mdp.checks import check_observation_noise
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.sampling import generator
 
 
 @runtime_checkable
-class Solved(Protocol):
+class SolutionLike(Protocol):
     """What ``draw`` needs of a solution; this package never solves anything itself."""
 
     @property
@@ -67,16 +67,16 @@ class Sample:
             raise ArgumentError(
                 f"points must have shape (n, {self.grid.ndim})", value=f"got {points.shape}"
             )
-        _refuse(points, ~np.isfinite(points).all(axis=1), "points must be finite")
-        labels = _column(self.labels, len(points), "labels")
-        known = _indices(labels, len(self.actions))
-        _refuse(labels, ~known, f"labels must be action indices 0..{len(self.actions) - 1}")
+        _raise_for_rows(points, ~np.isfinite(points).all(axis=1), "points must be finite")
+        labels = _require_column(self.labels, len(points), "labels")
+        known = _is_valid_index(labels, len(self.actions))
+        _raise_for_rows(labels, ~known, f"labels must be action indices 0..{len(self.actions) - 1}")
         margins = as_numbers(self.margins, "margins must be numbers")
-        margins = _column(margins, len(points), "margins")
-        _refuse(margins, ~(margins >= 0), "margins must not be negative")
-        states = _column(self.states, len(points), "states")
-        known = _indices(states, self.grid.size)
-        _refuse(states, ~known, f"states must lie in 0..{self.grid.size - 1}")
+        margins = _require_column(margins, len(points), "margins")
+        _raise_for_rows(margins, ~(margins >= 0), "margins must not be negative")
+        states = _require_column(self.states, len(points), "states")
+        known = _is_valid_index(states, self.grid.size)
+        _raise_for_rows(states, ~known, f"states must lie in 0..{self.grid.size - 1}")
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "labels", labels.astype(np.int32))
         object.__setattr__(self, "margins", margins)
@@ -104,12 +104,12 @@ class Sample:
 
 
 def draw(
-    solution: Solved,
+    solution: SolutionLike,
     n: int,
     noise: float | ArrayLike | None = None,
     rng: np.random.Generator | int = 0,
     *,
-    scheme: Scheme | None = None,
+    scheme: SamplingScheme | None = None,
 ) -> Sample:
     """n labelled observations of an exact solution.
 
@@ -120,17 +120,17 @@ def draw(
         scheme: Uniform() (with replacement, the default), Uniform(replace=False),
             ByOccupancy(weights) or Stratified().
     """
-    expect("draw", solution, Solved, "Solution")
+    require_type("draw", solution, SolutionLike, "Solution")
     if not is_count(n):
         raise ArgumentError("a sample needs at least 1 state", value=f"got n={n}")
     scheme = Uniform() if scheme is None else scheme
-    if isinstance(scheme, type) or not isinstance(scheme, Scheme):
-        rule = "scheme must be a way to draw states, such as Uniform()"
-        raise ArgumentError(rule, value=f"got {scheme!r}")
+    if isinstance(scheme, type) or not isinstance(scheme, SamplingScheme):
+        requirement = "scheme must be a way to draw states, such as Uniform()"
+        raise ArgumentError(requirement, value=f"got {scheme!r}")
     mdp, labels = solution.mdp, solution.policy.table.ravel()
     rng = generator(rng)
-    drawn = scheme.states(labels, int(n), rng)
-    sigma = _sigma(mdp, noise)
+    drawn = scheme.draw_states(labels, int(n), rng)
+    sigma = _noise_deviations(mdp, noise)
     exact = mdp.grid.points_of(drawn.states)
     return Sample(
         points=exact + sigma * rng.standard_normal(exact.shape),
@@ -145,16 +145,16 @@ def draw(
     )
 
 
-def _sigma(mdp: MDP, noise: float | ArrayLike | None) -> NDArray[np.float64]:
+def _noise_deviations(mdp: MDP, noise: float | ArrayLike | None) -> NDArray[np.float64]:
     """(d,) standard deviations in the axes' own values."""
     if noise is None:
         noise = mdp.observation_noise
-    sigma = noise_of(noise, mdp.grid, ArgumentError)
+    sigma = check_observation_noise(noise, mdp.grid, ArgumentError)
     steps = [np.abs(np.diff(v)).mean() if len(v) > 1 else 1.0 for v in mdp.grid.numbers]
     return sigma * np.array(steps)
 
 
-def _column(values: ArrayLike, n: int, noun: str) -> NDArray:
+def _require_column(values: ArrayLike, n: int, noun: str) -> NDArray:
     array = np.asarray(values)
     if array.shape != (n,):
         raise ArgumentError(
@@ -163,17 +163,17 @@ def _column(values: ArrayLike, n: int, noun: str) -> NDArray:
     return array
 
 
-def _indices(array: NDArray, count: int) -> NDArray[np.bool_]:
+def _is_valid_index(array: NDArray, count: int) -> NDArray[np.bool_]:
     """Which entries are one of ``0..count - 1``; nothing as long as ``count`` is made."""
     if array.dtype.kind not in "biuf":
         return np.zeros(len(array), dtype=bool)
     return (array >= 0) & (array < count) & (array == np.floor(array))
 
 
-def _refuse(array: NDArray, bad: ArrayLike, rule: str) -> None:
+def _raise_for_rows(array: NDArray, bad: ArrayLike, requirement: str) -> None:
     rows = np.flatnonzero(bad)
     if rows.size:
         place, value = f"row {rows[0]}", f"is {array[rows[0]]}"
         raise ArgumentError(
-            rule, place=place, value=value, count=rows.size, total=len(array), noun="rows"
+            requirement, location=place, value=value, count=rows.size, total=len(array), noun="rows"
         )

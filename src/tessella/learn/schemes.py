@@ -12,7 +12,7 @@ from tessella.errors import ArgumentError
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnStates:
     """Drawn states, and what it took to choose them."""
 
     states: NDArray[np.int64]  # (n,) flat indices
@@ -20,10 +20,10 @@ class Drawn:
 
 
 @runtime_checkable
-class Scheme(Protocol):
+class SamplingScheme(Protocol):
     """A way to draw n states."""
 
-    def states(self, labels: NDArray, n: int, rng: np.random.Generator) -> Drawn:
+    def draw_states(self, labels: NDArray, n: int, rng: np.random.Generator) -> DrawnStates:
         """``labels`` (S,) are the exact actions, for schemes that look at them."""
         ...
 
@@ -34,14 +34,14 @@ class Uniform:
 
     replace: bool = True
 
-    def states(self, labels: NDArray, n: int, rng: np.random.Generator) -> Drawn:
+    def draw_states(self, labels: NDArray, n: int, rng: np.random.Generator) -> DrawnStates:
         if self.replace:
-            return Drawn(rng.integers(0, labels.size, n), n)
+            return DrawnStates(rng.integers(0, labels.size, n), n)
         if n > labels.size:
             raise ArgumentError(
                 f"without replacement n is at most {labels.size} states", value=f"got {n}"
             )
-        return Drawn(rng.permutation(labels.size)[:n], n)
+        return DrawnStates(rng.permutation(labels.size)[:n], n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class ByOccupancy:
 
     weights: ArrayLike
 
-    def states(self, labels: NDArray, n: int, rng: np.random.Generator) -> Drawn:
+    def draw_states(self, labels: NDArray, n: int, rng: np.random.Generator) -> DrawnStates:
         weights = as_numbers(self.weights, "occupancy weights must be numbers").ravel()
         if weights.size != labels.size:
             raise ArgumentError(
@@ -65,10 +65,10 @@ class ByOccupancy:
             place, value = (f"state {bad[0]}", f"has {weights[bad[0]]}") if bad.size else ("", "")
             raise ArgumentError(
                 "occupancy weights must be finite, non-negative and not all zero",
-                place=place,
+                location=place,
                 value=value,
             )
-        return Drawn(rng.choice(labels.size, size=n, p=weights / weights.sum()), n)
+        return DrawnStates(rng.choice(labels.size, size=n, p=weights / weights.sum()), n)
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ class Stratified:
     takes the exact label of every state, and the sample says so.
     """
 
-    def states(self, labels: NDArray, n: int, rng: np.random.Generator) -> Drawn:
+    def draw_states(self, labels: NDArray, n: int, rng: np.random.Generator) -> DrawnStates:
         regions = [np.flatnonzero(labels == action) for action in np.unique(labels)]
         share, rest = divmod(n, len(regions))
         counts = [share + (i < rest) for i in range(len(regions))]
         drawn = [rng.choice(region, k) for region, k in zip(regions, counts, strict=True)]
-        return Drawn(np.concatenate(drawn), labels.size)
+        return DrawnStates(np.concatenate(drawn), labels.size)
 
 
-def as_numbers(values: ArrayLike | None, rule: str) -> NDArray[np.float64]:
+def as_numbers(values: ArrayLike | None, requirement: str) -> NDArray[np.float64]:
     """``values`` as floats; text is refused even where it spells a number."""
     try:
         array = np.asarray(values)
@@ -95,4 +95,4 @@ def as_numbers(values: ArrayLike | None, rule: str) -> NDArray[np.float64]:
             raise TypeError
         return array.astype(float)
     except (TypeError, ValueError):
-        raise ArgumentError(rule, value=f"got {values!r}") from None
+        raise ArgumentError(requirement, value=f"got {values!r}") from None

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, shown
-from tessella.grid import plain_values, refuse_taken, refuse_unordered
+from tessella.errors import ModelError, format_value
+from tessella.grid import refuse_reserved, refuse_unordered, to_plain_values
 
 Actions = Sequence | Mapping[str, Sequence]  # what a user may give
 
@@ -54,13 +54,13 @@ class Combination(tuple):
         return Combination, (self.names, tuple(self))
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={shown(value)}" for name, value in self.record.items())
+        return ", ".join(f"{name}={format_value(value)}" for name, value in self.record.items())
 
     def __repr__(self) -> str:
         return f"({self})"
 
 
-def listed(actions: Any) -> Any:
+def as_action_list(actions: Any) -> Any:
     """``actions`` as a tuple, since an iterator is empty the second time; others are left alone.
 
     A mapping of components to values becomes all combinations, and a list of mappings these.
@@ -73,17 +73,17 @@ def listed(actions: Any) -> Any:
     return tuple(Combination(a, a.values()) if isinstance(a, Mapping) else a for a in actions)
 
 
-def checked(actions: Any, action_name: str) -> tuple:
+def normalise_actions(actions: Any, action_name: str) -> tuple:
     """``actions`` as a model keeps them, each different from the others."""
-    given = listed(actions)
-    names = _names(given)
+    given = as_action_list(actions)
+    names = _component_names(given)
     if names:
         columns = zip(*given, strict=True)
         for name, values in zip(names, columns, strict=True):
-            _refuse_odd(values, f"component {name!r} of the actions")
+            _require_finite(values, f"component {name!r} of the actions")
         named = tuple(Combination(names, map(_as_python, action)) for action in given)
     else:
-        _refuse_odd(given, "actions")
+        _require_finite(given, "actions")
         named = tuple(map(_as_python, given))
     if not named:
         raise ModelError("a model needs at least one action")
@@ -91,7 +91,7 @@ def checked(actions: Any, action_name: str) -> tuple:
         twice, times = Counter(named).most_common(1)[0]
         raise ModelError(
             "actions must differ from one another",
-            place=described(action_name, twice),
+            location=describe_action(action_name, twice),
             value=f"stands {times} times",
         )
     return named
@@ -107,10 +107,10 @@ def values_of(actions: Sequence) -> NDArray:
     names = components(actions)
     if not names:
         return np.asarray(actions)
-    return records(dict(zip(names, map(np.asarray, zip(*actions, strict=True)), strict=True)))
+    return as_records(dict(zip(names, map(np.asarray, zip(*actions, strict=True)), strict=True)))
 
 
-def records(columns: Mapping[str, NDArray]) -> NDArray:
+def as_records(columns: Mapping[str, NDArray]) -> NDArray:
     """Arrays by name, which broadcast, as one array of records."""
     full = np.broadcast_shapes(*(np.shape(values) for values in columns.values()))
     made = np.empty(full, [(name, np.asarray(v).dtype) for name, v in columns.items()])
@@ -119,25 +119,29 @@ def records(columns: Mapping[str, NDArray]) -> NDArray:
     return made
 
 
-def described(action_name: str, action: Any) -> str:
+def describe_action(action_name: str, action: Any) -> str:
     """``order=8``, or ``fast=3, slow=5``."""
-    return str(action) if isinstance(action, Combination) else f"{action_name}={shown(action)}"
+    return (
+        str(action) if isinstance(action, Combination) else f"{action_name}={format_value(action)}"
+    )
 
 
 def spoken(action_name: str, action: Any) -> str:
     """``order 8``, or ``fast=3, slow=5``."""
-    return str(action) if isinstance(action, Combination) else f"{action_name} {shown(action)}"
+    return (
+        str(action) if isinstance(action, Combination) else f"{action_name} {format_value(action)}"
+    )
 
 
-def as_json(actions: Sequence) -> list:
+def actions_to_json(actions: Sequence) -> list:
     """Actions as files hold them; ``from_json`` reads them back."""
     return [a.record if isinstance(a, Combination) else a for a in actions]
 
 
-def from_json(actions: Any) -> tuple:
+def actions_from_json(actions: Any) -> tuple:
     if not isinstance(actions, list):  # a mapping would become all combinations
         raise ModelError("the actions of a file must be a list", value=f"got {actions!r:.60}")
-    return tuple(listed(actions))
+    return tuple(as_action_list(actions))
 
 
 def _combinations(given: Mapping[str, Iterable]) -> tuple[Combination, ...]:
@@ -147,37 +151,41 @@ def _combinations(given: Mapping[str, Iterable]) -> tuple[Combination, ...]:
         values = (
             values if isinstance(values, str) or not isinstance(values, Iterable) else [*values]
         )
-        if not plain_values(values, f"component {name!r} of the actions").size:
-            rule = "a component of the actions needs at least one value"
-            raise ModelError(rule, place=str(name), value="has none")
+        if not to_plain_values(values, f"component {name!r} of the actions").size:
+            requirement = "a component of the actions needs at least one value"
+            raise ModelError(requirement, location=str(name), value="has none")
         columns.append(values)
     return tuple(Combination(given, values) for values in product(*columns)) if columns else ()
 
 
-def _names(given: Any) -> tuple[str, ...]:
+def _component_names(given: Any) -> tuple[str, ...]:
     """Names of the components of all actions; an error where they do not agree."""
     if not isinstance(given, tuple) or not given:
         return ()
     names = components(given)
     for action in given:
         if isinstance(action, tuple) and not isinstance(action, Combination):
-            rule = "actions of several parts must name them, as in {'a': range(3), 'b': range(3)}"
-            raise ModelError(rule, value=f"got {action!r}")
+            requirement = (
+                "actions of several parts must name them, as in {'a': range(3), 'b': range(3)}"
+            )
+            raise ModelError(requirement, value=f"got {action!r}")
         if getattr(action, "names", ()) != names:
-            rule = f"all actions must have the same components, {', '.join(names) or 'or none'}"
-            raise ModelError(rule, value=f"got {action!r}")
+            requirement = (
+                f"all actions must have the same components, {', '.join(names) or 'or none'}"
+            )
+            raise ModelError(requirement, value=f"got {action!r}")
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():
-            rule = "the name of a component must be an identifier"
-            raise ModelError(rule, value=f"got {name!r}")
-        refuse_taken(name, "a component of the actions")
+            requirement = "the name of a component must be an identifier"
+            raise ModelError(requirement, value=f"got {name!r}")
+        refuse_reserved(name, "a component of the actions")
     return names
 
 
-def _refuse_odd(values: Any, what: str) -> None:
-    array = plain_values(values, what)
+def _require_finite(values: Any, subject: str) -> None:
+    array = to_plain_values(values, subject)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ModelError(f"{what} must be finite", value=f"got {array[~np.isfinite(array)][0]}")
+        raise ModelError(f"{subject} must be finite", value=f"got {array[~np.isfinite(array)][0]}")
 
 
 def _as_python(value: Any) -> Any:

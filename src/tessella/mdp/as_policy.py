@@ -17,10 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, PolicyError
-from tessella.grid import unmasked
+from tessella.grid import require_unmasked
 from tessella.mdp.actions import Combination, components
-from tessella.mdp.foreign import Agent, Estimator, Foreign, Function, combined, parameters
-from tessella.mdp.policy import Decider, Policy, refuse_other, slabs
+from tessella.mdp.external_policy import (
+    Agent,
+    Estimator,
+    ExternalModel,
+    Function,
+    combine_components,
+    function_parameters,
+)
+from tessella.mdp.policy import DecisionFunction, Policy, iter_point_chunks, require_same_model
 from tessella.mdp.policy_table import read_table
 
 if TYPE_CHECKING:
@@ -30,10 +37,10 @@ Labels = Literal["index", "value"]
 
 
 @dataclass(frozen=True, eq=False)
-class ForeignRule:
+class ExternalRule:
     """What others wrote as a rule: its answers, read as action indices."""
 
-    answers: Foreign
+    answers: ExternalModel
     actions: tuple
     action_name: str
     labels: Labels
@@ -43,14 +50,14 @@ class ForeignRule:
         return self.answers.size
 
     def __call__(self, points: NDArray[np.float64]) -> NDArray:
-        said = self.answers(points)
+        answers = self.answers(points)
         if self.labels == "index":
-            return said
+            return answers
 
         def describe(row: int) -> str:
             return self.answers.grid.describe_point(points[row])
 
-        return _indices(said, self.actions, self.action_name, describe)
+        return _action_indices(answers, self.actions, self.action_name, describe)
 
 
 def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
@@ -70,58 +77,62 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
     if labels not in (None, "index", "value"):
         raise ArgumentError("labels must be 'index' or 'value'", value=f"got {labels!r}")
     own = source if isinstance(source, Policy) else getattr(source, "policy", None)
-    made = own if isinstance(own, Policy) else _made(mdp, source, labels)
-    refuse_other(made, mdp.grid, mdp.actions)
-    if made is not own:
-        next(made.by_slabs())  # refuses what is no action, before anybody relies on it
-    mdp.check_feasible(made)
-    return made
+    policy = own if isinstance(own, Policy) else _convert(mdp, source, labels)
+    require_same_model(policy, mdp.grid, mdp.actions)
+    if policy is not own:
+        next(policy.iter_chunks())  # refuses what is no action, before anybody relies on it
+    mdp.check_feasible(policy)
+    return policy
 
 
-def _made(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
-    if isinstance(source, Decider) and isinstance(source.size, int):
+def _convert(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
+    if isinstance(source, DecisionFunction) and isinstance(source.size, int):
         name = getattr(source, "name", type(source).__name__)
         return Policy(mdp.grid, mdp.actions, source, str(name), mdp.action_name)
     if isinstance(source, str | Path) and Path(source).suffix == ".json":
         return Policy.load(source)
     if isinstance(source, str | Path):
         answers, name = read_table(mdp, Path(source)), Path(source).stem
-        return _tabled(mdp, answers, labels or "value", name)
+        return _from_table(mdp, answers, labels or "value", name)
     predict = getattr(source, "predict", None)
     if predict is not None:
-        if "deterministic" in parameters(predict):
-            return _foreign(mdp, Agent(source, mdp.grid), labels or "index")
-        return _foreign(mdp, Estimator(source, mdp.grid), labels)
+        if "deterministic" in function_parameters(predict):
+            return _from_external(mdp, Agent(source, mdp.grid), labels or "index")
+        return _from_external(mdp, Estimator(source, mdp.grid), labels)
     if callable(source):
-        return _foreign(mdp, Function(source, mdp.grid, components(mdp.actions)), labels)
+        return _from_external(mdp, Function(source, mdp.grid, components(mdp.actions)), labels)
     if isinstance(source, Mapping) and components(mdp.actions):
-        return _tabled(mdp, _spread(mdp, combined(components(mdp.actions), source)), "value")
+        return _from_table(
+            mdp,
+            _broadcast_to_grid(mdp, combine_components(components(mdp.actions), source)),
+            "value",
+        )
     answers = (
-        np.asarray(unmasked(source, "a policy", error=PolicyError))
-        if _rectangular(source)
+        np.asarray(require_unmasked(source, "a policy", error=PolicyError))
+        if _is_rectangular(source)
         else None
     )
     if answers is None or answers.dtype.kind not in "biufUV":
-        rule = (
+        requirement = (
             "a policy must be a Policy, a rule, a table, a file's path, an estimator, an agent "
             "or a function"
         )
-        raise PolicyError(rule, value=f"got {type(source).__name__}")
-    return _tabled(mdp, answers, labels or ("value" if answers.dtype.kind in "UV" else "index"))
+        raise PolicyError(requirement, value=f"got {type(source).__name__}")
+    return _from_table(mdp, answers, labels or ("value" if answers.dtype.kind in "UV" else "index"))
 
 
-def _spread(mdp: MDP, answers: NDArray) -> NDArray:
+def _broadcast_to_grid(mdp: MDP, answers: NDArray) -> NDArray:
     """(grid) the answers, from an array that broadcasts to it or is flat."""
     try:
         return np.broadcast_to(answers, mdp.grid.shape)
     except ValueError:
         if answers.shape == (mdp.n_states,):
             return answers.reshape(mdp.grid.shape)
-    rule = f"a table must return an action for each state, shape {mdp.grid.shape}"
-    raise PolicyError(rule, value=f"got shape {answers.shape}")
+    requirement = f"a table must return an action for each state, shape {mdp.grid.shape}"
+    raise PolicyError(requirement, value=f"got shape {answers.shape}")
 
 
-def _rectangular(values: Any) -> bool:
+def _is_rectangular(values: Any) -> bool:
     try:
         np.shape(values)
     except ValueError:
@@ -129,54 +140,54 @@ def _rectangular(values: Any) -> bool:
     return True
 
 
-def _tabled(mdp: MDP, answers: NDArray, labels: Labels, name: str = "") -> Policy:
+def _from_table(mdp: MDP, answers: NDArray, labels: Labels, name: str = "") -> Policy:
     if answers.dtype.names and components(mdp.actions):  # records, perhaps in another order
         fields = {field: answers[field] for field in answers.dtype.names}
-        answers = combined(components(mdp.actions), fields)
+        answers = combine_components(components(mdp.actions), fields)
     if labels == "value":
 
         def describe(state: int) -> str:
             return mdp.grid.describe(state) if answers.size == mdp.n_states else ""
 
-        found = _indices(answers.ravel(), mdp.actions, mdp.action_name, describe, "states")
-        answers = found.reshape(answers.shape)
-    return Policy.of(mdp.grid, mdp.actions, answers, name=name, action_name=mdp.action_name)
+        indices = _action_indices(answers.ravel(), mdp.actions, mdp.action_name, describe, "states")
+        answers = indices.reshape(answers.shape)
+    return Policy.from_table(mdp.grid, mdp.actions, answers, name=name, action_name=mdp.action_name)
 
 
-def _foreign(mdp: MDP, answers: Foreign, labels: Labels | None) -> Policy:
-    meant = labels or _explained(mdp, answers)
-    rule = ForeignRule(answers, mdp.actions, mdp.action_name, meant)
+def _from_external(mdp: MDP, answers: ExternalModel, labels: Labels | None) -> Policy:
+    kind = labels or _resolve_labels(mdp, answers)
+    rule = ExternalRule(answers, mdp.actions, mdp.action_name, kind)
     return Policy(mdp.grid, mdp.actions, rule, answers.name, mdp.action_name)
 
 
-def _explained(mdp: MDP, answers: Foreign) -> Labels:
+def _resolve_labels(mdp: MDP, answers: ExternalModel) -> Labels:
     """How to read answers that nobody has explained."""
     if mdp.actions == tuple(range(mdp.n_actions)):
         return "value"  # which are the indices, too
     # The labels it was trained on say more than those it happens to predict.
     known = getattr(answers.source, "classes_", None)
     if isinstance(answers, Estimator) and isinstance(known, np.ndarray):
-        return _meaning(mdp, np.unique(known))
-    said = [np.unique(answers(points)) for points in slabs(mdp.grid)]
-    return _meaning(mdp, np.unique(np.concatenate(said)))
+        return _label_kind(mdp, np.unique(known))
+    answered = [np.unique(answers(points)) for points in iter_point_chunks(mdp.grid)]
+    return _label_kind(mdp, np.unique(np.concatenate(answered)))
 
 
-def _meaning(mdp: MDP, answers: NDArray) -> Labels:
+def _label_kind(mdp: MDP, answers: NDArray) -> Labels:
     """Indices or values: what all ``answers`` can be."""
     whole = answers.dtype.kind in "biuf" and bool((answers == np.rint(answers)).all())
     index = whole and bool(((answers >= 0) & (answers < mdp.n_actions)).all())
-    found = [_find(mdp.actions, answer) for answer in answers]
-    value = all(at >= 0 for at in found)
-    if index and value and found != [int(a) for a in answers]:
+    indices = [_find_action(mdp.actions, answer) for answer in answers]
+    value = all(at >= 0 for at in indices)
+    if index and value and indices != [int(a) for a in answers]:
         raise PolicyError(
             "answers that could be action indices or action values must be explained",
-            place=f"{[a.item() for a in answers]}",
+            location=f"{[a.item() for a in answers]}",
             value=f"could be either among {mdp.actions}; say labels='index' or labels='value'",
         )
     return "index" if index else "value"
 
 
-def _find(actions: tuple, answer: Any) -> int:
+def _find_action(actions: tuple, answer: Any) -> int:
     """Index of the action with this value or name, or -1."""
     answer = answer.item() if isinstance(answer, np.void) else answer  # a record
     for index, action in enumerate(actions):
@@ -185,7 +196,7 @@ def _find(actions: tuple, answer: Any) -> int:
     return -1
 
 
-def _indices(
+def _action_indices(
     answers: NDArray,
     actions: tuple,
     action_name: str,
@@ -194,17 +205,17 @@ def _indices(
 ) -> NDArray[np.int32]:
     """(n,) answers that are action values or names, as indices."""
     distinct, which = np.unique(answers, return_inverse=True)
-    found = np.array([_find(actions, answer) for answer in distinct], dtype=np.int32)
-    indices = found[which.ravel()]
+    known = np.array([_find_action(actions, answer) for answer in distinct], dtype=np.int32)
+    indices = known[which.ravel()]
     bad = np.flatnonzero(indices < 0)
     if bad.size:
         parts, answer = components(actions), answers[bad[0]]
-        told = [f"({action})" if parts else str(action) for action in actions]
+        names = [f"({action})" if parts else str(action) for action in actions]
         if isinstance(answer, np.void):
             answer = Combination(parts, answer.item())
         raise PolicyError(
-            f"{action_name} must be one of {', '.join(told)}",
-            place=describe(int(bad[0])),
+            f"{action_name} must be one of {', '.join(names)}",
+            location=describe(int(bad[0])),
             value=f"gets {answer}",
             count=bad.size,
             total=answers.size,

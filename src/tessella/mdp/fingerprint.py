@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 
-def feed(digest, *values: Any) -> None:
+def update_digest(digest, *values: Any) -> None:
     """Add ``values`` to the digest: numbers, text, arrays; dataclasses, mappings, lists of them.
 
     Functions are left out: what they computed is in the arrays. Each value ends in a separator, so
@@ -18,7 +18,7 @@ def feed(digest, *values: Any) -> None:
     for value in values:
         if hasattr(value, "indptr"):  # a sparse matrix; the width of its indices may vary
             index = (value.indptr.astype(np.int64), value.indices.astype(np.int64))
-            feed(digest, value.shape, *index, value.data)
+            update_digest(digest, value.shape, *index, value.data)
         elif isinstance(value, np.ndarray):
             digest.update(f"{value.dtype.str}{value.shape}".encode())
             plain = value + 0.0 if value.dtype.kind == "f" else value  # -0.0 is 0.0
@@ -27,12 +27,12 @@ def feed(digest, *values: Any) -> None:
             digest.update(getattr(value, "hashed_as", type(value).__name__).encode())
             own = getattr(value, "identity", None)
             parts = own() if own else (getattr(value, f.name) for f in dataclasses.fields(value))
-            feed(digest, *parts)
+            update_digest(digest, *parts)
         elif isinstance(value, Mapping):
-            feed(digest, list(value), list(value.values()))
+            update_digest(digest, list(value), list(value.values()))
         elif isinstance(value, list | tuple):
             digest.update(f"[{len(value)}]".encode())
-            feed(digest, *value)
+            update_digest(digest, *value)
         elif not callable(value):
             digest.update(repr(value).encode())
         digest.update(b";")

@@ -14,49 +14,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
-from tessella.mdp.dynamics import adjoint_under
-from tessella.mdp.engine import compiled, in_float64, placed
+from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
+from tessella.mdp.dynamics import policy_adjoint
 from tessella.numerics import numerics
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
     from tessella.mdp.policy import Policy
 
-SETTLED = 1e-13  # change in one period, in sum, at which a distribution has settled
-CHUNK, PERIODS = 1_000, 1_000_000  # periods in one compiled call, and at most
+SETTLED_CHANGE = 1e-13  # change in one period, in sum, at which a distribution has settled
+PERIODS_PER_CALL, MAX_PERIODS = 1_000, 1_000_000  # periods in one compiled call, and at most
 
 
 @in_float64
-def long_run(mdp: MDP, policy: Policy) -> NDArray[np.float64]:
+def long_run_distribution(mdp: MDP, policy: Policy) -> NDArray[np.float64]:
     """(S,) share of time in each state under ``policy``, in the long run."""
-    lowered = mdp.dynamics.lowered
-    table = placed(lowered.program, policy.table)
+    lowered = mdp.dynamics.backend_model
+    table = to_backend(lowered.backend, policy.table)
     own = np.full(mdp.n_states, 1 / mdp.n_states) if mdp.start is None else mdp.start
-    d, change = placed(lowered.program, own.reshape(mdp.grid.shape)), np.inf
-    for _ in range(PERIODS // CHUNK):
-        d, change = _periods(lowered.program, lowered.arrays, table, d)
-        if float(change) <= SETTLED:
-            return _settled(np.asarray(d).ravel())
+    d, change = to_backend(lowered.backend, own.reshape(mdp.grid.shape)), np.inf
+    for _ in range(MAX_PERIODS // PERIODS_PER_CALL):
+        d, change = _advance(lowered.backend, lowered.arrays, table, d)
+        if float(change) <= SETTLED_CHANGE:
+            return _normalise(np.asarray(d).ravel())
     raise NotConverged(
         f"the long-run distribution still changes by {float(change):.3g} in a period after "
-        f"{PERIODS:,}; give another start"
+        f"{MAX_PERIODS:,}; give another start"
     )
 
 
-def _settled(d: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalise(d: NDArray[np.float64]) -> NDArray[np.float64]:
     if not d.sum() > 0.5:
         raise ArgumentError("a process that ends has no long run; give another start")
     found = np.maximum(d, 0.0)
     return found / found.sum()
 
 
-@compiled("program")
-def _periods(program, arrays, table, d):
+@compile_per_shape("backend")
+def _advance(backend, arrays, table, d):
     """d after CHUNK periods of the lazy chain, and its last change."""
-    forward, xp = adjoint_under(program, arrays, table, d), numerics(d)
+    forward, xp = policy_adjoint(backend, arrays, table, d), numerics(d)
 
     def period(pair):
         after = (pair[0] + forward(pair[0])) / 2
         return after, abs(after - pair[0]).sum()
 
-    return xp.repeat(CHUNK, period, (d, xp.zeros(())))
+    return xp.repeat(PERIODS_PER_CALL, period, (d, xp.zeros(())))

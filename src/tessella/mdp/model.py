@@ -21,20 +21,20 @@ from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
 from tessella.errors import ModelError, PolicyError
-from tessella.files import reading
+from tessella.files import read_errors
 from tessella.grid import StateGrid
-from tessella.mdp.actions import Actions, components, described
+from tessella.mdp.actions import Actions, components, describe_action
 from tessella.mdp.as_policy import Labels, as_policy
-from tessella.mdp.checks import noise_of
-from tessella.mdp.dynamics import Dynamics, Parts
+from tessella.mdp.checks import check_observation_noise
+from tessella.mdp.context import Feasible, feasible_mask, make_context, require_feasible_actions
+from tessella.mdp.dynamics import Dynamics, ModelComponents
+from tessella.mdp.finite_horizon import Timed, build_horizon, repeat_over_horizon
 from tessella.mdp.policy import Policy
-from tessella.mdp.scope import Feasible, feasible_mask, make_scope, refuse_stuck
 from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.noise import Noise
-from tessella.mdp.stages.stage import Function, Stage, net
+from tessella.mdp.stages.stage import Function, Stage, subtract_costs
 from tessella.mdp.stages.staged import Staged, as_stages
 from tessella.mdp.start import Start, start_distribution
-from tessella.mdp.timed import Timed, over_time, with_horizon
 
 if TYPE_CHECKING:
     from tessella.mdp.tabular.views import DenseModel, Layout, PairModel, SparseModel
@@ -77,9 +77,9 @@ class MDP:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criterion", as_criterion(self.criterion))
-        noise_of(self.observation_noise, self.grid, ModelError)
+        check_observation_noise(self.observation_noise, self.grid, ModelError)
         if self.feasible is not None:
-            refuse_stuck(self.grid, self.feasible)
+            require_feasible_actions(self.grid, self.feasible)
             object.__setattr__(self, "feasible", None if self.feasible.all() else self.feasible)
 
     @staticmethod
@@ -103,14 +103,16 @@ class MDP:
         may name the components. ``scratch`` axes exist within a period only: it opens them at their
         first values and forgets them at its end.
         """
-        scope, stages = make_scope(grid, actions, action_name), as_stages(stages)
-        criterion, costs = as_criterion(discount), _only_costs(stages)
+        context, stages = make_context(grid, actions, action_name), as_stages(stages)
+        criterion, costs = as_criterion(discount), _minimises_cost(stages)
         if isinstance(criterion, FiniteHorizon):
-            parts = over_time(scope, _in_rewards(criterion, costs), stages, feasible, scratch)
+            parts = build_horizon(
+                context, _final_as_reward(criterion, costs), stages, feasible, scratch
+            )
         else:
-            mask = None if feasible is None else feasible_mask(scope, feasible)
-            parts = Parts(scope, Staged.build(scope, stages, mask, scratch), mask)
-        return assemble(parts, criterion, name, parameters, costs)
+            mask = None if feasible is None else feasible_mask(context, feasible)
+            parts = ModelComponents(context, Staged.build(context, stages, mask, scratch), mask)
+        return assemble_model(parts, criterion, name, parameters, costs)
 
     @staticmethod
     def from_rates(
@@ -140,12 +142,16 @@ class MDP:
                 given. Values under an interest rate do not depend on it.
             feasible: a mask (grid shape + actions) or a function of axes and action.
         """
-        scope = make_scope(grid, actions, action_name)
-        mask = None if feasible is None else feasible_mask(scope, feasible)
-        made = uniformise(scope, events, interest, net(pays_rate, costs_rate), clock, mask)
-        told = [*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)]
-        mdp = assemble(made.parts, made.criterion, name, parameters, _only_costs(told))
-        return replace(mdp, clock=made.clock)
+        context = make_context(grid, actions, action_name)
+        mask = None if feasible is None else feasible_mask(context, feasible)
+        uniformised = uniformise(
+            context, events, interest, subtract_costs(pays_rate, costs_rate), clock, mask
+        )
+        parts = [*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)]
+        mdp = assemble_model(
+            uniformised.parts, uniformised.criterion, name, parameters, _minimises_cost(parts)
+        )
+        return replace(mdp, clock=uniformised.clock)
 
     @staticmethod
     def from_arrays(
@@ -172,11 +178,11 @@ class MDP:
                 transition: on every way that it can go) is infeasible.
             minimise: ``reward`` holds costs; what costs inf is infeasible.
         """
-        from tessella.mdp.tabular.arrays import from_arrays, negated
+        from tessella.mdp.tabular.arrays import from_arrays, negate_costs
 
-        paid = negated(reward) if minimise else reward
+        paid = negate_costs(reward) if minimise else reward
         parts = from_arrays(transition, paid, layout, grid, actions, feasible, action_name)
-        return assemble(parts, discount, name, parameters, minimise)
+        return assemble_model(parts, discount, name, parameters, minimise)
 
     @staticmethod
     def from_pairs(
@@ -202,11 +208,11 @@ class MDP:
             reward: (L,); a pair that pays -inf is infeasible too.
             minimise: ``reward`` holds costs.
         """
-        from tessella.mdp.tabular.arrays import from_pairs, negated
+        from tessella.mdp.tabular.arrays import from_pairs, negate_costs
 
-        paid = negated(reward) if minimise else reward
+        paid = negate_costs(reward) if minimise else reward
         parts = from_pairs(states, choices, transition, paid, grid, actions, action_name)
-        return assemble(parts, discount, name, parameters, minimise)
+        return assemble_model(parts, discount, name, parameters, minimise)
 
     @staticmethod
     def from_step(
@@ -229,16 +235,16 @@ class MDP:
         """
         from tessella.mdp.tabular.step import from_step
 
-        scope = make_scope(grid, actions, action_name)
-        parts = from_step(step, scope, noise, feasible, -1 if minimise else 1)
-        return assemble(parts, discount, name, parameters, minimise)
+        context = make_context(grid, actions, action_name)
+        parts = from_step(step, context, noise, feasible, -1 if minimise else 1)
+        return assemble_model(parts, discount, name, parameters, minimise)
 
     @staticmethod
     def from_gymnasium(env: Any, discount: float | Criterion, *, name: str = "") -> MDP:
         """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
         from tessella.mdp.tabular.gymnasium import from_gymnasium, name_of, start_of
 
-        mdp = assemble(from_gymnasium(env), Total(), name or name_of(env))
+        mdp = assemble_model(from_gymnasium(env), Total(), name or name_of(env))
         return mdp.with_start(start_of(env)).with_criterion(discount)
 
     def to_gymnasium(self, *, start: Start = None) -> Any:
@@ -295,14 +301,14 @@ class MDP:
         or of other actions is refused.
         """
         policy = as_policy(self, source, labels)
-        return policy.called(name) if name else policy
+        return policy.renamed(name) if name else policy
 
     def check_feasible(self, policy: Policy) -> None:
         """Refuse a policy of this grid that takes an infeasible action, by slabs of states."""
         if self.feasible is None:
             return
         count, first = 0, ""
-        for states, actions in policy.by_slabs():
+        for states, actions in policy.iter_chunks():
             bad = np.flatnonzero(~self.feasible[states, actions])
             if bad.size and not count:
                 first = self.describe(int(states[bad[0]]), int(actions[bad[0]]))
@@ -310,7 +316,7 @@ class MDP:
         if count:
             raise PolicyError(
                 "a policy must take feasible actions",
-                place=first,
+                location=first,
                 value="is not feasible",
                 count=count,
                 total=self.n_states,
@@ -319,7 +325,7 @@ class MDP:
 
     def describe(self, state: int, action: int) -> str:
         """``stock=3, regime=0, order=8``."""
-        return f"{self.grid.describe(state)}, {described(self.action_name, self.actions[action])}"
+        return f"{self.grid.describe(state)}, {describe_action(self.action_name, self.actions[action])}"
 
     @property
     def discount(self) -> float:
@@ -336,15 +342,17 @@ class MDP:
             raise ModelError("a model made from rates is made again for another interest rate")
         if isinstance(self.criterion, FiniteHorizon):  # time is one of its axes
             raise ModelError("a model with a finite horizon is made again for another criterion")
-        asked = as_criterion(criterion)
-        if not isinstance(asked, FiniteHorizon):
-            return replace(self, criterion=asked)
-        scope = make_scope(self.grid, self.actions, self.action_name)
-        made = Parts(scope, self.dynamics, self.feasible, self.start)
+        new_criterion = as_criterion(criterion)
+        if not isinstance(new_criterion, FiniteHorizon):
+            return replace(self, criterion=new_criterion)
+        context = make_context(self.grid, self.actions, self.action_name)
+        components = ModelComponents(context, self.dynamics, self.feasible, self.start)
         noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
-        seen = (0.0, *noise.tolist()) if noise.any() else 0.0  # time is not observed, it is known
-        whole = assemble(made, asked, self.name, self.parameters, self.minimise)
-        return replace(whole, observation_noise=seen)
+        noise_by_axis = (
+            (0.0, *noise.tolist()) if noise.any() else 0.0
+        )  # time is not observed, it is known
+        whole = assemble_model(components, new_criterion, self.name, self.parameters, self.minimise)
+        return replace(whole, observation_noise=noise_by_axis)
 
     def with_start(self, start: Start) -> MDP:
         """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""
@@ -357,11 +365,11 @@ class MDP:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that decides the model's numbers."""
-        from tessella.mdp.fingerprint import feed
+        from tessella.mdp.fingerprint import update_digest
 
         digest = hashlib.sha256()
-        feed(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
-        feed(digest, self.criterion.identity(), self.feasible, self.start, self.dynamics)
+        update_digest(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
+        update_digest(digest, self.criterion.identity(), self.feasible, self.start, self.dynamics)
         return digest.hexdigest()
 
     @cached_property
@@ -370,9 +378,9 @@ class MDP:
 
         None for a model whose rows would be too many to write out.
         """
-        from tessella.mdp.files.netcdf import content
+        from tessella.mdp.files.netcdf import content_hash
 
-        return content(self)
+        return content_hash(self)
 
     def save(self, path: str | Path) -> None:
         """Write the model's arrays as NetCDF, readable without this package."""
@@ -388,9 +396,9 @@ class MDP:
         """
         from tessella.mdp.files.netcdf import KIND, load
 
-        with reading(path, KIND):
+        with read_errors(path, KIND):
             saved = load(path)
-            mdp = _model(saved.parts, saved.criterion, saved.name, saved.parameters)
+            mdp = _build_mdp(saved.parts, saved.criterion, saved.name, saved.parameters)
             if mdp.start is not None:
                 start_distribution(mdp, mdp.start.astype(float, casting="same_kind"))
             saved.check(mdp.fingerprint)
@@ -401,23 +409,23 @@ class MDP:
         title = f"{self.name}: " if self.name else ""
         axes = " x ".join(f"{n} {s}" for n, s in zip(self.grid.axes, self.grid.shape, strict=True))
         kind = type(self.dynamics).__name__.lower()
-        kind += ", interpolated" if self.dynamics.interpolated else ""
+        kind += ", interpolated" if self.dynamics.is_interpolated else ""
         called = "" if self.action_name == "action" else f"{self.action_name} "
         parts = ", ".join(components(self.actions))
         actions = f"{self.n_actions} {called}actions" + (f" ({parts})" if parts else "")
         time = "" if self.clock is None else f", {self.clock}"
-        told = ", costs" if self.minimise else ""
-        return f"MDP({title}{axes}; {actions}, {self.criterion}{time}{told}, {kind})"
+        sense = ", costs" if self.minimise else ""
+        return f"MDP({title}{axes}; {actions}, {self.criterion}{time}{sense}, {kind})"
 
 
-def _only_costs(told: Sequence[Stage] | Sequence[Event]) -> bool:
+def _minimises_cost(parts: Sequence[Stage] | Sequence[Event]) -> bool:
     """Whether something costs and nothing pays."""
-    some = any(part.costs is not None for part in told)
-    return some and all(part.pays is None for part in told)
+    some = any(part.costs is not None for part in parts)
+    return some and all(part.pays is None for part in parts)
 
 
-def assemble(
-    parts: Parts,
+def assemble_model(
+    parts: ModelComponents,
     criterion: float | Criterion,
     name: str,
     parameters: Mapping[str, Any] | None = None,
@@ -427,27 +435,27 @@ def assemble(
     criterion = as_criterion(criterion)
     if isinstance(criterion, FiniteHorizon):
         if not isinstance(parts.dynamics, Timed):
-            parts = with_horizon(parts, _in_rewards(criterion, minimise))
+            parts = repeat_over_horizon(parts, _final_as_reward(criterion, minimise))
         criterion = replace(criterion, final=0.0)  # it is in the dynamics
-    return replace(_model(parts, criterion, name, parameters), minimise=minimise)
+    return replace(_build_mdp(parts, criterion, name, parameters), minimise=minimise)
 
 
-def _in_rewards(horizon: FiniteHorizon, minimise: bool) -> FiniteHorizon:
+def _final_as_reward(horizon: FiniteHorizon, minimise: bool) -> FiniteHorizon:
     """A horizon whose final value is a reward; in a model told in costs it is a cost."""
-    return replace(horizon, final=net(None, horizon.final)) if minimise else horizon
+    return replace(horizon, final=subtract_costs(None, horizon.final)) if minimise else horizon
 
 
-def _model(
-    parts: Parts, criterion: Criterion, name: str, parameters: Mapping[str, Any] | None
+def _build_mdp(
+    parts: ModelComponents, criterion: Criterion, name: str, parameters: Mapping[str, Any] | None
 ) -> MDP:
-    scope = parts.scope
+    context = parts.context
     return MDP(
-        scope.grid,
-        scope.actions,
+        context.grid,
+        context.actions,
         criterion,
         parts.dynamics,
         parts.feasible,
-        scope.action_name,
+        context.action_name,
         name,
         dict(parameters or {}),
         parts.start,

@@ -22,22 +22,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, FileError, PolicyError
-from tessella.files import WHOLE, read_json, reading, stated, writing
-from tessella.grid import StateGrid, unmasked
-from tessella.mdp.actions import as_json, checked, from_json, values_of
-from tessella.mdp.program import Program, check_program, node_from_json
-from tessella.mdp.pulled import in_numpy, pulls
+from tessella.files import NATURAL_NUMBER, atomic_write, read_errors, read_field, read_json
+from tessella.grid import StateGrid, require_unmasked
+from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions, values_of
+from tessella.mdp.device_arrays import host_fields, with_host_arrays
+from tessella.mdp.rule_tree import RuleTree, check_program, node_from_json
 
 FORMAT, VERSION = "tessella policy", 1
 WHAT = "a saved policy"
 PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as its program
-SLAB = 1 << 18  # states whose actions are asked for at once
+CHUNK_STATES = 1 << 18  # states whose actions are asked for at once
 
 Own = TypeVar("Own", bound="Policy")
 
 
 @runtime_checkable
-class Decider(Protocol):
+class DecisionFunction(Protocol):
     """What decides: (n, d) points in the axes' own values -> (n,) action indices."""
 
     @property
@@ -48,9 +48,9 @@ class Decider(Protocol):
     def __call__(self, points: NDArray[np.float64]) -> NDArray: ...
 
 
-@pulls("actions")
+@with_host_arrays("actions")
 @dataclass(frozen=True, eq=False)
-class Table:
+class TableRule:
     """A rule that stores the action of every state. Off the grid, the nearest state's.
 
     Attributes:
@@ -60,14 +60,14 @@ class Table:
 
     grid: StateGrid
     actions: NDArray[np.int32]
-    stored: int | None = None
+    source_size: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return in_numpy(self)
+        return host_fields(self)
 
     @property
     def size(self) -> int:
-        return self.grid.size if self.stored is None else self.stored
+        return self.grid.size if self.source_size is None else self.source_size
 
     def __call__(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
         return self.actions.ravel()[self.grid.nearest(points)]
@@ -88,12 +88,12 @@ class Policy:
 
     grid: StateGrid
     actions: tuple
-    rule: Decider = field(repr=False)
+    rule: DecisionFunction = field(repr=False)
     name: str = ""
     action_name: str = "action"
 
     @classmethod
-    def of(
+    def from_table(
         cls: type[Own],
         grid: StateGrid,
         actions: Sequence,
@@ -106,9 +106,9 @@ class Policy:
 
         ``size`` is that of the rule that the table was made from; None if the table is all.
         """
-        chosen = checked_actions(table, grid, tuple(actions)).copy()
+        chosen = check_actions(table, grid, tuple(actions)).copy()
         chosen.setflags(write=False)
-        return cls(grid, tuple(actions), Table(grid, chosen, size), **about)
+        return cls(grid, tuple(actions), TableRule(grid, chosen, size), **about)
 
     @property
     def size(self) -> int:
@@ -123,10 +123,10 @@ class Policy:
         feasible.
         """
         points = np.atleast_2d(
-            np.asarray(unmasked(points, "points", error=ArgumentError), dtype=float)
+            np.asarray(require_unmasked(points, "points", error=ArgumentError), dtype=float)
         )
         self.grid.nearest(points)  # refuses what is no point
-        return self._asked(points)
+        return self._checked_actions(points)
 
     def decide(self, points: ArrayLike) -> NDArray:
         """(n, d) points -> (n,) what to do: the actions' own values or names.
@@ -140,40 +140,50 @@ class Policy:
 
         A rule for more states than a slab is asked about these alone; of others the table is kept.
         """
-        if isinstance(self.rule, Table) or "table" in vars(self) or self.grid.size <= SLAB:
+        if (
+            isinstance(self.rule, TableRule)
+            or "table" in vars(self)
+            or self.grid.size <= CHUNK_STATES
+        ):
             return self.table.ravel()[states]
-        return self._asked(self.grid.points_of(states))
+        return self._checked_actions(self.grid.points_of(states))
 
-    def by_slabs(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
+    def iter_chunks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
         """Flat indices and actions of all states in flat order, a slab at a time."""
-        for first in range(0, self.grid.size, SLAB):
-            states = np.arange(first, min(first + SLAB, self.grid.size))
+        for first in range(0, self.grid.size, CHUNK_STATES):
+            states = np.arange(first, min(first + CHUNK_STATES, self.grid.size))
             yield states, self.at(states)
 
-    def _asked(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
+    def _checked_actions(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
         """(n,) what the rule says, checked."""
-        said = np.asarray(unmasked(self.rule(points), "what a rule says", error=PolicyError))
-        if said.shape != (len(points),):
-            rule = f"a rule must name one action for each of {len(points):,} points"
-            raise PolicyError(rule, value=f"its answer has shape {said.shape}")
-        return _indices(said, self.actions, lambda i: self.grid.describe_point(points[i]), "points")
+        actions = np.asarray(
+            require_unmasked(self.rule(points), "what a rule says", error=PolicyError)
+        )
+        if actions.shape != (len(points),):
+            requirement = f"a rule must name one action for each of {len(points):,} points"
+            raise PolicyError(requirement, value=f"its answer has shape {actions.shape}")
+        return _as_indices(
+            actions, self.actions, lambda i: self.grid.describe_point(points[i]), "points"
+        )
 
     @cached_property
     def table(self) -> NDArray[np.int32]:
         """(grid shape) action indices."""
-        if isinstance(self.rule, Table):
+        if isinstance(self.rule, TableRule):
             return self.rule.actions
-        table = np.concatenate([self._asked(points) for points in slabs(self.grid)])
+        table = np.concatenate(
+            [self._checked_actions(points) for points in iter_point_chunks(self.grid)]
+        )
         table = table.reshape(self.grid.shape)
         table.setflags(write=False)
         return table
 
-    def called(self: Own, name: str) -> Own:
+    def renamed(self: Own, name: str) -> Own:
         """The same under another name; its table, where there is one, need not be made again."""
-        made = replace(self, name=name)
+        policy = replace(self, name=name)
         if "table" in vars(self):
-            vars(made)["table"] = self.table
-        return made
+            vars(policy)["table"] = self.table
+        return policy
 
     @property
     def decisions(self) -> NDArray:
@@ -184,9 +194,13 @@ class Policy:
         """Write the table with axes, actions, name and size as JSON, for ``Policy.load``."""
         axes = {n: v.tolist() for n, v in zip(self.grid.axes, self.grid.values, strict=True)}
         about = {"format": FORMAT, "version": VERSION, "name": self.name, "size": self.size}
-        about |= {"action_name": self.action_name, "actions": as_json(self.actions), "axes": axes}
+        about |= {
+            "action_name": self.action_name,
+            "actions": actions_to_json(self.actions),
+            "axes": axes,
+        }
         text = json.dumps(about | {"table": self.table.ravel().tolist()}) + "\n"
-        with writing(path) as part:
+        with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
 
     @staticmethod
@@ -196,11 +210,13 @@ class Policy:
         Of a rule that ``compress`` made, its program; ``Rule.load`` reads all that is known of it.
         """
         content = read_json(path, WHAT)
-        with reading(path, WHAT):
+        with read_errors(path, WHAT):
             about, size = policy_fields(content, (FORMAT, PROGRAM_FORMAT))
             if content["format"] == PROGRAM_FORMAT:
                 return Policy(rule=read_program(content, about["grid"], about["actions"]), **about)
-            return Policy.of(table=stated(content, "table", "a list"), size=size, **about)
+            return Policy.from_table(
+                table=read_field(content, "table", "a list"), size=size, **about
+            )
 
     def to_csv(self, path: str | Path) -> None:
         """Write a row for each state: its coordinates, and what to do. ``certify`` reads it."""
@@ -220,35 +236,35 @@ def policy_fields(
     """Grid, actions and names of a policy in a file of one of these formats, and its size."""
     kind, version = content.get("format"), content.get("version")
     if kind not in formats or version != VERSION:
-        rule = f"it must have format {' or '.join(map(repr, formats))}, version {VERSION}"
-        raise FileError(rule, value=f"got {kind!r}, version {version!r}")
-    about = {name: stated(content, name, "text") for name in ("name", "action_name")}
+        requirement = f"it must have format {' or '.join(map(repr, formats))}, version {VERSION}"
+        raise FileError(requirement, value=f"got {kind!r}, version {version!r}")
+    about = {name: read_field(content, name, "text") for name in ("name", "action_name")}
     about["grid"] = read_grid(content, "axes")
-    given = from_json(stated(content, "actions", "a list"))
-    about["actions"] = checked(given, about["action_name"])
-    return about, stated(content, "size", WHOLE)
+    given = actions_from_json(read_field(content, "actions", "a list"))
+    about["actions"] = normalise_actions(given, about["action_name"])
+    return about, read_field(content, "size", NATURAL_NUMBER)
 
 
 def read_grid(content: Mapping[str, Any], name: str) -> StateGrid:
     """The grid in a field of a file."""
-    axes = stated(content, name, "an object")
-    return StateGrid({axis: stated(axes, axis, "a list") for axis in axes})
+    axes = read_field(content, name, "an object")
+    return StateGrid({axis: read_field(axes, axis, "a list") for axis in axes})
 
 
-def read_program(content: Mapping[str, Any], grid: StateGrid, actions: tuple) -> Program:
+def read_program(content: Mapping[str, Any], grid: StateGrid, actions: tuple) -> RuleTree:
     """The program in a file, every node of it checked."""
-    root = node_from_json(stated(content, "program", "an object"))
-    program = Program(grid, root, stated(content, "size", WHOLE))
-    check_program(program, len(actions))
-    return program
+    root = node_from_json(read_field(content, "program", "an object"))
+    backend = RuleTree(grid, root, read_field(content, "size", NATURAL_NUMBER))
+    check_program(backend, len(actions))
+    return backend
 
 
-def slabs(grid: StateGrid) -> Iterator[NDArray[np.float64]]:
+def iter_point_chunks(grid: StateGrid) -> Iterator[NDArray[np.float64]]:
     """(n, d) points of all states in flat order, as many at a time as a rule is asked about."""
-    return grid.slabs(SLAB)
+    return grid.iterate_chunks(CHUNK_STATES)
 
 
-def refuse_other(policy: Policy, grid: StateGrid, actions: tuple) -> None:
+def require_same_model(policy: Policy, grid: StateGrid, actions: tuple) -> None:
     """Refuse a policy of another grid or of other actions, which could pass for one of these."""
     if policy.grid != grid:
         raise PolicyError(f"the policy is for {policy.grid}, the model has {grid}")
@@ -256,35 +272,35 @@ def refuse_other(policy: Policy, grid: StateGrid, actions: tuple) -> None:
         raise PolicyError(f"the policy has actions {policy.actions}, the model {actions}")
 
 
-def checked_actions(table: ArrayLike, grid: StateGrid, actions: tuple) -> NDArray[np.int32]:
+def check_actions(table: ArrayLike, grid: StateGrid, actions: tuple) -> NDArray[np.int32]:
     """``table`` as a grid-shaped array of action indices, or an error that says why not."""
-    array = np.asarray(unmasked(table, "a policy", error=PolicyError))
+    array = np.asarray(require_unmasked(table, "a policy", error=PolicyError))
     if array.size != grid.size or array.shape not in (grid.shape, (grid.size,)):
         raise PolicyError(
             f"a policy on this grid has shape {grid.shape}", value=f"got {array.shape}"
         )
-    return _indices(array.ravel(), actions, grid.describe, "states").reshape(grid.shape)
+    return _as_indices(array.ravel(), actions, grid.describe, "states").reshape(grid.shape)
 
 
-def _indices(
-    said: NDArray, actions: tuple, describe: Callable[[int], str], noun: str
+def _as_indices(
+    values: NDArray, actions: tuple, describe: Callable[[int], str], noun: str
 ) -> NDArray[np.int32]:
     """(n,) ``said`` as action indices; ``describe`` names the place of the i-th."""
-    whole = said.dtype.kind in "iub" or (
-        said.dtype.kind == "f" and np.isfinite(said).all() and (said == np.rint(said)).all()
+    whole = values.dtype.kind in "iub" or (
+        values.dtype.kind == "f" and np.isfinite(values).all() and (values == np.rint(values)).all()
     )
     if not whole:
         raise PolicyError(
-            "a policy holds action indices (whole numbers)", value=f"got {said.dtype}"
+            "a policy holds action indices (whole numbers)", value=f"got {values.dtype}"
         )
-    bad = np.flatnonzero((said < 0) | (said >= len(actions)))
+    bad = np.flatnonzero((values < 0) | (values >= len(actions)))
     if bad.size:
         raise PolicyError(
             f"action indices must lie in 0..{len(actions) - 1}",
-            place=describe(int(bad[0])),
-            value=f"gets {said[bad[0]]}",
+            location=describe(int(bad[0])),
+            value=f"gets {values[bad[0]]}",
             count=bad.size,
-            total=said.size,
+            total=values.size,
             noun=noun,
         )
-    return said.astype(np.int32)
+    return values.astype(np.int32)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
-from tessella.files import LARGEST_TEXT_BYTES, read_whole, reading, writing
-from tessella.mdp.actions import components, records, values_of
+from tessella.files import TEXT_MAX_BYTES, atomic_write, read_errors, read_whole
+from tessella.mdp.actions import as_records, components, values_of
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Row:
+class PolicyTableRow:
     """One row of the file: its line, and its cells by the names of their columns."""
 
     line: int
     cells: dict[str, str]
 
 
-Rows = list[Row]
+PolicyTableRows = list[PolicyTableRow]
 
 
 def read_table(mdp: MDP, path: Path) -> NDArray:
@@ -44,9 +44,9 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
     in columns of their own names. Other columns are passed over; a name that stands twice, or a row
     with cells that have no column, is refused.
     """
-    what = "a policy table"
-    with reading(path, what):
-        text = read_whole(path, what, LARGEST_TEXT_BYTES).decode("utf-8-sig")
+    subject = "a policy table"
+    with read_errors(path, subject):
+        text = read_whole(path, subject, TEXT_MAX_BYTES).decode("utf-8-sig")
         reader = csv.reader(io.StringIO(text, newline=""))
         names = {*mdp.grid.axes, *components(mdp.actions), mdp.action_name}
         header = [_meant(name, names) for name in next(reader, [])]
@@ -57,7 +57,7 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
     _check_complete(mdp, path, where)
     if components(mdp.actions):
         known = values_of(mdp.actions)
-        answers = records({c: _column(path, rows, c, known[c]) for c in columns})
+        answers = as_records({c: _column(path, rows, c, known[c]) for c in columns})
     else:
         answers = _column(path, rows, columns[0], np.asarray(mdp.actions))
     table = np.empty(mdp.n_states, dtype=answers.dtype)
@@ -69,48 +69,48 @@ def _action_columns(mdp: MDP, path: Path, header: list[str]) -> tuple[str, ...]:
     """Their names; every axis has a column as well, and no name stands twice."""
     twice = [name for name, times in Counter(filter(None, header)).items() if times > 1]
     if twice:
-        rule = f"{path.name} must have each column once"
-        raise FileError(rule, value=f"it has {twice[0]!r} {header.count(twice[0])} times")
+        requirement = f"{path.name} must have each column once"
+        raise FileError(requirement, value=f"it has {twice[0]!r} {header.count(twice[0])} times")
     columns = {name: repr(name) for name in mdp.grid.axes}
     parts = components(mdp.actions)
     if parts:
-        _refuse_missing(path, header, columns | {name: repr(name) for name in parts})
+        _require_columns(path, header, columns | {name: repr(name) for name in parts})
         return parts
     named = [n for n in dict.fromkeys((mdp.action_name, "action")) if n not in mdp.grid.axes]
     actions = [name for name in named if name in header]
     if len(actions) > 1:
-        rule = f"{path.name} must have one column for the action"
-        raise FileError(rule, value=f"it has {' and '.join(map(repr, actions))}")
+        requirement = f"{path.name} must have one column for the action"
+        raise FileError(requirement, value=f"it has {' and '.join(map(repr, actions))}")
     columns[actions[0] if actions else ""] = " or ".join(map(repr, named))
-    _refuse_missing(path, header, columns)
+    _require_columns(path, header, columns)
     return (actions[0],)
 
 
-def _refuse_missing(path: Path, header: list[str], columns: dict[str, str]) -> None:
+def _require_columns(path: Path, header: list[str], columns: dict[str, str]) -> None:
     """Refuse a table without one of these columns, which map to how they are called."""
     for name, called in columns.items():
         if not name or name not in header:
-            rule = f"{path.name} must have a column {called}"
-            raise FileError(rule, value=f"its columns are {', '.join(header)}")
+            requirement = f"{path.name} must have a column {called}"
+            raise FileError(requirement, value=f"its columns are {', '.join(header)}")
 
 
-def _rows(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> Rows:
+def _rows(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> PolicyTableRows:
     bad = [(line, cells) for line, cells in lines if len(cells) != len(header)]
     if bad:
-        rule = f"{path.name} must have {len(header)} cells in each row, as its header has"
+        requirement = f"{path.name} must have {len(header)} cells in each row, as its header has"
         line, cells = bad[0]
         raise FileError(
-            rule,
-            place=f"line {line}",
+            requirement,
+            location=f"line {line}",
             value=f"has {len(cells)}",
             count=len(bad),
             total=len(lines),
             noun="rows",
         )
-    return [Row(line, dict(zip(header, cells, strict=True))) for line, cells in lines]
+    return [PolicyTableRow(line, dict(zip(header, cells, strict=True))) for line, cells in lines]
 
 
-def _states(mdp: MDP, path: Path, rows: Rows) -> NDArray[np.int64]:
+def _states(mdp: MDP, path: Path, rows: PolicyTableRows) -> NDArray[np.int64]:
     """(rows,) flat state index of each row."""
     places = []
     for axis, (name, values) in enumerate(zip(mdp.grid.axes, mdp.grid.values, strict=True)):
@@ -118,11 +118,11 @@ def _states(mdp: MDP, path: Path, rows: Rows) -> NDArray[np.int64]:
         at = mdp.grid.locate(axis, given)
         bad = np.flatnonzero(at < 0)
         if bad.size:
-            rule = f"{path.name} must hold states of the grid"
+            requirement = f"{path.name} must hold states of the grid"
             value = f"has {name}={given[bad[0]]}"
             raise FileError(
-                rule,
-                place=f"line {rows[bad[0]].line}",
+                requirement,
+                location=f"line {rows[bad[0]].line}",
                 value=value,
                 count=bad.size,
                 total=len(rows),
@@ -136,7 +136,7 @@ def _meant(cell: str, known: Collection[str]) -> str:
     return cell if cell in known else cell.strip()
 
 
-def _column(path: Path, rows: Rows, name: str, known: NDArray) -> NDArray:
+def _column(path: Path, rows: PolicyTableRows, name: str, known: NDArray) -> NDArray:
     """(rows,) numbers, or text where the ``known`` values are."""
     if known.dtype.kind == "U":
         labels = set(known.tolist())
@@ -145,10 +145,10 @@ def _column(path: Path, rows: Rows, name: str, known: NDArray) -> NDArray:
     bad = [i for i, item in enumerate(text) if not _is_number(item)]
     if bad:
         value = f"has {name}={text[bad[0]]!r}"
-        rule = f"column {name!r} of {path.name} must hold numbers"
+        requirement = f"column {name!r} of {path.name} must hold numbers"
         raise FileError(
-            rule,
-            place=f"line {rows[bad[0]].line}",
+            requirement,
+            location=f"line {rows[bad[0]].line}",
             value=value,
             count=len(bad),
             total=len(rows),
@@ -166,27 +166,32 @@ def _is_number(text: str) -> bool:
 
 def _check_complete(mdp: MDP, path: Path, where: NDArray[np.int64]) -> None:
     seen = np.bincount(where, minlength=mdp.n_states)
-    for bad, what in (
+    for bad, subject in (
         (np.flatnonzero(seen > 1), "stands more than once"),
         (np.flatnonzero(seen == 0), "is missing"),
     ):
         if bad.size:
-            rule = f"{path.name} must hold each state once"
-            place = mdp.grid.describe(int(bad[0]))
+            requirement = f"{path.name} must hold each state once"
+            location = mdp.grid.describe(int(bad[0]))
             raise FileError(
-                rule, place=place, value=what, count=bad.size, total=mdp.n_states, noun="states"
+                requirement,
+                location=location,
+                value=subject,
+                count=bad.size,
+                total=mdp.n_states,
+                noun="states",
             )
 
 
 def write_table(policy: Policy, path: Path) -> None:
     """A header with the axes and the action, and a row for each state in flat order."""
     grid = policy.grid
-    with writing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         parts = components(policy.actions)
         writer.writerow([*grid.axes, *(parts or [policy.action_name])])
         names = values_of(policy.actions)
-        for states, actions in policy.by_slabs():
+        for states, actions in policy.iter_chunks():
             columns = [values.tolist() for values in grid.coordinates(states).values()]
             taken = names[actions]
             columns += [taken[name].tolist() for name in parts] or [taken.tolist()]

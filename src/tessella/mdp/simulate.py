@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, expect, is_count
-from tessella.mdp.chance import generator
+from tessella.errors import ArgumentError, is_count, require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.start import Start, drawn_starts, listed_states
+from tessella.mdp.sampling import generator
+from tessella.mdp.start import Start, draw_starts, listed_states
 
 Rng = np.random.Generator | int
 
@@ -35,14 +35,14 @@ class Paths:
     def __str__(self) -> str:
         n, periods = self.rewards.shape
         returns, ended = self.returns, int((self.actions[:, -1] < 0).sum())
-        what = "discounted " if self.mdp.discount < 1 else "total "
-        what += "cost" if self.mdp.minimise else "return"
+        subject = "discounted " if self.mdp.discount < 1 else "total "
+        subject += "cost" if self.mdp.minimise else "return"
         returns = -returns if self.mdp.minimise else returns
         visited = len(np.unique(self.states))
         return (
             f"Paths, {self.mdp.name or 'model'}: {n:,} paths of {periods:,} periods, "
             f"{ended:,} ended early\n"
-            f"{what}: mean {returns.mean():.6g}, "
+            f"{subject}: mean {returns.mean():.6g}, "
             f"from {returns.min():.6g} to {returns.max():.6g}\n"
             f"{visited:,} of {self.mdp.n_states:,} states visited"
         )
@@ -64,17 +64,17 @@ def simulate(
         rng: a generator or an integer seed.
         start: any start (see ``tessella.mdp.start``); a list of state indices is one for each path.
     """
-    expect("simulate", mdp, MDP)
+    require_type("simulate", mdp, MDP)
     if not (is_count(periods) and is_count(paths)):
         raise ArgumentError(
             "periods and paths must be at least 1", value=f"got {periods!r} and {paths!r}"
         )
     rng = generator(rng)
-    taken = mdp.policy(policy)
+    policy_used = mdp.policy(policy)
     states = np.empty((paths, periods + 1), dtype=np.int64)
     actions = np.full((paths, periods), -1, dtype=np.int64)
     rewards = np.zeros((paths, periods))
-    states[:, 0] = _starts(mdp, start, taken, paths, rng)
+    states[:, 0] = _start_states(mdp, start, policy_used, paths, rng)
     alive = np.ones(paths, dtype=bool)
     for t in range(periods):
         on = np.flatnonzero(alive)
@@ -82,20 +82,20 @@ def simulate(
             states[:, t + 1 :] = states[:, t : t + 1]
             break
         states[:, t + 1] = states[:, t]
-        actions[on, t] = taken.at(states[on, t])
+        actions[on, t] = policy_used.at(states[on, t])
         steps = mdp.dynamics.step(states[on, t], actions[on, t], rng)
         states[on, t + 1], rewards[on, t] = steps.states, steps.rewards
         alive[on] = ~steps.ended
     return Paths(mdp, states, actions, rewards)
 
 
-def _starts(
+def _start_states(
     mdp: MDP, start: Start, policy: Policy, paths: int, rng: np.random.Generator
 ) -> NDArray:
     states = listed_states(mdp, start)
     if states is None or (isinstance(start, Mapping) and len(states) > 1):
-        return drawn_starts(mdp, start, policy, paths, rng)
+        return draw_starts(mdp, start, policy, paths, rng)
     if len(states) not in (1, paths):
-        rule = f"a list of start states has one state, or one for each of {paths} paths"
-        raise ArgumentError(rule, value=f"got {len(states)}")
+        requirement = f"a list of start states has one state, or one for each of {paths} paths"
+        raise ArgumentError(requirement, value=f"got {len(states)}")
     return np.broadcast_to(states, (paths,)).copy()

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import ArgumentError, shown
-from tessella.grid import StateGrid, unmasked
+from tessella.errors import ArgumentError, format_value
+from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
-from tessella.mdp.scope import TIME
+from tessella.mdp.context import TIME
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Start = ArrayLike | Mapping[str, object] | None
 STATIONARY = "stationary"
-RULE = (
+START_REQUIREMENT = (
     "a start is a state index, a list of them, coordinates by name, a distribution written as "
     "floats, or 'stationary'"
 )
@@ -40,7 +40,7 @@ def start_distribution(mdp: MDP, start: Start, policy: Policy | None = None) -> 
     if start is None:
         return np.full(mdp.n_states, 1.0 / mdp.n_states) if mdp.start is None else mdp.start
     if isinstance(start, str):
-        return _by_name(mdp, start, policy)
+        return _named_distribution(mdp, start, policy)
     states = listed_states(mdp, start)
     if states is not None:
         return np.bincount(states, minlength=mdp.n_states) / len(states)
@@ -51,48 +51,53 @@ def start_distribution(mdp: MDP, start: Start, policy: Policy | None = None) -> 
         )
     bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
     if bad.size:
-        place, value = mdp.grid.describe(int(bad[0])), f"has {weights[bad[0]]}"
-        rule = "start probabilities must be finite and not negative"
+        location, value = mdp.grid.describe(int(bad[0])), f"has {weights[bad[0]]}"
+        requirement = "start probabilities must be finite and not negative"
         raise ArgumentError(
-            rule, place=place, value=value, count=bad.size, total=weights.size, noun="states"
+            requirement,
+            location=location,
+            value=value,
+            count=bad.size,
+            total=weights.size,
+            noun="states",
         )
     total = weights.sum()
     if abs(total - 1) > SUM_TOLERANCE:
         raise ArgumentError(
-            "start probabilities must sum to 1", value=f"they sum to {shown(total)}"
+            "start probabilities must sum to 1", value=f"they sum to {format_value(total)}"
         )
     # Rounding is left alone, so that a start comes back as it was given.
     return weights if abs(total - 1) <= 1e-14 else weights / total
 
 
-def drawn_starts(
+def draw_starts(
     mdp: MDP, start: Start, policy: Policy, count: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """(count,) first states, by inversion; no distribution over all states is made for these."""
     states = listed_states(mdp, start)
     if states is not None:
-        return np.sort(states)[_evenly(len(states), count, rng)]
+        return np.sort(states)[_draw_uniform(len(states), count, rng)]
     if start is None and mdp.start is None:
-        return _evenly(mdp.n_states, count, rng)
+        return _draw_uniform(mdp.n_states, count, rng)
     return rng.choice(mdp.n_states, size=count, p=start_distribution(mdp, start, policy))
 
 
-def _evenly(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _draw_uniform(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """(count,) of 0..n - 1, each as likely: what ``choice`` draws with n equal probabilities."""
     return np.minimum((rng.random(count) * n).astype(np.int64), n - 1)
 
 
-def _by_name(mdp: MDP, start: str, policy: Policy | None) -> NDArray[np.float64]:
+def _named_distribution(mdp: MDP, start: str, policy: Policy | None) -> NDArray[np.float64]:
     if start != STATIONARY:
-        raise ArgumentError(RULE, value=f"got the text {start!r}")
+        raise ArgumentError(START_REQUIREMENT, value=f"got the text {start!r}")
     if policy is None:
         raise ArgumentError("a stationary start needs a policy, and there is none in question")
-    from tessella.mdp.long_run import long_run  # loads the engine
+    from tessella.mdp.long_run import long_run_distribution  # loads the engine
 
-    return long_run(mdp, policy)
+    return long_run_distribution(mdp, policy)
 
 
-def _with_coordinates(grid: StateGrid, given: Mapping[str, object]) -> NDArray[np.int64]:
+def _states_with_coordinates(grid: StateGrid, given: Mapping[str, object]) -> NDArray[np.int64]:
     """Flat indices of the states that have these coordinates."""
     places = [np.arange(length) for length in grid.shape]
     for name, value in given.items():
@@ -100,7 +105,7 @@ def _with_coordinates(grid: StateGrid, given: Mapping[str, object]) -> NDArray[n
         at = np.atleast_1d(grid.locate(axis, np.asarray(value)))
         if at.size != 1 or at[0] < 0:
             raise ArgumentError(
-                "a start must lie on the grid", place=f"{name}={value}", value="does not"
+                "a start must lie on the grid", location=f"{name}={value}", value="does not"
             )
         places[axis] = at.ravel()
     mesh = np.meshgrid(*places, indexing="ij")
@@ -113,10 +118,10 @@ def listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
         return None
     if isinstance(start, Mapping):
         first = {TIME: mdp.grid.values[0][0]} if isinstance(mdp.criterion, FiniteHorizon) else {}
-        return _with_coordinates(mdp.grid, first | dict(start))
+        return _states_with_coordinates(mdp.grid, first | dict(start))
     shape_of(start, "start", error=ArgumentError)
-    array = np.asarray(unmasked(start, "start", error=ArgumentError))
-    rule = RULE
+    array = np.asarray(require_unmasked(start, "start", error=ArgumentError))
+    rule = START_REQUIREMENT
     if array.dtype.kind == "b" or (array.dtype.kind in "iu" and (array.ndim > 1 or not array.size)):
         raise ArgumentError(rule, value=f"got {array.dtype} of shape {array.shape}")
     if array.dtype.kind not in "iu":

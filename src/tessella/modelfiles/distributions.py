@@ -16,145 +16,164 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, shown
-from tessella.mdp.scope import call
+from tessella.errors import ModelError, format_value
+from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Noise, truncated_poisson
-from tessella.modelfiles.expressions.formula import LARGEST, Formula
+from tessella.modelfiles.expressions.formula import FORMULA_MAX_COMBINATIONS, Formula
 
-MOST_VALUES = 100_000  # of a distribution
+DISTRIBUTION_MAX_VALUES = 100_000  # of a distribution
 
-Made = Callable[..., NDArray[np.float64]]
+ProbabilityFunction = Callable[..., NDArray[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)
-class Chances:
+class ConditionalProbabilities:
     """Probabilities as a function of what their formulas name."""
 
-    make: Made
+    probability_function: ProbabilityFunction
     formulas: Mapping[str, Formula]
-    count: int  # of values
+    n_values: int  # of values
 
     def __post_init__(self) -> None:
-        names = dict.fromkeys(name for f in self.formulas.values() for name in f.asks)
+        names = dict.fromkeys(name for f in self.formulas.values() for name in f.free_names)
         kw = inspect.Parameter.KEYWORD_ONLY
         signature = inspect.Signature([inspect.Parameter(name, kw) for name in names])
         object.__setattr__(self, "__signature__", signature)
 
     def __call__(self, /, **arrays: Any) -> NDArray[np.float64]:
-        entries = np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
-        if np.prod(entries, dtype=float) * self.count > LARGEST:
+        shape = np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
+        if np.prod(shape, dtype=float) * self.n_values > FORMULA_MAX_COMBINATIONS:
             raise ModelError(
-                f"a distribution has at most {LARGEST:,} probabilities over all states and actions",
-                value=f"there are {np.prod(entries, dtype=float) * self.count:,.0f}",
+                f"a distribution has at most {FORMULA_MAX_COMBINATIONS:,} probabilities over all states and actions",
+                value=f"there are {np.prod(shape, dtype=float) * self.n_values:,.0f}",
             )
-        said = {name: call(f, arrays, name) for name, f in self.formulas.items()}
-        return self.make(**said)
+        arguments = {name: call_by_name(f, arrays, name) for name, f in self.formulas.items()}
+        return self.probability_function(**arguments)
 
 
-def make_noise(name: str, values: Sequence, make: Made, formulas: Mapping[str, Formula]) -> Noise:
+def make_noise(
+    name: str,
+    values: Sequence,
+    probability_function: ProbabilityFunction,
+    formulas: Mapping[str, Formula],
+) -> Noise:
     """A noise whose probabilities ``make`` works out from its formulas."""
-    chances = Chances(make, formulas, len(values))
-    given = inspect.signature(chances).parameters
-    return Noise(name, values, chances if given else chances())
+    probabilities = ConditionalProbabilities(probability_function, formulas, len(values))
+    inputs = inspect.signature(probabilities).parameters
+    return Noise(name, values, probabilities if inputs else probabilities())
 
 
-def poisson(largest: int) -> Made:
+def poisson(largest: int) -> ProbabilityFunction:
     return lambda mean: truncated_poisson(mean, largest)
 
 
-def binomial(trials: int) -> Made:
-    def made(chance):
+def binomial(trials: int) -> ProbabilityFunction:
+    def probabilities(chance):
         from scipy.stats import binom
 
-        return binom.pmf(np.arange(trials + 1), trials, _last(_chance(chance)))
+        return binom.pmf(
+            np.arange(trials + 1), trials, _with_value_axis(_require_probability(chance))
+        )
 
-    return made
+    return probabilities
 
 
-def negative_binomial(largest: int) -> Made:
-    def made(successes, chance):
+def negative_binomial(largest: int) -> ProbabilityFunction:
+    def probabilities(successes, chance):
         from scipy.stats import nbinom
 
-        n = _last(_above(successes, "the number of successes"))
-        return _with_tail(nbinom, largest, n, _last(_chance(chance, 0.0)))
+        n = _with_value_axis(_require_positive(successes, "the number of successes"))
+        return _pmf_with_tail(
+            nbinom, largest, n, _with_value_axis(_require_probability(chance, 0.0))
+        )
 
-    return made
+    return probabilities
 
 
-def geometric(largest: int) -> Made:
+def geometric(largest: int) -> ProbabilityFunction:
     return lambda chance: negative_binomial(largest)(successes=1.0, chance=chance)
 
 
-def normal(smallest: int, largest: int) -> Made:
-    def made(mean, deviation):
+def normal(smallest: int, largest: int) -> ProbabilityFunction:
+    def probabilities(mean, deviation):
         from scipy.stats import norm
 
-        spread = _last(_above(deviation, "the deviation of a normal quantity"))
+        scale = _with_value_axis(_require_positive(deviation, "the deviation of a normal quantity"))
         edges = np.arange(smallest, largest) + 0.5
-        return _between(norm.cdf(edges, _last(mean), spread))
+        return _cell_masses(norm.cdf(edges, _with_value_axis(mean), scale))
 
-    return made
+    return probabilities
 
 
-def gamma(largest: int) -> Made:
-    def made(mean, variation):
+def gamma(largest: int) -> ProbabilityFunction:
+    def probabilities(mean, variation):
         from scipy.stats import gamma as law
 
-        shape = 1 / _last(_above(variation, "the variation of a gamma quantity")) ** 2
-        scale = _last(_above(mean, "the mean of a gamma quantity")) / shape
-        return _between(law.cdf(np.arange(largest) + 0.5, shape, scale=scale))
+        shape = (
+            1
+            / _with_value_axis(_require_positive(variation, "the variation of a gamma quantity"))
+            ** 2
+        )
+        scale = _with_value_axis(_require_positive(mean, "the mean of a gamma quantity")) / shape
+        return _cell_masses(law.cdf(np.arange(largest) + 0.5, shape, scale=scale))
 
-    return made
+    return probabilities
 
 
-def uniform(count: int) -> Made:
+def uniform(count: int) -> ProbabilityFunction:
     return lambda: np.full(count, 1 / count)
 
 
-def listed(count: int) -> Made:
+def explicit(count: int) -> ProbabilityFunction:
     """Probabilities one by one, under the names 0, 1, ..."""
 
-    def made(**chances):
-        columns = [_last(np.asarray(chances[str(i)], dtype=float)) for i in range(count)]
+    def probabilities(**chances):
+        columns = [_with_value_axis(np.asarray(chances[str(i)], dtype=float)) for i in range(count)]
         return np.concatenate(np.broadcast_arrays(*columns), axis=-1)
 
-    return made
+    return probabilities
 
 
-def _last(array: Any) -> NDArray[np.float64]:
+def _with_value_axis(array: Any) -> NDArray[np.float64]:
     """An array whose last axis, of length one, is for the values of the noise."""
-    found = np.asarray(array, dtype=float)
-    return found.reshape(1) if found.ndim == 0 else found
+    result = np.asarray(array, dtype=float)
+    return result.reshape(1) if result.ndim == 0 else result
 
 
-def _between(below: NDArray[np.float64]) -> NDArray[np.float64]:
+def _cell_masses(cumulative: NDArray[np.float64]) -> NDArray[np.float64]:
     """What lies between neighbouring edges, and beyond the last, given the masses below them."""
-    ends = below.shape[:-1]
-    full = np.concatenate([np.zeros((*ends, 1)), below, np.ones((*ends, 1))], axis=-1)
-    return np.diff(full, axis=-1)
+    leading_shape = cumulative.shape[:-1]
+    padded = np.concatenate(
+        [np.zeros((*leading_shape, 1)), cumulative, np.ones((*leading_shape, 1))], axis=-1
+    )
+    return np.diff(padded, axis=-1)
 
 
-def _with_tail(law: Any, largest: int, *of: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pmf_with_tail(
+    distribution: Any, largest: int, *parameters: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Chances of 0 .. largest - 1, and of all from ``largest`` on."""
-    chances = law.pmf(np.arange(largest + 1), *of)
-    chances[..., -1] = law.sf(largest - 1, *of)[..., 0]
+    chances = distribution.pmf(np.arange(largest + 1), *parameters)
+    chances[..., -1] = distribution.sf(largest - 1, *parameters)[..., 0]
     return chances
 
 
-def _chance(array: Any, above: float = -1.0) -> Any:
+def _require_probability(array: Any, lower_bound: float = -1.0) -> Any:
     """Refuse what is no probability; where it must not be 0, ``above`` is 0."""
-    range_ = "above 0, to 1" if above == 0 else "from 0 to 1"
-    fine = (np.asarray(array) >= 0) & (np.asarray(array) <= 1) & (np.asarray(array) > above)
-    return _refused(array, fine, f"a chance must be a number {range_}")
+    range_text = "above 0, to 1" if lower_bound == 0 else "from 0 to 1"
+    is_valid = (
+        (np.asarray(array) >= 0) & (np.asarray(array) <= 1) & (np.asarray(array) > lower_bound)
+    )
+    return _require(array, is_valid, f"a chance must be a number {range_text}")
 
 
-def _above(array: Any, what: str) -> Any:
-    fine = np.isfinite(array) & (np.asarray(array) > 0)
-    return _refused(array, fine, f"{what} must be finite and above 0")
+def _require_positive(array: Any, subject: str) -> Any:
+    is_valid = np.isfinite(array) & (np.asarray(array) > 0)
+    return _require(array, is_valid, f"{subject} must be finite and above 0")
 
 
-def _refused(array: Any, fine: Any, rule: str) -> Any:
-    if not np.all(fine):
-        bad = np.asarray(array, dtype=float).ravel()[np.argmin(np.ravel(fine))]
-        raise ModelError(rule, value=f"got {shown(float(bad))}")
+def _require(array: Any, is_valid: Any, requirement: str) -> Any:
+    if not np.all(is_valid):
+        first_bad = np.asarray(array, dtype=float).ravel()[np.argmin(np.ravel(is_valid))]
+        raise ModelError(requirement, value=f"got {format_value(float(first_bad))}")
     return array

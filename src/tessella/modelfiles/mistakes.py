@@ -12,11 +12,11 @@ from typing import Any
 
 from tessella.errors import FileError
 
-MOST = 50  # mistakes that are told at once
-LONGEST = 80  # characters of a value that a message repeats
-LONGEST_LINE = 500  # characters of a message
-LONGEST_TEXT = 100  # characters of a name or a value that a model shows
-LISTED = 20  # names that a message lists
+REPORTED_MAX_MISTAKES = 50  # mistakes that are told at once
+VALUE_MAX_CHARACTERS = 80  # characters of a value that a message repeats
+MESSAGE_MAX_CHARACTERS = 500  # characters of a message
+TEXT_MAX_CHARACTERS = 100  # characters of a name or a value that a model shows
+LISTED_MAX_NAMES = 20  # names that a message lists
 
 
 @dataclass(frozen=True)
@@ -46,39 +46,57 @@ class ModelFileError(FileError):
         return type(self), (self.mistakes, self.more), vars(self)
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
+def find_closest(name: str, known: Iterable[str]) -> str | None:
     """The name that somebody who wrote ``name`` may have meant."""
-    plain = {other.lower(): other for other in known}  # capitals are the commonest slip
-    found = difflib.get_close_matches(name[:LONGEST].lower(), [*plain], n=1, cutoff=0.5)
-    return plain[found[0]] if found else None
+    by_lower_case = {other.lower(): other for other in known}  # capitals are the commonest slip
+    matches = difflib.get_close_matches(
+        name[:VALUE_MAX_CHARACTERS].lower(), [*by_lower_case], n=1, cutoff=0.5
+    )
+    return by_lower_case[matches[0]] if matches else None
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known: Iterable[str]) -> str:
     """``; did you mean 'stock'?``, or what there is where nothing comes near."""
     names = [*dict.fromkeys(known)]
-    meant = closest(name, names)
-    if meant is not None:
-        return f"; did you mean {meant!r}?"
-    rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return f"; there are {', '.join(names[:LISTED])}{rest}" if names else "; there are none"
+    closest = find_closest(name, names)
+    if closest is not None:
+        return f"; did you mean {closest!r}?"
+    more_text = (
+        f" and {len(names) - LISTED_MAX_NAMES} more" if len(names) > LISTED_MAX_NAMES else ""
+    )
+    return (
+        f"; there are {', '.join(names[:LISTED_MAX_NAMES])}{more_text}"
+        if names
+        else "; there are none"
+    )
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """A message on one line that can be printed, and not too long."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text[: 2 * LONGEST_LINE])
-    words = " ".join(plain.split())
-    return words if len(words) <= LONGEST_LINE else f"{words[: LONGEST_LINE - 3]}..."
+    printable = "".join(
+        letter if letter.isprintable() else " " for letter in text[: 2 * MESSAGE_MAX_CHARACTERS]
+    )
+    words = " ".join(printable.split())
+    return (
+        words
+        if len(words) <= MESSAGE_MAX_CHARACTERS
+        else f"{words[: MESSAGE_MAX_CHARACTERS - 3]}..."
+    )
 
 
-def text_fault(text: str) -> str | None:
+def find_text_fault(text: str) -> str | None:
     """Why a text cannot be shown, if it cannot: in a terminal, control characters are commands."""
-    if len(text) > LONGEST_TEXT:
-        return f"has at most {LONGEST_TEXT} characters; got {len(text):,}"
-    return None if text.isprintable() else f"must be printable, on one line; got {brief(text)}"
+    if len(text) > TEXT_MAX_CHARACTERS:
+        return f"has at most {TEXT_MAX_CHARACTERS} characters; got {len(text):,}"
+    return (
+        None if text.isprintable() else f"must be printable, on one line; got {format_brief(text)}"
+    )
 
 
-def brief(value: object) -> str:
+def format_brief(value: object) -> str:
     """A value as messages repeat it, on one line and not too long."""
     text = value if isinstance(value, str) else repr(value)
-    text = repr(text[:LONGEST]) if isinstance(value, str) else text[:LONGEST]
-    return text if len(text) < LONGEST else f"{text[: LONGEST - 3]}..."
+    text = (
+        repr(text[:VALUE_MAX_CHARACTERS]) if isinstance(value, str) else text[:VALUE_MAX_CHARACTERS]
+    )
+    return text if len(text) < VALUE_MAX_CHARACTERS else f"{text[: VALUE_MAX_CHARACTERS - 3]}..."

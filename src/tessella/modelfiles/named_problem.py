@@ -15,70 +15,74 @@ from typing import Any
 
 from tessella.errors import ArgumentError, TessellaError
 from tessella.mdp.model import MDP
-from tessella.modelfiles.document import Document
-from tessella.modelfiles.mistakes import nearest
+from tessella.modelfiles.mistakes import suggest_name
+from tessella.modelfiles.toml_document import TomlDocument
 from tessella.problems.parameter import Parameter
 from tessella.problems.problem import Problem
 from tessella.problems.registry import all_problems
 
 
-def build_named(document: Document, settings: Mapping[str, Any]) -> MDP:
+def build_named_problem(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
     """The model that the document means; ``settings`` take the place of its parameters."""
-    known = _problem(document, document.data.get("problem"))
-    given = {} if known is None else _given(document, known)
-    document.refuse()
-    assert known is not None
-    chosen = given | {name: typed(known, name, value) for name, value in settings.items()}
-    known.settings(**chosen)
+    named_problem = _find_problem(document, document.data.get("problem"))
+    parameters = {} if named_problem is None else _read_settings(document, named_problem)
+    document.raise_mistakes()
+    assert named_problem is not None
+    chosen = parameters | {
+        name: parse_setting(named_problem, name, value) for name, value in settings.items()
+    }
+    named_problem.settings(**chosen)
     try:
-        return known.build(name=document.data.get("name", ""), **chosen)
+        return named_problem.build(name=document.data.get("name", ""), **chosen)
     except TessellaError as error:
-        document.mistake(("parameters",), str(error))
-        document.refuse()
+        document.note_mistake(("parameters",), str(error))
+        document.raise_mistakes()
         raise
 
 
-def _problem(document: Document, name: object) -> Problem | None:
+def _find_problem(document: TomlDocument, name: object) -> Problem | None:
     if not isinstance(name, str):  # that was noted with the shape
         return None
-    by_name = {n: known for known in all_problems() for n in (known.name, *known.aliases)}
+    by_name = {n: entry for entry in all_problems() for n in (entry.name, *entry.aliases)}
     if name in by_name:
         return by_name[name]
-    why = "; a model file imports nothing" if ":" in name else nearest(name, by_name)
-    document.mistake(("problem",), f"no problem is called {name!r}{why}")
+    hint = "; a model file imports nothing" if ":" in name else suggest_name(name, by_name)
+    document.note_mistake(("problem",), f"no problem is called {name!r}{hint}")
     return None
 
 
-def _given(document: Document, known: Problem) -> dict[str, Any]:
+def _read_settings(document: TomlDocument, named_problem: Problem) -> dict[str, Any]:
     given = document.data.get("parameters", {})
     if not isinstance(given, dict):
         return {}
-    names = [parameter.name for parameter in known.settable]
+    names = [parameter.name for parameter in named_problem.settable]
     for name, value in given.items():
-        place = ("parameters", name)
+        key_path = ("parameters", name)
         if name not in names:
-            what = f"{known.name} has no parameter {name!r}{nearest(name, names)}"
-            document.mistake(place, what)
+            subject = f"{named_problem.name} has no parameter {name!r}{suggest_name(name, names)}"
+            document.note_mistake(key_path, subject)
             continue
         try:
-            known.parameter(name).check(value, known.name)
+            named_problem.parameter(name).check(value, named_problem.name)
         except ArgumentError as error:
-            document.mistake(place, str(error))
+            document.note_mistake(key_path, str(error))
     return given
 
 
-def typed(known: Problem, name: str, value: Any) -> Any:
+def parse_setting(named_problem: Problem, name: str, value: Any) -> Any:
     """A setting from outside the file: text as a person types it, or the value itself."""
-    names = [parameter.name for parameter in known.settable]
+    names = [parameter.name for parameter in named_problem.settable]
     if name not in names:
-        raise ArgumentError(f"{known.name} has no parameter {name!r}{nearest(name, names)}")
-    parameter = known.parameter(name)
-    return _parsed(parameter, value, known.name) if isinstance(value, str) else value
+        raise ArgumentError(
+            f"{named_problem.name} has no parameter {name!r}{suggest_name(name, names)}"
+        )
+    parameter = named_problem.parameter(name)
+    return _parse_text(parameter, value, named_problem.name) if isinstance(value, str) else value
 
 
-def _parsed(parameter: Parameter, text: str, owner: str) -> Any:
+def _parse_text(parameter: Parameter, text: str, owner: str) -> Any:
     try:
         return parameter.parse(text)
     except ValueError:
-        rule = f"{parameter.name} must be {parameter.range}"
-        raise ArgumentError(rule, place=owner, value=f"got {text!r}") from None
+        requirement = f"{parameter.name} must be {parameter.range}"
+        raise ArgumentError(requirement, location=owner, value=f"got {text!r}") from None

@@ -12,120 +12,142 @@ from typing import Any
 
 import numpy as np
 
-from tessella.errors import shown
-from tessella.modelfiles.document import Document
-from tessella.modelfiles.expressions.formula import Formula, Names, make_formula
-from tessella.modelfiles.expressions.tokens import WHOLE, ExpressionError
+from tessella.errors import format_value
+from tessella.modelfiles.expressions.formula import Formula, VisibleNames, make_formula
+from tessella.modelfiles.expressions.tokens import EXACT_INTEGER_MAX, ExpressionError
 from tessella.modelfiles.expressions.tree import NUMBER, TEXT
-from tessella.modelfiles.lines import Path
-from tessella.modelfiles.mistakes import nearest
+from tessella.modelfiles.mistakes import suggest_name
+from tessella.modelfiles.toml_document import TomlDocument
+from tessella.modelfiles.toml_lines import KeyPath
 
-LONGEST = 1_000_000  # values of an axis
+AXIS_MAX_VALUES = 1_000_000  # values of an axis
 
 
 @dataclass(frozen=True, eq=False)
-class Quantities:
+class QuantityReader:
     """What reads them: the document, and its parameters."""
 
-    document: Document
+    document: TomlDocument
     parameters: Mapping[str, Any]
-    known: Mapping[str, str] = field(default_factory=dict)  # every name of the model
-    formulas: list[tuple[Path, Formula]] = field(default_factory=list)  # that were made
+    known_names: Mapping[str, str] = field(default_factory=dict)  # every name of the model
+    formulas: list[tuple[KeyPath, Formula]] = field(default_factory=list)  # that were made
 
-    def formula(
-        self, place: Path, said: Any, names: Names, wanted: str | None = NUMBER
+    def read_formula(
+        self, key_path: KeyPath, given: Any, names: VisibleNames, wanted: str | None = NUMBER
     ) -> Formula | None:
         """The formula of an expression or a number, of the kind that is wanted, if one is."""
-        if isinstance(said, bool) or not isinstance(said, str | int | float):
+        if isinstance(given, bool) or not isinstance(given, str | int | float):
             return None
 
         def note(error: ExpressionError) -> None:
-            where = (
-                f" (character {error.at + 1})" if isinstance(said, str) and len(said) > 1 else ""
+            position_text = (
+                f" (character {error.position + 1})"
+                if isinstance(given, str) and len(given) > 1
+                else ""
             )
-            self.document.mistake(place, f"{_key(place)}: {error.text}{where}")
+            self.document.note_mistake(
+                key_path, f"{_format_key(key_path)}: {error.text}{position_text}"
+            )
 
-        found = make_formula(said, names, wanted, note)
-        self.formulas.extend([] if found is None else [(place, found)])
-        return found
+        formula = make_formula(given, names, wanted, note)
+        self.formulas.extend([] if formula is None else [(key_path, formula)])
+        return formula
 
-    def number(self, place: Path, said: Any) -> float | None:
+    def read_number(self, key_path: KeyPath, given: Any) -> float | None:
         """A finite number, or an expression of parameters."""
-        hidden = frozenset(self.known) - set(self.parameters)
-        found = self.formula(place, said, Names(constants=self.parameters, hidden=hidden))
-        if found is None:
+        hidden = frozenset(self.known_names) - set(self.parameters)
+        formula = self.read_formula(
+            key_path, given, VisibleNames(constants=self.parameters, hidden=hidden)
+        )
+        if formula is None:
             return None
-        value = float(found())
+        value = float(formula())
         if not np.isfinite(value):
-            self.document.mistake(place, f"{_key(place)} must be finite; it is {value}")
+            self.document.note_mistake(
+                key_path, f"{_format_key(key_path)} must be finite; it is {value}"
+            )
             return None
         return value
 
-    def whole(self, place: Path, said: Any, low: int, high: int) -> int | None:
+    def read_integer(self, key_path: KeyPath, given: Any, low: int, high: int) -> int | None:
         """A whole number within bounds, or an expression of parameters."""
-        value = self.number(place, said)
+        value = self.read_number(key_path, given)
         if value is None:
             return None
         if value != round(value) or not low <= value <= high:
-            rule = f"{_key(place)} must be a whole number from {low:,} to {high:,}"
-            self.document.mistake(place, f"{rule}; it is {shown(value)}")
+            requirement = f"{_format_key(key_path)} must be a whole number from {low:,} to {high:,}"
+            self.document.note_mistake(key_path, f"{requirement}; it is {format_value(value)}")
             return None
         return int(value)
 
-    def values(self, place: Path, said: Any) -> list | None:
+    def read_values(self, key_path: KeyPath, given: Any) -> list | None:
         """The values of an axis: a list, a range, or a list parameter by its name."""
-        if isinstance(said, list):
-            plain = all(isinstance(x, str | int | float) and not isinstance(x, bool) for x in said)
-            return said if plain and said else None
-        if isinstance(said, dict):
-            return self._range(place, said)
-        return self._parameter(place, said) if isinstance(said, str) else None
+        if isinstance(given, list):
+            are_scalars = all(
+                isinstance(x, str | int | float) and not isinstance(x, bool) for x in given
+            )
+            return given if are_scalars and given else None
+        if isinstance(given, dict):
+            return self._read_range(key_path, given)
+        return self._list_parameter(key_path, given) if isinstance(given, str) else None
 
-    def _parameter(self, place: Path, name: str) -> list | None:
-        found = self.parameters.get(name)
-        if isinstance(found, list):
-            return found
+    def _list_parameter(self, key_path: KeyPath, name: str) -> list | None:
+        values = self.parameters.get(name)
+        if isinstance(values, list):
+            return values
         lists = [key for key, value in self.parameters.items() if isinstance(value, list)]
-        self.document.mistake(place, f"no parameter {name!r} is a list{nearest(name, lists)}")
+        self.document.note_mistake(
+            key_path, f"no parameter {name!r} is a list{suggest_name(name, lists)}"
+        )
         return None
 
-    def _range(self, place: Path, said: dict) -> list | None:
-        found = {key: self.number((*place, key), said[key]) for key in said if key in ENDS}
-        parts = {key: number for key, number in found.items() if number is not None}
-        if len(parts) < len(found) or not {"from", "to"} <= set(parts):
+    def _read_range(self, key_path: KeyPath, entry: dict) -> list | None:
+        numbers = {
+            key: self.read_number((*key_path, key), entry[key])
+            for key in entry
+            if key in RANGE_KEYS
+        }
+        parts = {key: number for key, number in numbers.items() if number is not None}
+        if len(parts) < len(numbers) or not {"from", "to"} <= set(parts):
             return None
         if "points" not in parts:
-            return self._steps(place, parts["from"], parts["to"], parts.get("step", 1.0))
+            return self._expand_steps(key_path, parts["from"], parts["to"], parts.get("step", 1.0))
         if "step" in parts:
-            self.document.mistake(place, "a range has 'step' or 'points', not both")
+            self.document.note_mistake(key_path, "a range has 'step' or 'points', not both")
             return None
-        count = self.whole((*place, "points"), said["points"], 2, LONGEST)
+        count = self.read_integer((*key_path, "points"), entry["points"], 2, AXIS_MAX_VALUES)
         return None if count is None else np.linspace(parts["from"], parts["to"], count).tolist()
 
-    def _steps(self, place: Path, low: float, high: float, step: float) -> list | None:
+    def _expand_steps(self, key_path: KeyPath, low: float, high: float, step: float) -> list | None:
         with np.errstate(all="ignore"):
             count = np.float64(high - low) / np.float64(step) if step else np.float64(np.nan)
-        if not (0 <= count < LONGEST) or abs(count - round(count)) > 1e-9 * max(count, 1.0):
-            rule = f"a range goes from its first value in steps to its last, at most {LONGEST:,}"
-            found = f"from {shown(low)} to {shown(high)} in steps of {shown(step)}"
-            self.document.mistake(place, f"{rule}; got {found}")
+        if not (0 <= count < AXIS_MAX_VALUES) or abs(count - round(count)) > 1e-9 * max(count, 1.0):
+            requirement = f"a range goes from its first value in steps to its last, at most {AXIS_MAX_VALUES:,}"
+            range_text = (
+                f"from {format_value(low)} to {format_value(high)} in steps of {format_value(step)}"
+            )
+            self.document.note_mistake(key_path, f"{requirement}; got {range_text}")
             return None
-        many = round(count) + 1
-        if all(end == round(end) and abs(end) <= WHOLE for end in (low, high, step)):
-            return [*range(int(low), int(low) + many * int(step), int(step))]
-        return (low + step * np.arange(many)).tolist()
+        n_values = round(count) + 1
+        if all(end == round(end) and abs(end) <= EXACT_INTEGER_MAX for end in (low, high, step)):
+            return [*range(int(low), int(low) + n_values * int(step), int(step))]
+        return (low + step * np.arange(n_values)).tolist()
 
 
-ENDS = ("from", "to", "step", "points")
+RANGE_KEYS = ("from", "to", "step", "points")
 
 
-def kind_of_values(said: Any, values: list | None) -> str:
+def infer_kind(given: Any, values: list | None) -> str:
     """Whether values are text; where they could not be read, whether they look like it."""
-    listed = values if values is not None else said
-    return TEXT if isinstance(listed, list) and listed and isinstance(listed[0], str) else NUMBER
+    candidates = values if values is not None else given
+    return (
+        TEXT
+        if isinstance(candidates, list) and candidates and isinstance(candidates[0], str)
+        else NUMBER
+    )
 
 
-def _key(place: Path) -> str:
+def _format_key(key_path: KeyPath) -> str:
     """The key that a place ends in, and which of its entries: ``matrix 2 1``."""
-    last = max((i for i, part in enumerate(place) if isinstance(part, str)), default=0)
-    return " ".join(str(part + 1 if isinstance(part, int) else part) for part in place[last:])
+    last = max((i for i, part in enumerate(key_path) if isinstance(part, str)), default=0)
+    return " ".join(str(part + 1 if isinstance(part, int) else part) for part in key_path[last:])

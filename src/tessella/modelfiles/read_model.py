@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from tessella.mdp.model import MDP
-from tessella.modelfiles.build_own import build_own
-from tessella.modelfiles.document import Document, read_document
-from tessella.modelfiles.named_problem import build_named
+from tessella.modelfiles.build_model import build_model
+from tessella.modelfiles.check_schema import check_schema
+from tessella.modelfiles.named_problem import build_named_problem
 from tessella.modelfiles.schema import (
-    NAMES_A_PROBLEM,
-    TELLS_BOTH,
-    TELLS_EVENTS,
-    TELLS_STAGES,
+    EVENT_MODEL_SCHEMA,
+    NAMED_PROBLEM_SCHEMA,
+    STAGED_MODEL_SCHEMA,
+    STAGES_AND_EVENTS_SCHEMA,
     Schema,
 )
-from tessella.modelfiles.shape import check_shape
+from tessella.modelfiles.toml_document import TomlDocument, read_document
 
 
 def read_model(path: str | Path, settings: Mapping[str, Any] | None = None) -> MDP:
@@ -32,16 +32,16 @@ def read_model(path: str | Path, settings: Mapping[str, Any] | None = None) -> M
     """
     document, settings = read_document(path), dict(settings or {})
     if "problem" in document.data:
-        check_shape(document, document.data, NAMES_A_PROBLEM)
-        return build_named(document, settings)
-    check_shape(document, document.data, _shape(document))
-    return build_own(document, settings)
+        check_schema(document, document.data, NAMED_PROBLEM_SCHEMA)
+        return build_named_problem(document, settings)
+    check_schema(document, document.data, _choose_schema(document))
+    return build_model(document, settings)
 
 
-def _shape(document: Document) -> Schema:
+def _choose_schema(document: TomlDocument) -> Schema:
     if "events" not in document.data:
-        return TELLS_STAGES
+        return STAGED_MODEL_SCHEMA
     if "stages" not in document.data:
-        return TELLS_EVENTS
-    document.mistake(("events",), "a model file has stages or events, not both")
-    return TELLS_BOTH
+        return EVENT_MODEL_SCHEMA
+    document.note_mistake(("events",), "a model file has stages or events, not both")
+    return STAGES_AND_EVENTS_SCHEMA

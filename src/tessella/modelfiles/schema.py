@@ -8,149 +8,177 @@ from __future__ import annotations
 
 from typing import Any
 
-from tessella.modelfiles.mistakes import LONGEST_TEXT
+from tessella.modelfiles.mistakes import TEXT_MAX_CHARACTERS
 from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers, Parameter
-from tessella.problems.registry import OURS
+from tessella.problems.registry import PACKAGE_PROBLEMS
 
 Schema = dict[str, Any]
 
-MOST_AXES = 10  # of each kind: states, scratch, components, what a table is looked up by
-MOST_STAGES = 100  # or events
+AXES_MAX_COUNT = 10  # of each kind: states, scratch, components, what a table is looked up by
+STAGES_MAX_COUNT = 100  # or events
 
 
-def _ref(name: str) -> Schema:
+def _reference(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
 
 
-def _text(description: str) -> Schema:
+def _text_schema(description: str) -> Schema:
     return {"type": "string", "title": "text", "description": description}
 
 
-def _table(
+def _table_schema(
     title: str, properties: Schema, required: tuple[str, ...] = (), about: str = ""
 ) -> Schema:
-    said = {"description": about} if about else {}
+    optional = {"description": about} if about else {}
     return {
         "type": "object",
         "title": title,
-        **said,
+        **optional,
         "properties": properties,
         "required": list(required),
         "additionalProperties": False,
     }
 
 
-def _named(title: str, of: Schema, about: str, least: int = 0, most: int = 100) -> Schema:
+def _mapping_schema(
+    title: str, item_schema: Schema, about: str, min_count: int = 0, max_count: int = 100
+) -> Schema:
     """A table whose keys are names that the user chooses."""
-    some = {"minProperties": least} if least else {}
+    limits = {"minProperties": min_count} if min_count else {}
     return {
         "type": "object",
         "title": title,
         "description": about,
-        "additionalProperties": of,
-        "maxProperties": most,
-        **some,
+        "additionalProperties": item_schema,
+        "maxProperties": max_count,
+        **limits,
     }
 
 
-def _list(title: str, of: Schema, most: int | None = None) -> Schema:
-    some = {} if most is None else {"maxItems": most}
-    return {"type": "array", "title": title, "items": of, "minItems": 1, **some}
+def _list_schema(title: str, item_schema: Schema, max_count: int | None = None) -> Schema:
+    limits = {} if max_count is None else {"maxItems": max_count}
+    return {"type": "array", "title": title, "items": item_schema, "minItems": 1, **limits}
 
 
-def _by_kind(title: str, kinds: dict[str, tuple[Schema, tuple[str, ...], str]]) -> Schema:
+def _tagged_schema(title: str, kinds: dict[str, tuple[Schema, tuple[str, ...], str]]) -> Schema:
     """One of several tables, told apart by their ``kind``."""
     branches = []
     for kind, (properties, required, about) in kinds.items():
-        own = {"kind": {"const": kind, "title": repr(kind)}, **properties}
-        branches.append(_table(f"{title} of kind {kind!r}", own, ("kind", *required), about))
+        own_properties = {"kind": {"const": kind, "title": repr(kind)}, **properties}
+        branches.append(
+            _table_schema(f"{title} of kind {kind!r}", own_properties, ("kind", *required), about)
+        )
     return {"title": title, "oneOf": branches}
 
 
-EXPRESSION = {
+EXPRESSION_SCHEMA = {
     "type": ["string", "number"],
     "title": "a number, or an expression in quotes",
 }
-SHOWN = {  # of text that a model shows; `shape` refuses whatever else cannot be printed
-    "maxLength": LONGEST_TEXT,
+PRINTABLE_TEXT = {  # of text that a model shows; `shape` refuses whatever else cannot be printed
+    "maxLength": TEXT_MAX_CHARACTERS,
     "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$",
 }
-PLAIN = {"type": ["number", "string"], "title": "a number or text", **SHOWN}
-WORDS = _ref("expression")
+SCALAR_SCHEMA = {"type": ["number", "string"], "title": "a number or text", **PRINTABLE_TEXT}
+EXPRESSION_REF = _reference("expression")
 
-RANGE = _table(
+RANGE_SCHEMA = _table_schema(
     "a range",
-    {"from": WORDS, "to": WORDS, "step": WORDS, "points": WORDS},
+    {
+        "from": EXPRESSION_REF,
+        "to": EXPRESSION_REF,
+        "step": EXPRESSION_REF,
+        "points": EXPRESSION_REF,
+    },
     ("from", "to"),
     "from and to, both taken, in steps of 1 or of step, or with so many points evenly spaced",
 )
-VALUES = {
+VALUES_SCHEMA = {
     "title": "a list of values, a range { from = .., to = .. }, or the name of a list parameter",
-    "oneOf": [_list("a list of values", PLAIN), RANGE, {"type": "string"}],
+    "oneOf": [_list_schema("a list of values", SCALAR_SCHEMA), RANGE_SCHEMA, {"type": "string"}],
 }
-MOVES = _named("a table of axes", WORDS, "axis to the value that it takes", 1, MOST_AXES)
+TARGETS_SCHEMA = _mapping_schema(
+    "a table of axes", EXPRESSION_REF, "axis to the value that it takes", 1, AXES_MAX_COUNT
+)
 
-PAYS = {
-    "pays": {**WORDS, "description": "what is paid"},
-    "costs": {**WORDS, "description": "what it costs"},
+PAYMENT_KEYS = {
+    "pays": {**EXPRESSION_REF, "description": "what is paid"},
+    "costs": {**EXPRESSION_REF, "description": "what it costs"},
 }
-BETWEEN = {"enum": ["error", "interpolate"], "title": "'error' or 'interpolate'"}
-END = {"enum": ["error", "clip"], "title": "'error' or 'clip'"}
-EDGE = {"enum": ["clip", "reflect", "wrap", "error"], "title": "clip, reflect, wrap or error"}
-AXIS = _text("the axis along which it moves")
-NOISE = _text("a distribution; expressions of the stage call its value by its name")
+OFF_GRID_SCHEMA = {"enum": ["error", "interpolate"], "title": "'error' or 'interpolate'"}
+JUMP_EDGE_SCHEMA = {"enum": ["error", "clip"], "title": "'error' or 'clip'"}
+SHIFT_EDGE_SCHEMA = {
+    "enum": ["clip", "reflect", "wrap", "error"],
+    "title": "clip, reflect, wrap or error",
+}
+AXIS_SCHEMA = _text_schema("the axis along which it moves")
+NOISE_SCHEMA = _text_schema("a distribution; expressions of the stage call its value by its name")
 
-STAGE = _by_kind(
+STAGE_SCHEMA = _tagged_schema(
     "a stage",
     {
-        "pay": (PAYS, (), "nothing moves"),
+        "pay": (PAYMENT_KEYS, (), "nothing moves"),
         "decide": (
-            {"axis": AXIS, "to": WORDS, "between": BETWEEN, "edge": END, **PAYS},
+            {
+                "axis": AXIS_SCHEMA,
+                "to": EXPRESSION_REF,
+                "between": OFF_GRID_SCHEMA,
+                "edge": JUMP_EDGE_SCHEMA,
+                **PAYMENT_KEYS,
+            },
             ("axis", "to"),
             "a coordinate takes a value that action and state decide",
         ),
         "shift": (
             {
-                "axis": AXIS,
-                "noise": NOISE,
-                "by": {**WORDS, "description": "how far, by the noise and the action"},
-                "edge": EDGE,
-                "between": BETWEEN,
-                **PAYS,
+                "axis": AXIS_SCHEMA,
+                "noise": NOISE_SCHEMA,
+                "by": {**EXPRESSION_REF, "description": "how far, by the noise and the action"},
+                "edge": SHIFT_EDGE_SCHEMA,
+                "between": OFF_GRID_SCHEMA,
+                **PAYMENT_KEYS,
             },
             ("axis", "noise"),
             "a coordinate moves by a random amount",
         ),
         "move": (
             {
-                "axis": AXIS,
+                "axis": AXIS_SCHEMA,
                 "matrix": {
                     "title": "rows of numbers, or an expression of the axis and next",
                     "oneOf": [
-                        _list("rows of numbers", _list("a row of numbers", WORDS)),
+                        _list_schema(
+                            "rows of numbers", _list_schema("a row of numbers", EXPRESSION_REF)
+                        ),
                         {"type": "string"},
                     ],
                 },
-                **PAYS,
+                **PAYMENT_KEYS,
             },
             ("axis", "matrix"),
             "a coordinate follows a Markov chain",
         ),
         "jump": (
-            {"noise": NOISE, "to": MOVES, "between": BETWEEN, "edge": END, **PAYS},
+            {
+                "noise": NOISE_SCHEMA,
+                "to": TARGETS_SCHEMA,
+                "between": OFF_GRID_SCHEMA,
+                "edge": JUMP_EDGE_SCHEMA,
+                **PAYMENT_KEYS,
+            },
             ("to",),
             "several coordinates move at once",
         ),
     },
 )
 
-CRITERION = _by_kind(
+CRITERION_SCHEMA = _tagged_schema(
     "the criterion",
     {
         "discounted": (
             {
-                "discount": WORDS,
-                "interest": {**WORDS, "description": "per unit of time, of events"},
+                "discount": EXPRESSION_REF,
+                "interest": {**EXPRESSION_REF, "description": "per unit of time, of events"},
             },
             (),
             "the expected sum of rewards, later ones worth less",
@@ -158,192 +186,246 @@ CRITERION = _by_kind(
         "average": ({}, (), "the reward per period in the long run"),
         "total": ({}, (), "the expected sum of rewards until the end"),
         "horizon": (
-            {"periods": WORDS, "discount": WORDS, "final": WORDS},
+            {"periods": EXPRESSION_REF, "discount": EXPRESSION_REF, "final": EXPRESSION_REF},
             ("periods",),
             "so many periods, with time as an axis",
         ),
     },
 )
 
-LARGEST = {**WORDS, "description": "the largest value: the tail is put on it"}
-CSV = _text("a CSV file beside the model file, or in a folder below it")
-DISTRIBUTION = _by_kind(
+LARGEST_SCHEMA = {**EXPRESSION_REF, "description": "the largest value: the tail is put on it"}
+CSV_SCHEMA = _text_schema("a CSV file beside the model file, or in a folder below it")
+DISTRIBUTION_SCHEMA = _tagged_schema(
     "a distribution",
     {
-        "poisson": ({"mean": WORDS, "largest": LARGEST}, ("mean", "largest"), "counts"),
-        "binomial": ({"trials": WORDS, "chance": WORDS}, ("trials", "chance"), "successes"),
+        "poisson": (
+            {"mean": EXPRESSION_REF, "largest": LARGEST_SCHEMA},
+            ("mean", "largest"),
+            "counts",
+        ),
+        "binomial": (
+            {"trials": EXPRESSION_REF, "chance": EXPRESSION_REF},
+            ("trials", "chance"),
+            "successes",
+        ),
         "negative_binomial": (
-            {"successes": WORDS, "chance": WORDS, "largest": LARGEST},
+            {"successes": EXPRESSION_REF, "chance": EXPRESSION_REF, "largest": LARGEST_SCHEMA},
             ("successes", "chance", "largest"),
             "failures before so many successes",
         ),
         "geometric": (
-            {"chance": WORDS, "largest": LARGEST},
+            {"chance": EXPRESSION_REF, "largest": LARGEST_SCHEMA},
             ("chance", "largest"),
             "failures before the first success: 0, 1, 2, ...",
         ),
         "normal": (
-            {"mean": WORDS, "deviation": WORDS, "smallest": WORDS, "largest": LARGEST},
+            {
+                "mean": EXPRESSION_REF,
+                "deviation": EXPRESSION_REF,
+                "smallest": EXPRESSION_REF,
+                "largest": LARGEST_SCHEMA,
+            },
             ("mean", "deviation", "smallest", "largest"),
             "rounded to whole numbers, the tails put on the smallest and the largest",
         ),
         "gamma": (
-            {"mean": WORDS, "variation": WORDS, "largest": LARGEST},
+            {"mean": EXPRESSION_REF, "variation": EXPRESSION_REF, "largest": LARGEST_SCHEMA},
             ("mean", "variation", "largest"),
             "with a coefficient of variation, rounded to whole numbers",
         ),
         "uniform": (
-            {"smallest": WORDS, "largest": WORDS},
+            {"smallest": EXPRESSION_REF, "largest": EXPRESSION_REF},
             ("smallest", "largest"),
             "whole numbers, each as likely",
         ),
         "empirical": (
-            {"csv": CSV, "column": _text("the column with one observation in each row")},
+            {
+                "csv": CSV_SCHEMA,
+                "column": _text_schema("the column with one observation in each row"),
+            },
             ("csv", "column"),
             "what was observed, each value as often as it was",
         ),
         "values": (
-            {"values": _ref("values"), "probabilities": _list("a list of probabilities", WORDS)},
+            {
+                "values": _reference("values"),
+                "probabilities": _list_schema("a list of probabilities", EXPRESSION_REF),
+            },
             ("values", "probabilities"),
             "values and the probability of each",
         ),
     },
 )
 
-TABLE = _table(
+TABLE_SCHEMA = _table_schema(
     "a table",
     {
-        "by": _list("a list of names", {"type": "string", "title": "a name"}, MOST_AXES),
-        "values": _list("a list of numbers", {}),
-        "csv": CSV,
-        "column": _text("the column with the numbers; the columns of by say where"),
+        "by": _list_schema(
+            "a list of names", {"type": "string", "title": "a name"}, AXES_MAX_COUNT
+        ),
+        "values": _list_schema("a list of numbers", {}),
+        "csv": CSV_SCHEMA,
+        "column": _text_schema("the column with the numbers; the columns of by say where"),
     },
     ("by",),
     "numbers looked up by coordinates: cost[region]",
 )
 
-EVENT = _table(
+EVENT_SCHEMA = _table_schema(
     "an event",
-    {"name": {**_text("what it is called"), **SHOWN}, "rate": WORDS, "to": MOVES, **PAYS},
+    {
+        "name": {**_text_schema("what it is called"), **PRINTABLE_TEXT},
+        "rate": EXPRESSION_REF,
+        "to": TARGETS_SCHEMA,
+        **PAYMENT_KEYS,
+    },
     ("name", "rate"),
     "something that happens at a rate per unit of time",
 )
 
-ACTIONS = _table(
+ACTIONS_SCHEMA = _table_schema(
     "actions",
     {
-        "name": _text("what the action is called: order"),
-        "values": _ref("values"),
-        "components": _named(
-            "a table of components", _ref("values"), "name to values", 1, MOST_AXES
+        "name": _text_schema("what the action is called: order"),
+        "values": _reference("values"),
+        "components": _mapping_schema(
+            "a table of components", _reference("values"), "name to values", 1, AXES_MAX_COUNT
         ),
     },
 )
 
-PARAMETER = {
+PARAMETER_SCHEMA = {
     "title": "a number, text, or a list of them",
-    "oneOf": [PLAIN, _list("a list of values", PLAIN)],
+    "oneOf": [SCALAR_SCHEMA, _list_schema("a list of values", SCALAR_SCHEMA)],
 }
 
-NAME = {**_text("what the model is called"), **SHOWN}
-OWN = {
-    "name": NAME,
+NAME_SCHEMA = {**_text_schema("what the model is called"), **PRINTABLE_TEXT}
+MODEL_KEYS = {
+    "name": NAME_SCHEMA,
     "feasible": {
         "type": "string",
         "title": "an expression",
         "description": "where an action may be taken",
     },
-    "start": _named("a table of axes", PLAIN, "coordinates of the first state", 1, MOST_AXES),
-    "parameters": _named("a table of parameters", PARAMETER, "numbers that expressions may name"),
-    "terms": _named("a table of expressions", WORDS, "expressions that later ones may name"),
-    "axes": _named("a table of axes", _ref("values"), "the coordinates of a state", 1, MOST_AXES),
-    "scratch": _named(
-        "a table of axes", _ref("values"), "that exist within a period only", 1, MOST_AXES
+    "start": _mapping_schema(
+        "a table of axes", SCALAR_SCHEMA, "coordinates of the first state", 1, AXES_MAX_COUNT
     ),
-    "actions": _ref("actions"),
-    "criterion": _ref("criterion"),
-    "distributions": _named("a table of distributions", _ref("distribution"), "random quantities"),
-    "tables": _named("a table of tables", _ref("table"), "numbers by coordinate"),
+    "parameters": _mapping_schema(
+        "a table of parameters", PARAMETER_SCHEMA, "numbers that expressions may name"
+    ),
+    "terms": _mapping_schema(
+        "a table of expressions", EXPRESSION_REF, "expressions that later ones may name"
+    ),
+    "axes": _mapping_schema(
+        "a table of axes", _reference("values"), "the coordinates of a state", 1, AXES_MAX_COUNT
+    ),
+    "scratch": _mapping_schema(
+        "a table of axes",
+        _reference("values"),
+        "that exist within a period only",
+        1,
+        AXES_MAX_COUNT,
+    ),
+    "actions": _reference("actions"),
+    "criterion": _reference("criterion"),
+    "distributions": _mapping_schema(
+        "a table of distributions", _reference("distribution"), "random quantities"
+    ),
+    "tables": _mapping_schema("a table of tables", _reference("table"), "numbers by coordinate"),
 }
-STAGES = {
+STAGES_KEY = {
     "stages": {
-        **_list("a list of stages", _ref("stage"), MOST_STAGES),
+        **_list_schema("a list of stages", _reference("stage"), STAGES_MAX_COUNT),
         "description": "the events of a period",
     }
 }
-EVENTS = {
+EVENTS_KEYS = {
     "events": {
-        **_list("a list of events", _ref("event"), MOST_STAGES),
+        **_list_schema("a list of events", _reference("event"), STAGES_MAX_COUNT),
         "description": "what happens, in continuous time",
     },
-    "pays_rate": {**WORDS, "description": "what is paid per unit of time"},
-    "costs_rate": {**WORDS, "description": "what it costs per unit of time"},
-    "clock": {**WORDS, "description": "periods per unit of time"},
+    "pays_rate": {**EXPRESSION_REF, "description": "what is paid per unit of time"},
+    "costs_rate": {**EXPRESSION_REF, "description": "what it costs per unit of time"},
+    "clock": {**EXPRESSION_REF, "description": "periods per unit of time"},
 }
-NEEDED = ("axes", "actions", "criterion")
-PROBLEM = {
-    "problem": _text("a problem that `tessella list` prints"),
-    "name": NAME,
-    "parameters": _named("a table of parameters", {}, "its settings"),
+REQUIRED_KEYS = ("axes", "actions", "criterion")
+PROBLEM_KEYS = {
+    "problem": _text_schema("a problem that `tessella list` prints"),
+    "name": NAME_SCHEMA,
+    "parameters": _mapping_schema("a table of parameters", {}, "its settings"),
 }
 
-NAMES_A_PROBLEM = _table("a model file that names a problem", PROBLEM, ("problem",))
-TELLS_STAGES = _table("a model file", OWN | STAGES, (*NEEDED, "stages"))
-TELLS_EVENTS = _table("a model file with events", OWN | EVENTS, (*NEEDED, "events"))
-TELLS_BOTH = _table("a model file", OWN | STAGES | EVENTS, NEEDED)  # which is a mistake
+NAMED_PROBLEM_SCHEMA = _table_schema(
+    "a model file that names a problem", PROBLEM_KEYS, ("problem",)
+)
+STAGED_MODEL_SCHEMA = _table_schema(
+    "a model file", MODEL_KEYS | STAGES_KEY, (*REQUIRED_KEYS, "stages")
+)
+EVENT_MODEL_SCHEMA = _table_schema(
+    "a model file with events", MODEL_KEYS | EVENTS_KEYS, (*REQUIRED_KEYS, "events")
+)
+STAGES_AND_EVENTS_SCHEMA = _table_schema(
+    "a model file", MODEL_KEYS | STAGES_KEY | EVENTS_KEYS, REQUIRED_KEYS
+)  # which is a mistake
 DEFINITIONS = {
-    "expression": EXPRESSION,
-    "values": VALUES,
-    "actions": ACTIONS,
-    "criterion": CRITERION,
-    "distribution": DISTRIBUTION,
-    "table": TABLE,
-    "stage": STAGE,
-    "event": EVENT,
+    "expression": EXPRESSION_SCHEMA,
+    "values": VALUES_SCHEMA,
+    "actions": ACTIONS_SCHEMA,
+    "criterion": CRITERION_SCHEMA,
+    "distribution": DISTRIBUTION_SCHEMA,
+    "table": TABLE_SCHEMA,
+    "stage": STAGE_SCHEMA,
+    "event": EVENT_SCHEMA,
 }
 
 
-def published() -> Schema:
+def published_schema() -> Schema:
     """The whole schema, with the parameters of every problem of the package."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A model file of tessella",
         "oneOf": [
-            {**NAMES_A_PROBLEM, "allOf": [_settings(known) for known in OURS]},
-            TELLS_STAGES,
-            TELLS_EVENTS,
+            {
+                **NAMED_PROBLEM_SCHEMA,
+                "allOf": [_problem_schema(known) for known in PACKAGE_PROBLEMS],
+            },
+            STAGED_MODEL_SCHEMA,
+            EVENT_MODEL_SCHEMA,
         ],
         "$defs": DEFINITIONS,
     }
 
 
-def _settings(name: str) -> Schema:
-    known = OURS[name]
-    table = _table(
-        f"parameters of {name}", {p.name: _parameter(p) for p in known.settable}, (), known.title
+def _problem_schema(name: str) -> Schema:
+    named_problem = PACKAGE_PROBLEMS[name]
+    table = _table_schema(
+        f"parameters of {name}",
+        {p.name: _parameter_schema(p) for p in named_problem.settable},
+        (),
+        named_problem.title,
     )
     return {
-        "if": {"properties": {"problem": {"enum": [name, *known.aliases]}}},
+        "if": {"properties": {"problem": {"enum": [name, *named_problem.aliases]}}},
         "then": {"properties": {"parameters": table}},
     }
 
 
-def _parameter(parameter: Parameter) -> Schema:
+def _parameter_schema(parameter: Parameter) -> Schema:
     about = {"description": f"{parameter.about}; {parameter.range}", "default": parameter.default}
     if isinstance(parameter, Choice):
         return {"enum": list(parameter.options), **about}
     assert isinstance(parameter, Integer | Number | Integers | Numbers)
-    words = {"minimum": parameter.low, "maximum": parameter.high}
-    words |= {"exclusiveMinimum": parameter.above, "exclusiveMaximum": parameter.below}
-    bounds = {word: end for word, end in words.items() if end is not None}
+    limits = {"minimum": parameter.low, "maximum": parameter.high}
+    limits |= {"exclusiveMinimum": parameter.above, "exclusiveMaximum": parameter.below}
+    bounds = {keyword: limit for keyword, limit in limits.items() if limit is not None}
     kind = "integer" if isinstance(parameter, Integer | Integers) else "number"
-    one = {"type": kind, **bounds}
+    item_schema = {"type": kind, **bounds}
     if isinstance(parameter, Integers | Numbers):
-        return {"type": "array", "items": one, "minItems": 1, **about}
-    return {**one, **about}
+        return {"type": "array", "items": item_schema, "minItems": 1, **about}
+    return {**item_schema, **about}
 
 
 if __name__ == "__main__":
     import json
 
-    print(json.dumps(published(), indent=1))
+    print(json.dumps(published_schema(), indent=1))

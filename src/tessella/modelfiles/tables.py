@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from tessella.errors import FileError, ModelError
 from tessella.grid import StateGrid
-from tessella.modelfiles.data import Columns
+from tessella.modelfiles.csv_columns import CsvColumns
 
-LARGEST = 10_000_000  # numbers in a table
+TABLE_MAX_NUMBERS = 10_000_000  # numbers in a table
 
 
 @dataclass(frozen=True, eq=False)
-class LookUpTable:
+class LookupTable:
     """(n1, n2, ...) numbers, by the values of so many coordinates."""
 
     grid: StateGrid
@@ -39,16 +39,18 @@ class LookUpTable:
 
     def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]:
         """The numbers at these coordinates, which broadcast."""
-        places = [self.grid.locate(axis, np.asarray(x)) for axis, x in enumerate(coordinates)]
+        indices = [self.grid.locate(axis, np.asarray(x)) for axis, x in enumerate(coordinates)]
         missing = np.zeros((), dtype=bool)
-        for place in places:
-            missing = missing | (place < 0)
-        return np.where(missing, np.nan, self.numbers[tuple(places)])
+        for index in indices:
+            missing = missing | (index < 0)
+        return np.where(missing, np.nan, self.numbers[tuple(indices)])
 
 
-def told_table(by: Sequence[str], values: object, known: Mapping[str, Sequence]) -> LookUpTable:
+def make_inline_table(
+    by: Sequence[str], values: object, values_by_name: Mapping[str, Sequence]
+) -> LookupTable:
     """A table told in place, over the ``known`` values of the names in ``by``."""
-    grid = StateGrid({name: known[name] for name in by})
+    grid = StateGrid({name: values_by_name[name] for name in by})
     try:
         numbers = np.asarray(values)
     except ValueError:
@@ -56,43 +58,43 @@ def told_table(by: Sequence[str], values: object, known: Mapping[str, Sequence])
     if numbers.dtype.kind not in "iuf" or numbers.shape != grid.shape:
         shape = " rows of ".join(map(str, grid.shape))
         raise ModelError(f"its values must be {shape} numbers, in the order of {', '.join(by)}")
-    return LookUpTable(grid, numbers.astype(float))
+    return LookupTable(grid, numbers.astype(float))
 
 
-def read_table(
-    by: Sequence[str], columns: Columns, column: str, kinds: Mapping[str, str]
-) -> LookUpTable:
+def make_csv_table(
+    by: Sequence[str], columns: CsvColumns, column: str, kinds: Mapping[str, str]
+) -> LookupTable:
     """A table from the columns of a CSV file, given the ``kinds`` of values that a model names."""
-    name = columns.file
-    keys = [np.asarray(columns.values(key, kinds.get(key))) for key in by]
+    file = columns.file
+    keys = [np.asarray(columns.read_values(key, kinds.get(key))) for key in by]
     grid = StateGrid({key: [*dict.fromkeys(v.tolist())] for key, v in zip(by, keys, strict=True)})
-    if grid.size > LARGEST:
-        raise FileError(f"{name} would be a table of more than {LARGEST:,} numbers")
-    places = tuple(grid.locate(axis, key) for axis, key in enumerate(keys))
-    flat = np.ravel_multi_index(places, grid.shape)
-    _refuse_repeated(grid, flat, columns)
+    if grid.size > TABLE_MAX_NUMBERS:
+        raise FileError(f"{file} would be a table of more than {TABLE_MAX_NUMBERS:,} numbers")
+    indices = tuple(grid.locate(axis, key) for axis, key in enumerate(keys))
+    flat_indices = np.ravel_multi_index(indices, grid.shape)
+    _refuse_repeated(grid, flat_indices, columns)
     numbers = np.full(grid.size, np.nan)
-    numbers[flat] = columns.numbers(column)
-    if len(flat) < grid.size:
+    numbers[flat_indices] = columns.read_numbers(column)
+    if len(flat_indices) < grid.size:
         first = int(np.flatnonzero(np.isnan(numbers))[0])
         raise FileError(
-            f"{name} must have a row for every combination of {', '.join(by)}",
-            place=grid.describe(first),
+            f"{file} must have a row for every combination of {', '.join(by)}",
+            location=grid.describe(first),
             value="has none",
-            count=grid.size - len(flat),
+            count=grid.size - len(flat_indices),
             total=grid.size,
             noun="combinations",
         )
-    return LookUpTable(grid, numbers.reshape(grid.shape))
+    return LookupTable(grid, numbers.reshape(grid.shape))
 
 
-def _refuse_repeated(grid: StateGrid, flat: NDArray[np.int64], columns: Columns) -> None:
-    _, first = np.unique(flat, return_index=True)
-    again = np.setdiff1d(np.arange(len(flat)), first)
-    if again.size:
-        row = int(again[0])
+def _refuse_repeated(grid: StateGrid, flat_indices: NDArray[np.int64], columns: CsvColumns) -> None:
+    _, first = np.unique(flat_indices, return_index=True)
+    repeated = np.setdiff1d(np.arange(len(flat_indices)), first)
+    if repeated.size:
+        row = int(repeated[0])
         raise FileError(
             "a combination stands in one row",
-            place=f"{columns.file}, line {columns.lines[row]}:",
-            value=f"{grid.describe(int(flat[row]))} stands there again",
+            location=f"{columns.file}, line {columns.lines[row]}:",
+            value=f"{grid.describe(int(flat_indices[row]))} stands there again",
         )

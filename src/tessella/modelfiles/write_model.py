@@ -10,11 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tessella.errors import ArgumentError, TessellaError, expect
-from tessella.files import writing
+from tessella.errors import ArgumentError, TessellaError, require_type
+from tessella.files import atomic_write
 from tessella.mdp.model import MDP
 from tessella.problems.parameter import Parameter
-from tessella.problems.problem import NOISE, Problem
+from tessella.problems.problem import OBSERVATION_NOISE, Problem
 from tessella.problems.registry import all_problems, problem
 
 
@@ -24,66 +24,73 @@ def write_model(source: Problem | MDP | str, path: str | Path | None = None) -> 
     ``source`` is a problem, its name, or a model that a problem of the registry built.
     """
     if isinstance(source, MDP):
-        known, settings = _origin(source)
+        source_problem, settings = _find_origin(source)
         name = source.name
     else:
-        known = problem(source) if isinstance(source, str) else source
-        expect("write_model", known, Problem, "problem, its name, or a model of it")
-        settings, name = known.settings(), known.name
-    text = _text(known, settings, name)
+        source_problem = problem(source) if isinstance(source, str) else source
+        require_type("write_model", source_problem, Problem, "problem, its name, or a model of it")
+        settings, name = source_problem.settings(), source_problem.name
+    text = _format_file(source_problem, settings, name)
     if path is not None:
-        with writing(path) as part:
-            part.write_text(text, encoding="utf-8")
+        with atomic_write(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     return text
 
 
-def _origin(mdp: MDP) -> tuple[Problem, dict[str, Any]]:
+def _find_origin(mdp: MDP) -> tuple[Problem, dict[str, Any]]:
     """The problem that built a model, and its settings; that of the same name if there is one."""
-    settings: dict[str, Any] = {**mdp.parameters, NOISE: mdp.observation_noise}
-    for known in sorted(all_problems(), key=lambda known: known.name != mdp.name):
-        if {p.name for p in known.parameters} != set(mdp.parameters):
+    settings: dict[str, Any] = {**mdp.parameters, OBSERVATION_NOISE: mdp.observation_noise}
+    for candidate in sorted(all_problems(), key=lambda candidate: candidate.name != mdp.name):
+        if {p.name for p in candidate.parameters} != set(mdp.parameters):
             continue
         try:
-            chosen = known.settings(**settings)
-            if known.build(**chosen).fingerprint == mdp.fingerprint:
-                return known, chosen
+            chosen = candidate.settings(**settings)
+            if candidate.build(**chosen).fingerprint == mdp.fingerprint:
+                return candidate, chosen
         except TessellaError:
             continue
-    rule = "a model is written to a model file as the problem that built it, unchanged"
+    requirement = "a model is written to a model file as the problem that built it, unchanged"
     raise ArgumentError(
-        rule, place=f"the model {mdp.name!r}", value="is none that a problem builds"
+        requirement, location=f"the model {mdp.name!r}", value="is none that a problem builds"
     )
 
 
-def _text(known: Problem, settings: dict[str, Any], name: str) -> str:
-    if all(known is not other for other in all_problems()):
-        rule = "a model file names a problem of the registry: register it first"
-        raise ArgumentError(rule, value=f"got {known.name!r}")
-    called = "" if name in ("", known.name) else f"\nname = {_toml(name)}"
-    blocks = [_heading(known), f"problem = {_toml(known.name)}{called}", "[parameters]"]
-    blocks += [_setting(parameter, settings[parameter.name]) for parameter in known.settable]
+def _format_file(source_problem: Problem, settings: dict[str, Any], name: str) -> str:
+    if all(source_problem is not other for other in all_problems()):
+        requirement = "a model file names a problem of the registry: register it first"
+        raise ArgumentError(requirement, value=f"got {source_problem.name!r}")
+    name_line = "" if name in ("", source_problem.name) else f"\nname = {_format_toml(name)}"
+    blocks = [
+        _format_heading(source_problem),
+        f"problem = {_format_toml(source_problem.name)}{name_line}",
+        "[parameters]",
+    ]
+    blocks += [
+        _format_setting(parameter, settings[parameter.name])
+        for parameter in source_problem.settable
+    ]
     return "\n\n".join(blocks) + "\n"
 
 
-def _heading(known: Problem) -> str:
-    said = [f"{known.title}.", ""]
-    if known.theory:
-        said += ["What theory says of the best policy:"]
-        said += [f"  {one.structure}: {one.says}" for one in known.theory]
-        said += [""]
-    said += ["A parameter whose line is taken out has its default."]
-    return "\n".join(f"# {line}".rstrip() for line in map(_one_line, said))
+def _format_heading(source_problem: Problem) -> str:
+    lines = [f"{source_problem.title}.", ""]
+    if source_problem.theory:
+        lines += ["What theory says of the best policy:"]
+        lines += [f"  {one.structure}: {one.says}" for one in source_problem.theory]
+        lines += [""]
+    lines += ["A parameter whose line is taken out has its default."]
+    return "\n".join(f"# {line}".rstrip() for line in map(_to_printable, lines))
 
 
-def _setting(parameter: Parameter, value: Any) -> str:
+def _format_setting(parameter: Parameter, value: Any) -> str:
     comment = "; ".join(part for part in (parameter.about, parameter.range) if part)
-    return f"# {_one_line(comment)}\n{parameter.name} = {_toml(value)}"
+    return f"# {_to_printable(comment)}\n{parameter.name} = {_format_toml(value)}"
 
 
-def _one_line(text: str) -> str:
+def _to_printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def _toml(value: Any) -> str:
+def _format_toml(value: Any) -> str:
     """A setting as TOML: what a parameter holds is as plain as JSON, which writes it alike."""
     return json.dumps(value, ensure_ascii=False)

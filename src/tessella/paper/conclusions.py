@@ -14,15 +14,17 @@ from functools import partial
 
 import numpy as np
 
-from tessella.paper.gaps import gaps
-from tessella.paper.localisation import QUARTER, low_margin_shares
-from tessella.paper.published import FAMILIES, LOWEST, NOUNS
-from tessella.paper.readings import decays, final_runs, title
-from tessella.paper.results import Results
-from tessella.paper.statistics import PairedDifference, by_seed, paired
+from tessella.paper.derived_numbers import error_decays, final_runs, method_title
+from tessella.paper.localisation import LOW_MARGIN_SHARE, low_margin_shares
+from tessella.paper.missing_runs import find_missing_runs
+from tessella.paper.published import COLUMN_TITLES, FAMILY_TITLES, LOWEST_METHODS
+from tessella.paper.results import PaperResults
+from tessella.paper.statistics import PairedDifference, compare_paired, values_by_seed
 from tessella.rounding import round_down, round_up
 
-CONCENTRATED = 0.5  # share of errors in the low-margin quarter: twice what chance would put there
+CONCENTRATED_MIN_SHARE = (
+    0.5  # share of errors in the low-margin quarter: twice what chance would put there
+)
 
 
 @dataclass(frozen=True)
@@ -34,176 +36,213 @@ class Finding:
     evidence: str
 
 
-def conclusions(results: Results) -> list[Finding]:
+def check_conclusions(results: PaperResults) -> list[Finding]:
     """All claims, by family, then those about single methods and about one problem."""
-    found = [
+    findings = [
         check(results, family)
         for family in results.families()
         for check in (
-            partial(_lower, column="policy_error"),
-            partial(_lower, column="value_gap"),
-            _concentrated,
+            partial(_check_lower, column="policy_error"),
+            partial(_check_lower, column="value_gap"),
+            _check_concentrated,
         )
     ]
-    lowest = [
-        _lowest(results, family, column, method)
-        for (family, column), method in LOWEST.items()
+    lowest_findings = [
+        _check_lowest(results, family, column, method)
+        for (family, column), method in LOWEST_METHODS.items()
         if family in results.families()
     ]
-    return [*found, *lowest, _faster(results), _steadier(results)]
+    return [*findings, *lowest_findings, _check_faster(results), _check_steadier(results)]
 
 
-def tally(findings: list[Finding]) -> str:
+def count_reproduced(findings: list[Finding]) -> str:
     """How many claims of how many hold."""
     return f"{sum(finding.holds is True for finding in findings)} of {len(findings)}"
 
 
-def _lower(results: Results, family: str, column: str) -> Finding:
-    claim = (
-        f"{FAMILIES[family]}: every boundary method has a lower {NOUNS[column]} than every baseline"
-    )
-    found = {m: by_seed(results.final, family, m, column) for m in _both(results)}
-    mean = {m: float(values.mean()) for m, values in found.items() if values.size}
-    ours, theirs = _split(results, mean)
-    lack = _lack(results, family)
+def _check_lower(results: PaperResults, family: str, column: str) -> Finding:
+    claim = f"{FAMILY_TITLES[family]}: every boundary method has a lower {COLUMN_TITLES[column]} than every baseline"
+    values_by_method = {
+        m: values_by_seed(results.final_frame, family, m, column)
+        for m in _compared_methods(results)
+    }
+    mean = {m: float(values.mean()) for m, values in values_by_method.items() if values.size}
+    ours, theirs = _split_groups(results, mean)
+    caveat = _family_caveat(results, family)
     if not ours or not theirs:
-        return _untold(claim, lack)
+        return _inconclusive(claim, caveat)
     worst, best = max(ours, key=mean.__getitem__), min(theirs, key=mean.__getitem__)
     evidence = (
-        f"highest boundary {mean[worst]:.4f} ({title(worst)}), "
-        f"lowest baseline {mean[best]:.4f} ({title(best)})"
+        f"highest boundary {mean[worst]:.4f} ({method_title(worst)}), "
+        f"lowest baseline {mean[best]:.4f} ({method_title(best)})"
     )
-    return _finding(claim, mean[worst] < mean[best], evidence, lack)
+    return _make_finding(claim, mean[worst] < mean[best], evidence, caveat)
 
 
-def _lowest(results: Results, family: str, column: str, method: str) -> Finding:
-    claim = f"{FAMILIES[family]}: {title(method)} has the lowest {NOUNS[column]} of all methods"
-    lack = _lack(results, family)
-    others = [other for other in _both(results) if other != method]
-    found = {o: paired(results.final, family, method, o, column) for o in others}
-    told = {other: difference for other, difference in found.items() if difference.seeds > 1}
-    if not told:
-        return _untold(claim, lack)
-    closest = max(told, key=lambda other: told[other].high)
-    n, least = results.asked[method].n, min(results.study.sizes)
+def _check_lowest(results: PaperResults, family: str, column: str, method: str) -> Finding:
+    claim = f"{FAMILY_TITLES[family]}: {method_title(method)} has the lowest {COLUMN_TITLES[column]} of all methods"
+    caveat = _family_caveat(results, family)
+    others = [other for other in _compared_methods(results) if other != method]
+    differences = {
+        o: compare_paired(results.final_frame, family, method, o, column) for o in others
+    }
+    comparable = {
+        other: difference for other, difference in differences.items() if difference.seeds > 1
+    }
+    if not comparable:
+        return _inconclusive(claim, caveat)
+    closest_rival = max(comparable, key=lambda other: comparable[other].high)
+    n, smallest_n = results.planned_runs[method].n, min(results.study.sizes)
     evidence = (
-        f"{title(method)} minus {title(closest)}, paired over {told[closest].seeds} seeds with "
-        f"95 % intervals: {_signed(told[closest])} at n = {n:,}"
+        f"{method_title(method)} minus {method_title(closest_rival)}, paired over {comparable[closest_rival].seeds} seeds with "
+        f"95 % intervals: {_format_difference(comparable[closest_rival])} at n = {n:,}"
     )
-    few = results.frame[results.frame["n"] == least]
-    at_least = paired(few, family, method, closest, column)
-    if least < n and at_least.seeds > 1:
-        evidence += f", {_signed(at_least)} at n = {least:,}"
-    return _finding(claim, told[closest].high < 0, evidence, lack)
+    smallest_runs = results.frame[results.frame["n"] == smallest_n]
+    smallest_difference = compare_paired(smallest_runs, family, method, closest_rival, column)
+    if smallest_n < n and smallest_difference.seeds > 1:
+        evidence += f", {_format_difference(smallest_difference)} at n = {smallest_n:,}"
+    return _make_finding(claim, comparable[closest_rival].high < 0, evidence, caveat)
 
 
-def _signed(difference: PairedDifference) -> str:
+def _format_difference(difference: PairedDifference) -> str:
     return f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]"
 
 
-def _concentrated(results: Results, family: str) -> Finding:
+def _check_concentrated(results: PaperResults, family: str) -> Finding:
     claim = (
-        f"{FAMILIES[family]}: errors of boundary methods concentrate at low margins, "
+        f"{FAMILY_TITLES[family]}: errors of boundary methods concentrate at low margins, "
         "those of baselines less so"
     )
     shares = {m: s for (f, m), s in low_margin_shares(results).items() if f == family}
-    ours, theirs = _split(results, shares)
-    lack = _lack(results, family)
+    ours, theirs = _split_groups(results, shares)
+    caveat = _family_caveat(results, family)
     if not ours or not theirs:
-        return _untold(claim, lack)
-    least, most = min(shares[m] for m in ours), max(shares[m] for m in theirs)
-    ends = round_down(100 * least, 2), round_up(100 * most, 2)
+        return _inconclusive(claim, caveat)
+    lowest_boundary, highest_baseline = min(shares[m] for m in ours), max(shares[m] for m in theirs)
+    rounded_shares = round_down(100 * lowest_boundary, 2), round_up(100 * highest_baseline, 2)
     evidence = (
-        f"of their errors, boundary methods make at least {ends[0]}% and baselines at most "
-        f"{ends[1]}% on the {QUARTER:.0%} of states with the smallest margins"
+        f"of their errors, boundary methods make at least {rounded_shares[0]}% and baselines at most "
+        f"{rounded_shares[1]}% on the {LOW_MARGIN_SHARE:.0%} of states with the smallest margins"
     )
-    without = [title(m) for m in _both(results) if m in shares and np.isnan(shares[m])]
-    if without:
-        evidence += f"; no errors at all: {', '.join(without)}"
-    return _finding(claim, least >= CONCENTRATED and least > most, evidence, lack)
+    error_free = [
+        method_title(m) for m in _compared_methods(results) if m in shares and np.isnan(shares[m])
+    ]
+    if error_free:
+        evidence += f"; no errors at all: {', '.join(error_free)}"
+    return _make_finding(
+        claim,
+        lowest_boundary >= CONCENTRATED_MIN_SHARE and lowest_boundary > highest_baseline,
+        evidence,
+        caveat,
+    )
 
 
-def _faster(results: Results) -> Finding:
+def _check_faster(results: PaperResults) -> Finding:
     claim = (
         f"{results.representative}: the error of every boundary method falls faster with n than "
         "that of every baseline"
     )
-    powers = decays(results)
-    ours, theirs = _split(results, powers)
-    lack = _lacking(results, powers)
+    powers = error_decays(results)
+    ours, theirs = _split_groups(results, powers)
+    caveat = _problem_caveat(results, powers)
     if not ours or not theirs:
-        return _untold(claim, lack)
-    slow, fast = min(ours, key=powers.__getitem__), max(theirs, key=powers.__getitem__)
-    ends = round_down(powers[slow], 2), round_up(powers[fast], 2)
-    evidence = (
-        f"error ~ n^-p with p at least {ends[0]} for boundary methods ({title(slow)}), "
-        f"at most {ends[1]} for baselines ({title(fast)})"
+        return _inconclusive(claim, caveat)
+    slowest_boundary, fastest_baseline = (
+        min(ours, key=powers.__getitem__),
+        max(theirs, key=powers.__getitem__),
     )
-    without = [title(m) for m, p in powers.items() if np.isnan(p)]
-    if without:
-        evidence += f"; errors at fewer than two sizes: {', '.join(without)}"
-    return _finding(claim, powers[slow] > powers[fast], evidence, lack)
+    rounded_powers = round_down(powers[slowest_boundary], 2), round_up(powers[fastest_baseline], 2)
+    evidence = (
+        f"error ~ n^-p with p at least {rounded_powers[0]} for boundary methods ({method_title(slowest_boundary)}), "
+        f"at most {rounded_powers[1]} for baselines ({method_title(fastest_baseline)})"
+    )
+    too_few_sizes = [method_title(m) for m, p in powers.items() if np.isnan(p)]
+    if too_few_sizes:
+        evidence += f"; errors at fewer than two sizes: {', '.join(too_few_sizes)}"
+    return _make_finding(
+        claim, powers[slowest_boundary] > powers[fastest_baseline], evidence, caveat
+    )
 
 
-def _steadier(results: Results) -> Finding:
+def _check_steadier(results: PaperResults) -> Finding:
     claim = (
         f"{results.representative}: the spread over seeds of every boundary method is smaller "
         "than that of every baseline"
     )
     spread = {m: float(r.std(ddof=1)) for m, r in final_runs(results).items() if r.size > 1}
-    ours, theirs = _split(results, spread)
-    lack = _lacking(results, spread) if results.study.seeds > 1 else Lack()
+    ours, theirs = _split_groups(results, spread)
+    caveat = _problem_caveat(results, spread) if results.study.seeds > 1 else Caveat()
     if not ours or not theirs:
-        return _untold(claim, lack)
-    widest, closest = max(ours, key=spread.__getitem__), min(theirs, key=spread.__getitem__)
-    ends = round_up(spread[widest], 2), round_down(spread[closest], 2)
-    evidence = (
-        f"standard deviation at most {ends[0]} for boundary methods "
-        f"({title(widest)}), at least {ends[1]} for baselines ({title(closest)})"
+        return _inconclusive(claim, caveat)
+    widest_boundary, narrowest_baseline = (
+        max(ours, key=spread.__getitem__),
+        min(theirs, key=spread.__getitem__),
     )
-    return _finding(claim, spread[widest] < spread[closest], evidence, lack)
+    rounded_spreads = (
+        round_up(spread[widest_boundary], 2),
+        round_down(spread[narrowest_baseline], 2),
+    )
+    evidence = (
+        f"standard deviation at most {rounded_spreads[0]} for boundary methods "
+        f"({method_title(widest_boundary)}), at least {rounded_spreads[1]} for baselines ({method_title(narrowest_baseline)})"
+    )
+    return _make_finding(
+        claim, spread[widest_boundary] < spread[narrowest_baseline], evidence, caveat
+    )
 
 
 @dataclass(frozen=True)
-class Lack:
+class Caveat:
     """What failures took from a claim, in words, and whether it can still be told."""
 
-    words: str = ""
-    fatal: bool = False
+    text: str = ""
+    is_fatal: bool = False
 
 
-def _lack(results: Results, family: str) -> Lack:
+def _family_caveat(results: PaperResults, family: str) -> Caveat:
     """Of a claim about family averages: missing seeds weaken it, missing problems bar it."""
-    found = {m: gaps(results, family, m) for m in _both(results)}
-    words = [f"{title(m)}: {gap.note}" for m, gap in found.items() if gap.note]
-    return Lack("; ".join(words), any(gap.without or not gap.seeds for gap in found.values()))
-
-
-def _lacking(results: Results, values: dict[str, float]) -> Lack:
-    """Of a claim about one problem: methods that have no value there."""
-    missing = [title(m) for m in _both(results) if m not in values]
-    words = f"too few finished runs on {results.representative}: {', '.join(missing)}"
-    return Lack(words, fatal=True) if missing else Lack()
-
-
-def _both(results: Results) -> list[str]:
-    return results.planned("boundary", "value")
-
-
-def _split(results: Results, values: dict[str, float]) -> tuple[list[str], list[str]]:
-    """Boundary methods and baselines that have a value."""
-    there = {m for m, value in values.items() if not np.isnan(value)}
-    return (
-        [m for m in results.planned("boundary") if m in there],
-        [m for m in results.planned("value") if m in there],
+    missing_by_method = {
+        m: find_missing_runs(results, family, m) for m in _compared_methods(results)
+    }
+    words = [
+        f"{method_title(m)}: {missing_runs.note}"
+        for m, missing_runs in missing_by_method.items()
+        if missing_runs.note
+    ]
+    return Caveat(
+        "; ".join(words),
+        any(
+            missing_runs.missing_problems or not missing_runs.seeds
+            for missing_runs in missing_by_method.values()
+        ),
     )
 
 
-def _finding(claim: str, holds: bool, evidence: str, lack: Lack) -> Finding:
-    told = f"{evidence}; {lack.words}" if lack.words else evidence
-    return Finding(claim, None if lack.fatal else bool(holds), told)
+def _problem_caveat(results: PaperResults, values: dict[str, float]) -> Caveat:
+    """Of a claim about one problem: methods that have no value there."""
+    missing = [method_title(m) for m in _compared_methods(results) if m not in values]
+    words = f"too few finished runs on {results.representative}: {', '.join(missing)}"
+    return Caveat(words, is_fatal=True) if missing else Caveat()
 
 
-def _untold(claim: str, lack: Lack) -> Finding:
+def _compared_methods(results: PaperResults) -> list[str]:
+    return results.planned_methods("boundary", "value")
+
+
+def _split_groups(results: PaperResults, values: dict[str, float]) -> tuple[list[str], list[str]]:
+    """Boundary methods and baselines that have a value."""
+    available = {m for m, value in values.items() if not np.isnan(value)}
+    return (
+        [m for m in results.planned_methods("boundary") if m in available],
+        [m for m in results.planned_methods("value") if m in available],
+    )
+
+
+def _make_finding(claim: str, holds: bool, evidence: str, caveat: Caveat) -> Finding:
+    full_evidence = f"{evidence}; {caveat.text}" if caveat.text else evidence
+    return Finding(claim, None if caveat.is_fatal else bool(holds), full_evidence)
+
+
+def _inconclusive(claim: str, caveat: Caveat) -> Finding:
     why = "there are not enough runs to compare"
-    return Finding(claim, None, f"{why}; {lack.words}" if lack.words else why)
+    return Finding(claim, None, f"{why}; {caveat.text}" if caveat.text else why)

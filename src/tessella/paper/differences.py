@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tessella.paper.published import FAMILIES, NOUNS
-from tessella.paper.readings import title
-from tessella.paper.table import Row
+from tessella.paper.derived_numbers import method_title
+from tessella.paper.published import COLUMN_TITLES, FAMILY_TITLES
+from tessella.paper.table import TableRow
 
-CLOSE = 0.25  # a ratio within this of 1 needs no explanation
+CLOSE_MAX_DEVIATION = 0.25  # a ratio within this of 1 needs no explanation
 
-MODEL = (
+MODEL_DIFFERENCES = (
     "The paper names the nonlinearities of demand and arrivals (mixed, sinusoidal, hard, ...) "
     "without formulas. Ours are sines and parabolas of the regime, chosen so that the table comes "
     "out close; the queue's strength, which the paper leaves out, is 2.5.",
@@ -28,7 +28,7 @@ MODEL = (
     "The value gap is the mean over grid states of V* - Q*(s, pi(s)), divided by 1 - discount. "
     "The exact loss, V* minus the value of the policy, is reported beside it.",
 )
-LEARNERS = (
+LEARNER_DIFFERENCES = (
     "A value-based baseline gets n sampled transitions where a boundary method gets n exact "
     "labels. Pairs of state and action are drawn uniformly, and values start at zero.",
     "Variants of a problem share the random draws of a seed, so that they are compared on the "
@@ -41,7 +41,7 @@ LEARNERS = (
     "Training times are shares of batches that train together on one core; the paper's are single "
     "fits on another machine.",
 )
-KNOWN = {
+KNOWN_REASONS = {
     "linear": "the penalty of the paper's regression is not given",
     "neural": "the paper's training is not given; ours ends with a step that falls to zero",
     "margin": "as the plain network, and eta is not given; a small one amplifies label noise",
@@ -52,33 +52,33 @@ KNOWN = {
 }
 
 
-def differences(table: Sequence[Row]) -> dict[str, list[str]]:
+def describe_differences(table: Sequence[TableRow]) -> dict[str, list[str]]:
     """Headings with their sentences; the last one is computed from the table."""
     return {
-        "Models": list(MODEL),
-        "Learners": list(LEARNERS),
-        "Where the numbers differ": _numbers(table) or [_none(table)],
+        "Models": list(MODEL_DIFFERENCES),
+        "Learners": list(LEARNER_DIFFERENCES),
+        "Where the numbers differ": _describe_ratios(table) or [_describe_no_deviation(table)],
     }
 
 
-def _numbers(table: Sequence[Row]) -> list[str]:
-    found = []
+def _describe_ratios(table: Sequence[TableRow]) -> list[str]:
+    sentences = []
     for row in table:
-        far = []
-        for column, noun in NOUNS.items():
+        deviations = []
+        for column, noun in COLUMN_TITLES.items():
             ratio = row.ratio(column)
-            if ratio == ratio and abs(ratio - 1) > CLOSE:
-                far.append(f"{noun} {ratio:.2f} times the paper's")
-        if far:
-            why = KNOWN.get(row.method)
-            found.append(
-                f"{FAMILIES[row.family]}, {title(row.method)}: {' and '.join(far)}"
+            if ratio == ratio and abs(ratio - 1) > CLOSE_MAX_DEVIATION:
+                deviations.append(f"{noun} {ratio:.2f} times the paper's")
+        if deviations:
+            why = KNOWN_REASONS.get(row.method)
+            sentences.append(
+                f"{FAMILY_TITLES[row.family]}, {method_title(row.method)}: {' and '.join(deviations)}"
                 + (f" ({why})." if why else ".")
             )
-    return found
+    return sentences
 
 
-def _none(table: Sequence[Row]) -> str:
-    if any(row.printed for row in table):
-        return f"Every ratio to the paper lies within {CLOSE:.0%} of 1."
+def _describe_no_deviation(table: Sequence[TableRow]) -> str:
+    if any(row.published for row in table):
+        return f"Every ratio to the paper lies within {CLOSE_MAX_DEVIATION:.0%} of 1."
     return "This study does not have the paper's setting, so its numbers are not compared."

@@ -8,29 +8,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from tessella.paper.results import Results
+from tessella.paper.results import PaperResults
 
-QUARTER = 0.25
+LOW_MARGIN_SHARE = 0.25
 
 
-def low_margin_shares(results: Results) -> dict[tuple[str, str], float]:
+def low_margin_shares(results: PaperResults) -> dict[tuple[str, str], float]:
     """(family, method) to the share of its errors in the low-margin quarter, at the largest n.
 
     nan for a method that makes no errors; one without finished runs is left out.
     """
-    found = {}
+    shares = {}
     for family in results.families():
-        for method in results.group("boundary", "value"):
-            counts = [_counts(results, label, method) for label in results.members(family)]
+        for method in results.finished_methods("boundary", "value"):
+            counts = [
+                _count_errors(results, label, method) for label in results.problems_of(family)
+            ]
             low, wrong, runs = np.sum(counts, axis=0)
             if runs:
-                found[family, method] = float(low / wrong) if wrong else float("nan")
-    return found
+                shares[family, method] = float(low / wrong) if wrong else float("nan")
+    return shares
 
 
-def _counts(results: Results, problem: str, method: str) -> tuple[int, int, int]:
+def _count_errors(results: PaperResults, problem: str, method: str) -> tuple[int, int, int]:
     """Errors in the low-margin quarter, all errors, and runs."""
     margin = results.solutions[problem].margin.ravel()
-    low = margin <= np.quantile(margin, QUARTER)
-    wrong = results.wrong(problem, method)
-    return int(wrong[:, low].sum()), int(wrong.sum()), len(wrong)
+    is_low_margin = margin <= np.quantile(margin, LOW_MARGIN_SHARE)
+    wrong = results.wrong_actions(problem, method)
+    return int(wrong[:, is_low_margin].sum()), int(wrong.sum()), len(wrong)

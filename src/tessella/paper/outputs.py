@@ -15,69 +15,81 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from tessella.files import writing
-from tessella.paper.figures import PICTURES, Picture
-from tessella.paper.figures.looks import STYLE
-from tessella.paper.report import Drawn, report
-from tessella.paper.results import Results
-from tessella.paper.table import as_csv, latex, markdown, rows
-from tessella.runner.display import Display
-from tessella.runner.parquet import parquet
+from tessella.files import atomic_write
+from tessella.paper.figures import FIGURES, FigureSpec
+from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.report import RenderedFigure, render_report
+from tessella.paper.results import PaperResults
+from tessella.paper.table import make_rows, to_csv, to_latex, to_markdown
+from tessella.runner.parquet import records_to_parquet
+from tessella.runner.progress import ProgressDisplay
 
-DOTS_PER_INCH = 200
-STAGE = "Tables, figures, report"
+PNG_DOTS_PER_INCH = 200
+OUTPUT_TASK = "Tables, figures, report"
 
 
-def write(results: Results, folder: Path, display: Display) -> list[Path]:
+def write_outputs(results: PaperResults, folder: Path, display: ProgressDisplay) -> list[Path]:
     """Write all outputs; figures that need runs which the study has not are left out.
 
     Gives the files; figures of another study that this one has not are removed.
     """
-    pictures = [picture for picture in PICTURES if not picture.learned or results.compared]
-    display.stage(STAGE, len(pictures) + 3, len(pictures) + 3.0)
-    table = rows(results)
+    figure_specs = [
+        figure_spec
+        for figure_spec in FIGURES
+        if not figure_spec.needs_runs or results.has_comparison
+    ]
+    display.add_task(OUTPUT_TASK, len(figure_specs) + 3, len(figure_specs) + 3.0)
+    table = make_rows(results)
     files = []
-    for name, form in (("table.md", markdown), ("table.csv", as_csv), ("table.tex", latex)):
-        files.append(put(folder / name, form(table).encode()))
-    display.advance(STAGE, 1, 1.0)
-    files.append(put(folder / "records.parquet", parquet(results.records)))
-    display.advance(STAGE, 1, 1.0)
-    drawn, figures = [], folder / "figures"
+    for name, form in (("table.md", to_markdown), ("table.csv", to_csv), ("table.tex", to_latex)):
+        files.append(write_file(folder / name, form(table).encode()))
+    display.advance(OUTPUT_TASK, 1, 1.0)
+    files.append(write_file(folder / "records.parquet", records_to_parquet(results.records)))
+    display.advance(OUTPUT_TASK, 1, 1.0)
+    rendered, figure_folder = [], folder / "figures"
     with suppress(OSError):  # writing into it says what is wrong
-        figures.mkdir(exist_ok=True)
-    for picture in pictures:
-        drawn.append(_draw(results, picture, figures))
-        files += [figures / f"{picture.name}.{form}" for form in ("svg", "png")]
-        display.advance(STAGE, 1, 1.0)
-    for picture in PICTURES:
-        if picture not in pictures:
+        figure_folder.mkdir(exist_ok=True)
+    for figure_spec in figure_specs:
+        rendered.append(_draw_figure(results, figure_spec, figure_folder))
+        files += [figure_folder / f"{figure_spec.name}.{form}" for form in ("svg", "png")]
+        display.advance(OUTPUT_TASK, 1, 1.0)
+    for figure_spec in FIGURES:
+        if figure_spec not in figure_specs:
             for form in ("svg", "png"):
-                (figures / f"{picture.name}.{form}").unlink(missing_ok=True)
-    files.append(put(folder / "report.html", report(results, table, drawn).encode()))
-    display.advance(STAGE, 1, 1.0)
+                (figure_folder / f"{figure_spec.name}.{form}").unlink(missing_ok=True)
+    files.append(
+        write_file(folder / "report.html", render_report(results, table, rendered).encode())
+    )
+    display.advance(OUTPUT_TASK, 1, 1.0)
     return files
 
 
-def put(path: Path, content: bytes) -> Path:
+def write_file(path: Path, content: bytes) -> Path:
     """Write ``content`` and return the path."""
-    with writing(path) as part:
-        part.write_bytes(content)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
     return path
 
 
-def _draw(results: Results, picture: Picture, folder: Path) -> Drawn:
-    with rc_context(STYLE):
-        wide, narrow = picture.draw(results, False), picture.draw(results, True)
-        svg = image(wide, "svg")
-        put(folder / f"{picture.name}.svg", svg)
-        put(folder / f"{picture.name}.png", image(wide, "png"))
-        return Drawn(picture.name, picture.title, picture.says(results), svg, image(narrow, "svg"))
+def _draw_figure(results: PaperResults, figure_spec: FigureSpec, folder: Path) -> RenderedFigure:
+    with rc_context(FIGURE_STYLE):
+        wide, narrow = figure_spec.draw(results, False), figure_spec.draw(results, True)
+        svg = render_image(wide, "svg")
+        write_file(folder / f"{figure_spec.name}.svg", svg)
+        write_file(folder / f"{figure_spec.name}.png", render_image(wide, "png"))
+        return RenderedFigure(
+            figure_spec.name,
+            figure_spec.title,
+            figure_spec.describe(results),
+            svg,
+            render_image(narrow, "svg"),
+        )
 
 
-def image(figure: Figure, form: str) -> bytes:
+def render_image(figure: Figure, form: str) -> bytes:
     """The figure as the bytes of a file, ``svg`` or ``png``."""
     # No dates or versions: the same results give the same bytes.
-    nothing = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
+    no_metadata = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
     file = io.BytesIO()
-    figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata=nothing)
+    figure.savefig(file, format=form, dpi=PNG_DOTS_PER_INCH, metadata=no_metadata)
     return file.getvalue()

@@ -14,21 +14,21 @@ TITLE = (
 )
 SOURCE = "arXiv 2606.25593"
 
-SEEDS = 15
-SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
-REPRESENTATIVE = "INV-Mix"  # the problem of the paper's Figures 2, 4 and A1
+PAPER_SEEDS = 15
+PAPER_SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
+REPRESENTATIVE_PROBLEM = "INV-Mix"  # the problem of the paper's Figures 2, 4 and A1
 
-BOUNDARY = ("linear", "neural", "margin", "local")
-VALUE_BASED = ("double_q", "fitted_q", "tabular_q")
-METHODS = (*BOUNDARY, *VALUE_BASED)
+PAPER_BOUNDARY_METHODS = ("linear", "neural", "margin", "local")
+PAPER_VALUE_BASED_METHODS = ("double_q", "fitted_q", "tabular_q")
+PAPER_METHODS = (*PAPER_BOUNDARY_METHODS, *PAPER_VALUE_BASED_METHODS)
 # Section 5.4: which method has the lowest figure of a family, by family and column.
-LOWEST = {("inventory", "policy_error"): "margin", ("inventory", "value_gap"): "neural"}
-NOUNS = {"policy_error": "policy error", "value_gap": "value gap"}
-FAMILIES = {"inventory": "Inventory", "queue": "Queue admission"}
+LOWEST_METHODS = {("inventory", "policy_error"): "margin", ("inventory", "value_gap"): "neural"}
+COLUMN_TITLES = {"policy_error": "policy error", "value_gap": "value gap"}
+FAMILY_TITLES = {"inventory": "Inventory", "queue": "Queue admission"}
 
 
 @dataclass(frozen=True)
-class Printed:
+class PublishedRow:
     """One row of the paper's main table."""
 
     policy_error: float
@@ -40,18 +40,18 @@ class Printed:
 
 
 MAIN_TABLE = {
-    ("inventory", "linear"): Printed(0.0408, 0.0023, 0.099, 0.010, 0.043, 15),
-    ("inventory", "neural"): Printed(0.0117, 0.0045, 0.008, 0.006, 2.787, 4677),
-    ("inventory", "margin"): Printed(0.0083, 0.0032, 0.010, 0.005, 2.935, 4677),
-    ("inventory", "local"): Printed(0.0098, 0.0029, 0.015, 0.006, 0.004, 6400),
-    ("inventory", "double_q"): Printed(0.6236, 0.0152, 24.933, 1.144, 0.115, 8250),
-    ("inventory", "fitted_q"): Printed(0.2101, 0.0182, 1.144, 0.169, 1.300, 60),
-    ("inventory", "tabular_q"): Printed(0.6118, 0.0171, 24.609, 1.128, 0.132, 4125),
-    ("queue", "linear"): Printed(0.0148, 0.0008, 0.030, 0.002, 0.005, 3),
-    ("queue", "neural"): Printed(0.0038, 0.0020, 0.004, 0.005, 2.201, 4417),
-    ("queue", "margin"): Printed(0.0003, 0.0006, 0.001, 0.002, 3.722, 4417),
-    ("queue", "local"): Printed(0.0000, 0.0001, 0.000, 0.000, 0.004, 6400),
-    ("queue", "double_q"): Printed(0.1245, 0.0032, 2.303, 0.214, 0.115, 2604),
-    ("queue", "fitted_q"): Printed(0.1250, 0.0120, 2.303, 0.346, 0.825, 60),
-    ("queue", "tabular_q"): Printed(0.1318, 0.0048, 2.928, 0.383, 0.143, 1302),
+    ("inventory", "linear"): PublishedRow(0.0408, 0.0023, 0.099, 0.010, 0.043, 15),
+    ("inventory", "neural"): PublishedRow(0.0117, 0.0045, 0.008, 0.006, 2.787, 4677),
+    ("inventory", "margin"): PublishedRow(0.0083, 0.0032, 0.010, 0.005, 2.935, 4677),
+    ("inventory", "local"): PublishedRow(0.0098, 0.0029, 0.015, 0.006, 0.004, 6400),
+    ("inventory", "double_q"): PublishedRow(0.6236, 0.0152, 24.933, 1.144, 0.115, 8250),
+    ("inventory", "fitted_q"): PublishedRow(0.2101, 0.0182, 1.144, 0.169, 1.300, 60),
+    ("inventory", "tabular_q"): PublishedRow(0.6118, 0.0171, 24.609, 1.128, 0.132, 4125),
+    ("queue", "linear"): PublishedRow(0.0148, 0.0008, 0.030, 0.002, 0.005, 3),
+    ("queue", "neural"): PublishedRow(0.0038, 0.0020, 0.004, 0.005, 2.201, 4417),
+    ("queue", "margin"): PublishedRow(0.0003, 0.0006, 0.001, 0.002, 3.722, 4417),
+    ("queue", "local"): PublishedRow(0.0000, 0.0001, 0.000, 0.000, 0.004, 6400),
+    ("queue", "double_q"): PublishedRow(0.1245, 0.0032, 2.303, 0.214, 0.115, 2604),
+    ("queue", "fitted_q"): PublishedRow(0.1250, 0.0120, 2.303, 0.346, 0.825, 60),
+    ("queue", "tabular_q"): PublishedRow(0.1318, 0.0048, 2.928, 0.383, 0.143, 1302),
 }

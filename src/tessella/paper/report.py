@@ -15,33 +15,33 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tessella.certificates.certify import certify
 from tessella.paper import published
-from tessella.paper.conclusions import conclusions, tally
-from tessella.paper.differences import differences
-from tessella.paper.limits import limits
-from tessella.paper.plan import paper_study
-from tessella.paper.readings import effort, title
-from tessella.paper.results import Results
+from tessella.paper.conclusions import check_conclusions, count_reproduced
+from tessella.paper.derived_numbers import describe_effort, method_title
+from tessella.paper.differences import describe_differences
+from tessella.paper.paper_study import paper_study
+from tessella.paper.results import PaperResults
 from tessella.paper.table import (
-    BOLD,
+    BOLD_REMARK,
+    INFORMATION_HEAD,
     MAIN_HEAD,
-    TOLD_HEAD,
-    Row,
-    best_cells,
-    incomplete,
-    intervals,
+    TableRow,
+    describe_incomplete,
+    describe_intervals,
+    find_bold_cells,
+    information_cells,
     main_cells,
-    told_cells,
 )
+from tessella.paper.where_boundary_loses import describe_limits
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.runner.pace import clock
 from tessella.runner.record import Record
 from tessella.runner.study import Study
+from tessella.runner.throughput import format_duration
 
-SHOWN = 20  # failures that are listed
+LISTED_MAX_FAILURES = 20  # failures that are listed
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RenderedFigure:
     """A figure as two SVG files, for a page and for a phone."""
 
     name: str
@@ -52,10 +52,12 @@ class Drawn:
 
     @property
     def sources(self) -> dict[str, str]:
-        return {"wide": _uri(self.wide), "narrow": _uri(self.narrow)}
+        return {"wide": _to_data_uri(self.wide), "narrow": _to_data_uri(self.narrow)}
 
 
-def report(results: Results, table: Sequence[Row], drawn: Sequence[Drawn]) -> str:
+def render_report(
+    results: PaperResults, table: Sequence[TableRow], rendered: Sequence[RenderedFigure]
+) -> str:
     """The whole page."""
     environment = Environment(
         loader=PackageLoader("tessella.paper"),
@@ -64,117 +66,127 @@ def report(results: Results, table: Sequence[Row], drawn: Sequence[Drawn]) -> st
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    findings = conclusions(results)
+    findings = check_conclusions(results)
     return environment.get_template("report.html.j2").render(
         paper=published,
-        extent=_extent(results),
+        extent=_describe_extent(results),
         findings=findings,
-        tally=tally(findings),
-        families=[_family(family, list(of)) for family, of in groupby(table, lambda r: r.family)],
+        tally=count_reproduced(findings),
+        families=[
+            _family_tables(family, list(rows))
+            for family, rows in groupby(table, lambda r: r.family)
+        ],
         main_head=MAIN_HEAD,
-        told_head=TOLD_HEAD,
+        told_head=INFORMATION_HEAD,
         seeds=results.study.seeds,
-        bold=BOLD,
-        incomplete=incomplete(table),
-        intervals=intervals(table),
+        bold=BOLD_REMARK,
+        incomplete=describe_incomplete(table),
+        intervals=describe_intervals(table),
         margins=any(row.margins > 0 for row in table),
-        compared=results.compared,
-        effort=effort(results),
-        figures=drawn,
-        geometry=_geometry(results),
-        certificates=_certificates(results),
+        compared=results.has_comparison,
+        effort=describe_effort(results),
+        figures=rendered,
+        geometry=_geometry_cells(results),
+        certificates=_describe_certificates(results),
         shown=results.representative,
-        differences=differences(table),
-        limits=limits(results, list(table)),
-        settings=_settings(results),
+        differences=describe_differences(table),
+        limits=describe_limits(results, list(table)),
+        settings=_settings_by_method(results),
         contexts=results.contexts,
-        failed=[(str(r.spec), r.reason) for r in results.failed[:SHOWN]],
+        failed=[(str(r.spec), r.reason) for r in results.failed[:LISTED_MAX_FAILURES]],
     )
 
 
-def _extent(results: Results) -> dict[str, Any]:
+def _describe_extent(results: PaperResults) -> dict[str, Any]:
     study = results.study
-    known = [m for m in study.methods if m in published.METHODS]
+    paper_methods = [m for m in study.methods if m in published.PAPER_METHODS]
     seconds = sum(session["seconds"] or 0.0 for session in results.sessions)
     return {
         "runs": len(results.records),
-        "paper_runs": sum(r.spec.method in known for r in results.records),
+        "paper_runs": sum(r.spec.method in paper_methods for r in results.records),
         "failed": len(results.failed),
         "problems": len(study.problems),
-        "methods": [title(m) for m in study.methods],
+        "methods": [method_title(m) for m in study.methods],
         "sizes": study.sizes,
         "seeds": study.seeds,
-        "clock": clock(seconds),
+        "clock": format_duration(seconds),
         "clock_unit": "hours" if round(seconds) >= 3600 else "minutes",
         "sessions": len(results.sessions),
-        "whole": _whole(results),
-        "command": command(study),
+        "whole": _has_paper_protocol(results),
+        "command": format_command(study),
     }
 
 
-def command(study: Study) -> str:
+def format_command(study: Study) -> str:
     """What runs this study again; what it leaves out is the default."""
-    usual = paper_study()
+    default_study = paper_study()
     lists = {
-        "methods": (study.methods, usual.methods),
-        "problems": (study.problems, usual.problems),
-        "sizes": (study.sizes, usual.sizes),
+        "methods": (study.methods, default_study.methods),
+        "problems": (study.problems, default_study.problems),
+        "sizes": (study.sizes, default_study.sizes),
     }
-    given = [
-        f" --{option} {shlex.quote(','.join(map(str, asked)))}"
-        for option, (asked, default) in lists.items()
-        if asked != default
+    options = [
+        f" --{option} {shlex.quote(','.join(map(str, chosen)))}"
+        for option, (chosen, default) in lists.items()
+        if chosen != default
     ]
-    return f"tessella paper --seeds {study.seeds}{''.join(given)}"
+    return f"tessella paper --seeds {study.seeds}{''.join(options)}"
 
 
-def _whole(results: Results) -> bool:
+def _has_paper_protocol(results: PaperResults) -> bool:
     """Whether the study has the paper's protocol."""
     study = results.study
     return (
-        study.seeds >= published.SEEDS
+        study.seeds >= published.PAPER_SEEDS
         and set(BENCHMARKS) <= set(study.problems)
-        and set(published.SIZES) <= set(study.sizes)
-        and set(published.METHODS) <= set(study.methods)
+        and set(published.PAPER_SIZES) <= set(study.sizes)
+        and set(published.PAPER_METHODS) <= set(study.methods)
     )
 
 
-def _family(family: str, of: list[Row]) -> dict[str, Any]:
+def _family_tables(family: str, rows: list[TableRow]) -> dict[str, Any]:
     return {
-        "title": published.FAMILIES[family],
-        "main": [_shown(r, main_cells(r), best_cells(r)) for r in of if r.group != "reference"],
-        "told": [_shown(r, told_cells(r), []) for r in of],
+        "title": published.FAMILY_TITLES[family],
+        "main": [
+            _report_row(r, main_cells(r), find_bold_cells(r))
+            for r in rows
+            if r.group != "reference"
+        ],
+        "told": [_report_row(r, information_cells(r), []) for r in rows],
     }
 
 
-def _shown(row: Row, cells: list[str], best: list[int]) -> dict[str, Any]:
+def _report_row(row: TableRow, cells: list[str], best: list[int]) -> dict[str, Any]:
     """Title and note apart: a phone has no room for them side by side."""
     cells = [row.title, *cells[1:]]
-    return {"cells": cells, "note": row.gaps.note, "group": row.group, "best": best}
+    return {"cells": cells, "note": row.missing_runs.note, "group": row.group, "best": best}
 
 
-def _certificates(results: Results) -> list[tuple[str, str, list[str]]]:
+def _describe_certificates(results: PaperResults) -> list[tuple[str, str, list[str]]]:
     """The first run of every compared method on the representative problem, in plain words.
 
     Each is (title, what it gives away, paragraphs).
     """
     solution = results.solutions[results.representative]
-    found: dict[str, Record] = {}
+    first_records: dict[str, Record] = {}
     for record in results.done:
         spec = record.spec
-        if (spec.environment, spec.n) == (results.representative, results.asked[spec.method].n):
-            found.setdefault(spec.method, record)
-    told = []
-    for method in results.group("boundary", "value"):
-        if method in found:
-            table = found[method].actions.reshape(solution.value.shape)
-            given = certify(solution, solution.mdp.policy(table, name=title(method)))
-            loss = f"loses {given.mean_loss:.4g} on average, {given.worst_loss:.4g} at worst"
-            told.append((title(method), loss, given.paragraphs()))
-    return told
+        if (spec.environment, spec.n) == (
+            results.representative,
+            results.planned_runs[spec.method].n,
+        ):
+            first_records.setdefault(spec.method, record)
+    descriptions = []
+    for method in results.finished_methods("boundary", "value"):
+        if method in first_records:
+            table = first_records[method].actions.reshape(solution.value.shape)
+            certificate = certify(solution, solution.mdp.policy(table, name=method_title(method)))
+            loss = f"loses {certificate.mean_loss:.4g} on average, {certificate.worst_loss:.4g} at worst"
+            descriptions.append((method_title(method), loss, certificate.paragraphs()))
+    return descriptions
 
 
-def _geometry(results: Results) -> list[list[str]]:
+def _geometry_cells(results: PaperResults) -> list[list[str]]:
     return [
         [
             label,
@@ -189,27 +201,33 @@ def _geometry(results: Results) -> list[list[str]]:
     ]
 
 
-def _settings(results: Results) -> list[tuple[str, str]]:
-    found = {}
+def _settings_by_method(results: PaperResults) -> list[tuple[str, str]]:
+    settings_by_method = {}
     for spec in results.study.specs:
-        found.setdefault(spec.method, dict(spec.settings))
-    return [(title(m), _words(settings)) for m, settings in found.items()]
+        settings_by_method.setdefault(spec.method, dict(spec.settings))
+    return [
+        (method_title(m), _format_settings(settings)) for m, settings in settings_by_method.items()
+    ]
 
 
-def _words(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {_word(value)}" for name, value in settings.items()) or "none"
+def _format_settings(settings: dict[str, Any]) -> str:
+    return (
+        ", ".join(f"{name} {_format_setting(value)}" for name, value in settings.items()) or "none"
+    )
 
 
-def _word(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     if value is None:
         return "default"
     if isinstance(value, dict):
-        inside = ", ".join(f"{k} {_word(v)}" for k, v in value.items() if k != "kind")
-        return f"{value.get('kind', '')} ({inside})".strip() if inside else value.get("kind", "")
+        contents = ", ".join(f"{k} {_format_setting(v)}" for k, v in value.items() if k != "kind")
+        return (
+            f"{value.get('kind', '')} ({contents})".strip() if contents else value.get("kind", "")
+        )
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:g}"
     return json.dumps(value) if isinstance(value, list) else str(value)
 
 
-def _uri(svg: bytes) -> str:
+def _to_data_uri(svg: bytes) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"

@@ -7,20 +7,26 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tessella.files import writing
-from tessella.paper.results import Results
-from tessella.paper.sources import source_hash
-from tessella.runner.display import Display
+from tessella.files import atomic_write
+from tessella.paper.results import PaperResults
+from tessella.paper.source_hash import hash_sources
+from tessella.runner.progress import ProgressDisplay
 from tessella.runner.record import Record
-from tessella.runner.run_study import COMPILED, EACH, Cluster, fill, stored
+from tessella.runner.run_study import (
+    COMPILED_CODE_BYTES,
+    STORE_BYTES_PER_RUN,
+    ClusterOptions,
+    load_stored,
+    run_missing,
+)
 from tessella.runner.store import Store
 from tessella.runner.study import Study
 
-OUTPUTS = 8_000_000  # bytes for tables, figures and report
+OUTPUT_BYTES = 8_000_000  # bytes for tables, figures and report
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
+class FinishedStudy:
     """A study that came to its end."""
 
     folder: Path
@@ -31,12 +37,12 @@ class Finished:
 def reproduce(
     study: Study,
     folder: str | Path,
-    display: Display,
-    cluster: Cluster = Cluster(),  # noqa: B008
+    display: ProgressDisplay,
+    cluster: ClusterOptions = ClusterOptions(),  # noqa: B008
     *,
     retry: bool = False,
     report: bool = True,
-) -> Finished:
+) -> FinishedStudy:
     """Run ``study`` into ``folder``.
 
     Args:
@@ -44,43 +50,47 @@ def reproduce(
         report: write tables, figures and the report from the store.
     """
     folder = Path(folder)
-    with Store.writer(folder, space=OUTPUTS + COMPILED + EACH * len(study.specs)) as store:
-        started = fill(store, study, display, cluster, retry=retry)
-        results = Results(study, *stored(store, study))
+    with Store.writer(
+        folder, space=OUTPUT_BYTES + COMPILED_CODE_BYTES + STORE_BYTES_PER_RUN * len(study.specs)
+    ) as store:
+        started = run_missing(store, study, display, cluster, retry=retry)
+        results = PaperResults(study, *load_stored(store, study))
         if report:
-            _write(results, folder, display)
-    return Finished(folder, started, tuple(results.failed))
+            _write_report(results, folder, display)
+    return FinishedStudy(folder, started, tuple(results.failed))
 
 
-def _write(results: Results, folder: Path, display: Display) -> None:
+def _write_report(results: PaperResults, folder: Path, display: ProgressDisplay) -> None:
     """Write tables, figures and report, unless all are there and nothing has changed since."""
-    from tessella.paper.outputs import write
+    from tessella.paper.outputs import write_outputs
 
-    stamp, made = folder / "report.stamp", _digest(results)
-    if _stands(stamp, made):
+    stamp, digest = folder / "report.stamp", _digest_results(results)
+    if _is_up_to_date(stamp, digest):
         display.note("the report is up to date")
         return
     # While files of two studies may lie side by side, there is no stamp.
     stamp.unlink(missing_ok=True)
-    files = write(results, folder, display)
-    with writing(stamp) as part:
-        part.write_text("\n".join([made, *(str(file.relative_to(folder)) for file in files)]))
+    files = write_outputs(results, folder, display)
+    with atomic_write(stamp) as temporary:
+        temporary.write_text(
+            "\n".join([digest, *(str(file.relative_to(folder)) for file in files)])
+        )
 
 
-def _stands(stamp: Path, made: str) -> bool:
+def _is_up_to_date(stamp: Path, digest: str) -> bool:
     """Whether the outputs are those that ``made`` names, and all of them are there."""
     if not stamp.exists():
         return False
-    digest, *files = stamp.read_text().splitlines()
-    return digest == made and all((stamp.parent / file).exists() for file in files)
+    stored_digest, *files = stamp.read_text().splitlines()
+    return stored_digest == digest and all((stamp.parent / file).exists() for file in files)
 
 
-def _digest(results: Results) -> str:
+def _digest_results(results: PaperResults) -> str:
     """What the outputs depend on: the study, its records, and the code that shows them."""
     digest = hashlib.sha256(repr(results.study).encode())
     for record in results.records:
         digest.update(f"{record.spec.key} {record.seconds} {record.reason}".encode())
-    for told in (*results.sessions, *results.contexts):
-        digest.update(json.dumps(told, sort_keys=True).encode())
-    digest.update(source_hash().encode())
+    for entry in (*results.sessions, *results.contexts):
+        digest.update(json.dumps(entry, sort_keys=True).encode())
+    digest.update(hash_sources().encode())
     return digest.hexdigest()

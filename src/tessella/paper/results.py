@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.paper.published import REPRESENTATIVE
+from tessella.paper.published import REPRESENTATIVE_PROBLEM
 from tessella.problems.registry import problem
-from tessella.runner.methods import by_name
+from tessella.runner.methods import find_method
 from tessella.runner.results import StudyResults
 from tessella.tessellation import Geometry, Tessellation, measure, tessellate
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlannedRuns:
     """What a study asks of a method at its largest n, in every problem."""
 
     n: int
@@ -25,40 +25,42 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Results(StudyResults):
+class PaperResults(StudyResults):
     """What tables, figures and report are made from."""
 
     @cached_property
-    def asked(self) -> dict[str, Asked]:
+    def planned_runs(self) -> dict[str, PlannedRuns]:
         """By method. The largest n is the plan's: a failure moves no method to a smaller one."""
         pairs: dict[str, set[tuple[int, int]]] = {name: set() for name in self.study.methods}
         for spec in self.study.specs:
             pairs[spec.method].add((spec.n, spec.seed))
-        largest = {name: max((n for n, _ in of), default=0) for name, of in pairs.items()}
+        largest = {name: max((n for n, _ in runs), default=0) for name, runs in pairs.items()}
         return {
-            name: Asked(largest[name], sum(n == largest[name] for n, _ in of))
-            for name, of in pairs.items()
+            name: PlannedRuns(largest[name], sum(n == largest[name] for n, _ in runs))
+            for name, runs in pairs.items()
         }
 
     @cached_property
-    def final(self) -> Any:
+    def final_frame(self) -> Any:
         """Of ``frame``, the runs at each method's largest n."""
-        largest = self.frame["method"].map({name: asked.n for name, asked in self.asked.items()})
+        largest = self.frame["method"].map(
+            {name: planned.n for name, planned in self.planned_runs.items()}
+        )
         return self.frame[self.frame["n"] == largest]
 
-    def planned(self, *names: str) -> list[str]:
+    def planned_methods(self, *names: str) -> list[str]:
         """Methods of these groups, group by group, each in the study's order."""
-        return [m for name in names for m in self.study.methods if by_name(m).group == name]
+        return [m for name in names for m in self.study.methods if find_method(m).group == name]
 
-    def group(self, *names: str) -> list[str]:
-        """Those of ``planned`` that have finished runs."""
-        there = set(self.frame["method"])
-        return [m for m in self.planned(*names) if m in there]
+    def finished_methods(self, *names: str) -> list[str]:
+        """Those of ``planned_methods`` that have finished runs."""
+        methods_with_runs = set(self.frame["method"])
+        return [m for m in self.planned_methods(*names) if m in methods_with_runs]
 
     @property
-    def compared(self) -> bool:
+    def has_comparison(self) -> bool:
         """Whether there are finished runs of boundary methods or of baselines."""
-        return bool(self.group("boundary", "value"))
+        return bool(self.finished_methods("boundary", "value"))
 
     def family(self, label: str) -> str:
         return problem(label).family
@@ -66,15 +68,17 @@ class Results(StudyResults):
     def families(self) -> list[str]:
         return list(dict.fromkeys(self.family(label) for label in self.study.problems))
 
-    def members(self, family: str) -> list[str]:
+    def problems_of(self, family: str) -> list[str]:
         """The study's problems of this family."""
-        return [e for e in dict.fromkeys(self.study.problems) if self.family(e) == family]
+        return [
+            label for label in dict.fromkeys(self.study.problems) if self.family(label) == family
+        ]
 
     @cached_property
     def representative(self) -> str:
         """The problem of the figures that show one: the paper's, where the study has it."""
         known = self.study.problems
-        return REPRESENTATIVE if REPRESENTATIVE in known else known[0]
+        return REPRESENTATIVE_PROBLEM if REPRESENTATIVE_PROBLEM in known else known[0]
 
     @cached_property
     def tessellations(self) -> dict[str, Tessellation]:
@@ -85,9 +89,9 @@ class Results(StudyResults):
         """The paper's diagnostics of every optimal policy."""
         return {label: measure(t) for label, t in self.tessellations.items()}
 
-    def wrong(self, label: str, method: str) -> NDArray[np.bool_]:
+    def wrong_actions(self, label: str, method: str) -> NDArray[np.bool_]:
         """(runs, S) whether a state's action is wrong, at the method's largest n."""
-        run = label, method, self.asked[method].n
+        run = label, method, self.planned_runs[method].n
         actions = [
             r.actions for r in self.done if (r.spec.environment, r.spec.method, r.spec.n) == run
         ]

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t, trim_mean
 
-DRAWS = 2000
-LEVEL = 0.95
-FEW = 10  # below this many seeds the intervals are said to be too narrow
+BOOTSTRAP_DRAWS = 2000
+INTERVAL_LEVEL = 0.95
+NARROW_INTERVAL_MAX_SEEDS = 10  # below this many seeds the intervals are said to be too narrow
 
 
 @dataclass(frozen=True)
@@ -50,41 +50,43 @@ class PairedDifference:
 
 
 _NAN = float("nan")
-NOTHING = Summary(_NAN, _NAN, _NAN, _NAN, _NAN, seeds=0)
+EMPTY_SUMMARY = Summary(_NAN, _NAN, _NAN, _NAN, _NAN, seeds=0)
 
 
-def by_seed(frame: Any, family: str, method: str, column: str) -> NDArray[np.float64]:
+def values_by_seed(frame: Any, family: str, method: str, column: str) -> NDArray[np.float64]:
     """(problems, seeds) of problems with runs, and of seeds that none of these lacks.
 
     ``frame`` has a row for each run, at one n for each method.
     """
-    return _by_seed(frame, family, method, column).to_numpy(dtype=float)
+    return _pivot_by_seed(frame, family, method, column).to_numpy(dtype=float)
 
 
-def _by_seed(frame: Any, family: str, method: str, column: str) -> Any:
+def _pivot_by_seed(frame: Any, family: str, method: str, column: str) -> Any:
     rows = frame[(frame["family"] == family) & (frame["method"] == method)]
     return rows.pivot(index="environment", columns="seed", values=column).dropna(axis=1)
 
 
-def paired(frame: Any, family: str, method: str, other: str, column: str) -> PairedDifference:
+def compare_paired(
+    frame: Any, family: str, method: str, other: str, column: str
+) -> PairedDifference:
     """``method`` minus ``other``, over the seeds that both finished in every problem with runs."""
-    ours, theirs = (_by_seed(frame, family, name, column).mean() for name in (method, other))
+    ours, theirs = (_pivot_by_seed(frame, family, name, column).mean() for name in (method, other))
     values = (ours - theirs).dropna().to_numpy(dtype=float)
     if values.size < 2:
         return PairedDifference(
             float(values.mean()) if values.size else _NAN, _NAN, _NAN, values.size
         )
-    mean, error = float(values.mean()), float(values.std(ddof=1)) / values.size**0.5
-    half = float(t.ppf((1 + LEVEL) / 2, values.size - 1)) * error
-    return PairedDifference(mean, mean - half, mean + half, values.size)
+    mean, standard_error = float(values.mean()), float(values.std(ddof=1)) / values.size**0.5
+    half_width = float(t.ppf((1 + INTERVAL_LEVEL) / 2, values.size - 1)) * standard_error
+    return PairedDifference(mean, mean - half_width, mean + half_width, values.size)
 
 
 def summarise(values: NDArray[np.float64], rng: np.random.Generator | int = 0) -> Summary:
     """Of (problems, seeds) runs."""
     if not values.size:
-        return NOTHING
+        return EMPTY_SUMMARY
     averages = values.mean(axis=0)
-    low, high = _interval(values, np.random.default_rng(rng))
+    low, high = _bootstrap_interval(values, np.random.default_rng(rng))
     return Summary(
         float(averages.mean()),
         float(averages.std(ddof=1)) if averages.size > 1 else float("nan"),
@@ -100,20 +102,22 @@ def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return trim_mean(values, 0.25, axis=-1)
 
 
-def _interval(values: NDArray[np.float64], rng: np.random.Generator) -> tuple[float, float]:
+def _bootstrap_interval(
+    values: NDArray[np.float64], rng: np.random.Generator
+) -> tuple[float, float]:
     seeds = values.shape[1]
     if seeds < 2:
         return float("nan"), float("nan")
-    drawn = rng.integers(0, seeds, (DRAWS, seeds))
-    again = values[:, drawn].swapaxes(0, 1).reshape(DRAWS, -1)
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(interquartile_mean(again), [tail, 1 - tail])
+    seed_indices = rng.integers(0, seeds, (BOOTSTRAP_DRAWS, seeds))
+    resampled = values[:, seed_indices].swapaxes(0, 1).reshape(BOOTSTRAP_DRAWS, -1)
+    tail = (1 - INTERVAL_LEVEL) / 2
+    low, high = np.quantile(interquartile_mean(resampled), [tail, 1 - tail])
     return float(low), float(high)
 
 
-def caution(seeds: int) -> str:
+def describe_interval_caution(seeds: int) -> str:
     """What a reader of intervals over this many seeds must know; nothing when they are enough."""
-    if seeds >= FEW:
+    if seeds >= NARROW_INTERVAL_MAX_SEEDS:
         return ""
     if seeds < 2:
         return "One seed has neither a standard deviation nor an interval."
@@ -123,10 +127,12 @@ def caution(seeds: int) -> str:
     )
 
 
-def decay(sizes: NDArray, errors: NDArray[np.float64]) -> float:
+def fit_decay(sizes: NDArray, errors: NDArray[np.float64]) -> float:
     """The power p of the least-squares fit ``error ~ n^-p``; errors of zero are left out."""
-    kept = errors > 0
-    if kept.sum() < 2:
+    is_positive = errors > 0
+    if is_positive.sum() < 2:
         return float("nan")
-    slope = np.polyfit(np.log(np.asarray(sizes, float)[kept]), np.log(errors[kept]), 1)[0]
+    slope = np.polyfit(
+        np.log(np.asarray(sizes, float)[is_positive]), np.log(errors[is_positive]), 1
+    )[0]
     return float(-slope)

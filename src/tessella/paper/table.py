@@ -10,18 +10,24 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from tessella.paper.gaps import Gaps, gaps
-from tessella.paper.published import FAMILIES, MAIN_TABLE, SIZES, Printed
-from tessella.paper.readings import title
-from tessella.paper.results import Results
-from tessella.paper.statistics import Summary, by_seed, caution, paired, summarise
+from tessella.paper.derived_numbers import method_title
+from tessella.paper.missing_runs import MissingRuns, find_missing_runs
+from tessella.paper.published import FAMILY_TITLES, MAIN_TABLE, PAPER_SIZES, PublishedRow
+from tessella.paper.results import PaperResults
+from tessella.paper.statistics import (
+    Summary,
+    compare_paired,
+    describe_interval_caution,
+    summarise,
+    values_by_seed,
+)
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.runner.methods import by_name
-from tessella.runner.record import Told
+from tessella.runner.methods import find_method
+from tessella.runner.record import InformationBudget
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One method in one family, at its largest n.
 
     Attributes:
@@ -47,111 +53,121 @@ class Row:
     margins: float
     backups: float
     simulator_calls: float
-    gaps: Gaps
-    printed: Printed | None = None
+    missing_runs: MissingRuns
+    published: PublishedRow | None = None
     best: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
-        return title(self.method)
+        return method_title(self.method)
 
     @property
-    def there(self) -> bool:
+    def has_runs(self) -> bool:
         """Whether it has any finished run to show."""
         return bool(self.policy_error.seeds)
 
     @property
-    def marked(self) -> str:
+    def marked_title(self) -> str:
         """The title, with what is missing."""
-        return f"{self.title} ({self.gaps.note})" if self.gaps.note else self.title
+        return f"{self.title} ({self.missing_runs.note})" if self.missing_runs.note else self.title
 
     def ratio(self, column: str) -> float:
         """Ours over the paper's; nan where the paper has none, or zero."""
-        theirs = getattr(self.printed, column) if self.printed else 0.0
+        theirs = getattr(self.published, column) if self.published else 0.0
         return getattr(self, column).mean / theirs if theirs else math.nan
 
 
-def rows(results: Results) -> list[Row]:
+def make_rows(results: PaperResults) -> list[TableRow]:
     """Boundary methods, baselines and references of each family, failed ones too."""
-    methods = results.planned("boundary", "value", "reference")
-    found = []
+    methods = results.planned_methods("boundary", "value", "reference")
+    all_rows = []
     for family in results.families():
-        of = [_row(results, family, method) for method in methods]
-        compared = [r for r in of if r.group != "reference" and r.there and not r.gaps.without]
-        found += [replace(r, best=_best(results, r, compared)) for r in of]
-    return found
+        family_rows = [_make_row(results, family, method) for method in methods]
+        compared = [
+            r
+            for r in family_rows
+            if r.group != "reference" and r.has_runs and not r.missing_runs.missing_problems
+        ]
+        all_rows += [replace(r, best=_find_best_columns(results, r, compared)) for r in family_rows]
+    return all_rows
 
 
-def _best(results: Results, row: Row, compared: Sequence[Row]) -> tuple[str, ...]:
-    """Columns in which ``row`` is, or ties with, the lowest of ``compared``.
+def _find_best_columns(
+    results: PaperResults, row: TableRow, compared: Sequence[TableRow]
+) -> tuple[str, ...]:
+    """Columns in which ``row`` is, or ties with, the lowest of ``has_comparison``.
 
     A tie prints the same mean, or its paired difference from the lowest may be zero.
     """
 
-    def ties(column: str) -> bool:
+    def is_tied(column: str) -> bool:
         lowest = min(compared, key=lambda other: getattr(other, column).mean)
-        printed = {f"{getattr(r, column).mean:.{DIGITS[column]}f}" for r in (row, lowest)}
-        difference = paired(results.final, row.family, row.method, lowest.method, column)
-        return len(printed) == 1 or difference.low <= 0
+        printed_means = {
+            f"{getattr(r, column).mean:.{DECIMALS_BY_COLUMN[column]}f}" for r in (row, lowest)
+        }
+        difference = compare_paired(
+            results.final_frame, row.family, row.method, lowest.method, column
+        )
+        return len(printed_means) == 1 or difference.low <= 0
 
-    return tuple(column for column in DIGITS if row in compared and ties(column))
+    return tuple(column for column in DECIMALS_BY_COLUMN if row in compared and is_tied(column))
 
 
-def _row(results: Results, family: str, method: str) -> Row:
-    final = results.final
-    of = final[(final["family"] == family) & (final["method"] == method)]
+def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
+    final = results.final_frame
+    runs = final[(final["family"] == family) & (final["method"] == method)]
 
-    def summary(column: str) -> Summary:
-        return summarise(by_seed(final, family, method, column))
+    def summarise_column(column: str) -> Summary:
+        return summarise(values_by_seed(final, family, method, column))
 
-    def told(column: str) -> float:
-        return float(of[column].mean()) if there else math.nan
+    def mean_count(column: str) -> float:
+        return float(runs[column].mean()) if has_runs else math.nan
 
-    n, there = results.asked[method].n, len(of) > 0
-    whole = {label for label, known in BENCHMARKS.items() if known.family == family}
-    as_printed = n == max(SIZES) and whole <= set(of["environment"])
-    return Row(
+    n, has_runs = results.planned_runs[method].n, len(runs) > 0
+    family_problems = {label for label, known in BENCHMARKS.items() if known.family == family}
+    is_paper_setting = n == max(PAPER_SIZES) and family_problems <= set(runs["environment"])
+    return TableRow(
         family,
         method,
-        by_name(method).group,
+        find_method(method).group,
         n,
-        summary("policy_error"),
-        summary("value_gap"),
-        summary("mean_loss"),
-        float(of["worst_loss"].max()) if there else math.nan,
-        float(of["seconds"].median()) if there else math.nan,
-        int(of["size"].max()) if there else 0,
-        told("labels"),
-        told("margins"),
-        told("backups"),
-        told("simulator_calls"),
-        gaps=gaps(results, family, method),
-        printed=MAIN_TABLE.get((family, method)) if as_printed else None,
+        summarise_column("policy_error"),
+        summarise_column("value_gap"),
+        summarise_column("mean_loss"),
+        float(runs["worst_loss"].max()) if has_runs else math.nan,
+        float(runs["seconds"].median()) if has_runs else math.nan,
+        int(runs["size"].max()) if has_runs else 0,
+        mean_count("labels"),
+        mean_count("margins"),
+        mean_count("backups"),
+        mean_count("simulator_calls"),
+        missing_runs=find_missing_runs(results, family, method),
+        published=MAIN_TABLE.get((family, method)) if is_paper_setting else None,
     )
 
 
-BOLD = (
+BOLD_REMARK = (
     "Bold: the lowest error and gap, and all that tie with it: the same as printed, or a paired "
     "difference over seeds whose 95 % interval reaches zero."
 )
-DIGITS = {"policy_error": 4, "value_gap": 3}  # decimals printed, by column
+DECIMALS_BY_COLUMN = {"policy_error": 4, "value_gap": 3}  # decimals printed, by column
 
 
-def plus_minus(mean: float, std: float, digits: int) -> str:
+def format_plus_minus(mean: float, std: float, digits: int) -> str:
     return f"{mean:.{digits}f}" + ("" if math.isnan(std) else f" ± {std:.{digits}f}")
 
 
-def interval(summary: Summary, digits: int) -> str:
+def format_interval(summary: Summary, digits: int) -> str:
     if math.isnan(summary.low):
         return f"{summary.iqm:.{digits}f} [–]"
     return f"{summary.iqm:.{digits}f} [{summary.low:.{digits}f}, {summary.high:.{digits}f}]"
 
 
-def ratio(value: float) -> str:
+def format_ratio(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}"
 
 
-def seconds(value: float) -> str:
+def format_seconds(value: float) -> str:
     return f"{value:.4f}" if value < 0.01 else f"{value:.3f}"
 
 
@@ -161,40 +177,48 @@ MAIN_HEAD = (
 )
 
 
-def main_cells(row: Row) -> list[str]:
+def main_cells(row: TableRow) -> list[str]:
     """A row of the table beside the paper's."""
-    if not row.there:
-        return [row.marked, *["–"] * (len(MAIN_HEAD) - 1)]
-    p = row.printed
+    if not row.has_runs:
+        return [row.marked_title, *["–"] * (len(MAIN_HEAD) - 1)]
+    p = row.published
     return [
-        row.marked,
-        plus_minus(row.policy_error.mean, row.policy_error.std, DIGITS["policy_error"]),
-        plus_minus(p.policy_error, p.policy_error_std, DIGITS["policy_error"]) if p else "–",
-        ratio(row.ratio("policy_error")),
-        plus_minus(row.value_gap.mean, row.value_gap.std, DIGITS["value_gap"]),
-        plus_minus(p.value_gap, p.value_gap_std, DIGITS["value_gap"]) if p else "–",
-        ratio(row.ratio("value_gap")),
-        seconds(row.seconds),
+        row.marked_title,
+        format_plus_minus(
+            row.policy_error.mean, row.policy_error.std, DECIMALS_BY_COLUMN["policy_error"]
+        ),
+        format_plus_minus(p.policy_error, p.policy_error_std, DECIMALS_BY_COLUMN["policy_error"])
+        if p
+        else "–",
+        format_ratio(row.ratio("policy_error")),
+        format_plus_minus(row.value_gap.mean, row.value_gap.std, DECIMALS_BY_COLUMN["value_gap"]),
+        format_plus_minus(p.value_gap, p.value_gap_std, DECIMALS_BY_COLUMN["value_gap"])
+        if p
+        else "–",
+        format_ratio(row.ratio("value_gap")),
+        format_seconds(row.seconds),
         f"{p.seconds:.3f}" if p else "–",
         f"{row.size:,}",
         f"{p.size:,}" if p else "–",
     ]
 
 
-PLACES = {"policy_error": 1, "value_gap": 4}  # in MAIN_HEAD
+CELL_INDEX_BY_COLUMN = {"policy_error": 1, "value_gap": 4}  # in MAIN_HEAD
 
 
-def best_cells(row: Row) -> list[int]:
+def find_bold_cells(row: TableRow) -> list[int]:
     """Which of ``main_cells`` are bold."""
-    return [place for column, place in PLACES.items() if column in row.best]
+    return [index for column, index in CELL_INDEX_BY_COLUMN.items() if column in row.best]
 
 
-def _bold(row: Row, form: str, cells: Iterable[str]) -> list[str]:
-    best = best_cells(row)
-    return [form.format(cell) if place in best else cell for place, cell in enumerate(cells)]
+def _format_bold(row: TableRow, template: str, cells: Iterable[str]) -> list[str]:
+    bold_cells = find_bold_cells(row)
+    return [
+        template.format(cell) if index in bold_cells else cell for index, cell in enumerate(cells)
+    ]
 
 
-TOLD_HEAD = (
+INFORMATION_HEAD = (
     *(
         "Method",
         "Policy error, IQM [95\u00a0%]",
@@ -206,14 +230,14 @@ TOLD_HEAD = (
 )
 
 
-def told_cells(row: Row) -> list[str]:
+def information_cells(row: TableRow) -> list[str]:
     """Robust figures, exact losses, and what the method was told."""
-    if not row.there:
-        return [row.marked, *["–"] * (len(TOLD_HEAD) - 1)]
+    if not row.has_runs:
+        return [row.marked_title, *["–"] * (len(INFORMATION_HEAD) - 1)]
     return [
-        row.marked,
-        interval(row.policy_error, 4),
-        interval(row.value_gap, 3),
+        row.marked_title,
+        format_interval(row.policy_error, 4),
+        format_interval(row.value_gap, 3),
         f"{row.mean_loss.mean:.3g}",
         f"{row.worst_loss:.3g}",
         f"{row.labels:,.0f}",
@@ -223,9 +247,9 @@ def told_cells(row: Row) -> list[str]:
     ]
 
 
-def incomplete(table: Sequence[Row]) -> str:
+def describe_incomplete(table: Sequence[TableRow]) -> str:
     """What to know of a table from which failures took something; nothing when it is whole."""
-    if not any(row.gaps.note for row in table):
+    if not any(row.missing_runs.note for row in table):
         return ""
     return (
         "Runs have failed: beside a method stands what its row lacks. Its averages are over the "
@@ -233,81 +257,92 @@ def incomplete(table: Sequence[Row]) -> str:
     )
 
 
-def intervals(table: Sequence[Row]) -> str:
+def describe_intervals(table: Sequence[TableRow]) -> str:
     """What to know of intervals over few seeds; nothing when there are enough."""
-    asked = max((row.gaps.asked for row in table), default=0)
-    drawn = [row for row in table if row.there and row.gaps.asked == asked]
-    return caution(min((row.policy_error.seeds for row in drawn), default=asked))
+    planned_seeds = max((row.missing_runs.planned_seeds for row in table), default=0)
+    complete_rows = [
+        row for row in table if row.has_runs and row.missing_runs.planned_seeds == planned_seeds
+    ]
+    return describe_interval_caution(
+        min((row.policy_error.seeds for row in complete_rows), default=planned_seeds)
+    )
 
 
-def markdown(table: Sequence[Row]) -> str:
-    seeds = max((row.gaps.asked for row in table), default=0)
+def to_markdown(table: Sequence[TableRow]) -> str:
+    seeds = max((row.missing_runs.planned_seeds for row in table), default=0)
     parts = [
         "# Ours beside the paper's",
         "Averages over a family's problems at the largest n: mean ± standard deviation over "
-        f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's. {BOLD}",
-        *filter(None, [incomplete(table), intervals(table)]),
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's. {BOLD_REMARK}",
+        *filter(None, [describe_incomplete(table), describe_intervals(table)]),
     ]
     for family in dict.fromkeys(row.family for row in table):
-        of = [row for row in table if row.family == family]
-        paper = [_bold(r, "**{}**", main_cells(r)) for r in of if r.group != "reference"]
-        parts += [f"## {FAMILIES[family]}", _grid(MAIN_HEAD, paper)]
+        family_rows = [row for row in table if row.family == family]
+        paper_cells = [
+            _format_bold(r, "**{}**", main_cells(r)) for r in family_rows if r.group != "reference"
+        ]
+        parts += [f"## {FAMILY_TITLES[family]}", _format_grid(MAIN_HEAD, paper_cells)]
         parts += [
             "Interquartile means, exact losses, and what each was told:",
-            _grid(TOLD_HEAD, [told_cells(row) for row in of]),
+            _format_grid(INFORMATION_HEAD, [information_cells(row) for row in family_rows]),
         ]
     return "\n\n".join(parts) + "\n"
 
 
-def _grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+def _format_grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *body]
-    plain = ([cell.replace("|", r"\|") for cell in cells] for cells in lines)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in plain)
+    escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in lines)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in escaped)
 
 
-def flat(row: Row) -> dict[str, str | float | int]:
+def flatten_row(row: TableRow) -> dict[str, str | float | int]:
     """A row with every number, for CSV."""
-    found: dict[str, str | float | int] = {
+    cells: dict[str, str | float | int] = {
         "family": row.family,
         "method": row.method,
         "title": row.title,
         "group": row.group,
         "n": row.n,
         "seeds": row.policy_error.seeds,
-        "note": row.gaps.note,
+        "note": row.missing_runs.note,
     }
     for column in ("policy_error", "value_gap", "mean_loss"):
         summary: Summary = getattr(row, column)
         for part in ("mean", "std", "iqm", "low", "high"):
-            found[f"{column}_{part}"] = getattr(summary, part)
-    for column in ("worst_loss", "seconds", "size", *(part.name for part in fields(Told))):
-        found[column] = getattr(row, column) if row.there else math.nan
-    for column in Printed.__dataclass_fields__:
-        found[f"paper_{column}"] = getattr(row.printed, column) if row.printed else np.nan
+            cells[f"{column}_{part}"] = getattr(summary, part)
+    for column in (
+        "worst_loss",
+        "seconds",
+        "size",
+        *(part.name for part in fields(InformationBudget)),
+    ):
+        cells[column] = getattr(row, column) if row.has_runs else math.nan
+    for column in PublishedRow.__dataclass_fields__:
+        cells[f"paper_{column}"] = getattr(row.published, column) if row.published else np.nan
     for column in ("policy_error", "value_gap"):
-        found[f"{column}_ratio"] = row.ratio(column)
-    return found
+        cells[f"{column}_ratio"] = row.ratio(column)
+    return cells
 
 
-def as_csv(table: Sequence[Row]) -> str:
+def to_csv(table: Sequence[TableRow]) -> str:
     file = io.StringIO()
-    writer = csv.DictWriter(file, list(flat(table[0])) if table else [], lineterminator="\n")
+    writer = csv.DictWriter(file, list(flatten_row(table[0])) if table else [], lineterminator="\n")
     writer.writeheader()
     for row in table:
-        cells = flat(row)
-        writer.writerow({k: "" if _missing(v) else v for k, v in cells.items()})
+        cells = flatten_row(row)
+        writer.writerow({k: "" if _is_missing(v) else v for k, v in cells.items()})
     return file.getvalue()
 
 
-def _missing(value: object) -> bool:
+def _is_missing(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def latex(table: Sequence[Row]) -> str:
+def to_latex(table: Sequence[TableRow]) -> str:
     """A booktabs table of the paper's methods, ours beside the paper's."""
     column = r"ours & IQM [95\,\%] & paper & ratio"
     lines = [
-        *(f"% {text}" for text in (incomplete(table), intervals(table)) if text),
+        *(f"% {text}" for text in (describe_incomplete(table), describe_intervals(table)) if text),
         r"\begin{tabular}{llrrrrrrrr}",
         r"\toprule",
         r" & & \multicolumn{4}{c}{Policy error} & \multicolumn{4}{c}{Value gap} \\",
@@ -316,27 +351,27 @@ def latex(table: Sequence[Row]) -> str:
     ]
     for family in dict.fromkeys(row.family for row in table):
         lines.append(r"\midrule")
-        of = [r for r in table if r.family == family and r.group != "reference"]
-        for place, row in enumerate(of):
-            name = FAMILIES[family] if place == 0 else ""
+        family_rows = [r for r in table if r.family == family and r.group != "reference"]
+        for index, row in enumerate(family_rows):
+            name = FAMILY_TITLES[family] if index == 0 else ""
             lines.append(" & ".join([name, *_tex_cells(row)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def _tex_cells(row: Row) -> list[str]:
+def _tex_cells(row: TableRow) -> list[str]:
     """Mean, interquartile mean, the paper's and the ratio, for error and gap."""
-    cells = _bold(row, r"\textbf{{{}}}", map(_tex, main_cells(row)))
-    named, error, paper, ratio_, gap, papers, ratios = cells[:7]
-    iqm = [_tex(cell) for cell in told_cells(row)[1:3]]
-    return [named, error, iqm[0], paper, ratio_, gap, iqm[1], papers, ratios]
+    cells = _format_bold(row, r"\textbf{{{}}}", map(_escape_tex, main_cells(row)))
+    title_cell, error, paper_error, error_ratio, gap, paper_gap, gap_ratio = cells[:7]
+    iqm = [_escape_tex(cell) for cell in information_cells(row)[1:3]]
+    return [title_cell, error, iqm[0], paper_error, error_ratio, gap, iqm[1], paper_gap, gap_ratio]
 
 
-_TEX = {
+_TEX_ESCAPES = {
     **{character: f"\\{character}" for character in "_&#%${}"},
     **{"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"},
     **{"±": r"$\pm$", "×": r"$\times$", "–": "--"},
 }
 
 
-def _tex(cell: str) -> str:
-    return cell.translate(str.maketrans(_TEX))
+def _escape_tex(cell: str) -> str:
+    return cell.translate(str.maketrans(_TEX_ESCAPES))

@@ -18,30 +18,32 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.tessellation import Tessellation
 
-LIGHTEST, DARKEST, STEP = 97.0, 32.0, 32.0
-QUANTITY, WARM, COOL = "YlGnBu", "YlOrBr", "PuBu"
+MAX_LIGHTNESS, MIN_LIGHTNESS, MAX_LIGHTNESS_STEP = 97.0, 32.0, 32.0
+QUANTITY_RAMP, WARM_RAMP, COOL_RAMP = "YlGnBu", "YlOrBr", "PuBu"
 
 
 def action_colours(tessellation: Tessellation) -> ListedColormap:
     """One colour for each action, by action index."""
     n = len(tessellation.actions)
-    levels = np.linspace(LIGHTEST, max(DARKEST, LIGHTEST - STEP * (n - 1)), n)
+    levels = np.linspace(
+        MAX_LIGHTNESS, max(MIN_LIGHTNESS, MAX_LIGHTNESS - MAX_LIGHTNESS_STEP * (n - 1)), n
+    )
     if tessellation.quantities is not None:
-        return ListedColormap(shades(QUANTITY, levels)[tessellation.ranks])
-    colours = shades(WARM, levels)
-    colours[1::2] = shades(COOL, levels[1::2])
+        return ListedColormap(pick_shades(QUANTITY_RAMP, levels)[tessellation.ranks])
+    colours = pick_shades(WARM_RAMP, levels)
+    colours[1::2] = pick_shades(COOL_RAMP, levels[1::2])
     return ListedColormap(colours)
 
 
-def shades(ramp: str, levels: NDArray) -> NDArray[np.float64]:
+def pick_shades(ramp: str, levels: NDArray) -> NDArray[np.float64]:
     """(n, 3) colours of a matplotlib colour map at the (n,) given lightnesses."""
     colours = matplotlib.colormaps[ramp](np.linspace(0, 1, 1024))[:, :3]
-    light = lightness(colours)
+    light = compute_lightness(colours)
     order = np.argsort(light)
     return np.stack([np.interp(levels, light[order], c[order]) for c in colours.T], axis=-1)
 
 
-def lightness(colours: ArrayLike) -> NDArray[np.float64]:
+def compute_lightness(colours: ArrayLike) -> NDArray[np.float64]:
     """(...) L* of (..., 3) sRGB colours in 0..1."""
     c = np.asarray(colours, dtype=float)
     linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
@@ -49,7 +51,7 @@ def lightness(colours: ArrayLike) -> NDArray[np.float64]:
     return np.where(y > 216 / 24389, 116 * np.cbrt(y) - 16, y * 24389 / 27)
 
 
-def faded(colours: ListedColormap, share: float = 0.55) -> ListedColormap:
+def lighten(colours: ListedColormap, share: float = 0.55) -> ListedColormap:
     """The same colours, mixed with this share of white."""
-    given = colours(np.arange(colours.N))[:, :3]
-    return ListedColormap(share + (1 - share) * given)
+    original = colours(np.arange(colours.N))[:, :3]
+    return ListedColormap(share + (1 - share) * original)

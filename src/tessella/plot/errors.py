@@ -6,12 +6,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, NoNorm
 
-from tessella.plot.colours import action_colours, faded
-from tessella.plot.frame import INK, boundary_lines, field
-from tessella.plot.policy import action_swatches, legend_of, regions, swatch
+from tessella.plot.colours import action_colours, lighten
+from tessella.plot.frame import LINE_COLOUR, boundary_lines, draw_grid
+from tessella.plot.policy import draw_legend, draw_regions, make_action_swatches, make_swatch
 from tessella.tessellation import Comparison
 
-WRONG = "#a50f15"
+ERROR_COLOUR = "#a50f15"
 
 
 def error_map(axes: Axes, comparison: Comparison) -> Axes:
@@ -20,13 +20,13 @@ def error_map(axes: Axes, comparison: Comparison) -> Axes:
     Beside a solution, an action that ties with the best one is no difference.
     """
     reference = comparison.a
-    colours = faded(action_colours(reference))
-    regions(axes, reference, colours)
+    colours = lighten(action_colours(reference))
+    draw_regions(axes, reference, colours)
     wrong = np.ma.masked_where(~comparison.worse, np.zeros(reference.grid.shape, dtype=int))
-    field(axes, reference.grid, wrong, ListedColormap([WRONG]), NoNorm(0, 1))
-    boundary_lines(axes, reference, colors=INK, linewidths=0.7)
-    patches = action_swatches(reference, colours)
-    patches.append(swatch(WRONG, f"differs ({comparison.worse.mean():.2%})"))
-    legend_of(axes, reference, patches)
+    draw_grid(axes, reference.grid, wrong, ListedColormap([ERROR_COLOUR]), NoNorm(0, 1))
+    boundary_lines(axes, reference, colors=LINE_COLOUR, linewidths=0.7)
+    patches = make_action_swatches(reference, colours)
+    patches.append(make_swatch(ERROR_COLOUR, f"differs ({comparison.worse.mean():.2%})"))
+    draw_legend(axes, reference, patches)
     axes.set_title(reference.name)
     return axes

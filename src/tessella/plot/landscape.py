@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
-from tessella.plot.frame import INK, boundary_lines, field, frame
+from tessella.plot.frame import LINE_COLOUR, boundary_lines, draw_grid, set_axes
 from tessella.tessellation import Tessellation
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
 
-VALUE, MARGIN, ONE_ACTION = "cividis", "inferno", "0.85"
+VALUE_RAMP, MARGIN_RAMP, ONE_ACTION_COLOUR = "cividis", "inferno", "0.85"
 
 
 def value_map(axes: Axes, solution: Solution) -> Axes:
@@ -27,13 +27,13 @@ def value_map(axes: Axes, solution: Solution) -> Axes:
     grid, value = solution.mdp.grid, solution.value
     axes.set_title("optimal value")
     if grid.ndim == 1:
-        return _curve(axes, grid, value, "value")
-    image = field(
-        axes, grid, value, matplotlib.colormaps[VALUE], Normalize(value.min(), value.max())
+        return _draw_curve(axes, grid, value, "value")
+    image = draw_grid(
+        axes, grid, value, matplotlib.colormaps[VALUE_RAMP], Normalize(value.min(), value.max())
     )
     bar = axes.figure.colorbar(image, ax=axes, label="value")
     if min(grid.shape) > 1:
-        bar.add_lines(_contours(axes, grid, value))
+        bar.add_lines(_draw_contours(axes, grid, value))
     return axes
 
 
@@ -47,21 +47,21 @@ def margin_map(axes: Axes, tessellation: Tessellation) -> Axes:
     axes.set_title("action margin")
     grid, margin = tessellation.grid, tessellation.margin
     if grid.ndim == 1:
-        return _curve(axes, grid, np.where(np.isfinite(margin), margin, np.nan), "margin")
+        return _draw_curve(axes, grid, np.where(np.isfinite(margin), margin, np.nan), "margin")
     shown = np.ma.masked_invalid(margin)
-    cmap = matplotlib.colormaps[MARGIN].with_extremes(bad=ONE_ACTION)
-    image = field(axes, grid, shown, cmap, _norm(shown))
+    cmap = matplotlib.colormaps[MARGIN_RAMP].with_extremes(bad=ONE_ACTION_COLOUR)
+    image = draw_grid(axes, grid, shown, cmap, _make_norm(shown))
     boundary_lines(axes, tessellation, colors="white", linewidths=1.0)
     axes.figure.colorbar(image, ax=axes, label="margin (log scale)", extend="min")
     return axes
 
 
-def _contours(axes: Axes, grid: StateGrid, value: NDArray) -> ContourSet:
-    drawn = frame(axes, grid)
+def _draw_contours(axes: Axes, grid: StateGrid, value: NDArray) -> ContourSet:
+    drawn = set_axes(axes, grid)
     table = drawn.turned(value)
     return axes.contour(
-        drawn.x.at(np.arange(table.shape[0])),
-        drawn.y.at(np.arange(table.shape[1])),
+        drawn.x.position(np.arange(table.shape[0])),
+        drawn.y.position(np.arange(table.shape[1])),
         table.T,
         levels=8,
         colors="white",
@@ -70,13 +70,18 @@ def _contours(axes: Axes, grid: StateGrid, value: NDArray) -> ContourSet:
     )
 
 
-def _norm(margin: np.ma.MaskedArray) -> Normalize:
+def _make_norm(margin: np.ma.MaskedArray) -> Normalize:
     """Logarithmic over the upper three decades: what is smaller is as good as a tie to the eye."""
     top = float(margin.max()) if margin.count() else 1.0
     return LogNorm(top / 1e3, top, clip=True) if top > 0 else Normalize(0, 1)
 
 
-def _curve(axes: Axes, grid: StateGrid, values: NDArray, label: str) -> Axes:
-    axes.plot(frame(axes, grid).x.at(np.arange(grid.size)), values, color=INK, linewidth=1.2)
+def _draw_curve(axes: Axes, grid: StateGrid, values: NDArray, label: str) -> Axes:
+    axes.plot(
+        set_axes(axes, grid).x.position(np.arange(grid.size)),
+        values,
+        color=LINE_COLOUR,
+        linewidth=1.2,
+    )
     axes.set_ylabel(label)
     return axes

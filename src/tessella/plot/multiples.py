@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, require_type
 from tessella.plot.policy import action_legend, policy_map
 from tessella.tessellation import Tessellation
 
@@ -26,39 +26,43 @@ def small_multiples(
     The first axes left over carries the legends, one for each set of actions; without any, the last
     map carries them at its side. Slices of a higher-dimensional grid come from `sections`.
     """
-    places = list(_row_by_row(axes))
-    tessellations = _maps(tessellations)
-    if len(places) < len(tessellations):
+    all_axes = list(_flatten_axes(axes))
+    tessellations = _as_list(tessellations)
+    if len(all_axes) < len(tessellations):
         raise ArgumentError(
-            f"{len(tessellations)} maps need as many axes", value=f"got {len(places)}"
+            f"{len(tessellations)} maps need as many axes", value=f"got {len(all_axes)}"
         )
-    used, spare = places[: len(tessellations)], places[len(tessellations) :]
-    for place, tessellation in zip(used, tessellations, strict=True):
-        policy_map(place, tessellation, legend=False)
-    for place in spare:
-        place.axis("off")
+    used_axes, spare_axes = all_axes[: len(tessellations)], all_axes[len(tessellations) :]
+    for one_axes, tessellation in zip(used_axes, tessellations, strict=True):
+        policy_map(one_axes, tessellation, legend=False)
+    for one_axes in spare_axes:
+        one_axes.axis("off")
     if legend and tessellations:
         kinds = {(t.actions, t.action_name): t for t in tessellations}
-        legends(spare[0] if spare else used[-1], list(kinds.values()), beside=not spare)
-    return used
+        legends(
+            spare_axes[0] if spare_axes else used_axes[-1],
+            list(kinds.values()),
+            beside=not spare_axes,
+        )
+    return used_axes
 
 
-def _row_by_row(axes: Any) -> Iterator[Axes]:
+def _flatten_axes(axes: Any) -> Iterator[Axes]:
     if isinstance(axes, Axes):
         yield axes
     elif isinstance(axes, Iterable) and not isinstance(axes, str):
         for part in axes:
-            yield from _row_by_row(part)
+            yield from _flatten_axes(part)
     else:
-        rule = "small_multiples draws on axes, as figure.subplots(2, 3) makes them"
-        raise ArgumentError(rule, value=f"got {axes!r}")
+        requirement = "small_multiples draws on axes, as figure.subplots(2, 3) makes them"
+        raise ArgumentError(requirement, value=f"got {axes!r}")
 
 
-def _maps(tessellations: Iterable[Tessellation] | Tessellation) -> list[Tessellation]:
+def _as_list(tessellations: Iterable[Tessellation] | Tessellation) -> list[Tessellation]:
     alone = isinstance(tessellations, Tessellation)
     maps: list[Tessellation] = [tessellations] if alone else list(tessellations)
     for each in maps:
-        expect("a policy map", each, Tessellation)
+        require_type("a policy map", each, Tessellation)
     return maps
 
 

@@ -38,18 +38,18 @@ def _model(
         discount,
         [
             Decide("charge", to=lambda charge, trade: charge + trade, pays=pays),
-            Move("price", _walk(regimes, reversion)),
+            Move("price", _price_walk(regimes, reversion)),
         ],
         feasible=lambda charge, trade: (charge + trade >= 0) & (charge + trade <= capacity),
         action_name="trade",
     )
 
 
-def _walk(n: int, reversion: float) -> np.ndarray:
+def _price_walk(n: int, reversion: float) -> np.ndarray:
     """A walk that steps up or down with half its time, more often towards the middle."""
-    off = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1)
-    up = 0.25 * (1 - reversion * off)
-    down = 0.25 * (1 + reversion * off)
+    deviation = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1)
+    up = 0.25 * (1 - reversion * deviation)
+    down = 0.25 * (1 + reversion * deviation)
     rows = np.diag(up[:-1], 1) + np.diag(down[1:], -1)
     return rows + np.diag(1 - rows.sum(axis=1))
 

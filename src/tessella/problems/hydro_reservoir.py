@@ -16,9 +16,12 @@ from tessella.problems.problem import Problem, Theory
 from tessella.problems.ranges import DISCOUNT, PRICE
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-INFLOW = (0.4, 0.4, 0.7, 1.5, 2.6, 2.4, 1.5, 0.9, 0.7, 0.7, 0.6, 0.5)  # snow melts in May
+INFLOW_BY_MONTH = (0.4, 0.4, 0.7, 1.5, 2.6, 2.4, 1.5, 0.9, 0.7, 0.7, 0.6, 0.5)  # snow melts in May
 PRICE_BY_MONTH = (1.5, 1.4, 1.2, 1.0, 0.8, 0.7, 0.8, 0.8, 0.9, 1.0, 1.2, 1.4)  # winter is dear
-SHARES, CHANCES = (0.3, 0.7, 1.0, 1.4, 1.9), (0.15, 0.25, 0.25, 0.2, 0.15)
+INFLOW_FACTORS, INFLOW_FACTOR_PROBABILITIES = (
+    (0.3, 0.7, 1.0, 1.4, 1.9),
+    (0.15, 0.25, 0.25, 0.2, 0.15),
+)
 
 
 def _model(
@@ -31,14 +34,14 @@ def _model(
     shortfall_cost: float,
     discount: float,
 ) -> MDP:
-    inflow, price = np.array(INFLOW), np.array(PRICE_BY_MONTH)
-    amounts = np.unique(np.outer(inflow, SHARES).round(6))
-    law = _laws(inflow, amounts)
+    inflow, price = np.array(INFLOW_BY_MONTH), np.array(PRICE_BY_MONTH)
+    amounts = np.unique(np.outer(inflow, INFLOW_FACTORS).round(6))
+    inflow_probabilities = _inflow_probabilities(inflow, amounts)
 
     def pays(level, month, release):
         power = release * (1 + head * level / capacity)
         short = np.maximum(reserve - (level - release), 0)
-        return price[_place(month)] * power - shortfall_cost * short
+        return price[_month_index(month)] * power - shortfall_cost * short
 
     return MDP.staged(
         {"level": np.linspace(0.0, capacity, cuts).tolist(), "month": MONTHS},
@@ -53,7 +56,11 @@ def _model(
             ),
             Shift(
                 "level",
-                Noise("inflow", amounts, lambda month: law[_place(month)[..., 0]]),
+                Noise(
+                    "inflow",
+                    amounts,
+                    lambda month: inflow_probabilities[_month_index(month)[..., 0]],
+                ),
                 between="interpolate",
             ),
             Shift("month", Noise("turn", (1,), (1.0,)), edge="wrap"),
@@ -63,17 +70,17 @@ def _model(
     )
 
 
-def _place(month: np.ndarray) -> np.ndarray:
+def _month_index(month: np.ndarray) -> np.ndarray:
     return np.argmax(np.array(MONTHS) == month[..., None], axis=-1)
 
 
-def _laws(inflow: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+def _inflow_probabilities(inflow: np.ndarray, amounts: np.ndarray) -> np.ndarray:
     """(months, amounts) probabilities of what flows in."""
-    laws = np.zeros((len(inflow), len(amounts)))
+    probabilities = np.zeros((len(inflow), len(amounts)))
     for month, mean in enumerate(inflow):
-        places = np.searchsorted(amounts, np.multiply(SHARES, mean).round(6))
-        np.add.at(laws[month], places, CHANCES)
-    return laws
+        indices = np.searchsorted(amounts, np.multiply(INFLOW_FACTORS, mean).round(6))
+        np.add.at(probabilities[month], indices, INFLOW_FACTOR_PROBABILITIES)
+    return probabilities
 
 
 hydro_reservoir = Problem(

@@ -35,7 +35,7 @@ def _model(
     shortage_cost: float,
     discount: float,
 ) -> MDP:
-    def demand_law(regime):
+    def demand_probabilities(regime):
         mean = regime_mean(regime, max_regime, demand_base, demand_slope, nonlinearity, strength)
         return truncated_poisson(mean, max_demand)
 
@@ -52,7 +52,7 @@ def _model(
             ),
             Shift(
                 "stock",
-                Noise("demand", range(max_demand + 1), demand_law),
+                Noise("demand", range(max_demand + 1), demand_probabilities),
                 by=lambda demand: -demand,
                 pays=lambda stock, demand: (
                     -(

@@ -32,11 +32,11 @@ def _model(
     slack: int,
 ) -> MDP:
     ratio = penalty / (penalty + holding_cost)
-    largest = _quantile(_demand(demand, demand_mean, 1), ratio) + slack
-    position = _quantile(_demand(demand, demand_mean, lead_time + 1), ratio) + slack
+    largest = _quantile(_demand_distribution(demand, demand_mean, 1), ratio) + slack
+    position = _quantile(_demand_distribution(demand, demand_mean, lead_time + 1), ratio) + slack
     due = [f"due{k}" for k in range(1, lead_time)]
-    law = _demand(demand, demand_mean, 1).pmf(np.arange(position + 1))
-    law[-1] += 1 - law.sum()  # whatever empties a full stock
+    probabilities = _demand_distribution(demand, demand_mean, 1).pmf(np.arange(position + 1))
+    probabilities[-1] += 1 - probabilities.sum()  # whatever empties a full stock
 
     def arrive(stock, order, end, **names):
         line = [*(names[name] for name in due), order]
@@ -58,7 +58,7 @@ def _model(
         [
             Shift(
                 "stock",
-                Noise("wanted", range(position + 1), law),
+                Noise("wanted", range(position + 1), probabilities),
                 by=lambda wanted: -wanted,
                 costs=costs,
             ),
@@ -69,7 +69,7 @@ def _model(
     )
 
 
-def _demand(kind: str, mean: float, periods: int) -> Any:
+def _demand_distribution(kind: str, mean: float, periods: int) -> Any:
     """The law of the demand of several periods."""
     from scipy.stats import nbinom, poisson
 
@@ -78,8 +78,8 @@ def _demand(kind: str, mean: float, periods: int) -> Any:
     return nbinom(periods, 1 / (1 + mean))  # geometric from 0 on, summed
 
 
-def _quantile(law: Any, ratio: float) -> int:
-    return max(int(law.ppf(ratio)), 0)
+def _quantile(distribution: Any, ratio: float) -> int:
+    return max(int(distribution.ppf(ratio)), 0)
 
 
 lost_sales = Problem(

@@ -19,7 +19,7 @@ from tessella.problems.ranges import PRICE, SIZE
 
 
 def _model(worst: int, wear_chance: float, running_cost: float, price: float) -> MDP:
-    law = np.stack([1 - wear_chance, wear_chance]), (1.0, 0.0)
+    wear_probabilities = np.stack([1 - wear_chance, wear_chance]), (1.0, 0.0)
     return MDP.staged(
         {"wear": range(worst + 1)},
         (0, 1),
@@ -27,7 +27,13 @@ def _model(worst: int, wear_chance: float, running_cost: float, price: float) ->
         [
             Shift(
                 "wear",
-                Noise("wears", (0, 1), lambda replace: np.where(replace == 1, law[1], law[0])),
+                Noise(
+                    "wears",
+                    (0, 1),
+                    lambda replace: np.where(
+                        replace == 1, wear_probabilities[1], wear_probabilities[0]
+                    ),
+                ),
                 costs=lambda wear, replace: np.where(replace == 1, price, running_cost * wear),
             ),
             Decide("wear", to=lambda wear, replace: np.where(replace == 1, 0, wear)),

@@ -17,7 +17,7 @@ from tessella.problems.parameter import Integer, Number
 from tessella.problems.problem import Problem, Theory
 from tessella.problems.ranges import DISCOUNT, PRICE
 
-STEPS = 4  # of wear in a period, at most
+WEAR_MAX_STEPS = 4  # of wear in a period, at most
 
 
 def _model(
@@ -31,11 +31,11 @@ def _model(
     failure_cost: float,
     discount: float,
 ) -> MDP:
-    def wear_law(load):
+    def wear_probabilities(load):
         from scipy.stats import binom
 
         chance = 0.1 + 0.6 * load / max(max_load, 1)
-        return binom.pmf(np.arange(STEPS + 1), STEPS, chance)
+        return binom.pmf(np.arange(WEAR_MAX_STEPS + 1), WEAR_MAX_STEPS, chance)
 
     def pays(wear):
         return -np.where(wear == max_wear, failure_cost, wear_cost * wear)
@@ -57,7 +57,7 @@ def _model(
                 ),
                 pays=earned,
             ),
-            Shift("wear", Noise("wears", range(STEPS + 1), wear_law), pays=pays),
+            Shift("wear", Noise("wears", range(WEAR_MAX_STEPS + 1), wear_probabilities), pays=pays),
             Shift("load", Noise("drift", *LAZY_WALK)),
         ],
         action_name="repair",

@@ -19,7 +19,7 @@ MOVES = ("x+", "x-", "y+", "y-", "z+", "z-")
 
 
 def _model(side: int, seed: int, discount: float) -> MDP:
-    storm = _storms(side, seed)
+    storm = _storm_probabilities(side, seed)
     last = side - 1
 
     def goal(x, y, z):
@@ -31,7 +31,7 @@ def _model(side: int, seed: int, discount: float) -> MDP:
         home = (back == 1) | goal(x, y, z)
         return {axis: np.where(home, 0, at) for axis, at in zip("xyz", moved, strict=True)}
 
-    def law(x, y, z):
+    def back_probabilities(x, y, z):
         p = storm[x, y, z]
         return np.concatenate([1 - p, p], axis=-1)
 
@@ -42,13 +42,13 @@ def _model(side: int, seed: int, discount: float) -> MDP:
         {axis: range(side) for axis in "xyz"},
         MOVES,
         discount,
-        [Jump(Noise("back", (0, 1), law), to=to, pays=pays)],
+        [Jump(Noise("back", (0, 1), back_probabilities), to=to, pays=pays)],
         action_name="move",
     )
     return mdp.with_start(0)
 
 
-def _storms(side: int, seed: int) -> np.ndarray:
+def _storm_probabilities(side: int, seed: int) -> np.ndarray:
     """(side, side, side) chances of being sent back: 0 at both ends, else uniform."""
     storm = np.zeros(side**3)
     storm[1:-1] = np.random.RandomState(seed).random_sample(side**3 - 2)  # as it was published

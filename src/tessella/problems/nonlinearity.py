@@ -16,14 +16,14 @@ NONLINEARITIES = {
     "bursty": lambda u: (u > 0.7).astype(float),
 }
 
-SMALLEST_MEAN = 0.05  # a mean of demand or arrivals never falls below this
+MIN_MEAN = 0.05  # a mean of demand or arrivals never falls below this
 
 
 def regime_mean(regime, largest: int, base: float, slope: float, bend: str, strength: float):
     """``max(base + slope z + strength g(z / z_max), 0.05)``."""
     z = np.asarray(regime, dtype=float)
     g = NONLINEARITIES[bend](z / max(largest, 1))
-    return np.maximum(base + slope * z + strength * g, SMALLEST_MEAN)
+    return np.maximum(base + slope * z + strength * g, MIN_MEAN)
 
 
 LAZY_WALK = ((-1, 0, 1), (0.25, 0.5, 0.25))  # a step outside stays put

@@ -14,7 +14,7 @@ from numbers import Real
 from operator import index
 from typing import Any, ClassVar
 
-from tessella.errors import ArgumentError, shown
+from tessella.errors import ArgumentError, format_value
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,10 @@ class Parameter(ABC):
         try:
             return self.plain(value)
         except (TypeError, ValueError, OverflowError):
-            rule = f"{self.name} must be {self.range}"
-            raise ArgumentError(rule, place=owner, value=f"got {_brief(value)}") from None
+            requirement = f"{self.name} must be {self.range}"
+            raise ArgumentError(
+                requirement, location=owner, value=f"got {_format_brief(value)}"
+            ) from None
 
     def extremes(self) -> list[Any]:
         """Values at the ends of the range that any model of the problem can be built with."""
@@ -71,12 +73,12 @@ class _Bounded(Parameter):
     def bounds(self) -> str:
         """``from 0 to 1``, ``above 0, to 1``; empty where there are none."""
         ends = {"from": self.low, "above": self.above, "to": self.high, "below": self.below}
-        said = [f"{word} {shown(end)}" for word, end in ends.items() if end is not None]
+        texts = [f"{word} {format_value(end)}" for word, end in ends.items() if end is not None]
         if [word for word, end in ends.items() if end is not None] == ["from"]:
-            return f"{said[0]} on"
-        return (" " if None not in (self.low, self.high) else ", ").join(said)
+            return f"{texts[0]} on"
+        return (" " if None not in (self.low, self.high) else ", ").join(texts)
 
-    def inside(self, number: float) -> bool:
+    def contains(self, number: float) -> bool:
         return (
             (self.low is None or number >= self.low)
             and (self.high is None or number <= self.high)
@@ -84,8 +86,8 @@ class _Bounded(Parameter):
             and (self.below is None or number < self.below)
         )
 
-    def _within(self, number: Any) -> Any:
-        if not self.inside(number):
+    def _require_inside(self, number: Any) -> Any:
+        if not self.contains(number):
             raise ValueError(number)
         return number
 
@@ -101,7 +103,7 @@ class Integer(_Bounded):
         return f"a whole number {self.bounds}".rstrip()
 
     def plain(self, value: Any) -> int:
-        return self._within(_whole(value))
+        return self._require_inside(_require_integer(value))
 
     def parse(self, text: str) -> int:
         return int(text)
@@ -121,7 +123,7 @@ class Number(_Bounded):
         return f"a number {self.bounds}".rstrip()
 
     def plain(self, value: Any) -> float:
-        return self._within(_finite(value))
+        return self._require_inside(_require_finite(value))
 
     def parse(self, text: str) -> float:
         return float(text)
@@ -164,7 +166,7 @@ class Integers(_Bounded):
         return f"a list of whole numbers, each {self.bounds}".removesuffix(", each ")
 
     def plain(self, value: Any) -> list[int]:
-        return _listed(self._within(_whole(one)) for one in _items(value))
+        return _to_list(self._require_inside(_require_integer(one)) for one in _iterate(value))
 
     def parse(self, text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
@@ -181,37 +183,37 @@ class Numbers(_Bounded):
         return f"a list of numbers, each {self.bounds}".removesuffix(", each ")
 
     def plain(self, value: Any) -> list[float]:
-        return _listed(self._within(_finite(one)) for one in _items(value))
+        return _to_list(self._require_inside(_require_finite(one)) for one in _iterate(value))
 
     def parse(self, text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
 
 
-def _whole(value: Any) -> int:
+def _require_integer(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError(value)
     return index(value)
 
 
-def _finite(value: Any) -> float:
+def _require_finite(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise TypeError(value)
     return float(value)
 
 
-def _items(value: Any) -> Iterable[Any]:
+def _iterate(value: Any) -> Iterable[Any]:
     if isinstance(value, str):
         raise TypeError(value)
     return iter(value)
 
 
-def _listed(values: Iterable[Any]) -> list[Any]:
-    found = list(values)
-    if not found:
+def _to_list(values: Iterable[Any]) -> list[Any]:
+    items = list(values)
+    if not items:
         raise ValueError("empty")
-    return found
+    return items
 
 
-def _brief(value: object) -> str:
+def _format_brief(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -37,10 +37,10 @@ def _model(
 ) -> MDP:
     stocks = [f"life{left}" for left in range(life, 0, -1)]
     transit = [f"transit{ago}" for ago in range(1, lead_time)]
-    first = stocks if issuing == "LIFO" else stocks[::-1]
+    issue_order = stocks if issuing == "LIFO" else stocks[::-1]
 
     def costs(demand, **names):
-        left = _issued(first, names, demand)
+        left = _issue_stock(issue_order, names, demand)
         kept = sum((left[name] for name in stocks[:-1]), 0)
         short = np.maximum(demand - sum(names[name] for name in stocks), 0)
         return holding_cost * kept + waste_cost * left["life1"] + shortage_cost * short
@@ -52,7 +52,7 @@ def _model(
         return dict(zip(line, before, strict=True))
 
     amounts = range(max_order + 1)
-    law = rounded_gamma(demand_mean, demand_variation, max_demand)
+    law = rounded_gamma_probabilities(demand_mean, demand_variation, max_demand)
     return MDP.staged(
         dict.fromkeys((*stocks, *transit), amounts),
         amounts,
@@ -61,7 +61,7 @@ def _model(
             Pay(costs=lambda order: unit_cost * order),
             Jump(
                 Noise("demand", range(max_demand + 1), law),
-                to=lambda demand, **names: _issued(first, names, demand),
+                to=lambda demand, **names: _issue_stock(issue_order, names, demand),
                 costs=costs,
             ),
             Jump(Noise("end", (0,), (1.0,)), to=arrive),
@@ -70,16 +70,18 @@ def _model(
     )
 
 
-def _issued(first: Sequence[str], names: dict[str, np.ndarray], demand: np.ndarray) -> dict:
+def _issue_stock(
+    issue_order: Sequence[str], names: dict[str, np.ndarray], demand: np.ndarray
+) -> dict:
     """What is left of each stock when demand is met in the order ``first``."""
-    left = {}
-    for name in first:
+    remaining = {}
+    for name in issue_order:
         used = np.minimum(names[name], demand)
-        left[name], demand = names[name] - used, demand - used
-    return left
+        remaining[name], demand = names[name] - used, demand - used
+    return remaining
 
 
-def rounded_gamma(mean: float, variation: float, largest: int) -> np.ndarray:
+def rounded_gamma_probabilities(mean: float, variation: float, largest: int) -> np.ndarray:
     """(largest + 1,) probabilities of a gamma quantity rounded to the nearest whole number."""
     from scipy.stats import gamma
 

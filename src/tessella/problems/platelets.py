@@ -24,8 +24,8 @@ from tessella.problems.problem import Problem
 from tessella.problems.ranges import DISCOUNT, PRICE
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-SHAPES = (3.5, 11.0, 7.2, 11.1, 5.9, 5.5, 2.2)
-MEANS = (5.7, 6.9, 6.5, 6.2, 5.8, 3.3, 3.4)
+DEMAND_SHAPES = (3.5, 11.0, 7.2, 11.1, 5.9, 5.5, 2.2)
+DEMAND_MEANS = (5.7, 6.9, 6.5, 6.2, 5.8, 3.3, 3.4)
 
 
 def _model(
@@ -41,9 +41,9 @@ def _model(
     days = len(life_logits) + 1
     lives = [f"life{k}" for k in range(1, days)]
     amounts = range(most + 1)
-    demand_law = _demand_laws(most)
+    demand_probabilities = _demand_probabilities(most)
 
-    def part(k: int):
+    def split_by_life(k: int):
         """Of the units whose life is not known yet, those with k days."""
 
         def law(fresh, order):
@@ -63,7 +63,7 @@ def _model(
 
         return Jump(Noise("part", amounts, law), to=to)
 
-    def left(demand, fresh, **names):
+    def remaining_stocks(demand, fresh, **names):
         """Stocks after demand, the oldest first, the freshest last."""
         stocks = []
         for stock in (*(names[name] for name in lives), fresh):
@@ -73,13 +73,13 @@ def _model(
         return stocks
 
     def costs(demand, fresh, **names):
-        stocks = left(demand, fresh, **names)
+        stocks = remaining_stocks(demand, fresh, **names)
         short = np.maximum(demand - fresh - sum(names[name] for name in lives), 0)
         return shortage_cost * short + waste_cost * stocks[0] + holding_cost * sum(stocks)
 
     def end(demand, weekday, fresh, **names):
-        _, *kept = left(demand, fresh, **names)
-        following = np.roll(WEEKDAYS, -1)[_place(weekday)]
+        _, *kept = remaining_stocks(demand, fresh, **names)
+        following = np.roll(WEEKDAYS, -1)[_weekday_index(weekday)]
         return {"weekday": following} | dict(zip(lives, kept, strict=True))
 
     return MDP.staged(
@@ -92,9 +92,13 @@ def _model(
                 to=lambda order: order,
                 costs=lambda order: fixed_cost * (order > 0),
             ),
-            *(part(k) for k in range(1, days)),
+            *(split_by_life(k) for k in range(1, days)),
             Jump(
-                Noise("demand", amounts, lambda weekday: demand_law[_place(weekday)[..., 0]]),
+                Noise(
+                    "demand",
+                    amounts,
+                    lambda weekday: demand_probabilities[_weekday_index(weekday)[..., 0]],
+                ),
                 to=end,
                 costs=costs,
             ),
@@ -104,18 +108,18 @@ def _model(
     )
 
 
-def _place(weekday: np.ndarray) -> np.ndarray:
+def _weekday_index(weekday: np.ndarray) -> np.ndarray:
     return np.argmax(np.array(WEEKDAYS) == weekday[..., None], axis=-1)
 
 
-def _demand_laws(most: int) -> np.ndarray:
+def _demand_probabilities(max_demand: int) -> np.ndarray:
     """(weekdays, most + 1), the tail put on the largest."""
     from scipy.stats import nbinom
 
-    n, mean = np.array(SHAPES)[:, None], np.array(MEANS)[:, None]
-    laws = nbinom.pmf(np.arange(most + 1), n, n / (n + mean))
-    laws[:, -1] += 1 - laws.sum(axis=1)
-    return laws
+    n, mean = np.array(DEMAND_SHAPES)[:, None], np.array(DEMAND_MEANS)[:, None]
+    probabilities = nbinom.pmf(np.arange(max_demand + 1), n, n / (n + mean))
+    probabilities[:, -1] += 1 - probabilities.sum(axis=1)
+    return probabilities
 
 
 platelets = Problem(

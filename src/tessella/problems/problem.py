@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tessella.errors import ArgumentError, ModelError, TessellaError, expect
+from tessella.errors import ArgumentError, ModelError, TessellaError, require_type
+from tessella.mdp.context import limit_entries
 from tessella.mdp.model import MDP
-from tessella.mdp.scope import limited_entries
 from tessella.problems.parameter import Number, Parameter
 
-NOISE = "observation_noise"
+OBSERVATION_NOISE = "observation_noise"
 DIGITS = "0123456789"
-LARGEST_NOISE = 100.0  # grid steps
-RESERVED = ("name", "edition")
+NOISE_MAX_GRID_STEPS = 100.0  # grid steps
+RESERVED_NAMES = ("name", "edition")
 
 
 @dataclass(frozen=True)
@@ -74,41 +74,47 @@ class Problem:
         object.__setattr__(self, "parameters", tuple(self.parameters))
         names = [parameter.name for parameter in self.settable]
         for name in names:
-            if names.count(name) > 1 or name in RESERVED or not name.isidentifier():
-                rule = f"parameters need names of their own, other than {' and '.join(RESERVED)}"
-                raise ArgumentError(rule, place=self.name, value=f"has {name!r}")
-        self._refuse_axes()
+            if names.count(name) > 1 or name in RESERVED_NAMES or not name.isidentifier():
+                requirement = (
+                    f"parameters need names of their own, other than {' and '.join(RESERVED_NAMES)}"
+                )
+                raise ArgumentError(requirement, location=self.name, value=f"has {name!r}")
+        self._require_axes()
         self.settings()  # the defaults lie in their own ranges
 
-    def _refuse_axes(self) -> None:
-        rule = "axes maps names of axes to what their coordinates stand for, both text"
+    def _require_axes(self) -> None:
+        requirement = "axes maps names of axes to what their coordinates stand for, both text"
         if not isinstance(self.axes, Mapping):
-            raise ArgumentError(rule, place=self.name, value=f"got {self.axes!r}")
+            raise ArgumentError(requirement, location=self.name, value=f"got {self.axes!r}")
         for axis, about in self.axes.items():
             if not (isinstance(axis, str) and axis and isinstance(about, str)):
-                raise ArgumentError(rule, place=self.name, value=f"has {axis!r}: {about!r}")
+                raise ArgumentError(
+                    requirement, location=self.name, value=f"has {axis!r}: {about!r}"
+                )
 
     @cached_property
     def settable(self) -> tuple[Parameter, ...]:
         """The parameters, and the noise of observations."""
         about = "standard deviation of observed coordinates in a sample, in grid steps"
-        noise = Number(NOISE, self.observation_noise, about, low=0.0, high=LARGEST_NOISE)
+        noise = Number(
+            OBSERVATION_NOISE, self.observation_noise, about, low=0.0, high=NOISE_MAX_GRID_STEPS
+        )
         return (*self.parameters, noise)
 
     def parameter(self, name: str) -> Parameter:
         for known in self.settable:
             if known.name == name:
                 return known
-        there = ", ".join(known.name for known in self.settable)
-        raise ArgumentError(f"{self.name} has no parameter {name!r}; there are {there}")
+        known_names = ", ".join(known.name for known in self.settable)
+        raise ArgumentError(f"{self.name} has no parameter {name!r}; there are {known_names}")
 
     def coordinate(self, axis: str) -> str:
         """What a coordinate stands for, empty where the record does not say."""
-        known, number = self.listed(axis), axis.removeprefix(axis.rstrip(DIGITS))
+        known, number = self.axis_entry(axis), axis.removeprefix(axis.rstrip(DIGITS))
         about = self.axes.get(known, "")
         return about if known == axis else about.replace("#", number)
 
-    def listed(self, axis: str) -> str:
+    def axis_entry(self, axis: str) -> str:
         """The name under which ``axes`` has an axis: its own, or its family's; empty for none."""
         stem = axis.rstrip(DIGITS)
         names = (axis, f"{stem}#") if stem != axis else (axis,)
@@ -125,28 +131,28 @@ class Problem:
 
     def identity(self, /, **given: Any) -> dict[str, Any]:
         """All that decides the numbers: every setting, and the edition from the second on."""
-        later = {"edition": self.edition} if self.edition != 1 else {}
-        return self.settings(**given) | later
+        edition_entry = {"edition": self.edition} if self.edition != 1 else {}
+        return self.settings(**given) | edition_entry
 
     def build(self, /, *, name: str = "", **settings: Any) -> MDP:
         """The model with these settings; ``name`` is what it is called, if not as the problem."""
         chosen = self.settings(**settings)
-        noise = chosen.pop(NOISE)
-        mdp = self._made(chosen)
-        expect(f"the problem {self.name}", mdp, MDP)
+        noise = chosen.pop(OBSERVATION_NOISE)
+        mdp = self._build_model(chosen)
+        require_type(f"the problem {self.name}", mdp, MDP)
         return replace(mdp, name=name or self.name, parameters=chosen, observation_noise=noise)
 
     __call__ = build
 
-    def _made(self, settings: dict[str, Any]) -> Any:
+    def _build_model(self, settings: dict[str, Any]) -> Any:
         try:
-            with limited_entries():
+            with limit_entries():
                 return self.make(**settings)
         except TessellaError:
             raise
         except Exception as error:
-            rule = f"the problem {self.name} could not be built with these settings"
-            raise ModelError(rule, value=f"{type(error).__name__}: {error}") from error
+            requirement = f"the problem {self.name} could not be built with these settings"
+            raise ModelError(requirement, value=f"{type(error).__name__}: {error}") from error
 
     def variant(
         self,
@@ -164,7 +170,7 @@ class Problem:
             name=name,
             title=title or self.title,
             parameters=tuple(replace(p, default=chosen[p.name]) for p in self.parameters),
-            observation_noise=chosen[NOISE],
+            observation_noise=chosen[OBSERVATION_NOISE],
             theory=self.theory if theory is None else theory,
             aliases=aliases,
         )

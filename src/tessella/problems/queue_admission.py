@@ -36,7 +36,7 @@ def _model(
     rejection_cost: float,
     discount: float,
 ) -> MDP:
-    def arrival_law(regime):
+    def arrival_probabilities(regime):
         mean = regime_mean(regime, max_regime, arrival_base, arrival_slope, nonlinearity, strength)
         return truncated_poisson(mean, max_arrivals)
 
@@ -61,7 +61,7 @@ def _model(
             ),
             Shift(
                 "queue",
-                Noise("arrivals", range(max_arrivals + 1), arrival_law),
+                Noise("arrivals", range(max_arrivals + 1), arrival_probabilities),
                 by=lambda arrivals, admit: admit * arrivals,
                 pays=admission_pays,
             ),

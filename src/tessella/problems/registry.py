@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, require_type
 from tessella.problems.battery_arbitrage import battery_arbitrage
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.problems.dual_sourcing import dual_sourcing
 from tessella.problems.frozen_lake import frozen_lake
 from tessella.problems.hydro_reservoir import hydro_reservoir
-from tessella.problems.imported import imported
+from tessella.problems.import_object import import_object
 from tessella.problems.inventory import inventory
 from tessella.problems.lost_sales import lost_sales
 from tessella.problems.machine_replacement import machine_replacement
@@ -34,7 +34,7 @@ from tessella.problems.two_class_server import two_class_server
 from tessella.problems.two_products import two_products
 from tessella.problems.vertical_cas import vertical_cas
 
-ZOO = (
+ZOO_PROBLEMS = (
     perishable,
     platelets,
     two_products,
@@ -55,15 +55,17 @@ ZOO = (
     seat_revenue,
     vertical_cas,
 )
-NEAR = 0.75  # how alike a misspelt name is
-OURS = {known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values(), *ZOO)}
+NAME_MIN_SIMILARITY = 0.75  # how alike a misspelt name is
+PACKAGE_PROBLEMS = {
+    known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values(), *ZOO_PROBLEMS)
+}
 
 _registered: dict[str, Problem] = {}
 
 
 def all_problems() -> tuple[Problem, ...]:
     """Every problem that has a name here, the package's own first."""
-    return (*OURS.values(), *_registered.values())
+    return (*PACKAGE_PROBLEMS.values(), *_registered.values())
 
 
 def register(problem: Problem) -> Problem:
@@ -71,35 +73,37 @@ def register(problem: Problem) -> Problem:
 
     The names of the package's own problems stay theirs.
     """
-    expect("register", problem, Problem)
-    taken = {name for known in OURS.values() for name in (known.name, *known.aliases)}
-    mine = {problem.name, *problem.aliases}
-    if problem is not OURS.get(problem.name) and mine & taken:
-        rule = "a problem of the package keeps its name"
-        raise ArgumentError(rule, place=repr(min(mine & taken)), value="is taken")
-    if problem.name not in OURS:
+    require_type("register", problem, Problem)
+    taken = {name for known in PACKAGE_PROBLEMS.values() for name in (known.name, *known.aliases)}
+    own_names = {problem.name, *problem.aliases}
+    if problem is not PACKAGE_PROBLEMS.get(problem.name) and own_names & taken:
+        requirement = "a problem of the package keeps its name"
+        raise ArgumentError(requirement, location=repr(min(own_names & taken)), value="is taken")
+    if problem.name not in PACKAGE_PROBLEMS:
         _registered[problem.name] = problem
     return problem
 
 
 def problem(name: str) -> Problem:
     """The problem called ``name``, or what ``package.module:attribute`` leads to."""
-    expect("problem", name, str, "name")
+    require_type("problem", name, str, "name")
     if ":" in name:
-        return _problem_at(name)
+        return _import_problem(name)
     for known in all_problems():
         if name in (known.name, *known.aliases):
             return known
     names = [known.name for known in all_problems()]
-    near = get_close_matches(name, names, n=1, cutoff=NEAR)
-    meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-    raise ArgumentError(f"no problem is called {name!r}; {meant}")
+    matches = get_close_matches(name, names, n=1, cutoff=NAME_MIN_SIMILARITY)
+    hint = f"did you mean {matches[0]!r}?" if matches else f"there are {', '.join(names)}"
+    raise ArgumentError(f"no problem is called {name!r}; {hint}")
 
 
-def _problem_at(path: str) -> Problem:
-    found = imported(path, "problem")
-    if not isinstance(found, Problem):
+def _import_problem(path: str) -> Problem:
+    imported_object = import_object(path, "problem")
+    if not isinstance(imported_object, Problem):
         raise ArgumentError(
-            "a problem is a tessella.Problem", place=repr(path), value=f"is {type(found).__name__}"
+            "a problem is a tessella.Problem",
+            location=repr(path),
+            value=f"is {type(imported_object).__name__}",
         )
-    return found
+    return imported_object

@@ -36,7 +36,7 @@ def _model(network: str, stays_on: float, comes_on: float, reboot_cost: float, d
     parents = NETWORKS[network]
     n = len(parents)
     on_SC = np.indices((2,) * n).reshape(n, -1).T  # (states, computers)
-    share_SC = np.stack([_share(on_SC, above) for above in parents], axis=1)
+    share_SC = np.stack([_share_on(on_SC, above) for above in parents], axis=1)
     up_SC = np.where(on_SC == 1, stays_on, comes_on) * share_SC
     reboots_AC = np.vstack([np.zeros((1, n)), np.eye(n)])
     up_ASC = np.maximum(up_SC, reboots_AC[:, None, :])
@@ -56,7 +56,7 @@ def _model(network: str, stays_on: float, comes_on: float, reboot_cost: float, d
     return mdp.with_start(mdp.n_states - 1)
 
 
-def _share(on_SC: np.ndarray, above: tuple[int, ...]) -> np.ndarray:
+def _share_on(on_SC: np.ndarray, above: tuple[int, ...]) -> np.ndarray:
     """(states,) share of these computers that are on; 1 if there are none."""
     return on_SC[:, list(above)].mean(axis=1) if above else np.ones(len(on_SC))
 

@@ -51,9 +51,15 @@ def _model(
                     lights == "switch", min(1, max_wait), np.minimum(wait + 1, max_wait)
                 ),
             ),
-            Shift("left", Noise("come", cars, lambda left: _fitting(arrivals_left, left, cars))),
             Shift(
-                "right", Noise("come", cars, lambda right: _fitting(arrivals_right, right, cars))
+                "left",
+                Noise("come", cars, lambda left: _arrival_probabilities(arrivals_left, left, cars)),
+            ),
+            Shift(
+                "right",
+                Noise(
+                    "come", cars, lambda right: _arrival_probabilities(arrivals_right, right, cars)
+                ),
             ),
         ],
         action_name="lights",
@@ -61,7 +67,7 @@ def _model(
     return mdp.with_start(0)
 
 
-def _fitting(mean: float, there: np.ndarray, cars: range) -> np.ndarray:
+def _arrival_probabilities(mean: float, there: np.ndarray, cars: range) -> np.ndarray:
     """(..., cars) Poisson probabilities of k more cars, given that they fit beside those there."""
     k = np.array(cars)
     weights = np.cumprod(np.where(k > 0, mean / np.maximum(k, 1), 1.0))

@@ -47,7 +47,7 @@ def _model(
     wanted = range(max_demand + 1)
 
     def sell_b(wanted_b, **names):
-        left, unmet = _sold(of_b, names, wanted_b)
+        left, unmet = _sell_oldest_first(of_b, names, wanted_b)
         return left | {"unmet": unmet}
 
     def willing(unmet):
@@ -56,13 +56,13 @@ def _model(
         return binom.pmf(np.arange(max_demand + 1), unmet, substitution)
 
     def sell_a(wanted_a, unmet, **names):
-        return _sold(of_a, names, wanted_a + unmet)[0]
+        return _sell_oldest_first(of_a, names, wanted_a + unmet)[0]
 
     def earned_b(wanted_b, **names):
-        return price_b * np.minimum(wanted_b, _total(of_b, names))
+        return price_b * np.minimum(wanted_b, _total_stock(of_b, names))
 
     def earned_a(wanted_a, unmet, **names):
-        return price_a * np.minimum(wanted_a + unmet, _total(of_a, names))
+        return price_a * np.minimum(wanted_a + unmet, _total_stock(of_a, names))
 
     lines = zip([*reversed(of_a), "order_a"], [*reversed(of_b), "order_b"], strict=True)
     return MDP.staged(
@@ -82,31 +82,31 @@ def _model(
                 to=sell_a,
                 pays=earned_a,
             ),
-            *(_becomes(*pair) for line in pairwise(lines) for pair in zip(*line, strict=True)),
+            *(_shift_life(*pair) for line in pairwise(lines) for pair in zip(*line, strict=True)),
         ],
         scratch={"unmet": wanted},
         action_name="orders",
     )
 
 
-def _becomes(axis: str, source: str) -> Decide:
+def _shift_life(axis: str, source: str) -> Decide:
     """Everything moves on by one place: from the order to the shelf, and along it."""
     return Decide(axis, to=lambda **names: names[source])
 
 
-def _total(stocks: list[str], names: dict[str, np.ndarray]) -> np.ndarray:
+def _total_stock(stocks: list[str], names: dict[str, np.ndarray]) -> np.ndarray:
     return sum((names[name] for name in stocks[1:]), names[stocks[0]])
 
 
-def _sold(
+def _sell_oldest_first(
     stocks: list[str], names: dict[str, np.ndarray], wanted: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """What demand leaves of the stocks that last, the oldest taken first; and what is not met."""
-    left = {}
+    remaining = {}
     for name in reversed(stocks):
         used = np.minimum(names[name], wanted)
-        left[name], wanted = names[name] - used, wanted - used
-    return {name: left[name] for name in stocks[:-1]}, wanted
+        remaining[name], wanted = names[name] - used, wanted - used
+    return {name: remaining[name] for name in stocks[:-1]}, wanted
 
 
 two_products = Problem(

@@ -36,35 +36,42 @@ ADVISORIES = (
     "SDES2500",
     "SCL2500",
 )
-MIRRORED = (0, 2, 1, 4, 3, 6, 5, 8, 7)  # up and down exchanged
+MIRRORED_ADVISORY = (0, 2, 1, 4, 3, 6, 5, 8, 7)  # up and down exchanged
 # Climb rates between these do not comply with an advisory.
-LOW = np.array([-100, 0, -100, -25, -100, -25, -100, -41.67, -100])
-HIGH = np.array([100, 100, 0, 100, 25, 100, 25, 100, 41.67])
-GENTLE, FIRM = (8.33, 9.33, 7.33), (10.7, 11.7, 9.7)
-DOWN, UP = tuple(-a for a in GENTLE), GENTLE
-ACCELERATION = np.array(
-    [(0, 3, -3), DOWN, UP, DOWN, UP, *[tuple(s * a for a in FIRM) for s in (-1, 1, -1, 1)]]
+CLIMB_RATE_MIN = np.array([-100, 0, -100, -25, -100, -25, -100, -41.67, -100])
+CLIMB_RATE_MAX = np.array([100, 100, 0, 100, 25, 100, 25, 100, 41.67])
+GENTLE_ACCELERATIONS, FIRM_ACCELERATIONS = (8.33, 9.33, 7.33), (10.7, 11.7, 9.7)
+DOWN_ACCELERATIONS, UP_ACCELERATIONS = tuple(-a for a in GENTLE_ACCELERATIONS), GENTLE_ACCELERATIONS
+ACCELERATIONS = np.array(
+    [
+        (0, 3, -3),
+        DOWN_ACCELERATIONS,
+        UP_ACCELERATIONS,
+        DOWN_ACCELERATIONS,
+        UP_ACCELERATIONS,
+        *[tuple(s * a for a in FIRM_ACCELERATIONS) for s in (-1, 1, -1, 1)],
+    ]
 )
-CHANCE = np.array([0.5, 0.25, 0.25])
-ALTITUDES = ((-8000, -4000, 5), (-3000, -1250, 8), (-1000, -800, 3), (-700, -150, 12))
-RATES = ((-100, -60, 5), (-50, -35, 4))
+ACCELERATION_PROBABILITIES = np.array([0.5, 0.25, 0.25])
+ALTITUDE_BLOCKS = ((-8000, -4000, 5), (-3000, -1250, 8), (-1000, -800, 3), (-700, -150, 12))
+RATE_BLOCKS = ((-100, -60, 5), (-50, -35, 4))
 
 
-def _altitudes() -> NDArray[np.float64]:
-    below = np.concatenate([np.linspace(*block) for block in ALTITUDES])
+def _altitude_cuts() -> NDArray[np.float64]:
+    below = np.concatenate([np.linspace(*block) for block in ALTITUDE_BLOCKS])
     return np.concatenate([below, np.linspace(-100, 100, 9), -below[::-1]])
 
 
-def _rates() -> NDArray[np.float64]:
-    below = np.concatenate([np.linspace(*block) for block in RATES])
+def _rate_cuts() -> NDArray[np.float64]:
+    below = np.concatenate([np.linspace(*block) for block in RATE_BLOCKS])
     return np.concatenate([below, np.linspace(-30, 30, 21), -below[::-1]])
 
 
-def _thinned(cuts: NDArray[np.float64], every: int) -> NDArray[np.float64]:
+def _thin_cuts(cuts: NDArray[np.float64], every: int) -> NDArray[np.float64]:
     """Every so many-th cut point to both sides of the middle one, and the ends."""
     middle = len(cuts) // 2
-    kept = cuts[middle % every :: every]
-    return np.unique(np.concatenate([cuts[:1], kept, cuts[-1:]]))
+    inner = cuts[middle % every :: every]
+    return np.unique(np.concatenate([cuts[:1], inner, cuts[-1:]]))
 
 
 def _is_down(advisory):
@@ -75,13 +82,13 @@ def _is_up(advisory):
     return (advisory > 0) & (advisory % 2 == 0)
 
 
-def _limited(a, v, low, high):
+def _limit_acceleration(a, v, low, high):
     """An acceleration that stops where the climb rate complies."""
     a = np.where(v + a < low, low - v, np.where(v + a > high, high - v, a))
     return np.where((v <= low) | (v >= high), 0.0, a)
 
 
-def _follows(previous, follows, advisory):
+def _follow_probability(previous, follows, advisory):
     """The chance that the pilot follows the new advisory."""
     sure = (advisory == 0) | ((follows == 1) & (previous == advisory))
     same = (_is_down(previous) & _is_down(advisory)) | (_is_up(previous) & _is_up(advisory))
@@ -91,7 +98,7 @@ def _follows(previous, follows, advisory):
 def _costs(h, own, intruder, previous, advisory):
     """What an advisory costs in a state, whatever the time."""
     apart, closure, given = np.abs(h), np.abs(intruder - own), advisory > 0
-    low, high = LOW[advisory], HIGH[advisory]
+    low, high = CLIMB_RATE_MIN[advisory], CLIMB_RATE_MAX[advisory]
     corrective = given & (low < own) & (own < high)
     preventive = given & ~corrective
     crossing = ((h < 0) & _is_down(advisory)) | ((h > 0) & _is_up(advisory))
@@ -113,28 +120,39 @@ def _costs(h, own, intruder, previous, advisory):
 
 
 def _model(seconds: int, every: int) -> MDP:
-    rates = _thinned(_rates(), every)
+    rates = _thin_cuts(_rate_cuts(), every)
     axes = {
-        "h": _thinned(_altitudes(), every),
+        "h": _thin_cuts(_altitude_cuts(), every),
         "own": rates,
         "intruder": rates,
         "previous": range(len(ADVISORIES)),
         "follows": range(2),
     }
 
-    def responds(previous, advisory):
-        chance = _follows(previous, np.array([[0], [1]]), advisory)  # rows: did not, did follow
+    def response_probabilities(previous, advisory):
+        chance = _follow_probability(
+            previous, np.array([[0], [1]]), advisory
+        )  # rows: did not, did follow
         return np.concatenate([1 - chance, chance], axis=-1)
 
-    def flies(h, own, intruder, previous, follows, draw):
+    def move_aircraft(h, own, intruder, previous, follows, draw):
         by_pilot, by_intruder = draw // 3, draw % 3
         followed = np.where(follows == 1, previous, 0)
-        a = _limited(ACCELERATION[followed, by_pilot], own, LOW[followed], HIGH[followed])
-        b = _limited(ACCELERATION[0, by_intruder], intruder, LOW[0], HIGH[0])
+        a = _limit_acceleration(
+            ACCELERATIONS[followed, by_pilot],
+            own,
+            CLIMB_RATE_MIN[followed],
+            CLIMB_RATE_MAX[followed],
+        )
+        b = _limit_acceleration(
+            ACCELERATIONS[0, by_intruder], intruder, CLIMB_RATE_MIN[0], CLIMB_RATE_MAX[0]
+        )
         height = h - own - a / 2 + intruder + b / 2
         return {"h": height, "own": own + a, "intruder": intruder + b}
 
-    draws = Noise("draw", range(9), np.outer(CHANCE, CHANCE).ravel())
+    draws = Noise(
+        "draw", range(9), np.outer(ACCELERATION_PROBABILITIES, ACCELERATION_PROBABILITIES).ravel()
+    )
     return MDP.staged(
         axes,
         range(len(ADVISORIES)),
@@ -142,9 +160,9 @@ def _model(seconds: int, every: int) -> MDP:
         [
             Pay(costs=_costs),
             Pay(costs=lambda h, time: 1.0 * ((time == seconds) & (np.abs(h) <= 175))),
-            Move("follows", responds),
+            Move("follows", response_probabilities),
             Decide("previous", lambda advisory: advisory),  # all that follows asks for no action
-            Jump(draws, flies, between="interpolate", edge="clip"),
+            Jump(draws, move_aircraft, between="interpolate", edge="clip"),
         ],
         action_name="advisory",
     )

@@ -19,14 +19,22 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.program import Among, Choose, Node, Split, between
-from tessella.rules.boxes import Boxes, Cut, Leaf, Tree, folded, n_boxes, n_leaves
-from tessella.rules.greedy_tree import greedy_trees, growing_trees
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
+from tessella.mdp.rule_tree import Among, Choose, Node, Split, short_number_between
+from tessella.rules.boxes import (
+    BoxCut,
+    BoxLeaf,
+    BoxTree,
+    BoxTreeSolver,
+    count_boxes,
+    count_leaves,
+    fold_tree,
+)
+from tessella.rules.cart import grow_cart_trees, grow_nested_trees
+from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
-PASSES = 10  # prices that are tried on the way to a target
-GROWN = 1_000  # leaves of a greedy tree, before it is pruned
-OFFERED = 60  # leaves of a greedy tree that is judged as it grows
+PRICE_MAX_PASSES = 10  # prices that are tried on the way to a target
+GROWN_MAX_LEAVES = 1_000  # leaves of a greedy tree, before it is pruned
+IMITATION_MAX_LEAVES = 60  # leaves of a greedy tree that is judged as it grows
 
 
 @dataclass(frozen=True)
@@ -42,69 +50,83 @@ class AxisTree(RuleClass):
     work: float = 4e8
     name: ClassVar[str] = "axis tree"
     step: ClassVar[int] = 3
-    slices: ClassVar[bool] = True
-    varied: ClassVar[bool] = True
+    closed_under_slicing: ClassVar[bool] = True
+    benefits_from_local_search: ClassVar[bool] = True
 
-    def heuristic(self, costs: Costs) -> str:
-        boxes = n_boxes(costs.grid.shape)
+    def why_not_exact(self, costs: Costs) -> str:
+        boxes = count_boxes(costs.grid.shape)
         if boxes <= self.boxes:
             return ""
         return f"{boxes:,} boxes are too many to look at; cuts are made at some places only"
 
-    def largest(self, costs: Costs) -> float:
-        return size_of(costs.grid.size)
+    def max_size(self, costs: Costs) -> float:
+        return compute_tree_size(costs.grid.size)
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        leaves = leaves_within(most)
+        leaves = compute_max_leaves(most)
         if leaves < 1:
             return []
-        places = self._places(costs)
-        boxes = Boxes(merged(costs.sorted, places))
-        if leaves <= self._countable(boxes) and not self.heuristic(costs):
-            best = boxes.by_count(leaves)
-            return falling([_fitted(costs, tree, cost, places) for cost, tree in best])
-        found = self._some(costs, boxes, leaves, target)
-        made = [_fitted(costs, tree, cost, places) for cost, tree in found]
-        if leaves > 1 and (self.heuristic(costs) or not _whole(costs.by_state)):
-            made += self._greedy(costs, leaves)
-        return falling(made)
+        positions = self._choose_positions(costs)
+        boxes = BoxTreeSolver(sum_blocks(costs.by_rank, positions))
+        if leaves <= self._max_counted_leaves(boxes) and not self.why_not_exact(costs):
+            best = boxes.solve_by_count(leaves)
+            return pareto_front(
+                [_make_candidate(costs, tree, cost, positions) for cost, tree in best]
+            )
+        results = self._find_good_trees(costs, boxes, leaves, target)
+        candidates = [_make_candidate(costs, tree, cost, positions) for cost, tree in results]
+        if leaves > 1 and (self.why_not_exact(costs) or not _is_integral(costs.by_state)):
+            candidates += self._fit_greedy_trees(costs, leaves)
+        return pareto_front(candidates)
 
-    def _some(self, costs: Costs, boxes: Boxes, leaves: int, target: float) -> list:
+    def _find_good_trees(
+        self, costs: Costs, boxes: BoxTreeSolver, leaves: int, target: float
+    ) -> list:
         """Good trees of all sizes, the best for some prices and for small numbers of leaves."""
-        found = _by_prices(boxes, target, costs.deadline)
-        if _whole(costs.by_state):
-            return [one for one in found if n_leaves(one[1]) <= leaves]
-        few = min(self._countable(boxes), leaves, min(n_leaves(tree) for _, tree in found))
-        if few > 1 and time.perf_counter() < costs.deadline:
-            found += boxes.by_count(few)
-        return boxes.pruned([tree for _, tree in found], leaves)
+        results = _solve_by_prices(boxes, target, costs.deadline)
+        if _is_integral(costs.by_state):
+            return [result for result in results if count_leaves(result[1]) <= leaves]
+        n_counted = min(
+            self._max_counted_leaves(boxes), leaves, min(count_leaves(tree) for _, tree in results)
+        )
+        if n_counted > 1 and time.perf_counter() < costs.deadline:
+            results += boxes.solve_by_count(n_counted)
+        return boxes.prune_trees([tree for _, tree in results], leaves)
 
-    def offers(self, costs: Costs, most: int) -> list[Fitted]:
+    def imitations(self, costs: Costs, most: int) -> list[Fitted]:
         """A greedy tree as it grows, and as it is cut back."""
-        everywhere = [np.arange(n) for n in costs.grid.shape]
-        grown = growing_trees(*_flat(costs), min(leaves_within(most), OFFERED))
-        return [_fitted(costs, tree, np.inf, everywhere) for tree in grown]
+        all_positions = [np.arange(n) for n in costs.grid.shape]
+        trees = grow_nested_trees(
+            *_flatten_costs(costs), min(compute_max_leaves(most), IMITATION_MAX_LEAVES)
+        )
+        return [_make_candidate(costs, tree, np.inf, all_positions) for tree in trees]
 
-    def _greedy(self, costs: Costs, leaves: int) -> list[Fitted]:
+    def _fit_greedy_trees(self, costs: Costs, leaves: int) -> list[Fitted]:
         """What is left of greedy trees when they are pruned for these costs."""
-        everywhere = [np.arange(n) for n in costs.grid.shape]
-        grown = greedy_trees(*_flat(costs), min(2 * leaves, GROWN))
-        left = Boxes(costs.sorted).pruned(grown, leaves)
-        return [_fitted(costs, tree, cost, everywhere) for cost, tree in left]
+        all_positions = [np.arange(n) for n in costs.grid.shape]
+        trees = grow_cart_trees(*_flatten_costs(costs), min(2 * leaves, GROWN_MAX_LEAVES))
+        pruned = BoxTreeSolver(costs.by_rank).prune_trees(trees, leaves)
+        return [_make_candidate(costs, tree, cost, all_positions) for cost, tree in pruned]
 
-    def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
-        leaves, boxes = leaves_within(most), Boxes(costs.sorted)
-        below_1 = target < 1 and _whole(costs.by_state)  # then it is a question of no cost at all
-        if leaves <= self._countable(boxes) or below_1:
-            return super().needed(costs, target, most, fits)
-        return size_of(min(_least(boxes, target, costs.deadline), leaves + 1))
+    def size_lower_bound(
+        self, costs: Costs, target: float, most: int, candidates: list[Fitted]
+    ) -> int:
+        leaves, boxes = compute_max_leaves(most), BoxTreeSolver(costs.by_rank)
+        below_1 = target < 1 and _is_integral(
+            costs.by_state
+        )  # then it is a question of no cost at all
+        if leaves <= self._max_counted_leaves(boxes) or below_1:
+            return super().size_lower_bound(costs, target, most, candidates)
+        return compute_tree_size(
+            min(_bound_leaves_below(boxes, target, costs.deadline), leaves + 1)
+        )
 
     def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
         """Trees with one cut a place further on or back, or another action in one leaf."""
         if isinstance(root, Choose):
             yield from (Choose(a) for a in range(len(costs.actions)) if a != root.action)
         elif isinstance(root, Split):
-            yield from (replace(root, cuts=cuts) for cuts in _moved_cuts(costs, root))
+            yield from (replace(root, cuts=cuts) for cuts in _iterate_moved_cuts(costs, root))
             for j, branch in enumerate(root.branches):
                 for other in self.neighbours(costs, branch):
                     branches = (*root.branches[:j], other, *root.branches[j + 1 :])
@@ -118,166 +140,173 @@ class AxisTree(RuleClass):
             for other in self.neighbours(costs, root.outside):
                 yield replace(root, outside=other)
 
-    def _countable(self, boxes: Boxes) -> int:
+    def _max_counted_leaves(self, boxes: BoxTreeSolver) -> int:
         """For how many leaves the program by count is cheap enough."""
-        cuts = sum(n * (n * n - 1) / 6 / (n * (n + 1) / 2) for n in boxes.shape)
-        return int(math.sqrt(2 * self.work / max(cuts * n_boxes(boxes.shape), 1)))
+        mean_cuts = sum(n * (n * n - 1) / 6 / (n * (n + 1) / 2) for n in boxes.shape)
+        return int(math.sqrt(2 * self.work / max(mean_cuts * count_boxes(boxes.shape), 1)))
 
-    def _places(self, costs: Costs) -> list[NDArray[np.int64]]:
+    def _choose_positions(self, costs: Costs) -> list[NDArray[np.int64]]:
         """Where each part begins along each axis: everywhere, if there are not too many boxes."""
         shape = costs.grid.shape
-        if not self.heuristic(costs):
+        if not self.why_not_exact(costs):
             return [np.arange(n) for n in shape]
-        weight = [slab_weights(costs.sorted, axis) for axis in range(len(shape))]
-        parts = [min(n, 2) for n in shape]
+        weights = [compute_boundary_losses(costs.by_rank, axis) for axis in range(len(shape))]
+        n_parts = [min(n, 2) for n in shape]
         while True:  # one more part for the axis on which most is at stake between its parts
             gain = [
-                w.sum() / p if p < n else -1.0 for w, p, n in zip(weight, parts, shape, strict=True)
+                w.sum() / p if p < n else -1.0
+                for w, p, n in zip(weights, n_parts, shape, strict=True)
             ]
             axis = int(np.argmax(gain))
-            parts[axis] += max(1, parts[axis] // 8)
-            if gain[axis] < 0 or n_boxes(tuple(parts)) > self.boxes // 10:
-                parts[axis] = min(parts[axis], shape[axis])
-                return [chosen_places(w, p) for w, p in zip(weight, parts, strict=True)]
+            n_parts[axis] += max(1, n_parts[axis] // 8)
+            if gain[axis] < 0 or count_boxes(tuple(n_parts)) > self.boxes // 10:
+                n_parts[axis] = min(n_parts[axis], shape[axis])
+                return [choose_positions(w, p) for w, p in zip(weights, n_parts, strict=True)]
 
 
-def _moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]]:
+def _iterate_moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]]:
     """The cuts of a node with one of them a place further on or back."""
-    values = costs.rising[costs.grid.axis(node.weights[0][0])].tolist()
-    at = np.searchsorted(values, node.cuts).tolist()
-    for j, place in enumerate(at):
-        low = at[j - 1] if j else 0
-        high = at[j + 1] if j + 1 < len(at) else len(values)
-        for other in (place - 1, place + 1):
-            if low < other < high:
-                here = between(values[other - 1], values[other])
-                yield (*node.cuts[:j], here, *node.cuts[j + 1 :])
+    values = costs.sorted_values[costs.grid.axis(node.weights[0][0])].tolist()
+    positions = np.searchsorted(values, node.cuts).tolist()
+    for j, position in enumerate(positions):
+        low = positions[j - 1] if j else 0
+        high = positions[j + 1] if j + 1 < len(positions) else len(values)
+        for moved in (position - 1, position + 1):
+            if low < moved < high:
+                cut = short_number_between(values[moved - 1], values[moved])
+                yield (*node.cuts[:j], cut, *node.cuts[j + 1 :])
 
 
-def _flat(costs: Costs) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+def _flatten_costs(costs: Costs) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """(S, axes) positions of the states along rising axes, and their (S, A) costs."""
-    places = np.indices(costs.grid.shape).reshape(costs.grid.ndim, -1).T.astype(np.float32)
-    return places, costs.sorted.reshape(costs.grid.size, -1)
+    positions = np.indices(costs.grid.shape).reshape(costs.grid.ndim, -1).T.astype(np.float32)
+    return positions, costs.by_rank.reshape(costs.grid.size, -1)
 
 
-def leaves_within(numbers: int) -> int:
+def compute_max_leaves(numbers: int) -> int:
     """How many leaves so many numbers can store."""
     return (numbers + 2) // 3
 
 
-def size_of(leaves: int) -> int:
+def compute_tree_size(leaves: int) -> int:
     """Numbers that a tree stores."""
     return 3 * leaves - 2
 
 
-def _whole(costs: NDArray) -> bool:
+def _is_integral(costs: NDArray) -> bool:
     return bool((costs == np.rint(costs)).all())
 
 
-def _by_prices(boxes: Boxes, target: float, deadline: float) -> list:
+def _solve_by_prices(boxes: BoxTreeSolver, target: float, deadline: float) -> list:
     """Trees for prices between nothing and all, nearer and nearer to the target."""
-    least = float(boxes.leaves((1,) * len(boxes.shape)).min(axis=-1).sum())
+    lowest_cost = float(boxes.leaves((1,) * len(boxes.shape)).min(axis=-1).sum())
     high = max(float(boxes.leaves(boxes.shape).min()), 1e-200)
-    low = (0.25 if _whole_sums(boxes) else 1e-9 * high) / math.prod(boxes.shape)
+    low = (0.25 if _has_integral_sums(boxes) else 1e-9 * high) / math.prod(boxes.shape)
     low = 2.0 ** math.floor(math.log2(low))  # added to whole costs without rounding
-    cost, tree = boxes.by_price(low)
-    found = [(cost - low * n_leaves(tree), tree)]
-    goal = max(target, least)
-    if _whole_sums(boxes) and found[0][0] <= goal:
-        return found
-    for _ in range(PASSES):
+    cost, tree = boxes.solve_for_price(low)
+    results = [(cost - low * count_leaves(tree), tree)]
+    goal = max(target, lowest_cost)
+    if _has_integral_sums(boxes) and results[0][0] <= goal:
+        return results
+    for _ in range(PRICE_MAX_PASSES):
         if time.perf_counter() > deadline:
             break
         price = math.sqrt(low * high)
-        total, tree = boxes.by_price(price)
-        cost = total - price * n_leaves(tree)
-        found.append((cost, tree))
+        total, tree = boxes.solve_for_price(price)
+        cost = total - price * count_leaves(tree)
+        results.append((cost, tree))
         low, high = (price, high) if cost <= goal else (low, price)
-    return found
+    return results
 
 
-def _whole_sums(boxes: Boxes) -> bool:
-    return _whole(boxes.leaves(boxes.shape))
+def _has_integral_sums(boxes: BoxTreeSolver) -> bool:
+    return _is_integral(boxes.leaves(boxes.shape))
 
 
-def _least(boxes: Boxes, target: float, deadline: float) -> int:
+def _bound_leaves_below(boxes: BoxTreeSolver, target: float, deadline: float) -> int:
     """No tree of fewer leaves costs the target or less: the best of the bounds by prices."""
     high = float(boxes.leaves(boxes.shape).min())
     if high <= target:
         return 1
     best, low = 1.0, 1e-9 * high
-    for _ in range(PASSES):  # the bound rises and then falls with the price
+    for _ in range(PRICE_MAX_PASSES):  # the bound rises and then falls with the price
         if time.perf_counter() > deadline:
             break
         price = math.sqrt(low * high)
-        total, tree = boxes.by_price(price)
+        total, tree = boxes.solve_for_price(price)
         best = max(best, (total * (1 - 1e-12) - target) / price)
-        cost = total - price * n_leaves(tree)
+        cost = total - price * count_leaves(tree)
         low, high = (price, high) if cost <= target else (low, price)
     return max(1, math.ceil(best - 1e-6))
 
 
-def slab_weights(costs: NDArray, axis: int) -> NDArray[np.float64]:
+def compute_boundary_losses(costs: NDArray, axis: int) -> NDArray[np.float64]:
     """(n - 1,) what is lost if the best action of one slab is taken in the next, by place."""
-    moved = np.moveaxis(costs, axis, 0)
-    best = moved.argmin(axis=-1)[..., None]
-    there = np.take_along_axis(moved[1:], best[:-1], -1) + np.take_along_axis(
-        moved[:-1], best[1:], -1
+    leading = np.moveaxis(costs, axis, 0)
+    best = leading.argmin(axis=-1)[..., None]
+    losses = np.take_along_axis(leading[1:], best[:-1], -1) + np.take_along_axis(
+        leading[:-1], best[1:], -1
     )
-    return there.sum(axis=tuple(range(1, there.ndim)))
+    return losses.sum(axis=tuple(range(1, losses.ndim)))
 
 
-def chosen_places(weight: NDArray, parts: int) -> NDArray[np.int64]:
+def choose_positions(weights: NDArray, n_parts: int) -> NDArray[np.int64]:
     """Beginnings of so many parts: evenly by weight, after a floor that spreads them a little."""
-    total = np.cumsum(weight / max(weight.sum(), 1e-300) + 0.1 / max(len(weight), 1))
-    if parts > len(weight):
-        return np.arange(len(weight) + 1)
-    at = np.searchsorted(total, np.arange(1, parts) / parts * total[-1])
-    return np.unique(np.concatenate([[0], np.minimum(at, len(weight) - 1) + 1]))
+    total = np.cumsum(weights / max(weights.sum(), 1e-300) + 0.1 / max(len(weights), 1))
+    if n_parts > len(weights):
+        return np.arange(len(weights) + 1)
+    positions = np.searchsorted(total, np.arange(1, n_parts) / n_parts * total[-1])
+    return np.unique(np.concatenate([[0], np.minimum(positions, len(weights) - 1) + 1]))
 
 
-def merged(costs: NDArray, places: list[NDArray]) -> NDArray[np.float64]:
-    for axis, starts in enumerate(places):
+def sum_blocks(costs: NDArray, positions: list[NDArray]) -> NDArray[np.float64]:
+    for axis, starts in enumerate(positions):
         if len(starts) < costs.shape[axis]:
             costs = np.add.reduceat(costs, starts, axis)
     return costs
 
 
-def _fitted(costs: Costs, tree: Tree, cost: float, places: list[NDArray]) -> Fitted:
-    return Fitted(node_of(costs, tree, places), size_of(n_leaves(tree)), cost)
+def _make_candidate(costs: Costs, tree: BoxTree, cost: float, positions: list[NDArray]) -> Fitted:
+    return Fitted(build_node(costs, tree, positions), compute_tree_size(count_leaves(tree)), cost)
 
 
-def node_of(costs: Costs, tree: Tree, places: list[NDArray]) -> Node:
+def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:
     """A tree over positions as a program over the axes' own values.
 
     Cuts of one axis that follow one another become one split with several cuts.
     """
 
-    def parts(tree: Tree) -> tuple[Tree, Tree] | None:
-        return (tree.below, tree.above) if isinstance(tree, Cut) else None
+    def get_children(tree: BoxTree) -> tuple[BoxTree, BoxTree] | None:
+        return (tree.halo_below, tree.halo_above) if isinstance(tree, BoxCut) else None
 
-    def joined(tree: Tree, below: list[Node]) -> Node:
-        return Choose(tree.action) if isinstance(tree, Leaf) else _node(costs, tree, below, places)
+    def build(tree: BoxTree, children: list[Node]) -> Node:
+        return (
+            Choose(tree.action)
+            if isinstance(tree, BoxLeaf)
+            else _build_cut(costs, tree, children, positions)
+        )
 
-    return folded(tree, parts, joined)
+    return fold_tree(tree, get_children, build)
 
 
-def _node(costs: Costs, cut: Cut, below: list[Node], places: list[NDArray]) -> Node:
-    name, at = costs.grid.axes[cut.axis], int(places[cut.axis][cut.at])
+def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[NDArray]) -> Node:
+    name, position = costs.grid.axes[cut.axis], int(positions[cut.axis][cut.position])
     values = costs.grid.values[cut.axis]
     if values.dtype.kind == "U":
-        return Among(name, tuple(values[:at].tolist()), *below)
-    numbers, weights = costs.rising[cut.axis], ((name, 1.0),)
-    return joined_split(weights, between(numbers[at - 1], numbers[at]), below)
+        return Among(name, tuple(values[:position].tolist()), *children)
+    numbers, weights = costs.sorted_values[cut.axis], ((name, 1.0),)
+    return join_splits(
+        weights, short_number_between(numbers[position - 1], numbers[position]), children
+    )
 
 
-def joined_split(weights: tuple, here: float, below: list[Node]) -> Split:
+def join_splits(weights: tuple, cut: float, children: list[Node]) -> Split:
     """A split in two, together with those directly below that compare the same sum."""
-    (low, first), (high, last) = (_cuts(node, weights) for node in below)
-    return Split(weights, (*low, here, *high), (*first, *last))
+    (low, first), (high, last) = (_get_cuts(node, weights) for node in children)
+    return Split(weights, (*low, cut, *high), (*first, *last))
 
 
-def _cuts(node: Node, weights: tuple) -> tuple[tuple[float, ...], tuple[Node, ...]]:
+def _get_cuts(node: Node, weights: tuple) -> tuple[tuple[float, ...], tuple[Node, ...]]:
     """The cuts and branches of a split of one sum; of another node, none and itself."""
     if isinstance(node, Split) and node.weights == weights:
         return node.cuts, node.branches

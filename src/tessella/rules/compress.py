@@ -16,19 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from tessella.errors import ArgumentError, counted, expect, is_count, is_positive
+from tessella.errors import ArgumentError, counted, is_count, is_positive, require_type
 from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.axis_tree import AxisTree
-from tessella.rules.frontier import Frontier, Outcome, Point, undercut
-from tessella.rules.judge import Judge
+from tessella.rules.evaluator import PolicyEvaluator
+from tessella.rules.frontier import ClassOutcome, Frontier, FrontierPoint, pareto_points
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.linear_tree import LinearTree
+from tessella.rules.loss_target import LossReference, make_loss_target
 from tessella.rules.monotone_surface import MonotoneSurface
 from tessella.rules.one_action import OneAction
 from tessella.rules.order_up_to import OrderUpTo
-from tessella.rules.promise import Scale, promise
-from tessella.rules.proof import Proof, prove
+from tessella.rules.proven_loss import ProvenLoss, prove
 from tessella.rules.rule import Rule
 from tessella.rules.rule_class import RuleClass
 from tessella.rules.run_length import RunLength
@@ -38,10 +38,10 @@ from tessella.rules.staircase import Staircase
 from tessella.rules.with_exceptions import WithExceptions
 from tessella.solvers.solution import Solution
 
-PROOF = 2  # times as long as judging one rule
-SHARE = 1 / 3  # of the time that is left, for one class
-APART = 1e-4  # of a promise: losses that differ by less need not be told apart
-CLASSES: tuple[RuleClass, ...] = (
+PROOF_TIME_FACTOR = 2  # times as long as judging one rule
+CLASS_TIME_SHARE = 1 / 3  # of the time that is left, for one class
+LOSS_TOLERANCE_SHARE = 1e-4  # of a promise: losses that differ by less need not be told apart
+DEFAULT_CLASSES: tuple[RuleClass, ...] = (
     OneAction(),
     OrderUpTo(),
     LinearCuts(),
@@ -62,7 +62,7 @@ def compress(
     start: Start = None,
     worst: bool = False,
     relative: bool = True,
-    relative_to: Scale = "optimal",
+    relative_to: LossReference = "optimal",
     classes: Sequence[RuleClass] | None = None,
     time_limit: float | None = None,
     progress: Callable[[str], None] | None = None,
@@ -80,14 +80,14 @@ def compress(
         time_limit: seconds after which the best so far is returned. Ctrl-C does the same.
         progress: told in a line, from time to time, how far the search is.
     """
-    begun = time.perf_counter()
-    search, kinds = _prepared(
+    started = time.perf_counter()
+    search, rule_classes = _prepare_search(
         solution, loss, start, worst, relative, relative_to, classes, time_limit, progress
     )
-    _leave_time_to_prove(search, begun)
-    _run(search, kinds)
-    made = _certified(solution, search, kinds)
-    return replace(made, seconds=time.perf_counter() - begun)
+    _reserve_proof_time(search, started)
+    _search_classes(search, rule_classes)
+    rule = _certify_smallest(solution, search, rule_classes)
+    return replace(rule, seconds=time.perf_counter() - started)
 
 
 def frontier(
@@ -97,24 +97,24 @@ def frontier(
     start: Start = None,
     worst: bool = False,
     relative: bool = True,
-    relative_to: Scale = "optimal",
+    relative_to: LossReference = "optimal",
     classes: Sequence[RuleClass] | None = None,
     time_limit: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Frontier:
     """Size against loss for all rules of up to ``most`` numbers; arguments as in ``compress``."""
-    search, kinds = _prepared(
+    search, rule_classes = _prepare_search(
         solution, 0.0, start, worst, relative, relative_to, classes, time_limit, progress
     )
-    _refuse_no_count(most)
-    search.whole = True
+    _require_count(most)
+    search.want_frontier = True
     try:
-        for kind in kinds:
-            search.examine(kind, most)
+        for rule_class in rule_classes:
+            search.search_class(rule_class, most)
     except KeyboardInterrupt:
         if not search.points:
             raise
-    return _frontier(search)
+    return _make_frontier(search)
 
 
 def least_size(
@@ -125,36 +125,36 @@ def least_size(
     start: Start = None,
     worst: bool = False,
     relative: bool = True,
-    relative_to: Scale = "optimal",
+    relative_to: LossReference = "optimal",
     most: int = 400,
     time_limit: float | None = None,
-) -> Outcome:
+) -> ClassOutcome:
     """How small a rule of one class can be: what is proven, and found on the way.
 
     Arguments as in ``compress``. Sizes up to ``most`` are ruled out by branch and bound, one after
     the other, for as long as the time limit allows. Where no rule is found, ``said`` tells what was
     tried and what may help.
     """
-    search, _ = _prepared(
+    search, _ = _prepare_search(
         solution, loss, start, worst, relative, relative_to, [kind], time_limit, None
     )
-    _refuse_no_count(most)
-    refusal = search.refusal(kind)
-    if refusal:
-        return Outcome(kind.name, None, 0, refusal)
-    needed = search.needed(kind, most)
-    needed = search.branch(kind, needed, most, math.inf) if needed else 0
-    best = search.best(kind.name)
-    size, said = None if best is None else best.size, []
-    if best is None and needed > 1:
-        said.append(f"none with {counted(needed - 1, 'number')} or fewer keeps the promise")
+    _require_count(most)
+    why_not = search.why_not_applicable(kind)
+    if why_not:
+        return ClassOutcome(kind.name, None, 0, why_not)
+    size_needed = search.prove_size_lower_bound(kind, most)
+    size_needed = search.branch_and_bound(kind, size_needed, most, math.inf) if size_needed else 0
+    best = search.find_smallest(kind.name)
+    size, remarks = None if best is None else best.size, []
+    if best is None and size_needed > 1:
+        remarks.append(f"none with {counted(size_needed - 1, 'number')} or fewer keeps the promise")
     elif best is None:
-        said += ["nothing is proven", search.effort("rules")]
-    said.append(search.ending(best is not None, "a larger loss or `most`"))
-    return Outcome(kind.name, size, needed, "; ".join(filter(None, said)))
+        remarks += ["nothing is proven", search.describe_effort("rules")]
+    remarks.append(search.describe_ending(best is not None, "a larger loss or `most`"))
+    return ClassOutcome(kind.name, size, size_needed, "; ".join(filter(None, remarks)))
 
 
-def _refuse_no_count(most: object) -> None:
+def _require_count(most: object) -> None:
     if not is_count(most):
         raise ArgumentError("most is a whole number, at least 1", value=f"got {most!r}")
 
@@ -164,113 +164,128 @@ def _refuse_equal_numbers(grid: StateGrid) -> None:
     for name, numbers in zip(grid.axes, grid.numbers, strict=True):
         unique, counts = np.unique(numbers, return_counts=True)
         if len(unique) < len(numbers):
-            rule = "axis values that rules compare must differ as double-precision numbers"
+            requirement = "axis values that rules compare must differ as double-precision numbers"
             value = f"holds {counts.max()} of {unique[counts.argmax()]:.0f}"
-            raise ArgumentError(rule, place=name, value=value)
+            raise ArgumentError(requirement, location=name, value=value)
 
 
-def _prepared(
+def _prepare_search(
     solution: Solution,
     loss: float,
     start: Start,
     worst: bool,
     relative: bool,
-    relative_to: Scale,
+    relative_to: LossReference,
     classes: Sequence[RuleClass] | None,
     time_limit: float | None,
     progress: Callable[[str], None] | None,
 ) -> tuple[Search, tuple[RuleClass, ...]]:
-    expect("compress", solution, Solution)
+    require_type("compress", solution, Solution)
     mdp = solution.mdp
     if isinstance(classes, RuleClass) or not isinstance(classes, Iterable | None):
-        rule = "classes is a list of classes of rules"
-        raise ArgumentError(rule, value=f"got {classes!r}; say classes=[...]")
-    kinds = CLASSES if classes is None else tuple(classes)
-    for kind in kinds:
-        expect("compress", kind, RuleClass)
-    if not kinds:
+        requirement = "classes is a list of classes of rules"
+        raise ArgumentError(requirement, value=f"got {classes!r}; say classes=[...]")
+    rule_classes = DEFAULT_CLASSES if classes is None else tuple(classes)
+    for rule_class in rule_classes:
+        require_type("compress", rule_class, RuleClass)
+    if not rule_classes:
         raise ArgumentError("compress needs at least one class of rules")
     if time_limit is not None and not is_positive(time_limit):
-        rule = "a time limit is a number of seconds above 0"
-        raise ArgumentError(rule, value=f"got {time_limit!r}")
+        requirement = "a time limit is a number of seconds above 0"
+        raise ArgumentError(requirement, value=f"got {time_limit!r}")
     _refuse_equal_numbers(mdp.grid)
-    judge = Judge(solution, start_distribution(mdp, start, solution.policy), bool(worst))
-    asked = promise(solution, judge, loss, worst, relative, relative_to)
-    judge.apart = APART * asked.most
+    evaluator = PolicyEvaluator(
+        solution, start_distribution(mdp, start, solution.policy), bool(worst)
+    )
+    loss_target = make_loss_target(solution, evaluator, loss, worst, relative, relative_to)
+    evaluator.loss_tolerance = LOSS_TOLERANCE_SHARE * loss_target.limit
     deadline = float("inf") if time_limit is None else time.perf_counter() + time_limit
-    return Search(judge, asked, deadline, progress), kinds
+    return Search(evaluator, loss_target, deadline, progress), rule_classes
 
 
-def _run(search: Search, kinds: Sequence[RuleClass]) -> None:
+def _search_classes(search: Search, rule_classes: Sequence[RuleClass]) -> None:
     """Look at one class after the other; an interrupt ends the search, if there is a rule."""
     try:
-        for kind in kinds:
-            if isinstance(kind, RunLength):
-                search.copy(kind)  # always possible, so that there is a rule whatever the limit
-        for i, kind in enumerate(kinds):
-            now, share = time.perf_counter(), max(SHARE, 1 / (len(kinds) - i))
-            search.allotted = now + share * max(search.deadline - now, 0.0)
-            best = search.best()
-            search.examine(kind, search.largest(kind) if best is None else best.size)
-        search.allotted = search.deadline
-        for kind in kinds:
-            best = search.best()
-            if best is not None and best.kind == kind.name:
-                search.close(kind)
+        for rule_class in rule_classes:
+            if isinstance(rule_class, RunLength):
+                search.copy(
+                    rule_class
+                )  # always possible, so that there is a rule whatever the limit
+        for i, rule_class in enumerate(rule_classes):
+            now, share = time.perf_counter(), max(CLASS_TIME_SHARE, 1 / (len(rule_classes) - i))
+            search.class_deadline = now + share * max(search.deadline - now, 0.0)
+            best = search.find_smallest()
+            search.search_class(
+                rule_class, search.max_size(rule_class) if best is None else best.size
+            )
+        search.class_deadline = search.deadline
+        for rule_class in rule_classes:
+            best = search.find_smallest()
+            if best is not None and best.kind == rule_class.name:
+                search.close(rule_class)
     except KeyboardInterrupt:
-        if search.best() is None:
+        if search.find_smallest() is None:
             raise
 
 
-def _leave_time_to_prove(search: Search, begun: float) -> None:
+def _reserve_proof_time(search: Search, started: float) -> None:
     """End the search so early that what is found can be proven within the limit.
 
     Only where that takes long: in a large model, some times as long as judging one rule.
     """
-    limit = search.deadline - begun
-    if search.judge.small or limit == float("inf"):
+    limit = search.deadline - started
+    if search.evaluator.is_small or limit == float("inf"):
         return
     before = time.perf_counter()
-    _ = search.judge.optimal
-    proof = PROOF * (time.perf_counter() - before)
-    search.deadline -= min(proof, limit / 2)
+    _ = search.evaluator.optimal
+    proof_time = PROOF_TIME_FACTOR * (time.perf_counter() - before)
+    search.deadline -= min(proof_time, limit / 2)
 
 
-def _certified(solution: Solution, search: Search, kinds: Sequence[RuleClass]) -> Rule:
+def _certify_smallest(
+    solution: Solution, search: Search, rule_classes: Sequence[RuleClass]
+) -> Rule:
     """The smallest rule whose certificate keeps the promise, with the fewest digits that do."""
-    named = {kind.name: kind for kind in kinds}
-    seeming = (p for p in search.points.values() if search.promise.kept_by(search.judge(p.table)))
-    for found in sorted(seeming, key=lambda p: (p.size, p.loss)):
-        for point in chain(search.rounded(named[found.kind], found), [found]):
-            made = solution.mdp.policy(point.program(solution.mdp.grid), name=point.kind)
-            proof = prove(solution, made, search.promise.start)
-            if search.promise.proven(proof):
-                return _rule(search, point, made, proof)
-    told = "; ".join(str(outcome) for outcome in search.outcomes)
-    rule = f"no rule of the classes given was found to keep {search.promise}"
-    raise ArgumentError(rule, value="; ".join(filter(None, [told, search.promise.hint])))
-
-
-def _rule(search: Search, point: Point, made: Any, proof: Proof) -> Rule:
-    outcomes = tuple(search.outcomes)
-    needed = max((o.needed for o in outcomes if o.kind == point.kind), default=0)
-    return Rule(
-        made.grid,
-        made.actions,
-        made.rule,
-        point.kind,
-        made.action_name,
-        kind=point.kind,
-        size_needed=needed if needed <= point.size else 0,
-        promise=str(search.promise),
-        certificate=proof.certificate,
-        frontier=_frontier(search),
-        outcomes=outcomes,
-        words=point.fitted.words,
-        facts=proof.facts(search.judge.solution) | {"promised": search.promise.loss},
+    classes_by_name = {rule_class.name: rule_class for rule_class in rule_classes}
+    promising = (
+        p for p in search.points.values() if search.loss_target.is_met_by(search.evaluator(p.table))
+    )
+    for original in sorted(promising, key=lambda p: (p.size, p.loss)):
+        for point in chain(
+            search.iterate_shortened(classes_by_name[original.kind], original), [original]
+        ):
+            policy = solution.mdp.policy(point.program(solution.mdp.grid), name=point.kind)
+            proof = prove(solution, policy, search.loss_target.start)
+            if search.loss_target.is_proven_by(proof):
+                return _make_rule(search, point, policy, proof)
+    outcome_text = "; ".join(str(outcome) for outcome in search.outcomes)
+    requirement = f"no rule of the classes given was found to keep {search.loss_target}"
+    raise ArgumentError(
+        requirement, value="; ".join(filter(None, [outcome_text, search.loss_target.hint]))
     )
 
 
-def _frontier(search: Search) -> Frontier:
+def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenLoss) -> Rule:
+    outcomes = tuple(search.outcomes)
+    size_needed = max((o.size_needed for o in outcomes if o.kind == point.kind), default=0)
+    return Rule(
+        policy.grid,
+        policy.actions,
+        policy.rule,
+        point.kind,
+        policy.action_name,
+        kind=point.kind,
+        size_needed=size_needed if size_needed <= point.size else 0,
+        promise=str(search.loss_target),
+        certificate=proof.certificate,
+        frontier=_make_frontier(search),
+        outcomes=outcomes,
+        sentence=point.candidate.sentence,
+        facts=proof.collect_facts(search.evaluator.solution)
+        | {"promised": search.loss_target.loss},
+    )
+
+
+def _make_frontier(search: Search) -> Frontier:
     points = tuple(sorted(search.points.values(), key=lambda p: (p.size, p.loss)))
-    return Frontier(undercut(points), points, tuple(search.outcomes))
+    return Frontier(pareto_points(points), points, tuple(search.outcomes))

@@ -17,19 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.average import Average
-from tessella.criteria.criterion import serve
+from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import expect
-from tessella.mdp.actions import described
+from tessella.errors import require_type
+from tessella.mdp.actions import describe_action
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers.driver import Engine, q_values
 from tessella.solvers.evaluate import evaluate
+from tessella.solvers.loop import Engine, compute_q_values
 from tessella.solvers.occupancy import occupancy
 
-LINES = 8  # pairs of actions in the text
+TEXT_MAX_PAIRS = 8  # pairs of actions in the text
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +58,15 @@ class Difference:
     def pairs(self) -> list[tuple[int, int, int, float]]:
         """(action of a, action of b, states, part of the gain), the largest part first."""
         changed = np.flatnonzero(self.where)
-        both = np.stack([self.a.table.ravel()[changed], self.b.table.ravel()[changed]], axis=1)
-        kinds, which = np.unique(both, axis=0, return_inverse=True)
-        states = np.bincount(which.ravel(), minlength=len(kinds))
-        parts = np.bincount(which.ravel(), self.by_state.ravel()[changed], len(kinds))
+        action_pairs = np.stack(
+            [self.a.table.ravel()[changed], self.b.table.ravel()[changed]], axis=1
+        )
+        distinct, inverse = np.unique(action_pairs, axis=0, return_inverse=True)
+        states = np.bincount(inverse.ravel(), minlength=len(distinct))
+        gains = np.bincount(inverse.ravel(), self.by_state.ravel()[changed], len(distinct))
         rows = [
             (int(x), int(y), int(n), float(p))
-            for (x, y), n, p in zip(kinds, states, parts, strict=True)
+            for (x, y), n, p in zip(distinct, states, gains, strict=True)
         ]
         return sorted(rows, key=lambda row: -abs(row[3]))
 
@@ -79,11 +81,11 @@ class Difference:
             f"{self.b.name or 'b'}: {self.time_a:.2%} of the time before, {self.time_b:.2%} after",
             f"the new one {verb} {abs(self.gain):.6g} {more}",
         ]
-        for x, y, states, part in self.pairs[:LINES]:
-            old, new = (described(name, self.a.actions[i]) for i in (x, y))
-            lines.append(f"  {sign * part:+.4g}  {old} becomes {new} in {states:,} states")
-        if len(self.pairs) > LINES:
-            lines.append(f"  ... and {len(self.pairs) - LINES} more kinds of change")
+        for x, y, states, pair_gain in self.pairs[:TEXT_MAX_PAIRS]:
+            old, new = (describe_action(name, self.a.actions[i]) for i in (x, y))
+            lines.append(f"  {sign * pair_gain:+.4g}  {old} becomes {new} in {states:,} states")
+        if len(self.pairs) > TEXT_MAX_PAIRS:
+            lines.append(f"  ... and {len(self.pairs) - TEXT_MAX_PAIRS} more kinds of change")
         return "\n".join(lines)
 
 
@@ -95,20 +97,22 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
         a, b: whatever decides: see ``tessella.as_policy``.
         start: any start: see ``tessella.mdp.start``; None for the model's own.
     """
-    expect("diff", mdp, MDP)
-    serve("diff", mdp.criterion, Discounted, FiniteHorizon, Average)
+    require_type("diff", mdp, MDP)
+    require_criterion("diff", mdp.criterion, Discounted, FiniteHorizon, Average)
     old, new = mdp.policy(a), mdp.policy(b)
-    first = start_distribution(mdp, start, old).reshape(mdp.grid.shape)
+    start_weights = start_distribution(mdp, start, old).reshape(mdp.grid.shape)
     where = old.table != new.table
     if not where.any():
         return Difference(old, new, where, 0.0, np.zeros(where.shape), 0.0, 0.0)
     before = evaluate(mdp, old)
     after = evaluate(mdp, new, guess=before.value)
-    time_a, time_b = (occupancy(mdp, policy, first).share for policy in (old, new))
-    q = q_values(Engine(mdp, None), before.value)
+    time_a, time_b = (occupancy(mdp, policy, start_weights).share for policy in (old, new))
+    q = compute_q_values(Engine(mdp, None), before.value)
     new_q, old_q = (np.take_along_axis(q, p.table[..., None], axis=-1)[..., 0] for p in (new, old))
-    parts = np.where(where, mdp.criterion.forever(time_b) * (new_q - old_q), 0.0)
-    gain = float((first * (after.value - before.value)).sum())
+    gain_by_state = np.where(
+        where, mdp.criterion.value_of_constant_reward(time_b) * (new_q - old_q), 0.0
+    )
+    gain = float((start_weights * (after.value - before.value)).sum())
     if before.gain is not None and after.gain is not None:
         gain = after.gain - before.gain
     return Difference(
@@ -116,7 +120,7 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
         new,
         where,
         gain,
-        parts,
+        gain_by_state,
         float(time_a[where].sum()),
         float(time_b[where].sum()),
         mdp.minimise,

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from tessella.errors import counted
 from tessella.grid import StateGrid
-from tessella.mdp.program import Program
+from tessella.mdp.rule_tree import RuleTree
 from tessella.rules.rule_class import Fitted
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class FrontierPoint:
     """A rule that was found.
 
     Attributes:
@@ -29,15 +29,15 @@ class Point:
     kind: str
     size: int
     loss: float
-    fitted: Fitted = field(repr=False)
+    candidate: Fitted = field(repr=False)
     table: NDArray[np.int32] = field(repr=False)
 
-    def program(self, grid: StateGrid) -> Program:
-        return self.fitted.program(grid)
+    def program(self, grid: StateGrid) -> RuleTree:
+        return self.candidate.program(grid)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ClassOutcome:
     """What became of one class in a search.
 
     Attributes:
@@ -49,13 +49,17 @@ class Outcome:
 
     kind: str
     size: int | None
-    needed: int
-    said: str
+    size_needed: int
+    explanation: str
 
     def __str__(self) -> str:
-        found = counted(self.size, "number") if self.size is not None else "none found"
-        proof = f", at least {self.needed} needed" if self.needed and self.size else ""
-        return f"{self.kind}: {found}{proof}" + (f" ({self.said})" if self.said else "")
+        size_text = counted(self.size, "number") if self.size is not None else "none found"
+        bound_text = (
+            f", at least {self.size_needed} needed" if self.size_needed and self.size else ""
+        )
+        return f"{self.kind}: {size_text}{bound_text}" + (
+            f" ({self.explanation})" if self.explanation else ""
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,17 +72,17 @@ class Frontier:
         outcomes: what became of each class.
     """
 
-    points: tuple[Point, ...]
-    everything: tuple[Point, ...] = field(repr=False)
-    outcomes: tuple[Outcome, ...] = ()
+    points: tuple[FrontierPoint, ...]
+    all_points: tuple[FrontierPoint, ...] = field(repr=False)
+    outcomes: tuple[ClassOutcome, ...] = ()
 
-    def within(self, loss: float) -> Point | None:
+    def within(self, loss: float) -> FrontierPoint | None:
         """The smallest rule found whose loss is at most this."""
         return next((point for point in self.points if point.loss <= loss), None)
 
-    def of(self, kind: str) -> tuple[Point, ...]:
+    def of_class(self, kind: str) -> tuple[FrontierPoint, ...]:
         """The frontier of one class."""
-        return undercut([point for point in self.everything if point.kind == kind])
+        return pareto_points([point for point in self.all_points if point.kind == kind])
 
     def __str__(self) -> str:
         lines = [f"{'numbers':>8} {'loss':>12}  class"]
@@ -86,10 +90,10 @@ class Frontier:
         return "\n".join(lines)
 
 
-def undercut(points: Sequence[Point]) -> tuple[Point, ...]:
+def pareto_points(points: Sequence[FrontierPoint]) -> tuple[FrontierPoint, ...]:
     """Points by size, each with a smaller loss than all before."""
-    kept: list[Point] = []
+    front: list[FrontierPoint] = []
     for point in sorted(points, key=lambda p: (p.size, p.loss)):
-        if not kept or point.loss < kept[-1].loss:
-            kept.append(point)
-    return tuple(kept)
+        if not front or point.loss < front[-1].loss:
+            front.append(point)
+    return tuple(front)

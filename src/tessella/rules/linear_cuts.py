@@ -22,13 +22,20 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.program import Split
-from tessella.rules.ladder import Rungs, in_order, least_costs, rounding, rungs, steps_node
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
+from tessella.mdp.rule_tree import Split
+from tessella.rules.ordered_cuts import (
+    SortedStates,
+    build_split,
+    compute_least_costs,
+    find_optimal_cuts,
+    rounding,
+    sort_states,
+)
+from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
-ROUGH = 40_000  # states in a search for weights; more are looked at in blocks
-ROUNDS = 12  # of a search, all weights in turn
-DIGITS = 9
+WEIGHT_SEARCH_MAX_STATES = 40_000  # states in a search for weights; more are looked at in blocks
+WEIGHT_SEARCH_ROUNDS = 12  # of a search, all weights in turn
+WEIGHT_MAX_DECIMALS = 9
 
 
 @dataclass(frozen=True)
@@ -41,209 +48,227 @@ class LinearCuts(RuleClass):
 
     work: float = 4e7
     name: ClassVar[str] = "linear index"
-    slices: ClassVar[bool] = True
+    closed_under_slicing: ClassVar[bool] = True
 
-    def refusal(self, costs: Costs) -> str:
-        return costs.unsummable if costs.numeric else "no axis has numbers"
+    def why_not_applicable(self, costs: Costs) -> str:
+        return costs.unsummable if costs.numeric_axes else "no axis has numbers"
 
-    def heuristic(self, costs: Costs) -> str:
-        if len(costs.numeric) > 2:
+    def why_not_exact(self, costs: Costs) -> str:
+        if len(costs.numeric_axes) > 2:
             return "weights of three or more axes are searched for"
-        return "" if len(costs.numeric) < 2 else self._unsure(costs, costs.numeric)
+        return (
+            ""
+            if len(costs.numeric_axes) < 2
+            else self._why_not_all_directions(costs, costs.numeric_axes)
+        )
 
-    def largest(self, costs: Costs) -> float:
-        return len(costs.numeric) + len(costs.actions) - 2
+    def max_size(self, costs: Costs) -> float:
+        return len(costs.numeric_axes) + len(costs.actions) - 2
 
-    def _unsure(self, costs: Costs, pair: tuple[int, ...]) -> str:
+    def _why_not_all_directions(self, costs: Costs, pair: tuple[int, ...]) -> str:
         """Why not all directions of two axes can be tried; empty if they can."""
-        if not all(_even(costs.rising[k]) for k in pair):
+        if not all(_is_evenly_spaced(costs.sorted_values[k]) for k in pair):
             return "the values of an axis are not evenly spaced, so weights are searched for"
-        n, m = (len(costs.rising[k]) for k in pair)
+        n, m = (len(costs.sorted_values[k]) for k in pair)
         if 1.2 * (n * m) ** 2 * len(costs.actions) > self.work:
             return "there are too many directions to try all, so weights are searched for"
         return ""
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        found: list[Fitted] = []
-        for k in costs.numeric:
-            found += _indexes(Projection(costs, (k,)), [np.ones(1)], most)
-        for pair in combinations(costs.numeric, 2):
+        results: list[Fitted] = []
+        for k in costs.numeric_axes:
+            results += _fit_indexes(Projection(costs, (k,)), [np.ones(1)], most)
+        for pair in combinations(costs.numeric_axes, 2):
             if most >= 2 and time.perf_counter() < costs.deadline:
-                unsure = bool(self._unsure(costs, pair))
-                plane = Projection(costs, pair)
-                weights = _searched(costs, pair) if unsure else plane.slopes()
-                found += _indexes(plane, weights, most, all_orders=not unsure)
-        if len(costs.numeric) > 2 and most >= len(costs.numeric):
-            whole = Projection(costs, costs.numeric)
-            found += _indexes(whole, _searched(costs, costs.numeric), most)
-        return falling(found)
+                is_inexact = bool(self._why_not_all_directions(costs, pair))
+                projection = Projection(costs, pair)
+                weights = (
+                    _search_weights(costs, pair) if is_inexact else projection.list_directions()
+                )
+                results += _fit_indexes(projection, weights, most, all_orders=not is_inexact)
+        if len(costs.numeric_axes) > 2 and most >= len(costs.numeric_axes):
+            full = Projection(costs, costs.numeric_axes)
+            results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), most)
+        return pareto_front(results)
 
-    def coarser(self, costs: Costs, fitted: Fitted) -> Iterator[Fitted]:
+    def with_fewer_digits(self, costs: Costs, candidate: Fitted) -> Iterator[Fitted]:
         """The best with as many cuts and weights of fewer digits."""
-        if isinstance(fitted.root, Split):
-            yield from _coarser(costs, fitted.root)
+        if isinstance(candidate.root, Split):
+            yield from _iterate_fewer_digits(costs, candidate.root)
 
 
 class Projection:
     """Costs along some axes, with the others summed up: what an index of these axes sees."""
 
-    def __init__(self, costs: Costs, axes: tuple[int, ...], blocks: bool = False) -> None:
+    def __init__(self, costs: Costs, axes: tuple[int, ...], use_blocks: bool = False) -> None:
         self.names = tuple(costs.grid.axes[k] for k in axes)
-        table, values = costs.along(axes), [costs.rising[k] for k in axes]
-        self.blocks = blocks and math.prod(table.shape[:-1]) > ROUGH
-        if self.blocks:
-            table, values = _blocks(table, values)
+        table, values = costs.sum_to_axes(axes), [costs.sorted_values[k] for k in axes]
+        self.is_blocked = use_blocks and math.prod(table.shape[:-1]) > WEIGHT_SEARCH_MAX_STATES
+        if self.is_blocked:
+            table, values = _sum_blocks(table, values)
         self.values = values
         self.origin = np.array([v[0] for v in values])
-        beyond = np.meshgrid(*(v - v[0] for v in values), indexing="ij")
-        self.points = np.stack([x.ravel() for x in beyond], axis=-1)  # from the origin
-        self.table = table.reshape(len(self.points), -1)
+        offsets = np.meshgrid(*(v - v[0] for v in values), indexing="ij")
+        self.points = np.stack([x.ravel() for x in offsets], axis=-1)  # from the origin
+        self.costs = table.reshape(len(self.points), -1)
 
-    def line(self, weights: NDArray) -> Rungs:
+    def sort_along(self, weights: NDArray) -> SortedStates:
         if len(weights) == 1:  # nothing is added, so nothing is rounded
-            return Rungs(self.values[0], self.table)
-        return rungs(self.points @ weights, self.table, float(self.origin @ weights))
+            return SortedStates(self.values[0], self.costs)
+        return sort_states(self.points @ weights, self.costs, float(self.origin @ weights))
 
-    def least(self, weights: NDArray) -> NDArray[np.float64]:
+    def compute_least_costs(self, weights: NDArray) -> NDArray[np.float64]:
         """(2, A) least costs with the first actions in order, along the index and against it."""
-        costs = self.line(weights).costs
-        return np.stack([least_costs(costs), least_costs(costs[::-1])])
+        costs = self.sort_along(weights).costs
+        return np.stack([compute_least_costs(costs), compute_least_costs(costs[::-1])])
 
-    def everywhere(self) -> NDArray[np.float64]:
-        """(W, 2, A) the same for all directions of ``slopes``, some at a time."""
-        orders = _orders(*(len(v) for v in self.values))
-        some = max(1, 400_000 // self.table.size)
-        parts = []
-        for first in range(0, len(orders), some):
-            costs = self.table[orders[first : first + some]]
-            parts.append(np.stack([least_costs(costs), least_costs(costs[:, ::-1])], axis=1))
-        return np.concatenate(parts)
+    def compute_all_directions(self) -> NDArray[np.float64]:
+        """(W, 2, A) the same for all directions of ``list_directions``, some at a time."""
+        orders = _sort_for_slopes(*(len(v) for v in self.values))
+        chunk_size = max(1, 400_000 // self.costs.size)
+        chunks = []
+        for first in range(0, len(orders), chunk_size):
+            costs = self.costs[orders[first : first + chunk_size]]
+            chunks.append(
+                np.stack([compute_least_costs(costs), compute_least_costs(costs[:, ::-1])], axis=1)
+            )
+        return np.concatenate(chunks)
 
-    def slopes(self) -> list[NDArray]:
+    def list_directions(self) -> list[NDArray]:
         """One direction of a plane between every two at which states change places."""
-        step = [(v[-1] - v[0]) / (len(v) - 1) for v in self.values]
-        slopes = _slopes(*(len(v) for v in self.values))
-        return [np.array([1.0, w * step[0] / step[1]]) for w in slopes]
+        spacings = [(v[-1] - v[0]) / (len(v) - 1) for v in self.values]
+        slopes = _list_slopes(*(len(v) for v in self.values))
+        return [np.array([1.0, w * spacings[0] / spacings[1]]) for w in slopes]
 
 
-def _even(values: NDArray) -> bool:
+def _is_evenly_spaced(values: NDArray) -> bool:
     even, span = np.linspace(values[0], values[-1], len(values)), float(values[-1] - values[0])
     return bool(np.abs(values - even).max() <= rounding(span, float(np.abs(values).max())))
 
 
 @cache
-def _slopes(n: int, m: int) -> tuple[float, ...]:
+def _list_slopes(n: int, m: int) -> tuple[float, ...]:
     """One slope w in i + w j between every two at which states of an n x m grid change places."""
     critical = sorted({Fraction(a, b) for b in range(1, m) for a in range(1, n)} | {Fraction(0)})
-    numbers = [float(w) for w in critical]
-    above = [(a + b) / 2 for a, b in pairwise(numbers)] + [numbers[-1] + 1]
-    return tuple([-w for w in reversed(above)] + above)
+    critical_slopes = [float(w) for w in critical]
+    midpoints = [(a + b) / 2 for a, b in pairwise(critical_slopes)] + [critical_slopes[-1] + 1]
+    return tuple([-w for w in reversed(midpoints)] + midpoints)
 
 
 @cache
-def _orders(n: int, m: int) -> NDArray[np.int32]:
-    """(W, n m) states of an n x m grid in rising order of i + w j, for each of ``_slopes``."""
+def _sort_for_slopes(n: int, m: int) -> NDArray[np.int32]:
+    """(W, n m) states of an n x m grid in rising order of i + w j, for each of ``_list_slopes``."""
     i, j = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
-    return np.stack([np.argsort(i + w * j).astype(np.int32) for w in _slopes(n, m)])
+    return np.stack([np.argsort(i + w * j).astype(np.int32) for w in _list_slopes(n, m)])
 
 
-def _coarser(costs: Costs, root: Split) -> Iterator[Fitted]:
+def _iterate_fewer_digits(costs: Costs, root: Split) -> Iterator[Fitted]:
     """Indexes with as many cuts and all weights of fewer digits, each at its cheapest."""
     axes = tuple(costs.grid.axis(name) for name, _ in root.weights)
-    seen, weights = Projection(costs, axes), [weight for _, weight in root.weights]
-    for digits in range(DIGITS):
-        rough = np.array([1.0, *(_significant(w, digits) for w in weights[1:])])
-        if rough.tolist() == weights:
+    projection, weights = Projection(costs, axes), [weight for _, weight in root.weights]
+    for digits in range(WEIGHT_MAX_DECIMALS):
+        rounded = np.array([1.0, *(_round_significant(w, digits) for w in weights[1:])])
+        if rounded.tolist() == weights:
             return
-        if rough.all():
-            made = [_index(seen, rough, against, len(root.cuts)) for against in (False, True)]
-            yield min(made, key=lambda fitted: fitted.cost)
+        if rounded.all():
+            candidates = [
+                _fit_index(projection, rounded, is_reversed, len(root.cuts))
+                for is_reversed in (False, True)
+            ]
+            yield min(candidates, key=lambda candidate: candidate.cost)
 
 
-def _indexes(
-    seen: Projection, weights: list[NDArray], most: int, all_orders: bool = False
+def _fit_indexes(
+    projection: Projection, weights: list[NDArray], max_size: int, all_orders: bool = False
 ) -> list[Fitted]:
     """The cheapest index of each number of cuts over some directions."""
-    least = seen.everywhere() if all_orders else np.stack([seen.least(w) for w in weights])
-    extra = len(seen.names) - 1
-    made = []
-    for cuts in range(1, min(least.shape[2], most - extra + 1)):
-        place = np.unravel_index(least[:, :, cuts].argmin(), least.shape[:2])
-        made.append(_rounded(seen, weights[int(place[0])], bool(place[1]), cuts))
-    return made
+    least = (
+        projection.compute_all_directions()
+        if all_orders
+        else np.stack([projection.compute_least_costs(w) for w in weights])
+    )
+    n_weights = len(projection.names) - 1
+    candidates = []
+    for cuts in range(1, min(least.shape[2], max_size - n_weights + 1)):
+        best = np.unravel_index(least[:, :, cuts].argmin(), least.shape[:2])
+        candidates.append(_fit_rounded(projection, weights[int(best[0])], bool(best[1]), cuts))
+    return candidates
 
 
-def _rounded(seen: Projection, weights: NDArray, against: bool, cuts: int) -> Fitted:
+def _fit_rounded(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Fitted:
     """The index at some weights, with the fewest digits that cost no more."""
-    exact = _index(seen, weights, against, cuts)
+    exact = _fit_index(projection, weights, is_reversed, cuts)
     if len(weights) == 1:
         return exact
-    for digits in range(DIGITS):
-        rough = np.array([1.0, *(_significant(w, digits) for w in weights[1:])])
-        if rough.all():
-            found = _index(seen, rough, against, cuts)
-            if found.cost <= exact.cost * (1 + 1e-9):
-                return found
+    for digits in range(WEIGHT_MAX_DECIMALS):
+        rounded = np.array([1.0, *(_round_significant(w, digits) for w in weights[1:])])
+        if rounded.all():
+            candidate = _fit_index(projection, rounded, is_reversed, cuts)
+            if candidate.cost <= exact.cost * (1 + 1e-9):
+                return candidate
     return exact
 
 
-def _significant(number: float, digits: int) -> float:
+def _round_significant(number: float, digits: int) -> float:
     """A number with so many digits behind its point, or at least one that is not 0."""
-    first = -math.floor(math.log10(abs(number))) if number else 0
-    return float(round(number, max(digits, first))) + 0.0
+    first_decimal = -math.floor(math.log10(abs(number))) if number else 0
+    return float(round(number, max(digits, first_decimal))) + 0.0
 
 
-def _index(seen: Projection, weights: NDArray, against: bool, cuts: int) -> Fitted:
+def _fit_index(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Fitted:
     """The cheapest cuts of an index."""
-    line = seen.line(weights)
-    steps = in_order(line.costs[::-1] if against else line.costs, cuts)
-    named = tuple((n, float(w)) for n, w in zip(seen.names, weights, strict=True))
-    root = steps_node(named, line.values, steps, against)
-    return Fitted(root, len(weights) - 1 + cuts, steps.cost)
+    states = projection.sort_along(weights)
+    ordered_cuts = find_optimal_cuts(states.costs[::-1] if is_reversed else states.costs, cuts)
+    named_weights = tuple((n, float(w)) for n, w in zip(projection.names, weights, strict=True))
+    root = build_split(named_weights, states.values, ordered_cuts, is_reversed)
+    return Fitted(root, len(weights) - 1 + cuts, ordered_cuts.cost)
 
 
-def _blocks(table: NDArray, values: list[NDArray]) -> tuple[NDArray, list[NDArray]]:
+def _sum_blocks(table: NDArray, values: list[NDArray]) -> tuple[NDArray, list[NDArray]]:
     """Costs of blocks of neighbours, at their middles, where the states are many."""
-    factor = (math.prod(table.shape[:-1]) / ROUGH) ** (1 / len(values))
-    for axis, rising in enumerate(values):
-        size = max(1, math.ceil(factor)) if len(rising) > 20 else 1
-        starts = np.arange(0, len(rising), size)
-        ends = np.minimum(starts + size, len(rising)) - 1
+    factor = (math.prod(table.shape[:-1]) / WEIGHT_SEARCH_MAX_STATES) ** (1 / len(values))
+    for axis, axis_values in enumerate(values):
+        size = max(1, math.ceil(factor)) if len(axis_values) > 20 else 1
+        starts = np.arange(0, len(axis_values), size)
+        ends = np.minimum(starts + size, len(axis_values)) - 1
         table = np.add.reduceat(table, starts, axis)
-        values[axis] = (rising[starts] + rising[ends]) / 2
+        values[axis] = (axis_values[starts] + axis_values[ends]) / 2
     return table, values
 
 
-def _searched(costs: Costs, axes: tuple[int, ...]) -> list[NDArray]:
+def _search_weights(costs: Costs, axes: tuple[int, ...]) -> list[NDArray]:
     """Weights by a search that takes one after the other and looks ever nearer at the best."""
-    seen = Projection(costs, axes, blocks=True)
-    span = [max(float(v[-1] - v[0]), 1e-300) for v in seen.values]
-    unit = np.array(span[0]) / np.array(span)  # weights at which all axes weigh the same
-    angles, kept = np.full(len(axes), np.pi / 8), []
+    projection = Projection(costs, axes, use_blocks=True)
+    spans = [max(float(v[-1] - v[0]), 1e-300) for v in projection.values]
+    unit = np.array(spans[0]) / np.array(spans)  # weights at which all axes weigh the same
+    angles, weights = np.full(len(axes), np.pi / 8), []
     step = np.pi / 8
     best = np.inf
-    for turn in range(ROUNDS):
+    for iteration in range(WEIGHT_SEARCH_ROUNDS):
         for k in range(1, len(axes)):
-            tried = angles[k] + step * np.arange(-4, 5)
-            tried = tried[np.abs(np.sin(tried)) > 1e-3]
-            found = [_worth(seen, _at(angles, k, angle, unit)) for angle in tried]
-            if min(found) < best:
-                best, angles[k] = min(found), tried[int(np.argmin(found))]
-            kept.append(_at(angles, k, angles[k], unit))
-        step *= 1.0 if turn < 1 else 0.5
+            trials = angles[k] + step * np.arange(-4, 5)
+            trials = trials[np.abs(np.sin(trials)) > 1e-3]
+            trial_costs = [
+                _compute_least_cost(projection, _replace_angle(angles, k, angle, unit))
+                for angle in trials
+            ]
+            if min(trial_costs) < best:
+                best, angles[k] = min(trial_costs), trials[int(np.argmin(trial_costs))]
+            weights.append(_replace_angle(angles, k, angles[k], unit))
+        step *= 1.0 if iteration < 1 else 0.5
         if time.perf_counter() > costs.deadline:
             break
-    return kept[-2:]
+    return weights[-2:]
 
 
-def _at(angles: NDArray, axis: int, angle: float, unit: NDArray) -> NDArray:
+def _replace_angle(angles: NDArray, axis: int, angle: float, unit: NDArray) -> NDArray:
     """Weights with one angle replaced; the first axis has weight 1."""
-    moved = angles.copy()
-    moved[axis] = angle
-    weights = np.tan(moved) * unit
+    changed = angles.copy()
+    changed[axis] = angle
+    weights = np.tan(changed) * unit
     weights[0] = 1.0
     return weights
 
 
-def _worth(seen: Projection, weights: NDArray) -> float:
-    return float(seen.least(weights)[:, -1].min())
+def _compute_least_cost(projection: Projection, weights: NDArray) -> float:
+    return float(projection.compute_least_costs(weights)[:, -1].min())

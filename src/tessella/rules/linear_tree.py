@@ -2,7 +2,7 @@
 
 A cut compares an axis, or p x_a + q x_b of two axes with small whole p and q (in steps of these
 axes), with a place. Which sum it compares is one number, for the sums are the class's own. Trees
-are grown greedily over all of them (see ``greedy_tree``), and what is left of these when they are
+are grown greedily over all of them (see ``cart``), and what is left of these when they are
 pruned is the best for its cuts; which cuts would be best of all is not known, so nothing is proven.
 """
 
@@ -16,14 +16,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.program import Among, Choose, Node, between
-from tessella.rules.axis_tree import joined_split, leaves_within, size_of
-from tessella.rules.boxes import Cut, Leaf, Tree, folded, n_leaves, pruned
-from tessella.rules.greedy_tree import greedy_trees
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
+from tessella.mdp.rule_tree import Among, Choose, Node, short_number_between
+from tessella.rules.axis_tree import compute_max_leaves, compute_tree_size, join_splits
+from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, count_leaves, fold_tree, prune_trees
+from tessella.rules.cart import grow_cart_trees
+from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
-ENTRIES = 3_000_000  # states x sums, at most
-GROWN = 600  # leaves of a tree, before it is pruned
+MAX_STATE_SUMS = 3_000_000  # states x sums, at most
+GROWN_MAX_LEAVES = 600  # leaves of a tree, before it is pruned
 
 
 @dataclass(frozen=True)
@@ -37,69 +37,77 @@ class LinearTree(RuleClass):
     most: int = 3
     name: ClassVar[str] = "linear tree"
 
-    def refusal(self, costs: Costs) -> str:
-        if len(costs.numeric) < 2:
+    def why_not_applicable(self, costs: Costs) -> str:
+        if len(costs.numeric_axes) < 2:
             return "slanting cuts need two axes of numbers"
         if costs.unsummable:
             return costs.unsummable
-        sums = len(self._pairs()) * math.comb(len(costs.numeric), 2) + costs.grid.ndim
-        if sums * costs.grid.size > ENTRIES:
+        sums = (
+            len(self._list_weight_pairs()) * math.comb(len(costs.numeric_axes), 2) + costs.grid.ndim
+        )
+        if sums * costs.grid.size > MAX_STATE_SUMS:
             return f"{sums} sums of {costs.grid.size:,} states are too many to look at"
         return ""
 
-    def heuristic(self, costs: Costs) -> str:
+    def why_not_exact(self, costs: Costs) -> str:
         return "trees with slanting cuts are grown greedily"
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        leaves = leaves_within(most)
+        leaves = compute_max_leaves(most)
         if leaves < 2:
             return []
-        seen = [*self._axes(costs), *self._sums(costs)]
-        places = np.stack([one.places for one in seen], axis=-1).astype(np.float32)
+        features = [*self._list_axis_features(costs), *self._list_sum_features(costs)]
+        positions = np.stack([feature.ranks for feature in features], axis=-1).astype(np.float32)
 
-        def halves(rows: NDArray, cut: Cut) -> tuple[NDArray, NDArray]:
-            below = seen[cut.axis].places[rows] < cut.at
-            return rows[below], rows[~below]
+        def split_rows(rows: NDArray, cut: BoxCut) -> tuple[NDArray, NDArray]:
+            is_below = features[cut.axis].ranks[rows] < cut.position
+            return rows[is_below], rows[~is_below]
 
-        def alone(rows: NDArray) -> NDArray[np.float64]:
+        def sum_costs(rows: NDArray) -> NDArray[np.float64]:
             return costs.by_state[rows].sum(axis=0)
 
-        grown = greedy_trees(places, costs.by_state, min(2 * leaves, GROWN))
-        found = pruned(grown, leaves, np.arange(costs.grid.size), halves, alone)
-        made = [Fitted(_node(tree, seen), size_of(n_leaves(tree)), cost) for cost, tree in found]
-        return falling(made)
+        trees = grow_cart_trees(positions, costs.by_state, min(2 * leaves, GROWN_MAX_LEAVES))
+        results = prune_trees(trees, leaves, np.arange(costs.grid.size), split_rows, sum_costs)
+        candidates = [
+            Fitted(_build_node(tree, features), compute_tree_size(count_leaves(tree)), cost)
+            for cost, tree in results
+        ]
+        return pareto_front(candidates)
 
-    def _pairs(self) -> list[tuple[int, int]]:
+    def _list_weight_pairs(self) -> list[tuple[int, int]]:
         """(p, q) without a common factor, q of either sign."""
         numbers = range(1, self.most + 1)
-        plain = [(p, q) for p in numbers for q in numbers if math.gcd(p, q) == 1]
-        return [(p, sign * q) for p, q in plain for sign in (1, -1)]
+        positive = [(p, q) for p in numbers for q in numbers if math.gcd(p, q) == 1]
+        return [(p, sign * q) for p, q in positive for sign in (1, -1)]
 
-    def _axes(self, costs: Costs) -> list[Seen]:
+    def _list_axis_features(self, costs: Costs) -> list[CutFeature]:
         grid, points = costs.grid, costs.grid.points
-        made = []
+        features = []
         for k, name in enumerate(grid.axes):
             if grid.values[k].dtype.kind == "U":
                 labels = tuple(map(str, grid.values[k]))
-                made.append(Seen((name,), points[:, k].astype(int), labels))
+                features.append(CutFeature((name,), points[:, k].astype(int), labels))
             else:
-                made.append(_seen(((name, 1.0),), points[:, k]))
-        return made
+                features.append(_make_feature(((name, 1.0),), points[:, k]))
+        return features
 
-    def _sums(self, costs: Costs) -> list[Seen]:
-        grid, made = costs.grid, []
-        for a, b in combinations(costs.numeric, 2):
-            steps = [(v[-1] - v[0]) / (len(v) - 1) for v in (costs.rising[a], costs.rising[b])]
-            for p, q in self._pairs():
-                weights = (float(p), float(np.round(q * steps[0] / steps[1], 9)))
+    def _list_sum_features(self, costs: Costs) -> list[CutFeature]:
+        grid, features = costs.grid, []
+        for a, b in combinations(costs.numeric_axes, 2):
+            spacings = [
+                (v[-1] - v[0]) / (len(v) - 1)
+                for v in (costs.sorted_values[a], costs.sorted_values[b])
+            ]
+            for p, q in self._list_weight_pairs():
+                weights = (float(p), float(np.round(q * spacings[0] / spacings[1], 9)))
                 sums = grid.points[:, [a, b]] @ np.array(weights)
-                named = tuple(zip((grid.axes[a], grid.axes[b]), weights, strict=True))
-                made.append(_seen(named, sums))
-        return made
+                named_weights = tuple(zip((grid.axes[a], grid.axes[b]), weights, strict=True))
+                features.append(_make_feature(named_weights, sums))
+        return features
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class CutFeature:
     """What a cut may compare.
 
     Attributes:
@@ -109,28 +117,28 @@ class Seen:
     """
 
     what: tuple
-    places: NDArray[np.int64]
+    ranks: NDArray[np.int64]
     values: Any
 
 
-def _seen(weights: tuple, sums: NDArray) -> Seen:
+def _make_feature(weights: tuple, sums: NDArray) -> CutFeature:
     """A sum, those values as one that differ by rounding alone."""
-    near = 1e-9 * max(float(np.abs(sums).max()), 1e-300)
-    values, places = np.unique(np.round(sums / near) * near, return_inverse=True)
-    return Seen(weights, places.ravel(), values)
+    resolution = 1e-9 * max(float(np.abs(sums).max()), 1e-300)
+    values, ranks = np.unique(np.round(sums / resolution) * resolution, return_inverse=True)
+    return CutFeature(weights, ranks.ravel(), values)
 
 
-def _node(tree: Tree, seen: list[Seen]) -> Node:
-    def parts(tree: Tree) -> tuple[Tree, Tree] | None:
-        return (tree.below, tree.above) if isinstance(tree, Cut) else None
+def _build_node(tree: BoxTree, features: list[CutFeature]) -> Node:
+    def get_children(tree: BoxTree) -> tuple[BoxTree, BoxTree] | None:
+        return (tree.halo_below, tree.halo_above) if isinstance(tree, BoxCut) else None
 
-    def joined(tree: Tree, below: list[Node]) -> Node:
-        if isinstance(tree, Leaf):
+    def build(tree: BoxTree, children: list[Node]) -> Node:
+        if isinstance(tree, BoxLeaf):
             return Choose(tree.action)
-        what, values = seen[tree.axis].what, seen[tree.axis].values
+        definition, values = features[tree.axis].what, features[tree.axis].values
         if isinstance(values, tuple):
-            return Among(what[0], values[: tree.at], *below)
-        here = between(float(values[tree.at - 1]), float(values[tree.at]))
-        return joined_split(what, here, below)
+            return Among(definition[0], values[: tree.position], *children)
+        cut = short_number_between(float(values[tree.position - 1]), float(values[tree.position]))
+        return join_splits(definition, cut, children)
 
-    return folded(tree, parts, joined)
+    return fold_tree(tree, get_children, build)

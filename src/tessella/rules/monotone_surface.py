@@ -25,22 +25,22 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from tessella.errors import shown
-from tessella.mdp.actions import described
-from tessella.mdp.program import Choose, Lookup, Node
-from tessella.rules.axis_tree import chosen_places, merged, slab_weights
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
+from tessella.errors import format_value
+from tessella.mdp.actions import describe_action
+from tessella.mdp.rule_tree import Choose, Lookup, Node
+from tessella.rules.axis_tree import choose_positions, compute_boundary_losses, sum_blocks
+from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
-FINER = 0.1  # of the cost known: a cut that costs less is made once more
-LEAST = 3  # numbers of a surface with a corner
-FLOW = 2**29  # what the least cost known becomes in whole numbers
-UNLIMITED = 2**30  # more than flows, and no overflow with one of them on top
-PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # places along each axis
-SIGNED = 4  # axes, up to which all directions are tried
-BEST = 2  # directions that are looked at closely
-FIRST = 4  # of PARTS: where directions are compared
-TURN = 16  # of the corners one is taken away in a turn
-STATES_TIMES_CORNERS = 400_000  # up to which corners are taken away one by one
+RESCALING_MAX_COST_RATIO = 0.1  # of the cost known: a cut that costs less is made once more
+SURFACE_MIN_SIZE = 3  # numbers of a surface with a corner
+FLOW_UNITS = 2**29  # what the least cost known becomes in whole numbers
+UNLIMITED_CAPACITY = 2**30  # more than flows, and no overflow with one of them on top
+GRID_PARTS_PER_AXIS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # places along each axis
+ALL_DIRECTIONS_MAX_AXES = 4  # axes, up to which all directions are tried
+REFINED_DIRECTIONS = 2  # directions that are looked at closely
+COMPARISON_GRID_INDEX = 4  # of PARTS: where directions are compared
+CORNERS_PER_REMOVAL = 16  # of the corners one is taken away in a turn
+PRUNING_MAX_STATE_CORNERS = 400_000  # up to which corners are taken away one by one
 
 
 @dataclass(frozen=True)
@@ -53,90 +53,101 @@ class MonotoneSurface(RuleClass):
 
     nodes: int = 400_000
     name: ClassVar[str] = "monotone surface"
-    slices: ClassVar[bool] = True
+    closed_under_slicing: ClassVar[bool] = True
 
-    def refusal(self, costs: Costs) -> str:
+    def why_not_applicable(self, costs: Costs) -> str:
         return "there is one action only" if len(costs.actions) < 2 else ""
 
-    def heuristic(self, costs: Costs) -> str:
+    def why_not_exact(self, costs: Costs) -> str:
         return "the cheapest surface is found for certain, the one of fewest corners is not"
 
-    def largest(self, costs: Costs) -> float:
+    def max_size(self, costs: Costs) -> float:
         return len(costs.actions) + costs.grid.size * costs.grid.ndim
 
-    def impossible(self, costs: Costs, target: float) -> bool:
+    def is_infeasible(self, costs: Costs, target: float) -> bool:
         """Whether every surface costs more than the target: the flow, rounded down, says so."""
-        if not self._whole(costs) or self.refusal(costs):
+        if not self._is_complete(costs) or self.why_not_applicable(costs):
             return False
-        table = costs.sorted
-        likely = _likely(table)
-        for signs in (*likely, *(s for s in _directions(table.ndim - 1) if s not in likely)):
+        table = costs.by_rank
+        likely = _guess_directions(table)
+        for signs in (*likely, *(s for s in _list_directions(table.ndim - 1) if s not in likely)):
             if time.perf_counter() > costs.deadline:
                 return False
-            if cheapest(_turned(table, signs)).floor <= target:
+            if find_cheapest_table(_flip_axes(table, signs)).lower_bound <= target:
                 return False
         return True
 
-    def _whole(self, costs: Costs) -> bool:
+    def _is_complete(self, costs: Costs) -> bool:
         """Whether cuts look at all states, and in all directions."""
-        return self._fits(costs.sorted) and costs.grid.ndim <= SIGNED
+        return self._is_affordable(costs.by_rank) and costs.grid.ndim <= ALL_DIRECTIONS_MAX_AXES
 
-    def _fits(self, table: NDArray) -> bool:
+    def _is_affordable(self, table: NDArray) -> bool:
         return table.size <= self.nodes
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        found: list[Fitted] = []
-        if most < LEAST:
-            return found
-        grids = self._grids(costs)
-        directions = _promising(merged(costs.sorted, grids[min(FIRST, len(grids) - 1)]))
-        for places, last in zip(grids, (*[False] * (len(grids) - 1), True), strict=True):
-            table = merged(costs.sorted, places)
+        results: list[Fitted] = []
+        if most < SURFACE_MIN_SIZE:
+            return results
+        grids = self._list_grids(costs)
+        directions = _choose_directions(
+            sum_blocks(costs.by_rank, grids[min(COMPARISON_GRID_INDEX, len(grids) - 1)])
+        )
+        for positions, is_finest in zip(grids, (*[False] * (len(grids) - 1), True), strict=True):
+            table = sum_blocks(costs.by_rank, positions)
             for i, signs in enumerate(directions):
-                if found and time.perf_counter() > costs.deadline:
-                    return falling(found)
-                surface = Surface(places, signs, cheapest(_turned(table, signs)).table)
-                found += _fewer(costs, table, surface, most, last and not i)
-        return falling(found)
+                if results and time.perf_counter() > costs.deadline:
+                    return pareto_front(results)
+                surface = Surface(
+                    positions, signs, find_cheapest_table(_flip_axes(table, signs)).table
+                )
+                results += _fit_corners(costs, table, surface, most, is_finest and not i)
+        return pareto_front(results)
 
-    def _grids(self, costs: Costs) -> list[list[NDArray[np.int64]]]:
+    def _list_grids(self, costs: Costs) -> list[list[NDArray[np.int64]]]:
         """Where parts of the grid begin along each axis: few places first, all of them last."""
         shape = costs.grid.shape
-        weight = [slab_weights(costs.sorted, axis) for axis in range(len(shape))]
-        tried = [[chosen_places(w, min(p, len(w) + 1)) for w in weight] for p in PARTS]
-        if max(shape) > PARTS[-1]:
-            tried.append([np.arange(n) for n in shape])
-        sizes = [math.prod(len(part) for part in places) for places in tried]
-        fits = [n * len(costs.actions) <= self.nodes for n in sizes]
-        new = [i == 0 or sizes[i] > sizes[i - 1] for i in range(len(sizes))]
-        return [tried[i] for i in range(len(tried)) if i == 0 or (fits[i] and new[i])]
+        weights = [compute_boundary_losses(costs.by_rank, axis) for axis in range(len(shape))]
+        grids = [
+            [choose_positions(w, min(p, len(w) + 1)) for w in weights] for p in GRID_PARTS_PER_AXIS
+        ]
+        if max(shape) > GRID_PARTS_PER_AXIS[-1]:
+            grids.append([np.arange(n) for n in shape])
+        sizes = [math.prod(len(part) for part in positions) for positions in grids]
+        is_affordable = [n * len(costs.actions) <= self.nodes for n in sizes]
+        is_new = [i == 0 or sizes[i] > sizes[i - 1] for i in range(len(sizes))]
+        return [grids[i] for i in range(len(grids)) if i == 0 or (is_affordable[i] and is_new[i])]
 
 
 @dataclass(frozen=True, eq=False)
-class Cheapest:
+class CheapestTable:
     """A monotone table, rising along all axes, and what none can cost less than."""
 
     table: NDArray[np.int64]
-    floor: float
+    lower_bound: float
 
 
-def cheapest(costs: NDArray[np.float64]) -> Cheapest:
+def find_cheapest_table(costs: NDArray[np.float64]) -> CheapestTable:
     """The cheapest table over (shape, A) costs that falls along no axis, by a minimum cut.
 
     Costs become whole numbers, rounded down: what the flow amounts to is a bound for certain. They
     are measured by the least cost that is known, again when that of a cut is much less.
     """
-    limit, floor = float(costs.sum(axis=tuple(range(costs.ndim - 1))).min()), 0.0
+    scale, lower_bound = float(costs.sum(axis=tuple(range(costs.ndim - 1))).min()), 0.0
     while True:
-        unit = limit / FLOW if limit > 0 else 1.0
-        found, flow = _cut(np.minimum(np.floor(costs / unit), UNLIMITED).astype(np.int32))
-        floor, spent = max(floor, flow * unit * (1 - 1e-12)), _spent(costs, found)
-        if not 0 < spent < FINER * limit:
-            return Cheapest(found, floor)
-        limit = spent
+        unit = scale / FLOW_UNITS if scale > 0 else 1.0
+        table, flow = _solve_minimum_cut(
+            np.minimum(np.floor(costs / unit), UNLIMITED_CAPACITY).astype(np.int32)
+        )
+        lower_bound, cost = (
+            max(lower_bound, flow * unit * (1 - 1e-12)),
+            _compute_table_cost(costs, table),
+        )
+        if not 0 < cost < RESCALING_MAX_COST_RATIO * scale:
+            return CheapestTable(table, lower_bound)
+        scale = cost
 
 
-def _cut(capacity: NDArray[np.int32]) -> tuple[NDArray[np.int64], int]:
+def _solve_minimum_cut(capacity: NDArray[np.int32]) -> tuple[NDArray[np.int64], int]:
     """The cheapest rising table for whole costs, and what it costs."""
     *shape, actions = capacity.shape
     node = 1 + np.arange(math.prod(shape) * (actions - 1)).reshape(*shape, actions - 1)
@@ -144,18 +155,18 @@ def _cut(capacity: NDArray[np.int32]) -> tuple[NDArray[np.int64], int]:
     arcs = [(np.zeros(node[..., 0].size, int), node[..., 0], capacity[..., 0])]
     arcs += [(node[..., -1], np.full(node[..., -1].size, end), capacity[..., -1])]
     arcs += [(node[..., :-1], node[..., 1:], capacity[..., 1:-1])]
-    arcs += [(node[..., 1:], node[..., :-1], np.full(node[..., 1:].size, UNLIMITED))]
+    arcs += [(node[..., 1:], node[..., :-1], np.full(node[..., 1:].size, UNLIMITED_CAPACITY))]
     for axis, n in enumerate(shape):
         before, after = np.take(node, range(n - 1), axis), np.take(node, range(1, n), axis)
-        arcs.append((before, after, np.full(before.size, UNLIMITED)))
-    rows, columns, most = (np.concatenate([np.ravel(a[k]) for a in arcs]) for k in range(3))
-    graph = csr_array((most.astype(np.int32), (rows, columns)), shape=(end + 1, end + 1))
+        arcs.append((before, after, np.full(before.size, UNLIMITED_CAPACITY)))
+    rows, columns, capacities = (np.concatenate([np.ravel(a[k]) for a in arcs]) for k in range(3))
+    graph = csr_array((capacities.astype(np.int32), (rows, columns)), shape=(end + 1, end + 1))
     flow = maximum_flow(graph, 0, end)
-    left = graph - flow.flow
-    left.data = np.maximum(left.data, 0)
-    left.eliminate_zeros()
+    residual = graph - flow.flow
+    residual.data = np.maximum(residual.data, 0)
+    residual.eliminate_zeros()
     reached = np.zeros(end + 1, dtype=bool)
-    reached[breadth_first_order(left, 0, return_predecessors=False)] = True
+    reached[breadth_first_order(residual, 0, return_predecessors=False)] = True
     return reached[node].sum(axis=-1), int(flow.flow_value)
 
 
@@ -169,13 +180,13 @@ class Surface:
         table: (parts) actions of the turned grid.
     """
 
-    places: list[NDArray[np.int64]]
+    positions: list[NDArray[np.int64]]
     signs: tuple[int, ...]
     table: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Corners:
+class SurfaceCorners:
     """Corners of a rising table.
 
     Attributes:
@@ -185,126 +196,154 @@ class Corners:
         shape: of the grid.
     """
 
-    at: NDArray[np.int64]
-    action: NDArray[np.int64]
-    base: int
+    positions: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    base_action: int
     shape: tuple[int, ...]
 
     @property
-    def axes(self) -> NDArray[np.int64]:
+    def used_axes(self) -> NDArray[np.int64]:
         """The axes that are looked at."""
-        return np.flatnonzero(self.at.any(axis=0))
+        return np.flatnonzero(self.positions.any(axis=0))
 
     @property
     def size(self) -> int:
-        return 1 + len(np.unique(self.action)) + len(self.at) * len(self.axes)
+        return 1 + len(np.unique(self.actions)) + len(self.positions) * len(self.used_axes)
 
-    def table(self) -> NDArray[np.int64]:
-        made = np.full(self.shape, self.base)
-        made[tuple(self.at.T)] = np.maximum(made[tuple(self.at.T)], self.action)
+    def build_table(self) -> NDArray[np.int64]:
+        table = np.full(self.shape, self.base_action)
+        table[tuple(self.positions.T)] = np.maximum(table[tuple(self.positions.T)], self.actions)
         for axis in range(len(self.shape)):
-            made = np.maximum.accumulate(made, axis)
-        return made
+            table = np.maximum.accumulate(table, axis)
+        return table
 
-    def changes(self) -> list[Change]:
+    def list_changes(self) -> list[CornerChange]:
         """Each corner taken away, or joined with the next: one that holds wherever either did."""
-        order = np.lexsort(self.at.T[::-1]).tolist()
-        made = [Change((i,)) for i in order]
+        order = np.lexsort(self.positions.T[::-1]).tolist()
+        changes = [CornerChange((i,)) for i in order]
         for i, j in itertools.pairwise(order):
-            meet = tuple(np.minimum(self.at[i], self.at[j]).tolist())
-            made += [Change((i, j), meet, action) for action in {*self.action[[i, j]].tolist()}]
-        return made
+            meet = tuple(np.minimum(self.positions[i], self.positions[j]).tolist())
+            changes += [
+                CornerChange((i, j), meet, action) for action in {*self.actions[[i, j]].tolist()}
+            ]
+        return changes
 
-    def after(self, changes: Sequence[Change]) -> Corners:
-        gone = [i for change in changes for i in change.gone]
-        keep = ~np.isin(np.arange(len(self.at)), gone)
-        new = [change for change in changes if change.at is not None]
-        at = np.array([change.at for change in new], dtype=int).reshape(-1, self.at.shape[1])
-        action = np.append(self.action[keep], [change.action for change in new]).astype(int)
-        return Corners(np.vstack([self.at[keep], at]), action, self.base, self.shape)
+    def apply_changes(self, changes: Sequence[CornerChange]) -> SurfaceCorners:
+        removed = [i for change in changes for i in change.gone]
+        is_kept = ~np.isin(np.arange(len(self.positions)), removed)
+        new = [change for change in changes if change.position is not None]
+        positions = np.array([change.position for change in new], dtype=int).reshape(
+            -1, self.positions.shape[1]
+        )
+        actions = np.append(self.actions[is_kept], [change.action for change in new]).astype(int)
+        return SurfaceCorners(
+            np.vstack([self.positions[is_kept], positions]), actions, self.base_action, self.shape
+        )
 
 
 @dataclass(frozen=True)
-class Change:
+class CornerChange:
     """Corners that go, and the one that comes in their place."""
 
     gone: tuple[int, ...]
-    at: tuple[int, ...] | None = None
+    position: tuple[int, ...] | None = None
     action: int = 0
 
 
-def corners_of(table: NDArray[np.int64]) -> Corners:
+def find_corners(table: NDArray[np.int64]) -> SurfaceCorners:
     """Where a rising table is higher than at all places before."""
-    before = np.full(table.shape, table.flat[0])
+    previous = np.full(table.shape, table.flat[0])
     for axis in range(table.ndim):
         ahead = [slice(None)] * table.ndim
         behind = [slice(None)] * table.ndim
         ahead[axis], behind[axis] = slice(1, None), slice(None, -1)
-        part = before[tuple(ahead)]
+        part = previous[tuple(ahead)]
         np.maximum(part, table[tuple(behind)], out=part)
-    at = np.argwhere(table > before)
-    return Corners(at, table[tuple(at.T)], int(table.flat[0]), table.shape)
+    positions = np.argwhere(table > previous)
+    return SurfaceCorners(positions, table[tuple(positions.T)], int(table.flat[0]), table.shape)
 
 
-def _fewer(costs: Costs, table: NDArray, surface: Surface, most: int, prune: bool) -> list[Fitted]:
+def _fit_corners(
+    costs: Costs, table: NDArray, surface: Surface, max_size: int, prune: bool
+) -> list[Fitted]:
     """A surface told from below or from above, and perhaps with fewer and fewer corners."""
-    made, last = [], len(costs.actions) - 1
-    for above in (False, True):
-        signs, rising = surface.signs, surface.table
-        if above:
+    candidates, last = [], len(costs.actions) - 1
+    for from_above in (False, True):
+        signs, rising_table = surface.signs, surface.table
+        if from_above:
             signs = tuple(-s for s in signs)
-            rising = last - _turned(rising, (-1,) * rising.ndim)
-        corners = corners_of(rising)
-        turned = _turned(table[..., ::-1] if above else table, signs)
-        left = _pruned(turned, corners, costs.deadline) if prune else [corners]
-        kept = (one for one in left if one.size <= most)
-        made += [_fitted(costs, surface.places, signs, one, above) for one in kept]
-    return made
+            rising_table = last - _flip_axes(rising_table, (-1,) * rising_table.ndim)
+        corners = find_corners(rising_table)
+        turned = _flip_axes(table[..., ::-1] if from_above else table, signs)
+        variants = _prune_corners(turned, corners, costs.deadline) if prune else [corners]
+        small_enough = (variant for variant in variants if variant.size <= max_size)
+        candidates += [
+            _make_candidate(costs, surface.positions, signs, variant, from_above)
+            for variant in small_enough
+        ]
+    return candidates
 
 
-def _pruned(table: NDArray, corners: Corners, deadline: float) -> Iterator[Corners]:
+def _prune_corners(
+    table: NDArray, corners: SurfaceCorners, deadline: float
+) -> Iterator[SurfaceCorners]:
     """Corners, and what is left when the cheapest are taken away or joined, some in a turn."""
     yield corners
-    if len(corners.at) * table[..., 0].size > STATES_TIMES_CORNERS:
+    if len(corners.positions) * table[..., 0].size > PRUNING_MAX_STATE_CORNERS:
         return
-    while len(corners.at) and time.perf_counter() < deadline:
-        changes = corners.changes()
-        lost = [_spent(table, corners.after([change]).table()) for change in changes]
-        corners = corners.after(_first(changes, lost, max(len(corners.at) // TURN, 1)))
+    while len(corners.positions) and time.perf_counter() < deadline:
+        changes = corners.list_changes()
+        change_costs = [
+            _compute_table_cost(table, corners.apply_changes([change]).build_table())
+            for change in changes
+        ]
+        corners = corners.apply_changes(
+            _choose_changes(
+                changes, change_costs, max(len(corners.positions) // CORNERS_PER_REMOVAL, 1)
+            )
+        )
         yield corners
 
 
-def _first(changes: list[Change], lost: list[float], many: int) -> list[Change]:
+def _choose_changes(
+    changes: list[CornerChange], change_costs: list[float], count: int
+) -> list[CornerChange]:
     """So many changes that lose least, of which no two touch the same corner."""
-    taken: list[Change] = []
-    for i in np.argsort(lost, kind="stable"):
-        if not any(set(changes[i].gone) & set(other.gone) for other in taken):
-            taken.append(changes[i])
-        if len(taken) == many:
+    chosen: list[CornerChange] = []
+    for i in np.argsort(change_costs, kind="stable"):
+        if not any(set(changes[i].gone) & set(other.gone) for other in chosen):
+            chosen.append(changes[i])
+        if len(chosen) == count:
             break
-    return taken
+    return chosen
 
 
-def _spent(costs: NDArray, table: NDArray) -> float:
+def _compute_table_cost(costs: NDArray, table: NDArray) -> float:
     return float(np.take_along_axis(costs, table[..., None], -1).sum())
 
 
-def _fitted(
-    costs: Costs, places: list[NDArray], signs: tuple[int, ...], corners: Corners, above: bool
+def _make_candidate(
+    costs: Costs,
+    positions: list[NDArray],
+    signs: tuple[int, ...],
+    corners: SurfaceCorners,
+    from_above: bool,
 ) -> Fitted:
-    table = _turned(corners.table(), signs)
-    if above:
+    table = _flip_axes(corners.build_table(), signs)
+    if from_above:
         table = len(costs.actions) - 1 - table
-    for axis, (starts, order) in enumerate(zip(places, costs.order, strict=True)):
+    for axis, (starts, order) in enumerate(zip(positions, costs.rank_order, strict=True)):
         part = np.searchsorted(starts, np.arange(len(order)), side="right") - 1
-        listed = np.empty_like(part)
-        listed[order] = part  # from rising order to the order in which values are listed
-        table = np.take(table, listed, axis)
-    told = _Told(costs, places, signs, above)
-    return Fitted(_node(costs, table), corners.size, costs.of_table(table), told.words(corners))
+        part_of_value = np.empty_like(part)
+        part_of_value[order] = part  # from rising order to the order in which values are listed
+        table = np.take(table, part_of_value, axis)
+    text = _CornerText(costs, positions, signs, from_above)
+    return Fitted(
+        _build_node(costs, table), corners.size, costs.of_table(table), text.describe(corners)
+    )
 
 
-def _node(costs: Costs, table: NDArray[np.int64]) -> Node:
+def _build_node(costs: Costs, table: NDArray[np.int64]) -> Node:
     flat = table.ravel()
     starts = np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1])
     if len(starts) == 1:
@@ -313,72 +352,82 @@ def _node(costs: Costs, table: NDArray[np.int64]) -> Node:
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
+class _CornerText:
     """Corners in words."""
 
     costs: Costs
-    places: list[NDArray[np.int64]]
+    positions: list[NDArray[np.int64]]
     signs: tuple[int, ...]
-    above: bool
+    from_above: bool
 
-    def words(self, corners: Corners) -> str:
-        most = len(self.costs.actions) - 1
-        named = [described(self.costs.action_name, action) for action in self.costs.actions]
-        if self.above:
-            named = named[::-1]
+    def describe(self, corners: SurfaceCorners) -> str:
+        last_action = len(self.costs.actions) - 1
+        action_names = [
+            describe_action(self.costs.action_name, action) for action in self.costs.actions
+        ]
+        if self.from_above:
+            action_names = action_names[::-1]
         lines = []
-        for action in sorted(np.unique(corners.action).tolist(), reverse=True):
-            mine = corners.at[corners.action == action]
-            ways = [self._where(at) for at in mine]
-            lines.append(f"{named[action]} where {'; or '.join(ways)}.")
-        name = "lowest" if self.above else "highest"
-        head = f"Take the first line that applies ({name} {self.costs.action_name} first).\n"
-        head = head if len(lines) > 1 and most > 1 else ""
-        return head + "\n".join([*lines, f"{named[corners.base]} elsewhere."]) if lines else ""
+        for action in sorted(np.unique(corners.actions).tolist(), reverse=True):
+            level_corners = corners.positions[corners.actions == action]
+            clauses = [self._format_corner(corner) for corner in level_corners]
+            lines.append(f"{action_names[action]} where {'; or '.join(clauses)}.")
+        name = "lowest" if self.from_above else "highest"
+        preamble = f"Take the first line that applies ({name} {self.costs.action_name} first).\n"
+        preamble = preamble if len(lines) > 1 and last_action > 1 else ""
+        return (
+            preamble + "\n".join([*lines, f"{action_names[corners.base_action]} elsewhere."])
+            if lines
+            else ""
+        )
 
-    def _where(self, at: NDArray) -> str:
-        said = []
-        for axis, place in enumerate(at.tolist()):
-            if place:
-                said.append(self._bound(axis, place))
-        return " and ".join(said)
+    def _format_corner(self, corner: NDArray) -> str:
+        bounds = []
+        for axis, part in enumerate(corner.tolist()):
+            if part:
+                bounds.append(self._format_bound(axis, part))
+        return " and ".join(bounds)
 
-    def _bound(self, axis: int, place: int) -> str:
+    def _format_bound(self, axis: int, part: int) -> str:
         """``stock is at least 3``: the end of the part that is ``place`` parts from the start."""
-        grid, starts = self.costs.grid, self.places[axis]
-        n, order = grid.shape[axis], self.costs.order[axis]
+        grid, starts = self.costs.grid, self.positions[axis]
+        n, order = grid.shape[axis], self.costs.rank_order[axis]
         rising = self.signs[axis] > 0
-        at = int(starts[place]) if rising else int([*starts, n][len(starts) - place]) - 1
-        value = grid.values[axis][order[at]]
-        text = str(value) if grid.values[axis].dtype.kind == "U" else shown(float(value))
+        rank = int(starts[part]) if rising else int([*starts, n][len(starts) - part]) - 1
+        value = grid.values[axis][order[rank]]
+        text = str(value) if grid.values[axis].dtype.kind == "U" else format_value(float(value))
         return f"{grid.axes[axis]} is {'at least' if rising else 'at most'} {text}"
 
 
-def _turned(array: NDArray, signs: tuple[int, ...]) -> NDArray:
+def _flip_axes(array: NDArray, signs: tuple[int, ...]) -> NDArray:
     """An array whose first axes are reversed where a sign is negative."""
     return array[tuple(slice(None, None, sign) for sign in signs)]
 
 
-def _promising(table: NDArray) -> list[tuple[int, ...]]:
+def _choose_directions(table: NDArray) -> list[tuple[int, ...]]:
     """The directions whose surfaces cost least."""
     axes = table.ndim - 1
-    tried = [*_directions(axes)] if axes <= SIGNED else _likely(table)
+    directions = (
+        [*_list_directions(axes)] if axes <= ALL_DIRECTIONS_MAX_AXES else _guess_directions(table)
+    )
     return sorted(
-        tried,
-        key=lambda signs: _spent(_turned(table, signs), cheapest(_turned(table, signs)).table),
-    )[:BEST]
+        directions,
+        key=lambda signs: _compute_table_cost(
+            _flip_axes(table, signs), find_cheapest_table(_flip_axes(table, signs)).table
+        ),
+    )[:REFINED_DIRECTIONS]
 
 
-def _directions(axes: int) -> Iterator[tuple[int, ...]]:
+def _list_directions(axes: int) -> Iterator[tuple[int, ...]]:
     return itertools.product((1, -1), repeat=axes)
 
 
-def _likely(table: NDArray) -> list[tuple[int, ...]]:
+def _guess_directions(table: NDArray) -> list[tuple[int, ...]]:
     """The direction in which the cheapest actions rise, by what is at stake; and its opposite."""
-    low = np.partition(table, 1, axis=-1)
-    stake, best = low[..., 1] - low[..., 0], table.argmin(axis=-1)
+    lowest = np.partition(table, 1, axis=-1)
+    stake, best = lowest[..., 1] - lowest[..., 0], table.argmin(axis=-1)
     total = max(float(stake.sum()), 1e-300)
-    off = stake * (best - (stake * best).sum() / total)
-    places = np.indices(best.shape)
-    signs = tuple(1 if (off * place).sum() >= 0 else -1 for place in places)
+    deviation = stake * (best - (stake * best).sum() / total)
+    coordinates = np.indices(best.shape)
+    signs = tuple(1 if (deviation * coordinate).sum() >= 0 else -1 for coordinate in coordinates)
     return [signs, tuple(-s for s in signs)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tessella.mdp.program import Choose
+from tessella.mdp.rule_tree import Choose
 from tessella.rules.rule_class import Costs, Fitted, RuleClass
 
 
@@ -15,10 +15,10 @@ class OneAction(RuleClass):
 
     name: ClassVar[str] = "one action"
 
-    def heuristic(self, costs: Costs) -> str:
+    def why_not_exact(self, costs: Costs) -> str:
         return ""
 
-    def largest(self, costs: Costs) -> float:
+    def max_size(self, costs: Costs) -> float:
         return 1
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:

@@ -11,16 +11,16 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import FileError
-from tessella.files import WHOLE, read_json, reading, stated, writing
-from tessella.mdp.actions import as_json
+from tessella.files import NATURAL_NUMBER, atomic_write, read_errors, read_field, read_json
+from tessella.mdp.actions import actions_to_json
 from tessella.mdp.policy import PROGRAM_FORMAT, VERSION, Policy, policy_fields, read_program
-from tessella.mdp.program import Program, node_to_json
+from tessella.mdp.rule_tree import RuleTree, node_to_json
 from tessella.rules.explain import explain
-from tessella.rules.export.draft import OffGrid
-from tessella.rules.export.export import Exported, export
-from tessella.rules.frontier import Frontier, Outcome
+from tessella.rules.export.export import ExportedFile, export
+from tessella.rules.export.export_context import OffGrid
+from tessella.rules.frontier import ClassOutcome, Frontier
 
-FORMAT = PROGRAM_FORMAT
+RULE_FORMAT = PROGRAM_FORMAT
 WHAT = "a saved rule"
 FACTS = {
     "model": "text",
@@ -58,15 +58,15 @@ class Rule(Policy):
         default=None, repr=False
     )
     frontier: Frontier = field(default_factory=lambda: Frontier((), ()), repr=False)
-    outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    outcomes: tuple[ClassOutcome, ...] = field(default=(), repr=False)
     seconds: float = 0.0
-    words: str = ""
+    sentence: str = ""
     facts: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> RuleTree:
         """What decides, in the form that exports read."""
-        assert isinstance(self.rule, Program)
+        assert isinstance(self.rule, RuleTree)
         return self.rule
 
     @property
@@ -85,20 +85,22 @@ class Rule(Policy):
         """Write the rule itself as JSON, for ``Rule.load``: its program, and what was proven."""
         grid = self.grid
         axes = {n: v.tolist() for n, v in zip(grid.axes, grid.values, strict=True)}
-        about = {"format": FORMAT, "version": VERSION, "name": self.name, "kind": self.kind}
+        about = {"format": RULE_FORMAT, "version": VERSION, "name": self.name, "kind": self.kind}
         about |= {"size": self.size, "size_needed": self.size_needed, "promise": self.promise}
-        about |= {"words": self.words, "facts": self.facts, "action_name": self.action_name}
-        about |= {"actions": as_json(self.actions), "axes": axes, "seconds": self.seconds}
+        about |= {"words": self.sentence, "facts": self.facts, "action_name": self.action_name}
+        about |= {"actions": actions_to_json(self.actions), "axes": axes, "seconds": self.seconds}
         try:
-            program = node_to_json(self.program.root)
-            text = json.dumps(about | {"program": program}, indent=1) + "\n"
+            tree_json = node_to_json(self.program.root)
+            text = json.dumps(about | {"program": tree_json}, indent=1) + "\n"
         except RecursionError:
-            rule = "a rule that is saved must not be nested so deeply; a table has room for it"
-            raise FileError(rule, value=f"it has {self.program.depth:,} levels") from None
-        with writing(path) as part:
+            requirement = (
+                "a rule that is saved must not be nested so deeply; a table has room for it"
+            )
+            raise FileError(requirement, value=f"it has {self.program.depth:,} levels") from None
+        with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
 
-    def export(self, path: str | Path, *, off_grid: OffGrid | None = None) -> Exported:
+    def export(self, path: str | Path, *, off_grid: OffGrid | None = None) -> ExportedFile:
         """Write it as something that a system runs, by the ending of ``path``: see ``export``."""
         return export(self, path, off_grid=off_grid)
 
@@ -106,15 +108,17 @@ class Rule(Policy):
     def load(path: str | Path) -> Rule:
         """A rule that ``save`` wrote; its certificate is made again with ``certify``."""
         content = read_json(path, WHAT)
-        with reading(path, WHAT):
-            about, _ = policy_fields(content, (FORMAT,))
-            facts = stated(content, "facts", "an object")
+        with read_errors(path, WHAT):
+            about, _ = policy_fields(content, (RULE_FORMAT,))
+            facts = read_field(content, "facts", "an object")
             _check_facts(facts)
-            texts = {name: stated(content, name, "text") for name in ("kind", "promise", "words")}
+            texts = {
+                name: read_field(content, name, "text") for name in ("kind", "promise", "words")
+            }
             return Rule(
                 rule=read_program(content, about["grid"], about["actions"]),
-                size_needed=stated(content, "size_needed", WHOLE),
-                seconds=float(stated(content, "seconds", "a number")),
+                size_needed=read_field(content, "size_needed", NATURAL_NUMBER),
+                seconds=float(read_field(content, "seconds", "a number")),
                 facts=facts,
                 **about,
                 **texts,
@@ -125,4 +129,4 @@ def _check_facts(facts: dict[str, Any]) -> None:
     """Refuse facts that are not what the head of a file states: none, or losses at least."""
     for name in facts.keys() | ({"mean_loss", "worst_loss"} if facts else ()):
         if name in FACTS:
-            stated(facts, name, FACTS[name])
+            read_field(facts, name, FACTS[name])

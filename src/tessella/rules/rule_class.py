@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import StateGrid
-from tessella.mdp.program import Node, Program
+from tessella.mdp.rule_tree import Node, RuleTree
 
 APART = 1e100  # times the finest step along an axis, up to which values are added to it
-DIGITS = 6  # behind the point, at most, of a number that is rounded
+ROUNDING_MAX_DECIMALS = 6  # behind the point, at most, of a number that is rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,17 +44,17 @@ class Costs:
     deadline: float = float("inf")
     action_name: str = "action"
 
-    def of(self, program: Program) -> float:
+    def of(self, tree: RuleTree) -> float:
         """What a rule costs."""
-        said = program(self.grid.points)
-        return float(self.by_state[np.arange(len(said)), said].sum())
+        actions = tree(self.grid.points)
+        return float(self.by_state[np.arange(len(actions)), actions].sum())
 
     def of_table(self, table: NDArray) -> float:
         """What a table of actions costs."""
         return float(np.take_along_axis(self.by_state, table.reshape(-1, 1), axis=1).sum())
 
     @property
-    def numeric(self) -> tuple[int, ...]:
+    def numeric_axes(self) -> tuple[int, ...]:
         """Positions of the axes that have numbers and more than one of them."""
         pairs = enumerate(self.grid.values)
         return tuple(k for k, v in pairs if v.dtype.kind != "U" and len(v) > 1)
@@ -62,7 +62,7 @@ class Costs:
     @property
     def unsummable(self) -> str:
         """Why sums of the axes of numbers say nothing of one of them; empty where they do."""
-        axes = [self.rising[k] for k in self.numeric]
+        axes = [self.sorted_values[k] for k in self.numeric_axes]
         largest = max(float(np.abs(values).max()) for values in axes)
         finest = min(float(np.diff(values).min()) for values in axes)
         if len(axes) == 1 or largest <= APART * finest:
@@ -70,25 +70,25 @@ class Costs:
         return f"values of {largest:.3g} and steps of {finest:.3g} cannot be added"
 
     @cached_property
-    def order(self) -> tuple[NDArray[np.int64], ...]:
+    def rank_order(self) -> tuple[NDArray[np.int64], ...]:
         """Positions along each axis in which its numbers rise; labels stay as they are listed."""
         return tuple(np.argsort(numbers, kind="stable") for numbers in self.grid.numbers)
 
     @cached_property
-    def rising(self) -> tuple[NDArray[np.float64], ...]:
+    def sorted_values(self) -> tuple[NDArray[np.float64], ...]:
         """Numbers of each axis, rising."""
-        return tuple(v[o] for v, o in zip(self.grid.numbers, self.order, strict=True))
+        return tuple(v[o] for v, o in zip(self.grid.numbers, self.rank_order, strict=True))
 
     @cached_property
-    def sorted(self) -> NDArray[np.float64]:
+    def by_rank(self) -> NDArray[np.float64]:
         """(grid, A) costs with every axis in rising order."""
         array = self.by_state.reshape(*self.grid.shape, -1)
-        for axis, order in enumerate(self.order):
+        for axis, order in enumerate(self.rank_order):
             if (np.diff(order) != 1).any():
                 array = np.take(array, order, axis)
         return array
 
-    def without_idle_axes(self) -> Costs:
+    def drop_irrelevant_axes(self) -> Costs:
         """Costs of 0 and 1 without the axes that need not be looked at, of which one is kept.
 
         An axis is idle if what is forbidden (1) at some place along it holds all that is forbidden
@@ -106,29 +106,32 @@ class Costs:
         Nor of staircases: at one place along their cuts they have bands of one action, which need
         another axis of numbers to be a staircase.
         """
-        array, kept = self.by_state.reshape(*self.grid.shape, -1), list(range(self.grid.ndim))
+        array, kept_axes = self.by_state.reshape(*self.grid.shape, -1), list(range(self.grid.ndim))
         for axis in reversed(range(self.grid.ndim)):
-            strictest = _strictest(array, axis)
-            if strictest is not None and len(kept) > 1:
-                array, kept = np.take(array, strictest, axis), [k for k in kept if k != axis]
-        if len(kept) == self.grid.ndim:
+            strictest = _find_strictest(array, axis)
+            if strictest is not None and len(kept_axes) > 1:
+                array, kept_axes = (
+                    np.take(array, strictest, axis),
+                    [k for k in kept_axes if k != axis],
+                )
+        if len(kept_axes) == self.grid.ndim:
             return self
-        grid = StateGrid({self.grid.axes[k]: self.grid.values[k] for k in kept})
+        grid = StateGrid({self.grid.axes[k]: self.grid.values[k] for k in kept_axes})
         return replace(self, grid=grid, by_state=array.reshape(grid.size, -1))
 
-    def along(self, axes: tuple[int, ...]) -> NDArray[np.float64]:
+    def sum_to_axes(self, axes: tuple[int, ...]) -> NDArray[np.float64]:
         """(lengths of ``axes``, A) costs summed over all other axes, in rising order."""
         others = tuple(k for k in range(self.grid.ndim) if k not in axes)
-        summed = self.sorted.sum(axis=others)
-        kept = [k for k in range(self.grid.ndim) if k in axes]
-        return np.transpose(summed, [*(kept.index(k) for k in axes), len(kept)])
+        summed = self.by_rank.sum(axis=others)
+        kept_axes = [k for k in range(self.grid.ndim) if k in axes]
+        return np.transpose(summed, [*(kept_axes.index(k) for k in axes), len(kept_axes)])
 
 
-def _strictest(array: NDArray, axis: int) -> int | None:
+def _find_strictest(array: NDArray, axis: int) -> int | None:
     """The place along an axis at which as much is forbidden as at all together; None if none."""
     slices = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
-    same = (slices == slices.max(axis=0)).all(axis=1)
-    return int(same.argmax()) if same.any() else None
+    is_strictest = (slices == slices.max(axis=0)).all(axis=1)
+    return int(is_strictest.argmax()) if is_strictest.any() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,33 +148,37 @@ class Fitted:
     root: Node
     size: int
     cost: float
-    words: str = ""
+    sentence: str = ""
 
-    def program(self, grid: StateGrid) -> Program:
-        return Program(grid, self.root, self.size)
+    def program(self, grid: StateGrid) -> RuleTree:
+        return RuleTree(grid, self.root, self.size)
 
 
 class RuleClass(ABC):
     """A class of rules: what can be said with a few numbers of one kind."""
 
     name: ClassVar[str]
-    varied: ClassVar[bool] = False  # whether many more rounds, about single rules, pay off
+    benefits_from_local_search: ClassVar[bool] = (
+        False  # whether many more rounds, about single rules, pay off
+    )
     step: ClassVar[int] = 1  # between the sizes that rules of the class have
-    slices: ClassVar[bool] = False  # whether a rule at one place of an axis is of the class too
+    closed_under_slicing: ClassVar[bool] = (
+        False  # whether a rule at one place of an axis is of the class too
+    )
 
-    def refusal(self, costs: Costs) -> str:
+    def why_not_applicable(self, costs: Costs) -> str:
         """Why the class has nothing to offer for such states and actions; empty if it has."""
         return ""
 
-    def heuristic(self, costs: Costs) -> str:
+    def why_not_exact(self, costs: Costs) -> str:
         """Why ``fit`` may miss the best rule and ``needed`` proves nothing; empty if exact."""
         return "the class has no exact solver"
 
-    def largest(self, costs: Costs) -> float:
+    def max_size(self, costs: Costs) -> float:
         """The most numbers that a rule of the class can store."""
         return math.inf
 
-    def impossible(self, costs: Costs, target: float) -> bool:
+    def is_infeasible(self, costs: Costs, target: float) -> bool:
         """Whether no rule of the class costs ``target`` or less, whatever its size, for certain."""
         return False
 
@@ -183,11 +190,11 @@ class RuleClass(ABC):
         among them, if there is one within ``most``.
         """
 
-    def offers(self, costs: Costs, most: int) -> list[Fitted]:
+    def imitations(self, costs: Costs, most: int) -> list[Fitted]:
         """More rules of at most ``most`` numbers for a frontier to judge, whatever they cost."""
         return []
 
-    def nearly(self, costs: Costs, most: int) -> list[Fitted]:
+    def near_ties(self, costs: Costs, most: int) -> list[Fitted]:
         """More rules that cost little more than those of ``fit``, to be judged in small models.
 
         Where costs tie, rounding picks one of them, and it need not be the one that loses least.
@@ -198,33 +205,38 @@ class RuleClass(ABC):
         """Rules of the class that differ from one of its rules in a single number."""
         yield from ()
 
-    def coarser(self, costs: Costs, fitted: Fitted) -> Iterator[Fitted]:
+    def with_fewer_digits(self, costs: Costs, candidate: Fitted) -> Iterator[Fitted]:
         """Rules of the same size with fewer digits, those with the fewest first."""
         yield from ()
 
-    def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
+    def size_lower_bound(
+        self, costs: Costs, target: float, most: int, candidates: list[Fitted]
+    ) -> int:
         """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``.
 
         ``fits`` is what ``fit`` gave for the same arguments. Asked of exact solvers only.
         """
-        return min((rule.size for rule in fits if rule.cost <= target), default=most + 1)
+        return min(
+            (candidate.size for candidate in candidates if candidate.cost <= target),
+            default=most + 1,
+        )
 
 
-def fewer_digits(number: float) -> Iterator[float]:
+def iterate_roundings(number: float) -> Iterator[float]:
     """A number with 0, 1, 2, ... digits behind its point, from the first that is not 0 on."""
-    first = -math.floor(math.log10(abs(number))) if number else 0
-    for digits in range(max(first, 0), DIGITS):
-        rough = float(round(number, digits)) + 0.0  # never -0
-        if rough == number:
+    first_decimal = -math.floor(math.log10(abs(number))) if number else 0
+    for digits in range(max(first_decimal, 0), ROUNDING_MAX_DECIMALS):
+        rounded = float(round(number, digits)) + 0.0  # never -0
+        if rounded == number:
             return
-        if rough:
-            yield rough
+        if rounded:
+            yield rounded
 
 
-def falling(rules: list[Fitted]) -> list[Fitted]:
+def pareto_front(candidates: list[Fitted]) -> list[Fitted]:
     """Of each size the cheapest, and none that a smaller one undercuts."""
-    kept: list[Fitted] = []
-    for rule in sorted(rules, key=lambda r: (r.size, r.cost)):
-        if not kept or rule.cost < kept[-1].cost:
-            kept.append(rule)
-    return kept
+    front: list[Fitted] = []
+    for candidate in sorted(candidates, key=lambda r: (r.size, r.cost)):
+        if not front or candidate.cost < front[-1].cost:
+            front.append(candidate)
+    return front

@@ -16,11 +16,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.program import Lookup
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
+from tessella.mdp.rule_tree import Lookup
+from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
-THRESHOLDS = 12
-ORDERS = 6  # of the axes, at most
+THRESHOLD_COUNT = 12
+MAX_AXIS_ORDERS = 6  # of the axes, at most
 
 
 @dataclass(frozen=True)
@@ -28,47 +28,49 @@ class RunLength(RuleClass):
     """A table of all states, with runs of one action stored once."""
 
     name: ClassVar[str] = "run-length table"
-    slices: ClassVar[bool] = True
+    closed_under_slicing: ClassVar[bool] = True
 
-    def heuristic(self, costs: Costs) -> str:
+    def why_not_exact(self, costs: Costs) -> str:
         if np.isin(costs.by_state, (0.0, 1.0)).all() and costs.grid.ndim <= 3:
             return ""
         return "the runs are the fewest for actions allowed one by one, not for their sum"
 
-    def largest(self, costs: Costs) -> float:
+    def max_size(self, costs: Costs) -> float:
         return 2 * costs.grid.size
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        found = []
-        for order in list(permutations(range(costs.grid.ndim)))[:ORDERS]:
+        results = []
+        for order in list(permutations(range(costs.grid.ndim)))[:MAX_AXIS_ORDERS]:
             array = costs.by_state.reshape(*costs.grid.shape, -1).transpose(*order, -1)
             flat = array.reshape(costs.grid.size, -1)
-            for threshold in _thresholds(flat):
-                if time.perf_counter() > costs.deadline and found:
+            for threshold in _list_thresholds(flat):
+                if time.perf_counter() > costs.deadline and results:
                     break
-                found += _table(costs, order, flat, threshold, most)
-        return falling(found)
+                results += _fit_runs(costs, order, flat, threshold, most)
+        return pareto_front(results)
 
-    def needed(self, costs: Costs, target: float, most: int, fits: list[Fitted]) -> int:
+    def size_lower_bound(
+        self, costs: Costs, target: float, most: int, candidates: list[Fitted]
+    ) -> int:
         # The fewest runs are those of no cost at all; with costs of 0 and 1 that is below 1.
-        return super().needed(costs, target, most, fits) if target < 1 else 1
+        return super().size_lower_bound(costs, target, most, candidates) if target < 1 else 1
 
 
-def _thresholds(flat: NDArray) -> NDArray[np.float64]:
+def _list_thresholds(flat: NDArray) -> NDArray[np.float64]:
     """Costs up to which actions are allowed: the least of each state, and more and more beyond."""
-    beyond = flat - flat.min(axis=1, keepdims=True)
-    beyond = beyond[beyond > 0]
-    if not beyond.size or np.isin(flat, (0.0, 1.0)).all():
+    excess = flat - flat.min(axis=1, keepdims=True)
+    excess = excess[excess > 0]
+    if not excess.size or np.isin(flat, (0.0, 1.0)).all():
         return np.zeros(1)
-    return np.concatenate([[0.0], np.quantile(beyond, np.geomspace(1e-3, 0.6, THRESHOLDS))])
+    return np.concatenate([[0.0], np.quantile(excess, np.geomspace(1e-3, 0.6, THRESHOLD_COUNT))])
 
 
-def _table(
-    costs: Costs, order: tuple[int, ...], flat: NDArray, threshold: float, most: int
+def _fit_runs(
+    costs: Costs, order: tuple[int, ...], flat: NDArray, threshold: float, max_size: int
 ) -> list[Fitted]:
     """A table of runs, if it is small enough."""
     allowed = flat <= flat.min(axis=1, keepdims=True) + threshold
-    runs = fewest_runs(allowed, most // 2)
+    runs = find_fewest_runs(allowed, max_size // 2)
     if runs is None:
         return []
     starts, actions = runs
@@ -79,17 +81,17 @@ def _table(
     return [Fitted(root, 2 * len(starts), float(cost))]
 
 
-def fewest_runs(allowed: NDArray, most: int) -> tuple[NDArray, NDArray] | None:
+def find_fewest_runs(allowed: NDArray, max_runs: int) -> tuple[NDArray, NDArray] | None:
     """(starts, actions) of the fewest runs of (n, A) allowed actions; None beyond ``most``."""
     n = len(allowed)
     stops = np.where(allowed, n, np.arange(n)[:, None])  # the next state where an action stops
     stops = np.minimum.accumulate(stops[::-1], axis=0)[::-1]
-    reach, action = stops.max(axis=1), stops.argmax(axis=1)
-    starts, at = [], 0
-    while at < n:
-        if len(starts) >= most:
+    run_end, action = stops.max(axis=1), stops.argmax(axis=1)
+    starts, state = [], 0
+    while state < n:
+        if len(starts) >= max_runs:
             return None
-        starts.append(at)
-        at = int(reach[at])
-    begun = np.array(starts)
-    return begun, action[begun]
+        starts.append(state)
+        state = int(run_end[state])
+    first_states = np.array(starts)
+    return first_states, action[first_states]

@@ -25,10 +25,10 @@ from tessella.certificates.certify import certify
 from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.in_slabs import CertificateSummary, certify_in_slabs
 from tessella.certificates.total_certificate import TotalCertificate
-from tessella.errors import ArgumentError, PolicyError, counted, expect, is_positive
+from tessella.errors import ArgumentError, PolicyError, counted, is_positive, require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.program import Among, Except, Lookup, Node, Program, Split
+from tessella.mdp.rule_tree import Among, Except, Lookup, Node, RuleTree, Split
 from tessella.mdp.start import Start
 from tessella.rounding import round_up
 from tessella.rules.compress import compress
@@ -37,10 +37,10 @@ from tessella.rules.rule_class import RuleClass
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 
-NAMES = {-1.0: "1 / s", -0.5: "1 / sqrt(s)", 0.5: "sqrt(s)", 1.0: "s"}  # of powers
-FORMS = ((0.0, True), (-1.0, False), (1.0, False), *((power, True) for power in NAMES))
-TWICE = 0.5  # a later form must cut the error of an earlier one to this share
-IN_SLABS = 1_000_000  # states from which on a certificate is made in slabs
+POWER_NAMES = {-1.0: "1 / s", -0.5: "1 / sqrt(s)", 0.5: "sqrt(s)", 1.0: "s"}  # of powers
+TREND_FORMS = ((0.0, True), (-1.0, False), (1.0, False), *((power, True) for power in POWER_NAMES))
+FORM_MAX_ERROR_RATIO = 0.5  # a later form must cut the error of an earlier one to this share
+BLOCKWISE_MIN_STATES = 1_000_000  # states from which on a certificate is made in slabs
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,18 @@ class Trend:
     a: float
     b: float
     power: float
-    seen: tuple[float, ...]  # at the sizes that it was fitted to
-    error: float  # by how much the last of these was missed, foretold from the others
+    fitted_values: tuple[float, ...]  # at the sizes that it was fitted to
+    prediction_error: float  # by how much the last of these was missed, foretold from the others
 
-    def at(self, scale: float) -> float:
+    def evaluate(self, scale: float) -> float:
         return self.a + self.b * scale**self.power
 
     def __str__(self) -> str:
         if not self.b:
             return f"{self.a:.6g}"
         if not self.a:
-            return f"{self.b:.6g} x {NAMES[self.power]}"
-        return f"{self.a:.6g} {'+-'[self.b < 0]} {abs(self.b):.6g} x {NAMES[self.power]}"
+            return f"{self.b:.6g} x {POWER_NAMES[self.power]}"
+        return f"{self.a:.6g} {'+-'[self.b < 0]} {abs(self.b):.6g} x {POWER_NAMES[self.power]}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class Scaling:
     trends: tuple[Trend, ...]
     promise: float
     worst: bool
-    foretold: Policy | None = field(repr=False)
+    predicted: Policy | None = field(repr=False)
     certificate: Certificate | GainCertificate | TotalCertificate | CertificateSummary | None = (
         field(repr=False)
     )
@@ -100,25 +100,29 @@ class Scaling:
     @property
     def rule(self) -> Policy:
         """The rule for the largest size; refused where it does not carry over."""
-        if self.foretold is None or self.refusal:
+        if self.predicted is None or self.refusal:
             raise PolicyError(f"no rule carries over to scale {self.scales[-1]:g}: {self.refusal}")
-        return self.foretold
+        return self.predicted
 
     def __str__(self) -> str:
         rows = [
-            f"  scale {s:g}: {solution.mdp.n_states:,} states, {told}"
-            for s, solution, told in zip(self.scales, self.solutions, self._told(), strict=True)
+            f"  scale {s:g}: {solution.mdp.n_states:,} states, {description}"
+            for s, solution, description in zip(
+                self.scales, self.solutions, self._describe_sizes(), strict=True
+            )
         ]
-        fits = [f"  number {i + 1}: {trend}" for i, trend in enumerate(self.trends)]
-        return "\n".join([f"Scaling of {self.solutions[0].mdp.name or 'a rule'}", *rows, *fits])
+        trend_lines = [f"  number {i + 1}: {trend}" for i, trend in enumerate(self.trends)]
+        return "\n".join(
+            [f"Scaling of {self.solutions[0].mdp.name or 'a rule'}", *rows, *trend_lines]
+        )
 
-    def _told(self) -> Iterator[str]:
+    def _describe_sizes(self) -> Iterator[str]:
         for rule in self.rules:
             yield f"a rule of the class '{rule.kind}' with {counted(rule.size, 'number')}"
         if self.refusal:
             yield f"no rule may be deployed: {self.refusal}"
         else:
-            loss, where = _figure(self.certificate, self.worst), "from the worst state"
+            loss, where = _get_loss_bound(self.certificate, self.worst), "from the worst state"
             where = where if self.worst else "on average"
             yield f"the rule may be deployed: it loses at most {round_up(loss, 4)} {where}, proven"
 
@@ -144,52 +148,58 @@ def scaling(
         start, worst, relative, classes, time_limit: as in ``compress``.
         tol: of the solutions, as in ``solve``.
     """
-    scales = _checked(scales)
-    solutions = [solve(_built(build, scale), tol=tol) for scale in scales]
-    wanted: dict[str, Any] = {"start": start, "worst": worst, "relative": relative}
-    wanted |= {"classes": classes, "time_limit": time_limit}
-    rules = [compress(solution, loss, **wanted) for solution in solutions[:-1]]
-    found = scales, tuple(solutions), tuple(rules)
-    promise = loss * _size(solutions[-1], start) if relative else float(loss)
+    scales = _check_scales(scales)
+    solutions = [solve(_build_model(build, scale), tol=tol) for scale in scales]
+    options: dict[str, Any] = {"start": start, "worst": worst, "relative": relative}
+    options |= {"classes": classes, "time_limit": time_limit}
+    rules = [compress(solution, loss, **options) for solution in solutions[:-1]]
+    common = scales, tuple(solutions), tuple(rules)
+    loss_limit = loss * _bound_optimal_size(solutions[-1], start) if relative else float(loss)
     roots, large = [rule.program.root for rule in rules], solutions[-1].mdp
-    refusal = _unlike(roots)
-    if refusal:
-        return Scaling(*found, (), promise, worst, None, None, refusal)
-    trends = tuple(map(_fitted, [scales[:-1]] * len(list(numbers_in(roots[0]))), _seen(roots)))
-    foretold = iter([trend.at(scales[-1]) for trend in trends])
-    root = with_numbers(roots[0], foretold)
-    refusal = _disordered(root)
-    if refusal:
-        return Scaling(*found, trends, promise, worst, None, None, refusal)
-    program = Program(large.grid, root, rules[0].size)
-    policy = Policy(large.grid, large.actions, program, "foretold", large.action_name)
-    made = (certify_in_slabs if large.n_states > IN_SLABS else certify)(
+    reason = _explain_difference(roots)
+    if reason:
+        return Scaling(*common, (), loss_limit, worst, None, None, reason)
+    trends = tuple(
+        map(
+            _fit_trend,
+            [scales[:-1]] * len(list(iterate_numbers(roots[0]))),
+            _collect_numbers(roots),
+        )
+    )
+    predictions = iter([trend.evaluate(scales[-1]) for trend in trends])
+    root = replace_numbers(roots[0], predictions)
+    reason = _explain_disorder(root)
+    if reason:
+        return Scaling(*common, trends, loss_limit, worst, None, None, reason)
+    tree = RuleTree(large.grid, root, rules[0].size)
+    policy = Policy(large.grid, large.actions, tree, "foretold", large.action_name)
+    certificate = (certify_in_slabs if large.n_states > BLOCKWISE_MIN_STATES else certify)(
         solutions[-1], policy, start
     )
-    lost = _figure(made, worst)
+    loss_bound = _get_loss_bound(certificate, worst)
     where = "from the worst state" if worst else "on average"
-    if not lost <= promise:
-        refusal = f"it may lose {round_up(lost, 4)} {where}, and {promise:.4g} is promised"
-    return Scaling(*found, trends, promise, worst, policy, made, refusal)
+    if not loss_bound <= loss_limit:
+        reason = f"it may lose {round_up(loss_bound, 4)} {where}, and {loss_limit:.4g} is promised"
+    return Scaling(*common, trends, loss_limit, worst, policy, certificate, reason)
 
 
-def _checked(scales: Sequence[float]) -> tuple[float, ...]:
-    rule = "scaling needs 4 to 8 scales, numbers above 0 in ascending order"
+def _check_scales(scales: Sequence[float]) -> tuple[float, ...]:
+    requirement = "scaling needs 4 to 8 scales, numbers above 0 in ascending order"
     given = tuple(scales)
     if not (4 <= len(given) <= 8 and all(map(is_positive, given))):
-        raise ArgumentError(rule, value=f"got {given!r}")
+        raise ArgumentError(requirement, value=f"got {given!r}")
     if any(a >= b for a, b in pairwise(given)):
-        raise ArgumentError(rule, value=f"got {given!r}")
+        raise ArgumentError(requirement, value=f"got {given!r}")
     return tuple(map(float, given))
 
 
-def _built(build: Callable[[float], MDP], scale: float) -> MDP:
+def _build_model(build: Callable[[float], MDP], scale: float) -> MDP:
     mdp = build(int(scale) if scale == int(scale) else scale)
-    expect("scaling", mdp, MDP)
+    require_type("scaling", mdp, MDP)
     return mdp
 
 
-def _size(solution: Solution, start: Start) -> float:
+def _bound_optimal_size(solution: Solution, start: Start) -> float:
     """|J(pi*)|, no larger than it surely is."""
     from tessella.mdp.start import start_distribution
 
@@ -203,88 +213,94 @@ def _size(solution: Solution, start: Start) -> float:
     return max(abs(mean) * (1 - 1e-9) - solution.error_bound, 0.0)
 
 
-def _figure(certificate: Any, worst: bool) -> float:
+def _get_loss_bound(certificate: Any, worst: bool) -> float:
     loss = certificate.worst_loss if worst else certificate.mean_loss
     return float(loss.upper)
 
 
-def numbers_in(node: Node) -> Iterator[float]:
+def iterate_numbers(node: Node) -> Iterator[float]:
     """Weights and cuts of a program, parents first."""
     if isinstance(node, Split):
         yield from (weight for _, weight in node.weights)
         yield from node.cuts
         for branch in node.branches:
-            yield from numbers_in(branch)
+            yield from iterate_numbers(branch)
     elif isinstance(node, Among):
-        yield from numbers_in(node.inside)
-        yield from numbers_in(node.outside)
+        yield from iterate_numbers(node.inside)
+        yield from iterate_numbers(node.outside)
 
 
-def with_numbers(node: Node, numbers: Iterator[float]) -> Node:
-    """The same program with other weights and cuts, in the order of ``numbers_in``."""
+def replace_numbers(node: Node, numbers: Iterator[float]) -> Node:
+    """The same program with other weights and cuts, in the order of ``iterate_numbers``."""
     if isinstance(node, Split):
         weights = tuple((axis, next(numbers)) for axis, _ in node.weights)
         cuts = tuple(next(numbers) for _ in node.cuts)
-        branches = tuple(with_numbers(branch, numbers) for branch in node.branches)
+        branches = tuple(replace_numbers(branch, numbers) for branch in node.branches)
         return Split(weights, cuts, branches)
     if isinstance(node, Among):
-        inside = with_numbers(node.inside, numbers)
-        return Among(node.axis, node.labels, inside, with_numbers(node.outside, numbers))
+        inside = replace_numbers(node.inside, numbers)
+        return Among(node.axis, node.labels, inside, replace_numbers(node.outside, numbers))
     return node
 
 
-def _nodes(node: Node) -> Iterator[Node]:
+def _iterate_nodes(node: Node) -> Iterator[Node]:
     yield node
     if isinstance(node, Split):
         for branch in node.branches:
-            yield from _nodes(branch)
+            yield from _iterate_nodes(branch)
     elif isinstance(node, Among):
-        yield from _nodes(node.inside)
-        yield from _nodes(node.outside)
+        yield from _iterate_nodes(node.inside)
+        yield from _iterate_nodes(node.outside)
 
 
-def _unlike(roots: Sequence[Node]) -> str:
+def _explain_difference(roots: Sequence[Node]) -> str:
     """Why programs are not the same but for their numbers; empty if they are."""
     for root in roots:
-        if any(isinstance(node, Lookup | Except) for node in _nodes(root)):
+        if any(isinstance(node, Lookup | Except) for node in _iterate_nodes(root)):
             return "a table of places has no numbers that follow the size"
-    bare = [with_numbers(root, iter([0.0] * len(list(numbers_in(root))))) for root in roots]
-    if any(one != bare[0] for one in bare):
+    structures = [
+        replace_numbers(root, iter([0.0] * len(list(iterate_numbers(root))))) for root in roots
+    ]
+    if any(structure != structures[0] for structure in structures):
         return "the rules of the sizes differ in more than their numbers"
     return ""
 
 
-def _disordered(root: Node) -> str:
-    for node in _nodes(root):
+def _explain_disorder(root: Node) -> str:
+    for node in _iterate_nodes(root):
         if isinstance(node, Split) and list(node.cuts) != sorted(node.cuts):
             return "its cuts, foretold one by one, are out of order"
     return ""
 
 
-def _seen(roots: Sequence[Node]) -> list[tuple[float, ...]]:
+def _collect_numbers(roots: Sequence[Node]) -> list[tuple[float, ...]]:
     """For each number of the programs, what it is at every size."""
-    return list(zip(*(tuple(numbers_in(root)) for root in roots), strict=True))
+    return list(zip(*(tuple(iterate_numbers(root)) for root in roots), strict=True))
 
 
-def _fitted(scales: Sequence[float], seen: tuple[float, ...]) -> Trend:
+def _fit_trend(scales: Sequence[float], values: tuple[float, ...]) -> Trend:
     """The form that foretells the last number best from those before it."""
-    s, y = np.asarray(scales), np.asarray(seen)
+    s, y = np.asarray(scales), np.asarray(values)
     best: Trend | None = None
-    for power, begins in FORMS:
-        a, b = _line(s[:-1], y[:-1], power, begins)
-        miss = abs(a + b * float(s[-1]) ** power - seen[-1])
-        if best is None or miss < TWICE * best.error - 1e-12 * float(np.abs(y).max()):
-            best = Trend(*_line(s, y, power, begins), power, seen, miss)
+    for power, has_intercept in TREND_FORMS:
+        a, b = _fit_line(s[:-1], y[:-1], power, has_intercept)
+        prediction_error = abs(a + b * float(s[-1]) ** power - values[-1])
+        if (
+            best is None
+            or prediction_error
+            < FORM_MAX_ERROR_RATIO * best.prediction_error - 1e-12 * float(np.abs(y).max())
+        ):
+            best = Trend(*_fit_line(s, y, power, has_intercept), power, values, prediction_error)
     assert best is not None
     return best
 
 
-def _line(s: NDArray, y: NDArray, power: float, begins: bool) -> tuple[float, float]:
+def _fit_line(s: NDArray, y: NDArray, power: float, has_intercept: bool) -> tuple[float, float]:
     """a, b of the best ``a + b s**power`` by least squares; a is 0 unless it ``begins`` there."""
     x = s**power
     if not power:
         return float(y.mean()), 0.0
-    if not begins:
+    if not has_intercept:
         return 0.0, float(x @ y / (x @ x))
-    slope, begin = np.polyfit(x, y, 1)
-    return float(begin), float(slope)
+    slope, intercept = np.polyfit(x, y, 1)
+    return float(intercept), float(slope)

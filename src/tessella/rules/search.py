@@ -24,22 +24,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import counted
-from tessella.rules.branch import Branching
-from tessella.rules.frontier import Outcome, Point
-from tessella.rules.judge import Judge, Judged
-from tessella.rules.promise import Promise
+from tessella.rules.branch_and_bound import BranchAndBound
+from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
+from tessella.rules.frontier import ClassOutcome, FrontierPoint
+from tessella.rules.loss_target import LossTarget
 from tessella.rules.rule_class import Costs, Fitted, RuleClass
-from tessella.rules.visits import Necessary, necessary
+from tessella.rules.unavoidable_visits import NecessaryCondition, derive_necessary_conditions
 
-ROUNDS, ROUNDS_LARGE = 8, 3
-SPREAD, MANY = 12, 5_000  # rules judged at a time for a frontier, in models of so many states
-PATIENCE, IDLE = 3, 8  # rounds without a smaller rule, and without a new one
-BARS = 6
-VARIED, MOST_VARIED = 6_000, 60  # rounds about single rules: states x rounds, and rounds
-CHANGED, MOST_CHANGED = 600_000, 4_000  # neighbours: states x rules that are judged, and rules
-LEAST_SHARE = 1e-9  # of the mean weight of a state that an offer copies
-LEAST_CHANGED, BELOW = 60, 3  # neighbours of one rule, and rules just too small for a promise
-CONTRADICTED = "what seemed proven contradicts a rule that was found, so nothing is claimed"
+FIT_MAX_ROUNDS, FIT_MAX_ROUNDS_LARGE_MODEL = 8, 3
+FRONTIER_BATCH_RULES, FRONTIER_BATCH_MIN_STATES = (
+    12,
+    5_000,
+)  # rules judged at a time for a frontier, in models of so many states
+STALL_MAX_ROUNDS, IDLE_MAX_ROUNDS = 3, 8  # rounds without a smaller rule, and without a new one
+LOSS_THRESHOLD_COUNT = 6
+PERTURBATION_STATE_ROUNDS, PERTURBATION_MAX_ROUNDS = (
+    6_000,
+    60,
+)  # rounds about single rules: states x rounds, and rounds
+LOCAL_SEARCH_STATE_RULES, LOCAL_SEARCH_MAX_RULES = (
+    600_000,
+    4_000,
+)  # neighbours: states x rules that are judged, and rules
+IMITATION_MIN_RELATIVE_WEIGHT = 1e-9  # of the mean weight of a state that an offer copies
+LOCAL_SEARCH_MIN_NEIGHBOURS, LOCAL_SEARCH_SMALLER_RULES = (
+    60,
+    3,
+)  # neighbours of one rule, and rules just too small for a promise
+CONTRADICTION_TEXT = "what seemed proven contradicts a rule that was found, so nothing is claimed"
 
 
 @dataclass(eq=False)
@@ -59,347 +71,469 @@ class Search:
             rule out any number of them without that.
     """
 
-    judge: Judge
-    promise: Promise
+    evaluator: PolicyEvaluator
+    loss_target: LossTarget
     deadline: float = float("inf")
     report: Callable[[str], None] | None = None
-    whole: bool = False
-    allotted: float = float("inf")
-    points: dict[tuple[str, int], Point] = field(default_factory=dict)
-    outcomes: list[Outcome] = field(default_factory=list)
-    tried: int = 0
+    want_frontier: bool = False
+    class_deadline: float = float("inf")
+    points: dict[tuple[str, int], FrontierPoint] = field(default_factory=dict)
+    outcomes: list[ClassOutcome] = field(default_factory=list)
+    n_tried: int = 0
 
-    def costs(self, by_state: NDArray) -> Costs:
-        mdp = self.judge.mdp
-        until = min(self.deadline, self.allotted)
-        return Costs(mdp.grid, mdp.actions, by_state, until, mdp.action_name)
+    def make_costs(self, by_state: NDArray) -> Costs:
+        mdp = self.evaluator.mdp
+        deadline = min(self.deadline, self.class_deadline)
+        return Costs(mdp.grid, mdp.actions, by_state, deadline, mdp.action_name)
 
     @cached_property
-    def conditions(self) -> list[Necessary]:
-        return necessary(self.judge, self.promise)
+    def conditions(self) -> list[NecessaryCondition]:
+        return derive_necessary_conditions(self.evaluator, self.loss_target)
 
-    def _asked(self, kind: RuleClass, condition: Necessary) -> Costs:
+    def _make_condition_costs(self, rule_class: RuleClass, condition: NecessaryCondition) -> Costs:
         """The costs of a condition, without axes that no rule of the class need look at."""
-        costs = self.costs(condition.costs)
-        fewer = costs.without_idle_axes() if condition.sets and kind.slices else costs
-        return costs if kind.refusal(fewer) else fewer
+        costs = self.make_costs(condition.costs)
+        fewer = (
+            costs.drop_irrelevant_axes()
+            if condition.is_zero_one and rule_class.closed_under_slicing
+            else costs
+        )
+        return costs if rule_class.why_not_applicable(fewer) else fewer
 
     @cached_property
-    def _points(self) -> NDArray[np.float64]:
-        return self.judge.mdp.grid.points
+    def _grid_points(self) -> NDArray[np.float64]:
+        return self.evaluator.mdp.grid.points
 
     @property
-    def _limit(self) -> float:
+    def _loss_limit(self) -> float:
         """What a rule may lose, and what cannot be told from it."""
-        return max(self.promise.most, self.promise.resolution) * (1 + 1e-9)
+        return max(self.loss_target.limit, self.loss_target.resolution) * (1 + 1e-9)
 
     @property
-    def late(self) -> bool:
-        return time.perf_counter() > min(self.deadline, self.allotted)
+    def class_time_up(self) -> bool:
+        return time.perf_counter() > min(self.deadline, self.class_deadline)
 
     @property
-    def over(self) -> bool:
+    def time_up(self) -> bool:
         return time.perf_counter() > self.deadline
 
-    def best(self, kind: str | None = None) -> Point | None:
+    def find_smallest(self, kind: str | None = None) -> FrontierPoint | None:
         """The smallest rule that keeps the promise, of one class or of all."""
-        kept = [p for p in self.points.values() if self._keeps(p) and kind in (None, p.kind)]
-        return min(kept, key=lambda p: (p.size, p.loss), default=None)
+        admissible = [
+            p for p in self.points.values() if self._meets_target(p) and kind in (None, p.kind)
+        ]
+        return min(admissible, key=lambda p: (p.size, p.loss), default=None)
 
-    def _keeps(self, point: Point) -> bool:
-        return self.promise.kept_by(self.judge(point.table))
+    def _meets_target(self, point: FrontierPoint) -> bool:
+        return self.loss_target.is_met_by(self.evaluator(point.table))
 
-    def largest(self, kind: RuleClass) -> int:
+    def max_size(self, rule_class: RuleClass) -> int:
         """The most numbers that a rule of a class may have; of a class that knows none, many."""
-        known = kind.largest(self.costs(self.conditions[0].costs))
-        return int(known) if np.isfinite(known) else 3 * self.judge.mdp.n_states
+        limit = rule_class.max_size(self.make_costs(self.conditions[0].costs))
+        return int(limit) if np.isfinite(limit) else 3 * self.evaluator.mdp.n_states
 
-    def copy(self, kind: RuleClass) -> None:
+    def copy(self, rule_class: RuleClass) -> None:
         """Take the smallest rule of a class that does nothing but what is best, if there is one."""
-        costs = self.costs((self.judge.gap > 0).astype(float))
-        if not kind.refusal(costs):
-            fits = kind.fit(costs, self.largest(kind), 0.5)
-            self._judge(kind, [fitted for fitted in fits if fitted.cost < 0.5][:1])
+        costs = self.make_costs((self.evaluator.gap > 0).astype(float))
+        if not rule_class.why_not_applicable(costs):
+            candidates = rule_class.fit(costs, self.max_size(rule_class), 0.5)
+            self._evaluate_all(
+                rule_class, [candidate for candidate in candidates if candidate.cost < 0.5][:1]
+            )
 
-    def examine(self, kind: RuleClass, most: int) -> None:
+    def search_class(self, rule_class: RuleClass, max_size: int) -> None:
         """Look for the smallest rule of a class, with at most so many numbers."""
-        first = self.costs(self.conditions[0].costs)
-        refusal, before = self.refusal(kind), self.tried
-        if refusal:
-            self.outcomes.append(Outcome(kind.name, None, 0, refusal))
+        first_costs = self.make_costs(self.conditions[0].costs)
+        why_not, tried_before = self.why_not_applicable(rule_class), self.n_tried
+        if why_not:
+            self.outcomes.append(ClassOutcome(rule_class.name, None, 0, why_not))
             return
-        unsure = kind.heuristic(self._asked(kind, self.conditions[0]))
-        if self.whole:  # rules of all sizes first, and proofs with what time is left
-            self._offered(kind, most)
-            self._rounds(kind, most, 0)
-        said, needed = [unsure], self.needed(kind, most)
-        if needed <= most and not self.whole:
-            self._rounds(kind, most, needed)
-        best = self.best(kind.name)
-        if best is not None and needed > best.size:
-            needed = 0
-            said.append(CONTRADICTED)
-        elif needed > most and not self.whole:
+        why_inexact = rule_class.why_not_exact(
+            self._make_condition_costs(rule_class, self.conditions[0])
+        )
+        if self.want_frontier:  # rules of all sizes first, and proofs with what time is left
+            self._try_imitations(rule_class, max_size)
+            self._run_rounds(rule_class, max_size, 0)
+        remarks, size_needed = [why_inexact], self.prove_size_lower_bound(rule_class, max_size)
+        if size_needed <= max_size and not self.want_frontier:
+            self._run_rounds(rule_class, max_size, size_needed)
+        best = self.find_smallest(rule_class.name)
+        if best is not None and size_needed > best.size:
+            size_needed = 0
+            remarks.append(CONTRADICTION_TEXT)
+        elif size_needed > max_size and not self.want_frontier:
             condition = self.conditions[0]
-            every = kind.largest(first) <= most or kind.impossible(
-                self._asked(kind, condition), condition.target
+            rules_out_all = rule_class.max_size(
+                first_costs
+            ) <= max_size or rule_class.is_infeasible(
+                self._make_condition_costs(rule_class, condition), condition.target
             )
-            which = (
+            ruled_out = (
                 "no rule of this class"
-                if every
-                else f"none with {counted(most, 'number')} or fewer"
+                if rules_out_all
+                else f"none with {counted(max_size, 'number')} or fewer"
             )
-            said.append(f"{which} keeps the promise")
-        if best is None and (needed <= most or self.whole):
-            said.append(self.effort(f"rules of up to {counted(most, 'number')}", before))
-        said.append(
-            self.ending(best is not None, "a larger `most`" if self.whole else "a larger loss")
+            remarks.append(f"{ruled_out} keeps the promise")
+        if best is None and (size_needed <= max_size or self.want_frontier):
+            remarks.append(
+                self.describe_effort(f"rules of up to {counted(max_size, 'number')}", tried_before)
+            )
+        remarks.append(
+            self.describe_ending(
+                best is not None, "a larger `most`" if self.want_frontier else "a larger loss"
+            )
         )
         size = None if best is None else best.size
-        self.outcomes.append(Outcome(kind.name, size, needed, "; ".join(filter(None, said))))
-        self._tell(kind, best)
+        self.outcomes.append(
+            ClassOutcome(rule_class.name, size, size_needed, "; ".join(filter(None, remarks)))
+        )
+        self._report(rule_class, best)
 
-    def refusal(self, kind: RuleClass) -> str:
+    def why_not_applicable(self, rule_class: RuleClass) -> str:
         """Why a class has no rules for this model; empty where it has."""
-        why = kind.refusal(self.costs(self.conditions[0].costs))
+        why = rule_class.why_not_applicable(self.make_costs(self.conditions[0].costs))
         return f"the class does not apply: {why}" if why else ""
 
-    def effort(self, among: str, before: int = 0) -> str:
+    def describe_effort(self, rules: str, tried_before: int = 0) -> str:
         """How many rules were tried; empty for none, which says nothing of the work done."""
-        return f"{among} tried: {self.tried - before:,}" if self.tried > before else ""
+        return (
+            f"{rules} tried: {self.n_tried - tried_before:,}" if self.n_tried > tried_before else ""
+        )
 
-    def ending(self, found: bool, more: str) -> str:
+    def describe_ending(self, is_found: bool, suggestion: str) -> str:
         """How a search ended, and where it found nothing, what may help: ``more`` of something."""
-        stopped = "stopped by the time limit" if self.late else ""
-        if found:
+        stopped = "stopped by the time limit" if self.class_time_up else ""
+        if is_found:
             return stopped
-        helps = f"{more} may allow one"
-        return f"{stopped}; more time or {helps}" if stopped else helps
+        hint = f"{suggestion} may allow one"
+        return f"{stopped}; more time or {hint}" if stopped else hint
 
-    def _offered(self, kind: RuleClass, most: int) -> None:
+    def _try_imitations(self, rule_class: RuleClass, max_size: int) -> None:
         """Judge what a class offers to copy the optimal policy, however the states count.
 
         Alike, by their visits, or by what the second-best action loses there.
         """
-        table, visits = self.judge.solution.policy.table.ravel(), self.judge.optimal.visits
-        other = 1.0 - np.eye(self.judge.mdp.n_actions)[table]  # than the policy: ties count too
-        for weights in (np.ones(len(table)), visits, visits * self.judge.stakes):
+        table, visits = self.evaluator.solution.policy.table.ravel(), self.evaluator.optimal.visits
+        is_other_action = (
+            1.0 - np.eye(self.evaluator.mdp.n_actions)[table]
+        )  # than the policy: ties count too
+        for weights in (np.ones(len(table)), visits, visits * self.evaluator.second_best_gap):
             if weights.any():
-                shares = np.maximum(weights / weights.mean(), LEAST_SHARE)
-                self._judge(kind, kind.offers(self.costs(shares[:, None] * other), most))
+                relative_weights = np.maximum(
+                    weights / weights.mean(), IMITATION_MIN_RELATIVE_WEIGHT
+                )
+                self._evaluate_all(
+                    rule_class,
+                    rule_class.imitations(
+                        self.make_costs(relative_weights[:, None] * is_other_action), max_size
+                    ),
+                )
 
-    def _tell(self, kind: RuleClass, best: Point | None) -> None:
+    def _report(self, rule_class: RuleClass, best: FrontierPoint | None) -> None:
         if self.report is not None:
-            found = (
+            text = (
                 "nothing yet"
                 if best is None
                 else f"{counted(best.size, 'number')}, loss {best.loss:.4g}"
             )
-            self.report(f"{kind.name}: {found}; {self.judge.count:,} rules judged")
+            self.report(f"{rule_class.name}: {text}; {self.evaluator.n_evaluated:,} rules judged")
 
-    def needed(self, kind: RuleClass, most: int) -> int:
+    def prove_size_lower_bound(self, rule_class: RuleClass, max_size: int) -> int:
         """The largest size that the necessary conditions rule out, plus one; fits are judged.
 
         0 once the time is up: a fit that may have been cut short rules out nothing.
         """
-        found = 0
+        bound = 0
         for condition in self.conditions:
-            costs = self._asked(kind, condition)
-            if kind.impossible(costs, condition.target):
-                return most + 1
-            if kind.heuristic(costs):
+            costs = self._make_condition_costs(rule_class, condition)
+            if rule_class.is_infeasible(costs, condition.target):
+                return max_size + 1
+            if rule_class.why_not_exact(costs):
                 continue
-            fits = kind.fit(costs, most, condition.target)
-            least = kind.needed(costs, condition.target, most, fits)
-            cut_short = self.late
-            self._judge(kind, fits)
-            if cut_short:
+            candidates = rule_class.fit(costs, max_size, condition.target)
+            class_bound = rule_class.size_lower_bound(costs, condition.target, max_size, candidates)
+            is_cut_short = self.class_time_up
+            self._evaluate_all(rule_class, candidates)
+            if is_cut_short:
                 return 0
-            found = max(found, least)
-        return found
+            bound = max(bound, class_bound)
+        return bound
 
-    def branch(self, kind: RuleClass, needed: int, most: int, nodes: float) -> int:
+    def branch_and_bound(
+        self, rule_class: RuleClass, size_needed: int, max_size: int, max_nodes: float
+    ) -> int:
         """The same by branch and bound: sizes from ``needed`` on, until one is not ruled out.
 
         A rule that is found on the way is kept, and then its size is the one that is needed.
         """
-        judge, promise = self.judge, self.promise
-        if kind.heuristic(self.costs(self.conditions[0].costs)):
-            return needed
-        if not Branching.serves(judge, promise):
-            return needed
-        tree = Branching(judge, promise, self.costs, self._enter, lambda: self.late, nodes)
-        return tree.sizes(kind, needed, most)
+        evaluator, loss_target = self.evaluator, self.loss_target
+        if rule_class.why_not_exact(self.make_costs(self.conditions[0].costs)):
+            return size_needed
+        if not BranchAndBound.is_applicable(evaluator, loss_target):
+            return size_needed
+        solver = BranchAndBound(
+            evaluator,
+            loss_target,
+            self.make_costs,
+            self._evaluate_candidate,
+            lambda: self.class_time_up,
+            max_nodes,
+        )
+        return solver.rule_out_sizes(rule_class, size_needed, max_size)
 
-    def close(self, kind: RuleClass) -> None:
+    def close(self, rule_class: RuleClass) -> None:
         """Prove more, by branch and bound, of the class that the smallest rule is of."""
-        best = self.best(kind.name)
-        at = next(i for i, outcome in enumerate(self.outcomes) if outcome.kind == kind.name)
-        known = self.outcomes[at]
-        if best is None or not 0 < known.needed < best.size:
+        best = self.find_smallest(rule_class.name)
+        index = next(
+            i for i, outcome in enumerate(self.outcomes) if outcome.kind == rule_class.name
+        )
+        previous = self.outcomes[index]
+        if best is None or not 0 < previous.size_needed < best.size:
             return
-        usual = Branching.usual_nodes(self.judge)
-        needed = self.branch(kind, known.needed, best.size - 1, usual)
-        smaller = self.best(kind.name) or best
-        self.outcomes[at] = replace(known, size=smaller.size, needed=min(needed, smaller.size))
+        max_nodes = BranchAndBound.compute_node_budget(self.evaluator)
+        size_needed = self.branch_and_bound(
+            rule_class, previous.size_needed, best.size - 1, max_nodes
+        )
+        smallest = self.find_smallest(rule_class.name) or best
+        self.outcomes[index] = replace(
+            previous, size=smallest.size, size_needed=min(size_needed, smallest.size)
+        )
 
-    def rounded(self, kind: RuleClass, point: Point) -> Iterator[Point]:
+    def iterate_shortened(
+        self, rule_class: RuleClass, point: FrontierPoint
+    ) -> Iterator[FrontierPoint]:
         """A rule of the class with fewer digits, where the promise is kept; the fewest first."""
-        costs = self.costs(self._weighted(self.judge(point.table).visits))
-        for fitted in kind.coarser(costs, point.fitted):
-            table = fitted.program(self.judge.mdp.grid)(self._points)
-            if self.over or not self.judge.fits(table) or self.judge.floor(table) > self._limit:
+        costs = self.make_costs(self._weight_gaps(self.evaluator(point.table).visits))
+        for candidate in rule_class.with_fewer_digits(costs, point.candidate):
+            table = candidate.program(self.evaluator.mdp.grid)(self._grid_points)
+            if (
+                self.time_up
+                or not self.evaluator.is_admissible(table)
+                or self.evaluator.bound_loss_below(table) > self._loss_limit
+            ):
                 continue
-            judged = self.judge(table)
-            if self.promise.kept_by(judged):
-                loss = self.promise.of(judged) / self.promise.unit
-                yield Point(kind.name, fitted.size, loss, fitted, judged.table)
+            policy_loss = self.evaluator(table)
+            if self.loss_target.is_met_by(policy_loss):
+                loss = self.loss_target.loss_of(policy_loss) / self.loss_target.unit
+                yield FrontierPoint(
+                    rule_class.name, candidate.size, loss, candidate, policy_loss.table
+                )
 
-    def _rounds(self, kind: RuleClass, most: int, needed: int) -> None:
-        weights, rounds, idle = self.judge.optimal.visits, 1, 0
-        limit = ROUNDS if self.judge.small else ROUNDS_LARGE
-        for bar in self._bars():
-            costs = (self.judge.gap > bar).astype(float)
-            self._judge(kind, kind.fit(self.costs(costs), self._room(kind, most), 0.5))
-        for _ in range(limit):
-            first = self.whole and rounds == 1  # of which there is one, whatever the limit
-            if (self.late and not first) or self._closed(kind, needed):
+    def _run_rounds(self, rule_class: RuleClass, max_size: int, size_needed: int) -> None:
+        weights, n_rounds, idle_rounds = self.evaluator.optimal.visits, 1, 0
+        max_rounds = FIT_MAX_ROUNDS if self.evaluator.is_small else FIT_MAX_ROUNDS_LARGE_MODEL
+        for threshold in self._loss_thresholds():
+            costs = (self.evaluator.gap > threshold).astype(float)
+            self._evaluate_all(
+                rule_class,
+                rule_class.fit(self.make_costs(costs), self._size_limit(rule_class, max_size), 0.5),
+            )
+        for _ in range(max_rounds):
+            is_first = (
+                self.want_frontier and n_rounds == 1
+            )  # of which there is one, whatever the limit
+            if (self.class_time_up and not is_first) or self._is_proven_smallest(
+                rule_class, size_needed
+            ):
                 return
-            room, before = self._room(kind, most), self.judge.count
-            target = 0.0 if self.whole else self.promise.most
-            costs = self.costs(self._weighted(weights / rounds))
-            judged = self._judge(kind, kind.fit(costs, room, target))
-            if self.judge.small:
-                self._judge(kind, kind.nearly(costs, room))
-            idle = idle + 1 if self._room(kind, most) == room and not self.whole else 0
-            if not judged or self.judge.count == before or idle > PATIENCE:
+            size_limit, n_before = (
+                self._size_limit(rule_class, max_size),
+                self.evaluator.n_evaluated,
+            )
+            target = 0.0 if self.want_frontier else self.loss_target.limit
+            costs = self.make_costs(self._weight_gaps(weights / n_rounds))
+            results = self._evaluate_all(rule_class, rule_class.fit(costs, size_limit, target))
+            if self.evaluator.is_small:
+                self._evaluate_all(rule_class, rule_class.near_ties(costs, size_limit))
+            idle_rounds = (
+                idle_rounds + 1
+                if self._size_limit(rule_class, max_size) == size_limit and not self.want_frontier
+                else 0
+            )
+            if (
+                not results
+                or self.evaluator.n_evaluated == n_before
+                or idle_rounds > STALL_MAX_ROUNDS
+            ):
                 break
-            weights = weights + np.mean([one.visits for one in judged], axis=0)
-            rounds += 1
-        if kind.varied and self.judge.small and (self.whole or not self.promise.nothing):
-            self._varied(kind, most, needed)
-            self._changed(kind, needed)
+            weights = weights + np.mean([result.visits for result in results], axis=0)
+            n_rounds += 1
+        if (
+            rule_class.benefits_from_local_search
+            and self.evaluator.is_small
+            and (self.want_frontier or not self.loss_target.is_zero)
+        ):
+            self._perturb_weights(rule_class, max_size, size_needed)
+            self._local_search(rule_class, size_needed)
 
-    def _varied(self, kind: RuleClass, most: int, needed: int) -> None:
+    def _perturb_weights(self, rule_class: RuleClass, max_size: int, size_needed: int) -> None:
         """Rounds about single rules of the frontier, in models that are small enough for many.
 
         Costs are visits x gap of a rule alone, or what the rule itself would gain by another action
         for once: d_pi (max_a Q_pi - Q_pi), a step of policy iteration within the class.
         """
-        rng, idle = np.random.default_rng(0), 0
-        for turn in range(min(VARIED // self.judge.mdp.n_states, MOST_VARIED)):
-            points = [p for p in self.points.values() if p.kind == kind.name]
-            if not points or self.late or idle > IDLE or self._closed(kind, needed):
+        rng, idle_rounds = np.random.default_rng(0), 0
+        for iteration in range(
+            min(PERTURBATION_STATE_ROUNDS // self.evaluator.mdp.n_states, PERTURBATION_MAX_ROUNDS)
+        ):
+            points = [p for p in self.points.values() if p.kind == rule_class.name]
+            if (
+                not points
+                or self.class_time_up
+                or idle_rounds > IDLE_MAX_ROUNDS
+                or self._is_proven_smallest(rule_class, size_needed)
+            ):
                 return
-            before = self.judge.count
-            judged = self.judge(points[int(rng.integers(len(points)))].table)
-            visits = judged.visits
-            other = self.judge.optimal.visits if turn % 3 else rng.permutation(visits)
-            mixed = rng.dirichlet((4.0, 1.0)) @ np.stack([visits, other])
-            own = self.judge.own_gaps(judged) if turn % 2 else self.judge.gap
-            self._judge(kind, kind.fit(self.costs(self._weighted(mixed, own)), most, 0.0))
-            idle = 0 if self.judge.count > before else idle + 1
+            n_before = self.evaluator.n_evaluated
+            policy_loss = self.evaluator(points[int(rng.integers(len(points)))].table)
+            visits = policy_loss.visits
+            other_visits = (
+                self.evaluator.optimal.visits if iteration % 3 else rng.permutation(visits)
+            )
+            mixed_visits = rng.dirichlet((4.0, 1.0)) @ np.stack([visits, other_visits])
+            gaps = (
+                self.evaluator.compute_policy_gaps(policy_loss)
+                if iteration % 2
+                else self.evaluator.gap
+            )
+            self._evaluate_all(
+                rule_class,
+                rule_class.fit(
+                    self.make_costs(self._weight_gaps(mixed_visits, gaps)), max_size, 0.0
+                ),
+            )
+            idle_rounds = 0 if self.evaluator.n_evaluated > n_before else idle_rounds + 1
 
-    def _changed(self, kind: RuleClass, needed: int) -> None:
+    def _local_search(self, rule_class: RuleClass, size_needed: int) -> None:
         """Change one number at a time of the rules that could matter, the small ones first.
 
         For a promise these are rules a little too small to keep it.
         """
-        left = min(CHANGED // self.judge.mdp.n_states, MOST_CHANGED)
-        best = self.best(kind.name)
-        mine = sorted((p for p in self.points.values() if p.kind == kind.name), key=_by_size)
-        if not self.whole and best is not None:
-            mine = [p for p in mine if needed <= p.size < best.size][: -BELOW - 1 : -1]
-        share = max(left // max(len(mine), 1), LEAST_CHANGED)
-        for point in mine:
-            before = self.judge.count
-            while self.judge.count - before < share and left > 0 and not self.late:
-                known = self.judge.count
-                better = self._better(kind, point)
-                left -= self.judge.count - known
+        remaining = min(
+            LOCAL_SEARCH_STATE_RULES // self.evaluator.mdp.n_states, LOCAL_SEARCH_MAX_RULES
+        )
+        best = self.find_smallest(rule_class.name)
+        class_points = sorted(
+            (p for p in self.points.values() if p.kind == rule_class.name), key=_size_then_loss
+        )
+        if not self.want_frontier and best is not None:
+            class_points = [p for p in class_points if size_needed <= p.size < best.size][
+                : -LOCAL_SEARCH_SMALLER_RULES - 1 : -1
+            ]
+        rule_budget = max(remaining // max(len(class_points), 1), LOCAL_SEARCH_MIN_NEIGHBOURS)
+        for point in class_points:
+            n_before = self.evaluator.n_evaluated
+            while (
+                self.evaluator.n_evaluated - n_before < rule_budget
+                and remaining > 0
+                and not self.class_time_up
+            ):
+                n_known = self.evaluator.n_evaluated
+                better = self._find_better_neighbour(rule_class, point)
+                remaining -= self.evaluator.n_evaluated - n_known
                 if better is None:
                     break
                 point = better
 
-    def _better(self, kind: RuleClass, point: Point) -> Point | None:
+    def _find_better_neighbour(
+        self, rule_class: RuleClass, point: FrontierPoint
+    ) -> FrontierPoint | None:
         """The first neighbour of a rule that loses less."""
-        costs = self.costs(self.conditions[0].costs)
-        for root in kind.neighbours(costs, point.fitted.root):
-            if self.late:
+        costs = self.make_costs(self.conditions[0].costs)
+        for root in rule_class.neighbours(costs, point.candidate.root):
+            if self.class_time_up:
                 return None
-            self._enter(kind, Fitted(root, point.size, 0.0))
-            found = self.points[kind.name, point.size]
-            if found.loss < point.loss:
-                return found
+            self._evaluate_candidate(rule_class, Fitted(root, point.size, 0.0))
+            neighbour = self.points[rule_class.name, point.size]
+            if neighbour.loss < point.loss:
+                return neighbour
         return None
 
-    def _room(self, kind: RuleClass, most: int) -> int:
+    def _size_limit(self, rule_class: RuleClass, max_size: int) -> int:
         """How many numbers a rule may have to be of interest."""
-        best = self.best(kind.name)
-        return most if best is None or self.whole else min(most, best.size)
+        best = self.find_smallest(rule_class.name)
+        return max_size if best is None or self.want_frontier else min(max_size, best.size)
 
-    def _closed(self, kind: RuleClass, needed: int) -> bool:
-        best = self.best(kind.name)
-        return not self.whole and best is not None and best.size <= needed
+    def _is_proven_smallest(self, rule_class: RuleClass, size_needed: int) -> bool:
+        best = self.find_smallest(rule_class.name)
+        return not self.want_frontier and best is not None and best.size <= size_needed
 
-    def _bars(self) -> Iterator[float]:
+    def _loss_thresholds(self) -> Iterator[float]:
         """Local losses up to which actions are allowed, for promises about the worst state."""
-        if self.promise.worst and not self.promise.nothing:
-            low = self.promise.most / self.judge.longest()
-            yield from np.geomspace(low, self.promise.most, BARS)
+        if self.loss_target.worst and not self.loss_target.is_zero:
+            low = self.loss_target.limit / self.evaluator.sum_unit_loss()
+            yield from np.geomspace(low, self.loss_target.limit, LOSS_THRESHOLD_COUNT)
 
-    def _weighted(self, visits: NDArray, gap: NDArray | None = None) -> NDArray[np.float64]:
+    def _weight_gaps(self, visits: NDArray, gap: NDArray | None = None) -> NDArray[np.float64]:
         """(S, A) visits x gap, with infeasible actions dearer than everything else together."""
-        gap, feasible = self.judge.gap if gap is None else gap, self.judge.feasible
+        gap, feasible = self.evaluator.gap if gap is None else gap, self.evaluator.feasible
         costs = visits[:, None] * np.where(feasible, gap, 0.0)
         if not feasible.all():
             costs[~feasible] = 10 * max(float(costs.max(axis=1).sum()), 1.0)
         return costs
 
-    def _judge(self, kind: RuleClass, fits: list[Fitted]) -> list[Judged]:
+    def _evaluate_all(self, rule_class: RuleClass, candidates: list[Fitted]) -> list[PolicyLoss]:
         """Judge rules and keep the best of each size; in a large model only some of them."""
-        if not self.judge.small and not self.whole and len(fits) > 1:
-            return self._bisect(kind, fits)
-        if not self.judge.small and len(fits) > SPREAD and self.judge.mdp.n_states > MANY:
-            fits = [fits[i] for i in np.unique(np.linspace(0, len(fits) - 1, SPREAD).astype(int))]
-        found = []
-        for fitted in fits:
-            if self.over and self.best() is not None:
+        if not self.evaluator.is_small and not self.want_frontier and len(candidates) > 1:
+            return self._bisect(rule_class, candidates)
+        if (
+            not self.evaluator.is_small
+            and len(candidates) > FRONTIER_BATCH_RULES
+            and self.evaluator.mdp.n_states > FRONTIER_BATCH_MIN_STATES
+        ):
+            candidates = [
+                candidates[i]
+                for i in np.unique(
+                    np.linspace(0, len(candidates) - 1, FRONTIER_BATCH_RULES).astype(int)
+                )
+            ]
+        results = []
+        for candidate in candidates:
+            if self.time_up and self.find_smallest() is not None:
                 break
-            judged = self._enter(kind, fitted)
-            if judged is not None:
-                found.append(judged)
-        return found
+            policy_loss = self._evaluate_candidate(rule_class, candidate)
+            if policy_loss is not None:
+                results.append(policy_loss)
+        return results
 
-    def _bisect(self, kind: RuleClass, fits: list[Fitted]) -> list[Judged]:
+    def _bisect(self, rule_class: RuleClass, candidates: list[Fitted]) -> list[PolicyLoss]:
         """Judge about log2 of the rules, for the smallest that keeps the promise."""
-        low, high, found = 0, len(fits), []
-        while low < high and not (self.over and self.best() is not None):
+        low, high, results = 0, len(candidates), []
+        while low < high and not (self.time_up and self.find_smallest() is not None):
             middle = (low + high) // 2
-            judged = self._enter(kind, fits[middle])
-            if judged is not None:
-                found.append(judged)
-            kept = judged is not None and self.promise.kept_by(judged)
-            low, high = (low, middle) if kept else (middle + 1, high)
-        return found
+            policy_loss = self._evaluate_candidate(rule_class, candidates[middle])
+            if policy_loss is not None:
+                results.append(policy_loss)
+            is_met = policy_loss is not None and self.loss_target.is_met_by(policy_loss)
+            low, high = (low, middle) if is_met else (middle + 1, high)
+        return results
 
-    def _enter(self, kind: RuleClass, fitted: Fitted) -> Judged | None:
+    def _evaluate_candidate(self, rule_class: RuleClass, candidate: Fitted) -> PolicyLoss | None:
         """What a rule loses, kept where it is the best of its size; None if it is infeasible.
 
         In a large model also if it surely breaks the promise, and nobody wants such rules.
         """
-        self.tried += 1
-        table = fitted.program(self.judge.mdp.grid)(self._points)
-        if not self.judge.fits(table):
+        self.n_tried += 1
+        table = candidate.program(self.evaluator.mdp.grid)(self._grid_points)
+        if not self.evaluator.is_admissible(table):
             return None
-        if not (self.judge.small or self.whole or self.judge.floor(table) <= self._limit):
+        if not (
+            self.evaluator.is_small
+            or self.want_frontier
+            or self.evaluator.bound_loss_below(table) <= self._loss_limit
+        ):
             return None
-        judged = self.judge(table)
-        loss, key = self.promise.of(judged) / self.promise.unit, (kind.name, fitted.size)
+        policy_loss = self.evaluator(table)
+        loss, key = (
+            self.loss_target.loss_of(policy_loss) / self.loss_target.unit,
+            (rule_class.name, candidate.size),
+        )
         if key not in self.points or loss < self.points[key].loss:
-            self.points[key] = Point(kind.name, fitted.size, loss, fitted, judged.table)
-        return judged
+            self.points[key] = FrontierPoint(
+                rule_class.name, candidate.size, loss, candidate, policy_loss.table
+            )
+        return policy_loss
 
 
-def _by_size(point: Point) -> tuple[int, float]:
+def _size_then_loss(point: FrontierPoint) -> tuple[int, float]:
     return point.size, point.loss

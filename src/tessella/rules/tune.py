@@ -25,20 +25,20 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.total_certificate import TotalCertificate
-from tessella.criteria.criterion import serve
+from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import ArgumentError, TessellaError, expect
+from tessella.errors import ArgumentError, TessellaError, require_type
 from tessella.mdp.actions import components
 from tessella.mdp.as_policy import as_policy
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.rules.judge import Judge
-from tessella.rules.promise import refuse_no_flag
+from tessella.rules.evaluator import PolicyEvaluator
+from tessella.rules.loss_target import require_flag
 from tessella.solvers.solution import Solution
 
-MOST = 100_000  # candidates
-BATCH = 64
+TUNE_MAX_CANDIDATES = 100_000  # candidates
+LOWER_BOUND_BATCH_CANDIDATES = 64
 NUMBERS = "a form must give numbers or names"
 
 
@@ -62,12 +62,15 @@ class Tuned:
     skipped: int
 
     def __str__(self) -> str:
-        named = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        parameter_text = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
         loss = self.certificate.mean_loss
-        text = f"Tuned {self.policy.name}: {named}; mean loss {float(loss):.6g}, "
+        text = f"Tuned {self.policy.name}: {parameter_text}; mean loss {float(loss):.6g}, "
         text += f"worst {float(self.certificate.worst_loss):.6g}\n"
-        left = f", {self.skipped:,} infeasible" if self.skipped else ""
-        return text + f"best of {self.candidates:,}, {self.evaluated:,} evaluated to the end{left}"
+        skipped_text = f", {self.skipped:,} infeasible" if self.skipped else ""
+        return (
+            text
+            + f"best of {self.candidates:,}, {self.evaluated:,} evaluated to the end{skipped_text}"
+        )
 
 
 def tune(
@@ -86,131 +89,146 @@ def tune(
         worst: compare by the loss of the worst state, not by the mean over the start.
         ranges: parameter name to the values to try; all combinations are.
     """
-    expect("tune", solution, Solution)
+    require_type("tune", solution, Solution)
     mdp = solution.mdp
-    serve("tune", mdp.criterion, Discounted, FiniteHorizon)
+    require_criterion("tune", mdp.criterion, Discounted, FiniteHorizon)
     if not callable(form):
         raise ArgumentError("tune needs a function of axes and parameters", value=f"got {form!r}")
-    refuse_no_flag("worst", worst)
+    require_flag("worst", worst)
     if not ranges:
         raise ArgumentError("tune needs a range of values for at least one parameter")
-    values = {name: _range(name, given) for name, given in ranges.items()}
+    values = {name: _list_values(name, candidates) for name, candidates in ranges.items()}
     count = math.prod(len(v) for v in values.values())
-    if not 0 < count <= MOST:
-        rule = f"tune compares 1 to {MOST:,} combinations of parameters"
-        raise ArgumentError(rule, value=f"got {count:,}")
+    if not 0 < count <= TUNE_MAX_CANDIDATES:
+        requirement = f"tune compares 1 to {TUNE_MAX_CANDIDATES:,} combinations of parameters"
+        raise ArgumentError(requirement, value=f"got {count:,}")
     settings = [dict(zip(values, c, strict=True)) for c in itertools.product(*values.values())]
-    judge = Judge(solution, start_distribution(mdp, start, solution.policy), bool(worst))
-    tables = [_table(solution, form, setting) for setting in settings]
-    kept = [i for i, table in enumerate(tables) if judge.fits(table)]
-    if not kept:
+    evaluator = PolicyEvaluator(
+        solution, start_distribution(mdp, start, solution.policy), bool(worst)
+    )
+    tables = [_tabulate_form(solution, form, setting) for setting in settings]
+    admissible = [i for i, table in enumerate(tables) if evaluator.is_admissible(table)]
+    if not admissible:
         raise ArgumentError("every candidate takes an infeasible action in some state")
-    best = _best(judge, [tables[i] for i in kept], worst)
-    chosen = settings[kept[best]]
+    best = _find_best(evaluator, [tables[i] for i in admissible], worst)
+    parameters = settings[admissible[best]]
     name = getattr(form, "__name__", "form")
     name = name if name.isidentifier() else "form"  # not that of a lambda
-    policy = as_policy(mdp, tables[kept[best]]).called(name)
-    proof = certify(solution, policy, judge.start)
-    skipped = count - len(kept)
-    return Tuned(policy, chosen, proof, count, judge.count, skipped)
+    policy = as_policy(mdp, tables[admissible[best]]).renamed(name)
+    certificate = certify(solution, policy, evaluator.start)
+    skipped = count - len(admissible)
+    return Tuned(policy, parameters, certificate, count, evaluator.n_evaluated, skipped)
 
 
-def _table(solution: Solution, form: Callable, setting: dict[str, Any]) -> NDArray[np.int32]:
+def _tabulate_form(
+    solution: Solution, form: Callable, setting: dict[str, Any]
+) -> NDArray[np.int32]:
     """(S,) action indices of the form with these parameters."""
     mdp = solution.mdp
 
-    def bound(**axes: Any) -> Any:
+    def call_form(**axes: Any) -> Any:
         return form(**axes, **setting)
 
-    bound.__name__ = getattr(form, "__name__", "form")
+    call_form.__name__ = getattr(form, "__name__", "form")
     names = mdp.grid.axes
     coordinates = mdp.grid.values_at(mdp.grid.points)
-    wanted = {name: coordinates[name] for name in _wanted(form, names, setting)}
-    at = ", ".join(f"{name}={value}" for name, value in setting.items())
+    arguments = {name: coordinates[name] for name in _list_requested_axes(form, names, setting)}
+    location = ", ".join(f"{name}={value}" for name, value in setting.items())
     try:
-        answers = bound(**wanted)
+        answers = call_form(**arguments)
     except TessellaError:
         raise
     except Exception as error:
-        rule = "a form must give an action for every state"
-        told = f"it raised {type(error).__name__}: {error}"
-        raise ArgumentError(rule, place=at, value=told) from error
-    return _named(mdp.actions, _spread(answers, mdp.n_states, components(mdp.actions), at))
+        requirement = "a form must give an action for every state"
+        message = f"it raised {type(error).__name__}: {error}"
+        raise ArgumentError(requirement, location=location, value=message) from error
+    return _find_actions(
+        mdp.actions, _to_records(answers, mdp.n_states, components(mdp.actions), location)
+    )
 
 
-def _wanted(form: Callable, names: tuple[str, ...], setting: dict[str, Any]) -> list[str]:
+def _list_requested_axes(
+    form: Callable, names: tuple[str, ...], setting: dict[str, Any]
+) -> list[str]:
     """The axes that a form asks for."""
     from inspect import signature
 
-    asked = list(signature(form).parameters)
-    strange = [name for name in asked if name not in names and name not in setting]
-    if strange:
-        rule = "a form names axes of the model and parameters that have ranges"
-        raise ArgumentError(rule, value=f"{strange[0]!r} is neither")
-    return [name for name in asked if name in names]
+    parameters = list(signature(form).parameters)
+    unknown = [name for name in parameters if name not in names and name not in setting]
+    if unknown:
+        requirement = "a form names axes of the model and parameters that have ranges"
+        raise ArgumentError(requirement, value=f"{unknown[0]!r} is neither")
+    return [name for name in parameters if name in names]
 
 
-def _spread(answers: Any, n_states: int, parts: tuple[str, ...], at: str) -> NDArray:
+def _to_records(answers: Any, n_states: int, parts: tuple[str, ...], location: str) -> NDArray:
     """(S,) answers, or (S, components) of actions that have some: a column for each."""
     if isinstance(answers, Mapping):
         answers = [answers.get(name, np.nan) for name in parts]
-    given = [*answers] if isinstance(answers, list | tuple) and parts else [answers]
+    answered = [*answers] if isinstance(answers, list | tuple) and parts else [answers]
     try:
-        columns = [np.broadcast_to(np.asarray(column), (n_states,)) for column in given]
+        columns = [np.broadcast_to(np.asarray(column), (n_states,)) for column in answered]
     except ValueError:
-        rule = f"a form must give one action for each of {n_states:,} states"
-        shapes = ", ".join(str(np.shape(column)) for column in given)
-        raise ArgumentError(rule, place=at, value=f"got shape {shapes}") from None
+        requirement = f"a form must give one action for each of {n_states:,} states"
+        shapes = ", ".join(str(np.shape(column)) for column in answered)
+        raise ArgumentError(requirement, location=location, value=f"got shape {shapes}") from None
     if len(columns) != max(len(parts), 1) or any(c.dtype.kind not in "biufU" for c in columns):
-        rule = f"a form must give a dict of {', '.join(parts)}" if parts else NUMBERS
-        raise ArgumentError(rule, place=at, value=f"got {type(answers).__name__}")
-    made = np.empty(n_states, dtype=[(str(k), c.dtype) for k, c in enumerate(columns)])
+        requirement = f"a form must give a dict of {', '.join(parts)}" if parts else NUMBERS
+        raise ArgumentError(requirement, location=location, value=f"got {type(answers).__name__}")
+    records = np.empty(n_states, dtype=[(str(k), c.dtype) for k, c in enumerate(columns)])
     for k, column in enumerate(columns):
-        made[str(k)] = column
-    return made
+        records[str(k)] = column
+    return records
 
 
-def _named(actions: tuple, answers: NDArray) -> NDArray[np.int32]:
+def _find_actions(actions: tuple, answers: NDArray) -> NDArray[np.int32]:
     """(S,) indices of the actions with these components."""
-    distinct, which = np.unique(answers, return_inverse=True)
-    alone = len(answers.dtype.names or ()) == 1
-    at = {(action,) if alone else tuple(action): i for i, action in enumerate(actions)}
-    strange = [value for value in distinct.tolist() if tuple(value) not in at]
-    if strange:
-        rule = f"a form must give one of the actions {', '.join(map(str, actions))}"
-        told = strange[0][0] if alone else tuple(strange[0])
-        raise ArgumentError(rule, value=f"got {told}")
-    found = np.array([at[tuple(value)] for value in distinct.tolist()], dtype=np.int32)
-    return found[which.ravel()]
+    distinct, inverse = np.unique(answers, return_inverse=True)
+    is_single = len(answers.dtype.names or ()) == 1
+    index_of = {(action,) if is_single else tuple(action): i for i, action in enumerate(actions)}
+    unknown = [value for value in distinct.tolist() if tuple(value) not in index_of]
+    if unknown:
+        requirement = f"a form must give one of the actions {', '.join(map(str, actions))}"
+        label = unknown[0][0] if is_single else tuple(unknown[0])
+        raise ArgumentError(requirement, value=f"got {label}")
+    indices = np.array([index_of[tuple(value)] for value in distinct.tolist()], dtype=np.int32)
+    return indices[inverse.ravel()]
 
 
-def _range(name: str, given: Any) -> list:
+def _list_values(name: str, values: Any) -> list:
     """The values of a parameter."""
-    if not isinstance(given, Iterable) or isinstance(given, str):
-        rule = "a parameter has a range of values to try, such as S=range(2, 9)"
-        raise ArgumentError(rule, value=f"got {name}={given!r}")
-    return list(given)
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        requirement = "a parameter has a range of values to try, such as S=range(2, 9)"
+        raise ArgumentError(requirement, value=f"got {name}={values!r}")
+    return list(values)
 
 
-def _best(judge: Judge, tables: list[NDArray], worst: bool) -> int:
+def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -> int:
     """Which table loses least."""
-    floors = _floors(judge, tables, worst)
-    best, least = 0, np.inf
-    for i in np.argsort(floors, kind="stable"):
-        if floors[i] > least:
+    lower_bounds = _bound_losses_below(evaluator, tables, worst)
+    best, lowest_loss = 0, np.inf
+    for i in np.argsort(lower_bounds, kind="stable"):
+        if lower_bounds[i] > lowest_loss:
             break
-        judged = judge(tables[i])
-        loss = judged.worst if worst else judged.mean
-        if loss < least:
-            best, least = int(i), loss
+        policy_loss = evaluator(tables[i])
+        loss = policy_loss.worst if worst else policy_loss.mean
+        if loss < lowest_loss:
+            best, lowest_loss = int(i), loss
     return best
 
 
-def _floors(judge: Judge, tables: list[NDArray], worst: bool) -> NDArray[np.float64]:
+def _bound_losses_below(
+    evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool
+) -> NDArray[np.float64]:
     """(B,) lower bounds on the losses; of a large model, the first terms."""
-    if not judge.small:
-        everyone = np.arange(judge.mdp.n_states)
-        gaps = [judge.gap[everyone, table] for table in tables]
-        return np.array([g.max() if worst else judge.start @ g for g in gaps])
-    parts = [tables[i : i + BATCH] for i in range(0, len(tables), BATCH)]
-    return np.concatenate([judge.floors(np.stack(part), worst) for part in parts])
+    if not evaluator.is_small:
+        all_states = np.arange(evaluator.mdp.n_states)
+        gaps = [evaluator.gap[all_states, table] for table in tables]
+        return np.array([g.max() if worst else evaluator.start @ g for g in gaps])
+    batches = [
+        tables[i : i + LOWER_BOUND_BATCH_CANDIDATES]
+        for i in range(0, len(tables), LOWER_BOUND_BATCH_CANDIDATES)
+    ]
+    return np.concatenate(
+        [evaluator.bound_losses_below(np.stack(batch), worst) for batch in batches]
+    )

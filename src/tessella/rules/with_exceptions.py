@@ -11,16 +11,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from tessella.errors import shown
-from tessella.mdp.actions import described
-from tessella.mdp.program import Except
+from tessella.errors import format_value
+from tessella.mdp.actions import describe_action
+from tessella.mdp.rule_tree import Except
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.one_action import OneAction
 from tessella.rules.order_up_to import OrderUpTo
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, falling
+from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
-MOST = 40  # exceptions
-LARGEST = 20_000  # states, beyond which none is worth naming
+MAX_EXCEPTIONS = 40  # exceptions
+EXCEPTIONS_MAX_STATES = 20_000  # states, beyond which none is worth naming
 
 
 @dataclass(frozen=True)
@@ -34,54 +34,70 @@ class WithExceptions(RuleClass):
     bases: tuple[RuleClass, ...] = field(default=(OneAction(), OrderUpTo(), LinearCuts()))
     name: ClassVar[str] = "rule with exceptions"
 
-    def refusal(self, costs: Costs) -> str:
-        if costs.grid.size > LARGEST:
+    def why_not_applicable(self, costs: Costs) -> str:
+        if costs.grid.size > EXCEPTIONS_MAX_STATES:
             return f"a few of {costs.grid.size:,} states, named one by one, make no difference"
         return ""
 
-    def heuristic(self, costs: Costs) -> str:
+    def why_not_exact(self, costs: Costs) -> str:
         return "which rule to make exceptions to is searched for"
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        each = costs.grid.ndim + 1
-        found: list[Fitted] = []
+        exception_size = costs.grid.ndim + 1
+        results: list[Fitted] = []
         for base in self.bases:
-            if not base.refusal(costs):
-                for rule in base.fit(costs, most - each, target):
-                    found += _excepted(costs, rule, min((most - rule.size) // each, MOST), target)
-        return falling(found)
+            if not base.why_not_applicable(costs):
+                for candidate in base.fit(costs, most - exception_size, target):
+                    results += _add_exceptions(
+                        costs,
+                        candidate,
+                        min((most - candidate.size) // exception_size, MAX_EXCEPTIONS),
+                        target,
+                    )
+        return pareto_front(results)
 
 
-def _excepted(costs: Costs, rule: Fitted, most: int, target: float) -> list[Fitted]:
+def _add_exceptions(costs: Costs, base: Fitted, max_exceptions: int, target: float) -> list[Fitted]:
     """The rule with 1, 2, ... exceptions, until it costs no more than the target."""
-    if most < 1:
+    if max_exceptions < 1:
         return []
-    taken = rule.program(costs.grid)(costs.grid.points)
-    everyone, each = np.arange(len(taken)), costs.grid.ndim + 1
-    saved = costs.by_state[everyone, taken] - costs.by_state.min(axis=1)
-    worst = np.argsort(-saved, kind="stable")[:most]
-    worst = worst[saved[worst] > 0]
-    left = rule.cost - np.cumsum(saved[worst])
-    enough = int(np.argmax(left <= target)) + 1 if (left <= target).any() else len(worst)
-    better = costs.by_state.argmin(axis=1)
-    where = costs.grid.coordinates(worst)
-    places = list(zip(*(values.tolist() for values in where.values()), strict=True))
-    made = []
-    for n in range(1, enough + 1):
-        actions = tuple(int(a) for a in better[worst[:n]])
-        root = Except(tuple(places[:n]), actions, rule.root)
-        words = _words(costs, rule, places[:n], actions)
-        made.append(Fitted(root, rule.size + each * n, max(float(left[n - 1]), 0.0), words))
-    return made
+    chosen = base.program(costs.grid)(costs.grid.points)
+    all_states, exception_size = np.arange(len(chosen)), costs.grid.ndim + 1
+    savings = costs.by_state[all_states, chosen] - costs.by_state.min(axis=1)
+    costliest = np.argsort(-savings, kind="stable")[:max_exceptions]
+    costliest = costliest[savings[costliest] > 0]
+    remaining_cost = base.cost - np.cumsum(savings[costliest])
+    n_needed = (
+        int(np.argmax(remaining_cost <= target)) + 1
+        if (remaining_cost <= target).any()
+        else len(costliest)
+    )
+    best_actions = costs.by_state.argmin(axis=1)
+    coordinates = costs.grid.coordinates(costliest)
+    states = list(zip(*(values.tolist() for values in coordinates.values()), strict=True))
+    candidates = []
+    for n in range(1, n_needed + 1):
+        actions = tuple(int(a) for a in best_actions[costliest[:n]])
+        root = Except(tuple(states[:n]), actions, base.root)
+        sentence = _words(costs, base, states[:n], actions)
+        candidates.append(
+            Fitted(
+                root,
+                base.size + exception_size * n,
+                max(float(remaining_cost[n - 1]), 0.0),
+                sentence,
+            )
+        )
+    return candidates
 
 
 def _words(costs: Costs, rule: Fitted, places: list[tuple], actions: tuple[int, ...]) -> str:
     """The sentence of the rule, and a line for each exception; empty where it has no sentence."""
-    if not rule.words:
+    if not rule.sentence:
         return ""
-    lines = [rule.words, "Except:"]
+    lines = [rule.sentence, "Except:"]
     for place, action in zip(places, actions, strict=True):
         state = zip(costs.grid.axes, place, strict=True)
-        where = ", ".join(f"{name}={shown(value)}" for name, value in state)
-        lines.append(f"{described(costs.action_name, costs.actions[action])} where {where}")
+        where = ", ".join(f"{name}={format_value(value)}" for name, value in state)
+        lines.append(f"{describe_action(costs.action_name, costs.actions[action])} where {where}")
     return "\n".join(lines)

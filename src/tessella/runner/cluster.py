@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from tessella.errors import StudyError
-from tessella.runner.context import context
+from tessella.runner.run_context import collect_context
 
-RETRIES = 1  # deaths of a worker that a batch survives before its runs are tried one by one
-PATIENCE = 60  # seconds to wait for a scheduler to answer
-RESTART = 600  # seconds in which a lost worker of this machine must be back
+ALLOWED_WORKER_DEATHS = (
+    1  # deaths of a worker that a batch survives before its runs are tried one by one
+)
+CONNECT_TIMEOUT_SECONDS = 60  # seconds to wait for a scheduler to answer
+RESTART_TIMEOUT_SECONDS = 600  # seconds in which a lost worker of this machine must be back
 
-THREADS = {
+WORKER_ENVIRONMENT = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -41,15 +43,19 @@ def connect(
     Args:
         cache: folder in which workers of this machine keep compiled code.
     """
-    with _existing(scheduler) if scheduler else _local(workers, cache) as client:
+    with (
+        _connect_to_scheduler(scheduler)
+        if scheduler
+        else _start_local_cluster(workers, cache) as client
+    ):
         yield client
 
 
 @contextmanager
-def _existing(address: str) -> Iterator[Any]:
+def _connect_to_scheduler(address: str) -> Iterator[Any]:
     from distributed import Client
 
-    class Closing(Client):
+    class ClosingClient(Client):
         """Closes at once when it cannot begin: at the end of a process its loop is gone."""
 
         def start(self, **settings: Any) -> None:
@@ -60,42 +66,44 @@ def _existing(address: str) -> Iterator[Any]:
                 raise
 
     try:
-        client = Closing(address, timeout=PATIENCE, set_as_default=False)
+        client = ClosingClient(address, timeout=CONNECT_TIMEOUT_SECONDS, set_as_default=False)
     except Exception as error:  # each transport has errors of its own
-        raise StudyError(f"no scheduler answers at {address}: {error}{_hint(address)}") from error
+        raise StudyError(
+            f"no scheduler answers at {address}: {error}{_connection_hint(address)}"
+        ) from error
     with client:
         yield client
 
 
-def _hint(address: str) -> str:
+def _connection_hint(address: str) -> str:
     """What to look at first."""
     from dask.config import get
 
     if not address.startswith("tls://"):
         return "; if it asks for TLS, its address begins with tls://"
-    asked = ("ca-file", "client.cert", "client.key")
-    lacking = [name for name in asked if not get(f"distributed.comm.tls.{name}", None)]
-    return f"; dask has no setting distributed.comm.tls.{lacking[0]}" if lacking else ""
+    required = ("ca-file", "client.cert", "client.key")
+    missing = [name for name in required if not get(f"distributed.comm.tls.{name}", None)]
+    return f"; dask has no setting distributed.comm.tls.{missing[0]}" if missing else ""
 
 
 @contextmanager
-def _local(workers: int | None, cache: Path | None) -> Iterator[Any]:
+def _start_local_cluster(workers: int | None, cache: Path | None) -> Iterator[Any]:
     from dask.config import set as configured
     from distributed import Client, LocalCluster
 
-    environment = {**THREADS, **(_compiled(cache) if cache else {})}
+    variables = {**WORKER_ENVIRONMENT, **(_jax_cache_variables(cache) if cache else {})}
     settings = {
-        "distributed.scheduler.allowed-failures": RETRIES,
-        "distributed.nanny.pre-spawn-environ": environment,
+        "distributed.scheduler.allowed-failures": ALLOWED_WORKER_DEATHS,
+        "distributed.nanny.pre-spawn-environ": variables,
         "distributed.worker.daemon": True,
         # A crowded machine takes long to start a worker again; the cluster must not give it up.
-        "distributed.deploy.lost-worker-timeout": f"{RESTART}s",
+        "distributed.deploy.lost-worker-timeout": f"{RESTART_TIMEOUT_SECONDS}s",
     }
     with (
-        _environment(environment),
+        _set_environment(variables),
         configured(settings),
         LocalCluster(
-            n_workers=workers or cores(),
+            n_workers=workers or count_cores(),
             threads_per_worker=1,
             processes=True,
             dashboard_address="127.0.0.1:0",  # any free port: several studies may run at once
@@ -107,33 +115,33 @@ def _local(workers: int | None, cache: Path | None) -> Iterator[Any]:
         yield client
 
 
-def cores() -> int:
+def count_cores() -> int:
     """How many cores this process may use, where the system tells; else how many there are."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def _compiled(folder: Path) -> dict[str, str]:
+def _jax_cache_variables(folder: Path) -> dict[str, str]:
     """Settings with which JAX keeps compiled code for the next process: here, or where told."""
     # Code for one processor may not run on another that reads the same folder.
-    here = folder / hashlib.sha256(context()["processor"].encode()).hexdigest()[:8]
+    cache_folder = folder / hashlib.sha256(collect_context()["processor"].encode()).hexdigest()[:8]
     return {
-        "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", str(here)),
+        "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", str(cache_folder)),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
     }
 
 
 @contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
+def _set_environment(values: dict[str, str]) -> Iterator[None]:
     """Workers inherit the environment, also those that replace a lost one later."""
-    before = {name: os.environ.get(name) for name in values}
+    previous = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             if value is None:
                 os.environ.pop(name, None)
             else:

@@ -14,23 +14,23 @@ from typing import IO
 
 from tessella.errors import StudyError
 
-LOCK, PROBE = "study.lock", "space.probe"
+LOCK_FILE, PROBE_FILE = "study.lock", "space.probe"
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the folder for writing; the lock goes with the process, however it ends."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("a+")
+        file = (folder / LOCK_FILE).open("a+")
     except OSError as error:
         raise StudyError(f"{folder} cannot be written: {error.strerror}") from error
     with file:
-        _acquire(file, folder)
+        _acquire_lock(file, folder)
         yield
 
 
-def _acquire(file: IO[str], folder: Path) -> None:
+def _acquire_lock(file: IO[str], folder: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -47,9 +47,9 @@ def _acquire(file: IO[str], folder: Path) -> None:
         file.flush()
 
 
-def reserve(folder: Path, space: int) -> None:
+def require_space(folder: Path, space: int) -> None:
     """Refuse a folder into which ``space`` bytes do not fit, by putting them there for a moment."""
-    probe = folder / PROBE
+    probe = folder / PROBE_FILE
     try:
         with probe.open("wb") as file:
             if space and hasattr(os, "posix_fallocate"):

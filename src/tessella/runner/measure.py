@@ -15,9 +15,9 @@ from numbers import Real
 
 from tessella.errors import StudyError
 from tessella.mdp.policy import Policy
-from tessella.problems.imported import imported
-from tessella.runner.names import UnknownNameError, own_name
-from tessella.runner.record import COLUMNS
+from tessella.problems.import_object import import_object
+from tessella.runner.names import UnknownNameError, require_own_name
+from tessella.runner.record import RECORD_COLUMNS
 from tessella.solvers.solution import Solution
 
 
@@ -30,12 +30,12 @@ class Measure:
 
     def __call__(self, solution: Solution, policy: Policy) -> float:
         """The number; whatever is none, or is not finite, is refused."""
-        found = self.of(solution, policy)
-        if not isinstance(found, Real) or not math.isfinite(found):
+        value = self.of(solution, policy)
+        if not isinstance(value, Real) or not math.isfinite(value):
             raise StudyError(
-                "a measure gives a finite number", place=self.name, value=f"is {found}"
+                "a measure gives a finite number", location=self.name, value=f"is {value}"
             )
-        return float(found)
+        return float(value)
 
 
 _registered: dict[str, Measure] = {}
@@ -47,22 +47,24 @@ def register_measure(measure: Measure) -> str:
         raise UnknownNameError(
             "a measure is a tessella.Measure", value=f"got {type(measure).__name__}"
         )
-    name = own_name(measure, "measure")
-    if name in COLUMNS:
-        rule = "a measure needs a name that no column of the records has"
-        raise UnknownNameError(rule, value=f"got {name!r}")
+    name = require_own_name(measure, "measure")
+    if name in RECORD_COLUMNS:
+        requirement = "a measure needs a name that no column of the records has"
+        raise UnknownNameError(requirement, value=f"got {name!r}")
     _registered[name] = measure
     return name
 
 
-def measure_by_name(name: str) -> Measure:
+def find_measure(name: str) -> Measure:
     if ":" in name:
-        found = imported(name, "measure", UnknownNameError)
-        if not isinstance(found, Measure):
-            rule = "a measure is a tessella.Measure"
-            raise UnknownNameError(rule, place=repr(name), value=f"is {type(found).__name__}")
-        return found
+        measure = import_object(name, "measure", UnknownNameError)
+        if not isinstance(measure, Measure):
+            requirement = "a measure is a tessella.Measure"
+            raise UnknownNameError(
+                requirement, location=repr(name), value=f"is {type(measure).__name__}"
+            )
+        return measure
     if name not in _registered:
-        there = ", ".join(_registered) or "none"
-        raise UnknownNameError(f"no measure is called {name!r}; there are {there}")
+        known_names = ", ".join(_registered) or "none"
+        raise UnknownNameError(f"no measure is called {name!r}; there are {known_names}")
     return _registered[name]

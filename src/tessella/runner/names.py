@@ -13,12 +13,12 @@ class UnknownNameError(StudyError):
     """A name that leads to nothing of its kind, here or on a worker."""
 
 
-def own_name(thing: object, noun: str, taken: object = ()) -> str:
+def require_own_name(item: object, noun: str, reserved: object = ()) -> str:
     """The name that an object goes by; it must be one that nothing of the package has."""
-    name = getattr(thing, "name", None)
+    name = getattr(item, "name", None)
     if not isinstance(name, str) or not name or ":" in name:
-        rule = f"a {noun} needs a name, without a colon, in its attribute name"
-        raise UnknownNameError(rule, value=f"got {name!r}")
-    if name in taken:  # type: ignore[operator]
+        requirement = f"a {noun} needs a name, without a colon, in its attribute name"
+        raise UnknownNameError(requirement, value=f"got {name!r}")
+    if name in reserved:  # type: ignore[operator]
         raise UnknownNameError(f"a {noun} of the package keeps its name", value=f"got {name!r}")
     return name

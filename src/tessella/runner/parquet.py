@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tessella.errors import StudyError
-from tessella.runner.record import Record, seal, unseal
+from tessella.runner.record import Record, verify, with_checksum
 
 
-def parquet(records: Iterable[Record]) -> bytes:
+def records_to_parquet(records: Iterable[Record]) -> bytes:
     """All records, failures too."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     file = io.BytesIO()
-    table = pa.Table.from_pylist([seal(record.row()) for record in records])
+    table = pa.Table.from_pylist([with_checksum(record.row()) for record in records])
     pq.write_table(table, file, compression="zstd")
     return file.getvalue()
 
@@ -27,6 +27,6 @@ def read_parquet(path: Path) -> tuple[Record, ...]:
     import pyarrow.parquet as pq
 
     try:
-        return tuple(unseal(row) for row in pq.read_table(path).to_pylist())
+        return tuple(verify(row) for row in pq.read_table(path).to_pylist())
     except (OSError, StudyError, pa.ArrowException) as error:
         raise StudyError(f"{path} cannot be read as a study's records: {error}") from error

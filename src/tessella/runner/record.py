@@ -24,15 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import StudyError
-from tessella.runner.spec import Spec, canonical
+from tessella.runner.spec import Spec, to_canonical_json
 
-FIGURES = ("policy_error", "value_gap", "mean_loss", "worst_loss")
-LONGEST = 2000  # characters of a reason
-WIDTHS = ("uint8", "uint16", "uint32", "uint64")
+METRICS = ("policy_error", "value_gap", "mean_loss", "worst_loss")
+REASON_MAX_CHARACTERS = 2000  # characters of a reason
+ACTION_DTYPES = ("uint8", "uint16", "uint32", "uint64")
 
 
 @dataclass(frozen=True)
-class Told:
+class InformationBudget:
     """What a method was told."""
 
     labels: int = 0
@@ -64,14 +64,14 @@ class Record:
     mean_loss: float = float("nan")
     worst_loss: float = float("nan")
     size: int = 0
-    told: Told = field(default_factory=Told)
+    told: InformationBudget = field(default_factory=InformationBudget)
     seconds: float = float("nan")
     actions: NDArray[np.integer] = field(default_factory=lambda: np.zeros(0, np.uint8))
     reason: str = ""
     measures: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "actions", _narrow(self.actions))
+        object.__setattr__(self, "actions", _to_narrowest_dtype(self.actions))
 
     @property
     def failed(self) -> bool:
@@ -89,15 +89,15 @@ class Record:
             "method": self.spec.method,
             "n": self.spec.n,
             "seed": self.spec.seed,
-            **{name: _number(getattr(self, name)) for name in FIGURES},
+            **{name: _to_float(getattr(self, name)) for name in METRICS},
             "size": int(self.size),
             **{name: int(count) for name, count in asdict(self.told).items()},
-            "seconds": _number(self.seconds),
+            "seconds": _to_float(self.seconds),
             "dtype": self.actions.dtype.name,
-            "actions": self.actions.astype(_stored(self.actions.dtype.name)).tobytes(),
+            "actions": self.actions.astype(_stored_dtype(self.actions.dtype.name)).tobytes(),
             "reason": self.reason,
             "spec": self.spec.json,
-            "measures": canonical(dict(self.measures)) if self.measures else "",
+            "measures": to_canonical_json(dict(self.measures)) if self.measures else "",
         }
 
     @staticmethod
@@ -108,49 +108,51 @@ class Record:
 
         return Record(
             spec=Spec.from_json(row["spec"]),
-            **{name: number(name) for name in FIGURES},
+            **{name: number(name) for name in METRICS},
             size=int(row["size"]),
-            told=Told(*(row[part.name] for part in fields(Told))),
+            told=InformationBudget(*(row[part.name] for part in fields(InformationBudget))),
             seconds=number("seconds"),
-            actions=np.frombuffer(row["actions"], _stored(row["dtype"])),
+            actions=np.frombuffer(row["actions"], _stored_dtype(row["dtype"])),
             reason=row["reason"],
             # Records from before there were measures have no such column.
             measures=json.loads(row.get("measures") or "{}"),
         )
 
 
-def said(error: BaseException) -> str:
+def format_exception(error: BaseException) -> str:
     """What an error of anybody's code says, as text that can be stored and shown."""
     try:
         text = str(error)
     except Exception:  # an error whose words are an error
         text = "(it cannot be put in words)"
-    whole = text.encode("utf-8", "backslashreplace").decode()
-    return f"{type(error).__name__}: {whole if len(whole) <= LONGEST else whole[:LONGEST] + '...'}"
+    printable = text.encode("utf-8", "backslashreplace").decode()
+    return f"{type(error).__name__}: {printable if len(printable) <= REASON_MAX_CHARACTERS else printable[:REASON_MAX_CHARACTERS] + '...'}"
 
 
-def seal(row: Mapping[str, Any]) -> dict[str, Any]:
+def with_checksum(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with its checksum."""
     return {**row, "checksum": _checksum(row)}
 
 
-def unseal(row: Mapping[str, Any]) -> Record:
+def verify(row: Mapping[str, Any]) -> Record:
     """The record of a sealed row; one that was altered, or makes no sense, is named and refused."""
-    needed = [column for column in COLUMNS if column != "measures"]
-    lacking = [column for column in (*needed, "checksum") if column not in row]
-    if lacking:
-        raise StudyError(f"{named(row)} has no {', '.join(lacking)}")
+    required = [column for column in RECORD_COLUMNS if column != "measures"]
+    missing = [column for column in (*required, "checksum") if column not in row]
+    if missing:
+        raise StudyError(f"{describe_row(row)} has no {', '.join(missing)}")
     if row["checksum"] != _checksum(row):
-        raise StudyError(f"{named(row)} was altered after it was stored: its checksum differs")
+        raise StudyError(
+            f"{describe_row(row)} was altered after it was stored: its checksum differs"
+        )
     try:
         if hashlib.sha256(row["spec"].encode()).hexdigest() != row["key"]:
             raise ValueError("its key is that of another spec")
         return Record.from_row(row)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise StudyError(f"{named(row)} cannot be read: {error}") from error
+        raise StudyError(f"{describe_row(row)} cannot be read: {error}") from error
 
 
-def named(row: Mapping[str, Any]) -> str:
+def describe_row(row: Mapping[str, Any]) -> str:
     """What to call a row, whatever is left of it."""
     environment, method, n, seed = map(row.get, ("environment", "method", "n", "seed"))
     key = str(row.get("key"))[:12]
@@ -162,23 +164,23 @@ def _checksum(row: Mapping[str, Any]) -> str:
 
     Measures count where there are some: records from before there were any keep their checksum.
     """
-    needed = [column for column in COLUMNS if column != "measures" or row.get(column)]
-    told = [_digested(row[column]) for column in needed]
-    return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
+    columns = [column for column in RECORD_COLUMNS if column != "measures" or row.get(column)]
+    values = [_to_hashable(row[column]) for column in columns]
+    return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
 
 
-def _digested(value: Any) -> Any:
+def _to_hashable(value: Any) -> Any:
     """Bytes as their hash, a missing number as None."""
     if isinstance(value, bytes):
         return hashlib.sha256(value).hexdigest()
     return None if value != value else value
 
 
-def _number(value: float) -> float:
+def _to_float(value: float) -> float:
     return float(value) + 0.0  # SQLite knows no -0
 
 
-def _narrow(actions: NDArray) -> NDArray[np.unsignedinteger]:
+def _to_narrowest_dtype(actions: NDArray) -> NDArray[np.unsignedinteger]:
     """The same indices in the narrowest type."""
     array = np.asarray(actions)
     if array.size and (array.dtype.kind not in "iu" or array.min() < 0):
@@ -186,10 +188,10 @@ def _narrow(actions: NDArray) -> NDArray[np.unsignedinteger]:
     return array.astype(np.min_scalar_type(int(array.max(initial=0))))
 
 
-def _stored(name: str) -> np.dtype:
-    if name not in WIDTHS:
+def _stored_dtype(name: str) -> np.dtype:
+    if name not in ACTION_DTYPES:
         raise ValueError(f"its actions are of the type {name!r}")
     return np.dtype(name).newbyteorder("<")
 
 
-COLUMNS = tuple(Record(Spec("", "", {}, "")).row())  # of a row, without its checksum
+RECORD_COLUMNS = tuple(Record(Spec("", "", {}, "")).row())  # of a row, without its checksum

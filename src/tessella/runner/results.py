@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from tessella.runner.methods.method import instance_of
-from tessella.runner.record import FIGURES, Record
+from tessella.runner.methods.method import get_instance
+from tessella.runner.record import METRICS, Record
 from tessella.runner.study import Study
 from tessella.solvers.solution import Solution
 
-FEW = 5  # failures that are told in full
-LEFT_OUT = {"actions", "dtype", "spec", "reason", "measures"}
+LISTED_MAX_FAILURES = 5  # failures that are told in full
+FRAME_EXCLUDED_COLUMNS = {"actions", "dtype", "spec", "reason", "measures"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,28 +44,33 @@ class StudyResults:
     @cached_property
     def frame(self) -> Any:
         """pandas frame with one row for each finished run, measures included, policies not."""
-        names = [name for name in Record(self.study.specs[0]).row() if name not in LEFT_OUT]
+        names = [
+            name for name in Record(self.study.specs[0]).row() if name not in FRAME_EXCLUDED_COLUMNS
+        ]
         rows = [record.row() | dict(record.measures) for record in self.done]
         return pd.DataFrame(rows, columns=pd.Index([*names, *self.study.measures]))
 
     def table(self, *columns: str) -> Any:
         """Mean over seeds by problem, method and n, of policy error, losses and measures."""
-        asked = [*columns] or [*FIGURES, *self.study.measures]
-        return self.frame.groupby(["environment", "method", "n"], sort=False)[asked].mean()
+        selected = [*columns] or [*METRICS, *self.study.measures]
+        return self.frame.groupby(["environment", "method", "n"], sort=False)[selected].mean()
 
     @cached_property
     def solutions(self) -> dict[str, Solution]:
         """Exact solution of each problem, by its name."""
-        first = {spec.environment: spec for spec in reversed(self.study.specs)}
-        return {name: instance_of(first[name]).solution for name in self.study.problems}
+        first_spec = {spec.environment: spec for spec in reversed(self.study.specs)}
+        return {name: get_instance(first_spec[name]).solution for name in self.study.problems}
 
     def __str__(self) -> str:
         study = self.study
-        head = (
+        heading = (
             f"Study: {len(self.done):,} of {len(self.records):,} runs finished; "
             f"{len(study.problems)} problems, {len(study.methods)} methods"
         )
-        lines = [head, str(self.table("policy_error", "mean_loss", *study.measures))]
-        lines += [f"failed: {record.spec}: {record.reason}" for record in self.failed[:FEW]]
-        more = len(self.failed) - FEW
-        return "\n".join(lines + ([f"and {more:,} more failed"] if more > 0 else []))
+        lines = [heading, str(self.table("policy_error", "mean_loss", *study.measures))]
+        lines += [
+            f"failed: {record.spec}: {record.reason}"
+            for record in self.failed[:LISTED_MAX_FAILURES]
+        ]
+        n_unlisted = len(self.failed) - LISTED_MAX_FAILURES
+        return "\n".join(lines + ([f"and {n_unlisted:,} more failed"] if n_unlisted > 0 else []))

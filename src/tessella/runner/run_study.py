@@ -14,33 +14,33 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tessella.errors import StudyError, expect
-from tessella.runner.carry import pack
-from tessella.runner.cluster import RESTART, connect
-from tessella.runner.dispatch import Dispatcher, dispatch_here
-from tessella.runner.display import Display, Silence
-from tessella.runner.methods import by_name
+from tessella.errors import StudyError, require_type
+from tessella.runner.cluster import RESTART_TIMEOUT_SECONDS, connect
+from tessella.runner.dispatch import Dispatcher, run_in_process
+from tessella.runner.methods import find_method
+from tessella.runner.progress import NoProgress, ProgressDisplay
 from tessella.runner.record import Record
 from tessella.runner.results import StudyResults
-from tessella.runner.run import Outcome
+from tessella.runner.run import BatchResult
+from tessella.runner.shipping import pack_objects
 from tessella.runner.spec import Spec
 from tessella.runner.store import Store
-from tessella.runner.study import Batch, Study, batches, seconds
+from tessella.runner.study import Batch, Study, estimate_seconds, make_batches
 
-WHOLE = "All runs"
-EACH = 3_000  # bytes of the store for each run
-COMPILED = 40_000_000  # bytes of compiled code that workers of this machine leave
+ALL_RUNS_TASK = "All runs"
+STORE_BYTES_PER_RUN = 3_000  # bytes of the store for each run
+COMPILED_CODE_BYTES = 40_000_000  # bytes of compiled code that workers of this machine leave
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterOptions:
     """Where to run: ``workers`` processes here (None: one for each core), or a scheduler's."""
 
     workers: int | None = None
     scheduler: str | None = None
 
 
-class Interrupted(Exception):  # noqa: N818
+class StudyInterrupted(Exception):  # noqa: N818
     """A study was stopped; ``stored`` of ``total`` runs are in the store."""
 
     def __init__(self, stored: int, total: int) -> None:
@@ -55,7 +55,7 @@ def run_study(
     workers: int | None = 0,
     scheduler: str | None = None,
     retry: bool = False,
-    display: Display | None = None,
+    display: ProgressDisplay | None = None,
 ) -> StudyResults:
     """Run ``study``, and give back its records.
 
@@ -65,132 +65,148 @@ def run_study(
         workers: processes on this machine; 0 for this one, None for one on each core.
         scheduler: address of a dask scheduler whose workers run it instead.
         retry: run again what failed before.
-        display: shows how far it is; see ``tessella.runner.display``.
+        display: shows how far it is; see ``tessella.runner.progress``.
     """
-    expect("run_study", study, Study)
+    require_type("run_study", study, Study)
     if folder is None:
-        with TemporaryDirectory(prefix="study-") as passing:
+        with TemporaryDirectory(prefix="study-") as temporary:
             settings = {"workers": workers, "scheduler": scheduler, "display": display}
-            return run_study(study, passing, **settings)
-    here = workers == 0 and scheduler is None
-    cluster = None if here else Cluster(workers, scheduler)
-    space = EACH * len(study.specs) + (0 if here else COMPILED)
+            return run_study(study, temporary, **settings)
+    in_process = workers == 0 and scheduler is None
+    cluster = None if in_process else ClusterOptions(workers, scheduler)
+    space = STORE_BYTES_PER_RUN * len(study.specs) + (0 if in_process else COMPILED_CODE_BYTES)
     with Store.writer(folder, space=space) as store:
-        fill(store, study, display or Silence(), cluster, retry=retry)
-        return StudyResults(study, *stored(store, study))
+        run_missing(store, study, display or NoProgress(), cluster, retry=retry)
+        return StudyResults(study, *load_stored(store, study))
 
 
-def stored(store: Store, study: Study) -> tuple[tuple[Record, ...], list, list]:
+def load_stored(store: Store, study: Study) -> tuple[tuple[Record, ...], list, list]:
     """What the store holds of ``study``: records, sessions and contexts."""
     keys = {spec.key for spec in study.specs}
     return tuple(store.records(keys)), store.sessions(), store.contexts(keys)
 
 
-def fill(
+def run_missing(
     store: Store,
     study: Study,
-    display: Display,
-    cluster: Cluster | None = None,
+    display: ProgressDisplay,
+    cluster: ClusterOptions | None = None,
     *,
     retry: bool = False,
 ) -> int:
     """Run what the store lacks of ``study``, in this process without a cluster; how many ran."""
     store.records({spec.key for spec in study.specs})  # an altered one is refused before the work
-    missing = _missing(study, store, retry)
-    _work(study, store, missing, display, cluster)
+    missing = _find_missing(study, store, retry)
+    _run_and_store(study, store, missing, display, cluster)
     return len(missing)
 
 
-def _missing(study: Study, store: Store, retry: bool) -> list[Spec]:
-    states = store.states()
-    return [spec for spec in study.specs if spec.key not in states or (retry and states[spec.key])]
+def _find_missing(study: Study, store: Store, retry: bool) -> list[Spec]:
+    reasons = store.failure_reasons()
+    return [
+        spec for spec in study.specs if spec.key not in reasons or (retry and reasons[spec.key])
+    ]
 
 
-def _work(
-    study: Study, store: Store, missing: Sequence[Spec], display: Display, cluster: Cluster | None
+def _run_and_store(
+    study: Study,
+    store: Store,
+    missing: Sequence[Spec],
+    display: ProgressDisplay,
+    cluster: ClusterOptions | None,
 ) -> None:
     if not missing:
         display.note(f"all {len(study.specs):,} runs are stored")
         return
-    work = batches(missing)
-    _announce(study, work, display)
-    began, session = time.monotonic(), store.begin(f"{len(missing)} of {len(study.specs)} runs")
-    count = 0
+    batches = make_batches(missing)
+    _add_tasks(study, batches, display)
+    began, session = (
+        time.monotonic(),
+        store.begin_session(f"{len(missing)} of {len(study.specs)} runs"),
+    )
+    n_stored = 0
 
-    def accept(outcome: Outcome) -> None:
-        nonlocal count
-        store.add(outcome.records, outcome.context)
-        count += len(outcome.records)
-        _advance(outcome.records, display)
+    def accept(result: BatchResult) -> None:
+        nonlocal n_stored
+        store.add(result.records, result.context)
+        n_stored += len(result.records)
+        _report_progress(result.records, display)
 
-    outcome = "failed"
+    ending = "failed"
     try:
-        _dispatch(study, store, work, accept, display, cluster)
-        outcome = "finished"
+        _dispatch_batches(study, store, batches, accept, display, cluster)
+        ending = "finished"
     except KeyboardInterrupt:
-        outcome = "interrupted"
-        raise Interrupted(len(study.specs) - len(missing) + count, len(study.specs)) from None
+        ending = "interrupted"
+        raise StudyInterrupted(
+            len(study.specs) - len(missing) + n_stored, len(study.specs)
+        ) from None
     finally:
-        store.end(session, time.monotonic() - began, count, outcome)
+        store.end_session(session, time.monotonic() - began, n_stored, ending)
 
 
-def _dispatch(
+def _dispatch_batches(
     study: Study,
     store: Store,
-    work: list[Batch],
+    batches: list[Batch],
     accept: Any,
-    display: Display,
-    cluster: Cluster | None,
+    display: ProgressDisplay,
+    cluster: ClusterOptions | None,
 ) -> None:
     if cluster is None:
-        dispatch_here(work, accept)
+        run_in_process(batches, accept)
         return
-    packed, cache = pack(study.carried), store.path.parent / "compiled"
+    packed, cache = pack_objects(study.objects), store.path.parent / "compiled"
     with connect(cluster.workers, cluster.scheduler, cache) as client:
-        Dispatcher(client, accept, _Waiting(display, cluster), packed).run(work)
+        Dispatcher(client, accept, _WorkerMonitor(display, cluster), packed).run(batches)
 
 
-class _Waiting:
+class _WorkerMonitor:
     """Says so, once, when there is no worker; those of this machine must come back in time."""
 
-    def __init__(self, display: Display, cluster: Cluster) -> None:
-        self.display, self.ours, self.since = display, cluster.scheduler is None, 0.0
+    def __init__(self, display: ProgressDisplay, cluster: ClusterOptions) -> None:
+        self.display, self.is_local, self.idle_since = display, cluster.scheduler is None, 0.0
 
     def __call__(self, workers: int) -> None:
         now = time.monotonic()
         if workers:
-            self.since = 0.0
-        elif not self.since:
-            self.since = now
+            self.idle_since = 0.0
+        elif not self.idle_since:
+            self.idle_since = now
             self.display.note("no worker is connected; waiting for one")
-        elif self.ours and now - self.since > RESTART:
+        elif self.is_local and now - self.idle_since > RESTART_TIMEOUT_SECONDS:
             raise StudyError("the workers of this machine do not start again")
 
 
-def _announce(study: Study, work: Sequence[Batch], display: Display) -> None:
+def _add_tasks(study: Study, batches: Sequence[Batch], display: ProgressDisplay) -> None:
     """One stage for the whole, and one for each method."""
-    left = [spec for batch in work for spec in batch.specs]
-    taken = dict.fromkeys(study.methods, 0.0)
-    for spec in left:
-        taken[spec.method] += seconds(spec)
-    total, missing = Counter(s.method for s in study.specs), Counter(s.method for s in left)
-    display.stage(WHOLE, len(study.specs), sum(taken.values()), len(study.specs) - len(left))
+    remaining = [spec for batch in batches for spec in batch.specs]
+    expected_seconds = dict.fromkeys(study.methods, 0.0)
+    for spec in remaining:
+        expected_seconds[spec.method] += estimate_seconds(spec)
+    total, missing = Counter(s.method for s in study.specs), Counter(s.method for s in remaining)
+    display.add_task(
+        ALL_RUNS_TASK,
+        len(study.specs),
+        sum(expected_seconds.values()),
+        len(study.specs) - len(remaining),
+    )
     for method in study.methods:
         if missing[method]:
             done = total[method] - missing[method]
-            display.stage(_shown(method), total[method], taken[method], done)
+            display.add_task(_task_name(method), total[method], expected_seconds[method], done)
 
 
-def _shown(method: str) -> str:
+def _task_name(method: str) -> str:
     """A method of one's own may have any title; its name is its own."""
-    return f"{by_name(method).title} ({method})" if ":" in method else by_name(method).title
+    return f"{find_method(method).title} ({method})" if ":" in method else find_method(method).title
 
 
-def _advance(records: Sequence[Record], display: Display) -> None:
-    name = records[0].spec.method
-    work = sum(seconds(record.spec) for record in records)
-    display.advance(_shown(name), len(records), work)
-    display.advance(WHOLE, len(records), work)
+def _report_progress(records: Sequence[Record], display: ProgressDisplay) -> None:
+    method = records[0].spec.method
+    work = sum(estimate_seconds(record.spec) for record in records)
+    display.advance(_task_name(method), len(records), work)
+    display.advance(ALL_RUNS_TASK, len(records), work)
     for record in records:
         if record.failed:
             display.note(f"failed: {record.spec}: {record.reason}")

@@ -18,77 +18,84 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.loss import loss
-from tessella.errors import StudyError, TessellaError, expect
+from tessella.errors import StudyError, TessellaError, require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.runner.measure import measure_by_name
+from tessella.runner.measure import find_measure
 from tessella.runner.methods.method import Fit
-from tessella.runner.record import FIGURES, Record, Told, said
+from tessella.runner.record import METRICS, InformationBudget, Record, format_exception
 from tessella.runner.spec import Spec
 from tessella.solvers.solution import Solution
 
-COUNT = 2**63  # beyond the largest count
+COUNT_LIMIT = 2**63  # beyond the largest count
 
 
 def score(solution: Solution, specs: Sequence[Spec], fits: Sequence[Fit]) -> tuple[Record, ...]:
     """One record for each spec and its fit; policies that are equal are evaluated once."""
-    loss_of = cache(partial(_loss, solution))
+    loss_of = cache(partial(_state_loss, solution))
 
     def record(spec: Spec, fit: Fit) -> Record:
         try:
-            return _measured(solution, loss_of, spec, checked(fit, solution.mdp))
+            return _evaluate_fit(solution, loss_of, spec, check_fit(fit, solution.mdp))
         except TessellaError as error:
             return Record(spec, reason=str(error))
         except Exception as error:  # whatever the parts of a fit may do when they are looked at
-            return Record(spec, reason=said(error))
+            return Record(spec, reason=format_exception(error))
 
     return tuple(record(spec, fit) for spec, fit in zip(specs, fits, strict=True))
 
 
-def checked(fit: Fit, mdp: MDP) -> Fit:
+def check_fit(fit: Fit, mdp: MDP) -> Fit:
     """The same as a policy and plain numbers, or an error that says what of it makes no sense."""
-    expect("a run", fit, Fit)
-    expect("a fit", fit.told, Told)
-    told = {part.name: _count(getattr(fit.told, part.name), part.name) for part in fields(Told)}
+    require_type("a run", fit, Fit)
+    require_type("a fit", fit.told, InformationBudget)
+    counts = {
+        part.name: _require_count(getattr(fit.told, part.name), part.name)
+        for part in fields(InformationBudget)
+    }
     seconds = fit.seconds
     if not isinstance(seconds, Real) or not 0 <= seconds < math.inf:
-        rule = "the seconds of a fit must be a number, finite and not negative"
-        raise StudyError(rule, value=f"got {_brief(seconds)}")
+        requirement = "the seconds of a fit must be a number, finite and not negative"
+        raise StudyError(requirement, value=f"got {_format_brief(seconds)}")
     policy = mdp.policy(fit.policy)
-    _count(policy.size, "size")
-    return Fit(policy, Told(**told), float(seconds))
+    _require_count(policy.size, "size")
+    return Fit(policy, InformationBudget(**counts), float(seconds))
 
 
-def _count(value: object, name: str) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < COUNT:
+def _require_count(value: object, name: str) -> int:
+    if (
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and 0 <= value < COUNT_LIMIT
+    ):
         return int(value)
-    rule = f"the {name.replace('_', ' ')} of a fit must be a whole number from 0 to 2^63 - 1"
-    raise StudyError(rule, value=f"got {_brief(value)}")
+    requirement = f"the {name.replace('_', ' ')} of a fit must be a whole number from 0 to 2^63 - 1"
+    raise StudyError(requirement, value=f"got {_format_brief(value)}")
 
 
-def _brief(value: object) -> str:
+def _format_brief(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-def _measured(
+def _evaluate_fit(
     solution: Solution, loss_of: Callable[..., NDArray[np.float64]], spec: Spec, fit: Fit
 ) -> Record:
     mdp, actions = solution.mdp, fit.policy.table.ravel()
     q = solution.q.reshape(mdp.n_states, mdp.n_actions)
-    local = q.max(axis=1) - q[np.arange(mdp.n_states), actions]
-    lost = loss_of(tuple(actions.tolist()))
-    found = (
+    local_loss = q.max(axis=1) - q[np.arange(mdp.n_states), actions]
+    state_loss = loss_of(tuple(actions.tolist()))
+    values = (
         (actions != solution.policy.table.ravel()).mean(),
-        mdp.criterion.forever(local.mean()),
-        lost.mean() if mdp.start is None else mdp.start @ lost,
-        lost.max(),
+        mdp.criterion.value_of_constant_reward(local_loss.mean()),
+        state_loss.mean() if mdp.start is None else mdp.start @ state_loss,
+        state_loss.max(),
     )
-    figures = dict(zip(FIGURES, map(float, found), strict=True))
+    figures = dict(zip(METRICS, map(float, values), strict=True))
     for name, figure in figures.items():
         if not math.isfinite(figure):
             raise StudyError(
-                "the figures of a run must be finite", place=name, value=f"is {figure}"
+                "the figures of a run must be finite", location=name, value=f"is {figure}"
             )
     return Record(
         spec,
@@ -97,15 +104,15 @@ def _measured(
         told=fit.told,
         seconds=fit.seconds,
         actions=actions,
-        measures=_measures(solution, spec, fit.policy),
+        measures=_compute_measures(solution, spec, fit.policy),
     )
 
 
-def _measures(solution: Solution, spec: Spec, policy: Policy) -> dict[str, float]:
-    called = policy.called(spec.method)
-    return {name: measure_by_name(name)(solution, called) for name in spec.measures}
+def _compute_measures(solution: Solution, spec: Spec, policy: Policy) -> dict[str, float]:
+    named_policy = policy.renamed(spec.method)
+    return {name: find_measure(name)(solution, named_policy) for name in spec.measures}
 
 
-def _loss(solution: Solution, actions: tuple[int, ...]) -> NDArray[np.float64]:
+def _state_loss(solution: Solution, actions: tuple[int, ...]) -> NDArray[np.float64]:
     """(S,) V* - V_pi."""
     return loss(solution, np.reshape(actions, solution.mdp.grid.shape)).by_state.ravel()

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tessella.errors import StudyError
-from tessella.problems.problem import NOISE
+from tessella.problems.problem import OBSERVATION_NOISE
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Spec:
         parts = asdict(self)
         if not self.measures:
             del parts["measures"]
-        return canonical(parts)
+        return to_canonical_json(parts)
 
     @cached_property
     def key(self) -> str:
@@ -65,8 +65,8 @@ class Spec:
     @property
     def dynamics(self) -> str:
         """What decides transitions and rewards: all of the model but the noise of observations."""
-        seen = {name: value for name, value in self.model.items() if name != NOISE}
-        return canonical([self.family, seen])
+        settings = {name: value for name, value in self.model.items() if name != OBSERVATION_NOISE}
+        return to_canonical_json([self.family, settings])
 
     @staticmethod
     def from_json(text: str) -> Spec:
@@ -84,8 +84,8 @@ class Spec:
 
     def entropy(self, purpose: str, every_n: bool = False) -> int:
         """A 63-bit seed for ``purpose``; the same for every n if asked."""
-        name = canonical([purpose, None if every_n else self.n, self.seed])
-        return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1
+        label = to_canonical_json([purpose, None if every_n else self.n, self.seed])
+        return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") >> 1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and self.key == other.key
@@ -97,7 +97,7 @@ class Spec:
         return f"{self.environment}, {self.method}, n={self.n}, seed={self.seed}"
 
 
-def canonical(value: Any) -> str:
+def to_canonical_json(value: Any) -> str:
     """``value`` as canonical JSON; refuses what has no unique form there."""
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -130,6 +130,6 @@ def setting_from_json(value: Any, kinds: tuple[type, ...]) -> Any:
         return tuple(setting_from_json(part, kinds) for part in value)
     if not isinstance(value, dict):
         return value
-    named = {kind.__name__: kind for kind in kinds}
-    kind = named[value["kind"] if len(kinds) > 1 else next(iter(named))]
+    kind_by_name = {kind.__name__: kind for kind in kinds}
+    kind = kind_by_name[value["kind"] if len(kinds) > 1 else next(iter(kind_by_name))]
     return kind(**{name: part for name, part in value.items() if name != "kind"})

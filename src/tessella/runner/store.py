@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from tessella.errors import StudyError
-from tessella.runner.folder import locked, reserve
-from tessella.runner.record import Record, named, seal, unseal
+from tessella.runner.folder import lock_folder, require_space
+from tessella.runner.record import Record, describe_row, verify, with_checksum
 
-FORMAT = 4
-FILE = "study.sqlite"
+STORE_FORMAT = 4
+STORE_FILE = "study.sqlite"
 
-_RECORD = {
+_RECORD_COLUMNS = {
     "key": "TEXT PRIMARY KEY",
     "environment": "TEXT NOT NULL",
     "family": "TEXT NOT NULL",
@@ -63,15 +63,15 @@ _TABLES = {
         "stored": "INTEGER",
         "outcome": "TEXT",
     },
-    "record": _RECORD,
+    "record": _RECORD_COLUMNS,
 }
 _SCHEMA = "".join(
     f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(f'{c} {kind}' for c, kind in of.items())});"
     for name, of in _TABLES.items()
 )
 _INSERT = f"""
-INSERT INTO record ({", ".join(_RECORD)}) VALUES ({", ".join(f":{c}" for c in _RECORD)})
-ON CONFLICT (key) DO UPDATE SET {", ".join(f"{c} = excluded.{c}" for c in _RECORD)}
+INSERT INTO record ({", ".join(_RECORD_COLUMNS)}) VALUES ({", ".join(f":{c}" for c in _RECORD_COLUMNS)})
+ON CONFLICT (key) DO UPDATE SET {", ".join(f"{c} = excluded.{c}" for c in _RECORD_COLUMNS)}
 WHERE record.reason <> ''
 """
 
@@ -88,11 +88,11 @@ class Store:
     def writer(cls, folder: str | Path, *, space: int = 0) -> Iterator[Store]:
         """The store of ``folder`` for writing, when nobody else writes and ``space`` bytes fit."""
         folder = Path(folder)
-        with locked(folder):
-            reserve(folder, space)
-            connection = _connect(folder / FILE)
+        with lock_folder(folder):
+            require_space(folder, space)
+            connection = _open_for_writing(folder / STORE_FILE)
             try:
-                yield cls(connection, folder / FILE)
+                yield cls(connection, folder / STORE_FILE)
             finally:
                 connection.close()
 
@@ -100,30 +100,30 @@ class Store:
     @contextmanager
     def reader(cls, folder: str | Path) -> Iterator[Store]:
         """The store of ``folder`` for reading, also while a study runs."""
-        path = Path(folder) / FILE
+        path = Path(folder) / STORE_FILE
         if not os.path.exists(path):
             raise StudyError(f"{folder} holds no study")
-        connection = _read_only(path)
+        connection = _open_read_only(path)
         try:
-            if _format(connection) != FORMAT:
-                raise StudyError(f"{path} is not a study's store of format {FORMAT}")
+            if _read_format(connection) != STORE_FORMAT:
+                raise StudyError(f"{path} is not a study's store of format {STORE_FORMAT}")
             _check_columns(connection, path)
             yield cls(connection, path)
         except sqlite3.Error as error:
-            raise _unreadable(path, error) from error
+            raise _unreadable_error(path, error) from error
         finally:
             connection.close()
 
     def add(self, records: Iterable[Record], context: dict[str, Any]) -> None:
         """Store a batch: all of it or nothing."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._writing():
-            home = self._context(context)
+        with self._write_transaction():
+            context_id = self._context_id(context)
             for record in records:
-                row = {**seal(record.row()), "context": home, "stored": now}
+                row = {**with_checksum(record.row()), "context": context_id, "stored": now}
                 self._db.execute(_INSERT, {**row, "actions": zlib.compress(row["actions"])})
 
-    def states(self) -> dict[str, str]:
+    def failure_reasons(self) -> dict[str, str]:
         """Key of every stored record, and the reason of its failure (empty: it is done)."""
         return {row["key"]: row["reason"] for row in self._rows("SELECT key, reason FROM record")}
 
@@ -131,7 +131,7 @@ class Store:
         """Stored records, in the order of problem, method, n and seed."""
         rows = self._rows("SELECT * FROM record ORDER BY environment, method, n, seed, key")
         wanted = None if keys is None else set(keys)
-        return [self._record(row) for row in rows if wanted is None or row["key"] in wanted]
+        return [self._read_record(row) for row in rows if wanted is None or row["key"] in wanted]
 
     def contexts(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """Where records were computed: versions and machine, most used first."""
@@ -139,26 +139,26 @@ class Store:
         rows = self._rows(
             "SELECT key, content FROM record JOIN context ON record.context = context.id"
         )
-        used = Counter(row["content"] for row in rows if wanted is None or row["key"] in wanted)
+        counts = Counter(row["content"] for row in rows if wanted is None or row["key"] in wanted)
         try:
-            return [{**json.loads(content), "records": n} for content, n in used.most_common()]
+            return [{**json.loads(content), "records": n} for content, n in counts.most_common()]
         except (TypeError, ValueError) as error:
-            raise _unreadable(self.path, error) from error
+            raise _unreadable_error(self.path, error) from error
 
-    def begin(self, asked: str) -> int:
+    def begin_session(self, description: str) -> int:
         """Open a session: a process at work on this store."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._writing():
+        with self._write_transaction():
             row = self._db.execute(
-                "INSERT INTO session (started, asked) VALUES (?, ?)", (now, asked)
+                "INSERT INTO session (started, asked) VALUES (?, ?)", (now, description)
             )
         return int(row.lastrowid or 0)
 
-    def end(self, session: int, seconds: float, stored: int, outcome: str) -> None:
-        with self._writing():
+    def end_session(self, session: int, seconds: float, stored: int, ending: str) -> None:
+        with self._write_transaction():
             self._db.execute(
                 "UPDATE session SET seconds = ?, stored = ?, outcome = ? WHERE id = ?",
-                (seconds, stored, outcome, session),
+                (seconds, stored, ending, session),
             )
 
     def sessions(self) -> list[dict[str, Any]]:
@@ -168,27 +168,29 @@ class Store:
         try:
             return self._db.execute(query).fetchall()
         except sqlite3.Error as error:
-            raise _unreadable(self.path, error) from error
+            raise _unreadable_error(self.path, error) from error
 
-    def _record(self, row: sqlite3.Row) -> Record:
+    def _read_record(self, row: sqlite3.Row) -> Record:
         try:
             try:
                 actions = zlib.decompress(row["actions"])
             except (TypeError, zlib.error) as error:
-                raise StudyError(f"the policy of {named(dict(row))} cannot be read") from error
-            return unseal({**dict(row), "actions": actions})
+                raise StudyError(
+                    f"the policy of {describe_row(dict(row))} cannot be read"
+                ) from error
+            return verify({**dict(row), "actions": actions})
         except StudyError as error:
-            again = "take its row out of the store to have it run again"
-            raise StudyError(f"{self.path}: {error}; {again}") from error
+            advice = "take its row out of the store to have it run again"
+            raise StudyError(f"{self.path}: {error}; {advice}") from error
 
-    def _context(self, context: dict[str, Any]) -> int:
+    def _context_id(self, context: dict[str, Any]) -> int:
         content = json.dumps(context, sort_keys=True)
         self._db.execute("INSERT OR IGNORE INTO context (content) VALUES (?)", (content,))
-        found = self._db.execute("SELECT id FROM context WHERE content = ?", (content,))
-        return int(found.fetchone()[0])
+        cursor = self._db.execute("SELECT id FROM context WHERE content = ?", (content,))
+        return int(cursor.fetchone()[0])
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _write_transaction(self) -> Iterator[None]:
         try:
             with self._db:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -197,31 +199,31 @@ class Store:
             raise StudyError(f"{self.path} cannot be written: {error}") from error
 
 
-def _open(path: Path, how: str) -> sqlite3.Connection:
+def _open_connection(path: Path, query: str) -> sqlite3.Connection:
     # Transactions are opened by hand: a batch is one, and reading opens none.
-    where = f"{path.absolute().as_uri()}?{how}"
-    return sqlite3.connect(where, uri=True, isolation_level=None, timeout=30)
+    uri = f"{path.absolute().as_uri()}?{query}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
 
 
-def _read_only(path: Path) -> sqlite3.Connection:
+def _open_read_only(path: Path) -> sqlite3.Connection:
     """The store for reading, also where nothing can be written.
 
     The log that a writer may keep beside the store is read through a shared index, a file as well.
     Where that cannot be made, a store without a log can be taken as one that nobody changes.
     """
     try:
-        return _tried(_open(path, "mode=ro"))
+        return _require_readable(_open_connection(path, "mode=ro"))
     except sqlite3.OperationalError as error:
         log = path.with_name(f"{path.name}-wal")
         if not os.path.exists(log) or not log.stat().st_size:
             with suppress(sqlite3.Error):
-                return _tried(_open(path, "immutable=1"))
-        raise _unreadable(path, error) from error
+                return _require_readable(_open_connection(path, "immutable=1"))
+        raise _unreadable_error(path, error) from error
     except sqlite3.Error as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable_error(path, error) from error
 
 
-def _tried(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _require_readable(connection: sqlite3.Connection) -> sqlite3.Connection:
     """The connection, if something can be read over it."""
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -231,17 +233,17 @@ def _tried(connection: sqlite3.Connection) -> sqlite3.Connection:
     return connection
 
 
-def _unreadable(path: Path, error: Exception) -> StudyError:
+def _unreadable_error(path: Path, error: Exception) -> StudyError:
     return StudyError(f"{path} cannot be read as a study's store: {error}")
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _open_for_writing(path: Path) -> sqlite3.Connection:
     try:
-        connection = _open(path, "mode=rwc")
+        connection = _open_connection(path, "mode=rwc")
     except sqlite3.Error as error:
         raise StudyError(f"{path} cannot be opened: {error}") from error
     try:
-        _prepare(connection, path)
+        _create_tables(connection, path)
     except sqlite3.Error as error:
         connection.close()
         raise StudyError(f"{path} cannot be opened as a study's store: {error}") from error
@@ -251,26 +253,26 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    if (found := _format(connection)) not in (0, FORMAT):
+def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
+    if (version := _read_format(connection)) not in (0, STORE_FORMAT):
         raise StudyError(
-            f"{path} has format {found}; this version reads {FORMAT}; choose another folder"
+            f"{path} has format {version}; this version reads {STORE_FORMAT}; choose another folder"
         )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
+    connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {STORE_FORMAT}; COMMIT;")
     _check_columns(connection, path)
 
 
 def _check_columns(connection: sqlite3.Connection, path: Path) -> None:
     for table, columns in _TABLES.items():
-        found = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
-        lacking = set(columns) - {row[0] for row in found}
-        if lacking:
-            what = ", ".join(sorted(lacking))
-            raise StudyError(f"{path} is no whole store: its table {table} has no {what}")
+        cursor = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+        missing = set(columns) - {row[0] for row in cursor}
+        if missing:
+            subject = ", ".join(sorted(missing))
+            raise StudyError(f"{path} is no whole store: its table {table} has no {subject}")
 
 
-def _format(connection: sqlite3.Connection) -> int:
+def _read_format(connection: sqlite3.Connection) -> int:
     """0 for a file without content."""
     return connection.execute("PRAGMA user_version").fetchone()[0]

@@ -17,13 +17,15 @@ from typing import Any, NoReturn
 
 from tessella.errors import StudyError
 from tessella.problems.registry import all_problems, problem, register
-from tessella.runner.measure import measure_by_name, register_measure
-from tessella.runner.methods import by_name, register_method
+from tessella.runner.measure import find_measure, register_measure
+from tessella.runner.methods import find_method, register_method
 from tessella.runner.names import UnknownNameError
 from tessella.runner.spec import Spec
 
-RUNS = 1_000_000  # of one study: their specs are held in memory
-LARGEST = 10**9  # labels, or updates; a hundred times that, as a reference has it, can be stored
+STUDY_MAX_RUNS = 1_000_000  # of one study: their specs are held in memory
+SAMPLE_MAX_SIZE = (
+    10**9
+)  # labels, or updates; a hundred times that, as a reference has it, can be stored
 
 
 @dataclass(frozen=True)
@@ -46,21 +48,21 @@ class Study:
     sizes: tuple[int, ...] = (100, 400, 1600)
     seeds: int = 5
     measures: tuple[Any, ...] = ()
-    carried: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
+    objects: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        given = [*map(_listed, (self.problems, self.methods, self.measures))]
-        objects = [thing for things in given for thing in things if not isinstance(thing, str)]
-        object.__setattr__(self, "carried", tuple(objects))
-        known = (_problem_name, _method_name, _measure_name)
+        given = [*map(_as_tuple, (self.problems, self.methods, self.measures))]
+        objects = [item for items in given for item in items if not isinstance(item, str)]
+        object.__setattr__(self, "objects", tuple(objects))
+        name_functions = (_problem_name, _method_name, _measure_name)
         names = [
-            tuple(dict.fromkeys(map(name_of, things)))
-            for name_of, things in zip(known, given, strict=True)
+            tuple(dict.fromkeys(map(name_of, items)))
+            for name_of, items in zip(name_functions, given, strict=True)
         ]
         # In one order, each once: the same study however it was asked for.
         for attribute, value in zip(("problems", "methods", "measures"), names, strict=True):
             object.__setattr__(self, attribute, value)
-        object.__setattr__(self, "problems", _in_order(self.problems))
+        object.__setattr__(self, "problems", _sort_problems(self.problems))
         self._check_counts()
 
     def _check_counts(self) -> None:
@@ -74,14 +76,14 @@ class Study:
             raise StudyError(f"a study needs at least one seed; got {self.seeds}")
         if not self.sizes or min(self.sizes) < 1:
             raise StudyError(f"sample sizes must be positive; got {list(self.sizes)}")
-        if max(self.sizes) > LARGEST:
-            raise StudyError(f"sample sizes end at {LARGEST:,}; got {max(self.sizes):,}")
+        if max(self.sizes) > SAMPLE_MAX_SIZE:
+            raise StudyError(f"sample sizes end at {SAMPLE_MAX_SIZE:,}; got {max(self.sizes):,}")
         if not self.problems or not self.methods:
             raise StudyError("a study needs at least one problem and one method")
         counts = self.seeds, len(self.sizes), len(self.methods), len(self.problems)
-        if math.prod(counts) > RUNS:
-            each = "{:,} seeds, {} sizes, {} methods and {} problems".format(*counts)
-            raise StudyError(f"a study has at most {RUNS:,} runs; {each} are more")
+        if math.prod(counts) > STUDY_MAX_RUNS:
+            counts_text = "{:,} seeds, {} sizes, {} methods and {} problems".format(*counts)
+            raise StudyError(f"a study has at most {STUDY_MAX_RUNS:,} runs; {counts_text} are more")
 
     @cached_property
     def specs(self) -> tuple[Spec, ...]:
@@ -93,45 +95,47 @@ class Study:
                 problem(name).family,
                 model,
                 method,
-                by_name(method).settings(),
-                by_name(method).edition,
+                find_method(method).settings(),
+                find_method(method).edition,
                 n,
                 seed,
                 self.measures,
             )
             for name, model in {name: problem(name).identity() for name in self.problems}.items()
             for method in self.methods
-            for n, seed in _runs(method, self.sizes, seeds)
+            for n, seed in _method_runs(method, self.sizes, seeds)
         )
 
 
-def _listed(things: Any) -> tuple[Any, ...]:
+def _as_tuple(items: Any) -> tuple[Any, ...]:
     """One thing may stand for a list of one."""
-    return tuple(things) if isinstance(things, list | tuple) else (things,)
+    return tuple(items) if isinstance(items, list | tuple) else (items,)
 
 
-def _problem_name(thing: Any) -> str:
-    if isinstance(thing, str):
-        found = problem(thing)
-        return thing if ":" in thing else found.name
-    return register(thing).name
+def _problem_name(item: Any) -> str:
+    if isinstance(item, str):
+        named_problem = problem(item)
+        return item if ":" in item else named_problem.name
+    return register(item).name
 
 
-def _method_name(thing: Any) -> str:
-    return thing if isinstance(thing, str) else register_method(thing)
+def _method_name(item: Any) -> str:
+    return item if isinstance(item, str) else register_method(item)
 
 
-def _measure_name(thing: Any) -> str:
-    if not isinstance(thing, str):
-        return register_measure(thing)
-    measure_by_name(thing)
-    return thing
+def _measure_name(item: Any) -> str:
+    if not isinstance(item, str):
+        return register_measure(item)
+    find_measure(item)
+    return item
 
 
-def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
+def _sort_problems(names: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the registry in its order, then the others."""
-    there = [known.name for known in all_problems()]
-    return tuple(sorted(names, key=lambda n: there.index(n) if n in there else len(there)))
+    registered = [entry.name for entry in all_problems()]
+    return tuple(
+        sorted(names, key=lambda n: registered.index(n) if n in registered else len(registered))
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,49 +149,51 @@ class Batch:
         first = self.specs[0]
         return f"{first.method}-{first.environment}-{first.n}-{first.key[:8]}"
 
-    def apart(self) -> list[Batch]:
+    def split(self) -> list[Batch]:
         """The same specs, each alone."""
         return [Batch((spec,)) for spec in self.specs]
 
 
-def batches(specs: Iterable[Spec]) -> list[Batch]:
+def make_batches(specs: Iterable[Spec]) -> list[Batch]:
     """``specs`` grouped by what trains together, the longest runs first."""
     groups: dict[tuple, list[Spec]] = defaultdict(list)
     for spec in specs:
-        together = by_name(spec.method).together(spec)
+        batch_key = find_method(spec.method).batch_key(spec)
         try:
-            hash(together)
+            hash(batch_key)
         except TypeError:
-            _refuse(spec.method, "says what trains together by something hashable", together)
-        groups[spec.method, spec.dynamics, together].append(spec)
-    return sorted((Batch(tuple(group)) for group in groups.values()), key=_order)
+            _refuse_method(
+                spec.method, "says what trains together by something hashable", batch_key
+            )
+        groups[spec.method, spec.dynamics, batch_key].append(spec)
+    return sorted((Batch(tuple(group)) for group in groups.values()), key=_sort_key)
 
 
-def _order(batch: Batch) -> tuple:
+def _sort_key(batch: Batch) -> tuple:
     first = batch.specs[0]
-    longest = max(map(seconds, batch.specs))
+    longest = max(map(estimate_seconds, batch.specs))
     return -longest, first.method, first.family, first.n, first.environment
 
 
-def seconds(spec: Spec) -> float:
+def estimate_seconds(spec: Spec) -> float:
     """About how long a run takes, as its method says."""
-    given = by_name(spec.method).seconds(spec)
+    given = find_method(spec.method).seconds(spec)
     if not isinstance(given, Real) or not 0 <= given < math.inf:
-        _refuse(spec.method, "says how many seconds a run takes", given)
+        _refuse_method(spec.method, "says how many seconds a run takes", given)
     return float(given)
 
 
-def _runs(name: str, sizes: tuple[int, ...], seeds: range) -> list[tuple[int, int]]:
-    given = by_name(name).runs(sizes, seeds)
-    if not isinstance(given, Iterable):
-        _refuse(name, "names its runs", given)
-    pairs = list(given)
+def _method_runs(name: str, sizes: tuple[int, ...], seeds: range) -> list[tuple[int, int]]:
+    returned = find_method(name).runs(sizes, seeds)
+    if not isinstance(returned, Iterable):
+        _refuse_method(name, "names its runs", returned)
+    pairs = list(returned)
     for pair in pairs:
-        whole = isinstance(pair, tuple) and [type(part) for part in pair] == [int, int]
-        if not whole or not 0 <= min(pair) <= max(pair) < 2**63:
-            _refuse(name, "names its runs as pairs of n and seed", pair)
+        are_integers = isinstance(pair, tuple) and [type(part) for part in pair] == [int, int]
+        if not are_integers or not 0 <= min(pair) <= max(pair) < 2**63:
+            _refuse_method(name, "names its runs as pairs of n and seed", pair)
     return pairs
 
 
-def _refuse(name: str, what: str, given: object) -> NoReturn:
-    raise UnknownNameError(f"a method {what}", place=repr(name), value=f"gives {given!r}")
+def _refuse_method(name: str, subject: str, given: object) -> NoReturn:
+    raise UnknownNameError(f"a method {subject}", location=repr(name), value=f"gives {given!r}")

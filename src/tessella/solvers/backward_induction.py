@@ -20,22 +20,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
-from tessella.mdp.dynamics import under_policy
-from tessella.mdp.engine import compiled, in_callers_setting, in_float64, placed
+from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_backend
+from tessella.mdp.dynamics import policy_backup
+from tessella.mdp.finite_horizon import CompiledPeriodBackend, Timed
 from tessella.mdp.model import MDP
-from tessella.mdp.timed import Timed, TimedProgram
-from tessella.mdp.timed_tables import TimedTableProgram
+from tessella.mdp.period_backend import PeriodBackend
 from tessella.numerics import numerics
 from tessella.rounding import EPS, round_up
-from tessella.solvers.driver import Callback, Engine, Progress
-from tessella.solvers.kernels import best_two, lowest_near, tie_window
+from tessella.solvers.kernels import find_best_two, pick_lowest_tied, tie_window
+from tessella.solvers.loop import Callback, Engine, Progress
 from tessella.solvers.method import Method
-from tessella.solvers.operators import Data, Operators
+from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import History, Result
 
-Timely = TimedProgram | TimedTableProgram
-KEPT = 1 << 27  # action values of a period that are kept while it is worked on: 1 GiB
-OUTWARD = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+PeriodProgram = CompiledPeriodBackend | PeriodBackend
+PERIOD_MAX_ACTION_VALUES = (
+    1 << 27
+)  # action values of a period that are kept while it is worked on: 1 GiB
+OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,15 @@ class BackwardInduction(Method):
     traced = False
 
     def check_supports(self, mdp: MDP) -> None:
-        if not serves(mdp):
-            rule = "backward induction serves models with a finite horizon, told by period"
-            raise ArgumentError(rule, value=f"got {mdp.criterion}")
+        if not supports_backward_induction(mdp):
+            requirement = "backward induction serves models with a finite horizon, told by period"
+            raise ArgumentError(requirement, value=f"got {mdp.criterion}")
 
     def refine(self, operators, state):
         return state.backup
 
 
-class Induced(NamedTuple):
+class PeriodResult(NamedTuple):
     """What one period's backup gives; (T, ...) for all of them, from the first on."""
 
     value: Any  # (states)
@@ -63,112 +65,118 @@ class Induced(NamedTuple):
     tie: Any  # what that error and rounding could overturn
 
 
-def serves(mdp: MDP) -> bool:
+def supports_backward_induction(mdp: MDP) -> bool:
     """Whether a model can be solved so: its dynamics are told by period."""
     return isinstance(mdp.dynamics, Timed)
 
 
 @in_float64
-def induce(
+def run_backward_pass(
     engine: Engine, method: Method, callback: Callback | None, partial: bool
-) -> tuple[Result, Induced]:
+) -> tuple[Result, PeriodResult]:
     """The optimum, and what is known of its policy; ``callback`` is told of every period.
 
     A callback may stop it. Of the earlier times no more is known then than the rewards tell.
     """
     mdp, periods, stopped = engine.mdp, engine.mdp.grid.shape[0], False
-    began, found, seconds = time.perf_counter(), [], []
-    program = cast(Timely, engine.program)
-    w, error = program.final(engine.data.arrays), np.float64(0)
+    started, period_results, seconds = time.perf_counter(), [], []
+    backend = cast(PeriodProgram, engine.program)
+    w, error = backend.final(engine.data.arrays), np.float64(0)
     for t in reversed(range(periods)):
         feasible = None if engine.data.feasible is None else engine.data.feasible[:, t]
-        w, now = _period(program, engine.data, feasible, np.int32(t), w, error)
-        error = now.error
-        found.append(Induced(*(np.asarray(part) for part in now)))
-        seconds.append(time.perf_counter() - began)
+        w, period_result = _solve_period(backend, engine.data, feasible, np.int32(t), w, error)
+        error = period_result.error
+        period_results.append(PeriodResult(*(np.asarray(array) for array in period_result)))
+        seconds.append(time.perf_counter() - started)
         if callback is not None:
-            progress = Progress(len(found), float(error), 0, seconds[-1])
+            progress = Progress(len(period_results), float(error), 0, seconds[-1])
             with in_callers_setting():
                 stopped = bool(callback(progress))
         if stopped:
             break
-    reached = len(found)
-    found += [_not_reached(engine, t) for t in reversed(range(periods - reached))]
-    whole = Induced(*(np.stack(part[::-1]) for part in zip(*found, strict=True)))
-    bounds = whole.error[::-1][:reached]
+    reached = len(period_results)
+    period_results += [_not_reached(engine, t) for t in reversed(range(periods - reached))]
+    all_periods = PeriodResult(
+        *(np.stack(array[::-1]) for array in zip(*period_results, strict=True))
+    )
+    bounds = all_periods.error[::-1][:reached]
     history = History(bounds, np.zeros(reached, np.int64), np.array(seconds))
-    largest, wanted = float(whole.error.max()), method.tolerance(mdp)
-    converged = reached == periods and (wanted is None or largest <= wanted)
-    reason = f"every period was solved once; rounding leaves {round_up(largest)}"
+    error_bound, tolerance = float(all_periods.error.max()), method.tolerance(mdp)
+    converged = reached == periods and (tolerance is None or error_bound <= tolerance)
+    reason = f"every period was solved once; rounding leaves {round_up(error_bound)}"
     if reached < periods:
         reason = (
             f"stopped by the callback after {reached} of {periods} periods, counted from the last; "
             "earlier times have the value 0"
         )
     elif not converged:
-        reason = f"float64 cannot certify tol={wanted:.3g} for this model: {reason}"
-    result = Result(whole.value, largest, converged, reason, history)
+        reason = f"float64 cannot certify tol={tolerance:.3g} for this model: {reason}"
+    result = Result(all_periods.value, error_bound, converged, reason, history)
     if not converged and not partial and reached == periods:
         raise NotConverged(reason, result)
-    return result, whole
+    return result, all_periods
 
 
-def _not_reached(engine: Engine, t: int) -> Induced:
+def _not_reached(engine: Engine, t: int) -> PeriodResult:
     """The period at time ``t`` before it is solved: value 0, and the first feasible action."""
     mdp, numbers = engine.mdp, engine.data.numbers
     states = mdp.grid.shape[1:]
-    most = np.asarray(engine.data.criterion.reach(numbers.reward_scale + numbers.reward_error))
+    most = np.asarray(
+        engine.data.criterion.value_bound(numbers.reward_scale + numbers.reward_error)
+    )
     first = mdp.feasible_mask.reshape(*mdp.grid.shape, -1)[t].argmax(axis=-1).astype(np.int32)
-    return Induced(np.zeros(states), first, np.zeros(states), most, 2 * most)
+    return PeriodResult(np.zeros(states), first, np.zeros(states), most, 2 * most)
 
 
-@compiled("program")
-def _period(program: Timely, data: Data, feasible, t, w, error) -> tuple[Any, Induced]:
+@compile_per_shape("backend")
+def _solve_period(
+    backend: PeriodProgram, data: ModelData, feasible, t, w, error
+) -> tuple[Any, PeriodResult]:
     """One period: ``w`` is discount * value of the next, known within ``error``.
 
     (discount * value, what is found of this one).
     """
-    own = data._replace(arrays=program.at(data.arrays, t), feasible=feasible)
-    operators = Operators(program.period, own)
-    q_of = _action_values(operators, w)
+    period_data = data._replace(arrays=backend.period_arrays(data.arrays, t), feasible=feasible)
+    operators = Operators(backend.period, period_data)
+    q_of = _build_action_values(operators, w)
     value = w / data.criterion.discount
-    eta, carried = operators.rounding(value, 0.0), data.criterion.largest * error
-    best, second = best_two(program, q_of, w)
-    error = (operators.rounding(value, 0.0, best) + carried) * OUTWARD
-    tie = 2 * (eta + carried) * OUTWARD
-    policy = lowest_near(program, q_of, best, tie_window(data, tie, eta))
-    return data.criterion.discount * best, Induced(best, policy, best - second, error, tie)
+    eta, carried = operators.rounding(value, 0.0), data.criterion.contraction_factor * error
+    best, second = find_best_two(backend, q_of, w)
+    error = (operators.rounding(value, 0.0, best) + carried) * OUTWARD_FACTOR
+    tie = 2 * (eta + carried) * OUTWARD_FACTOR
+    policy = pick_lowest_tied(backend, q_of, best, tie_window(data, tie, eta))
+    return data.criterion.discount * best, PeriodResult(best, policy, best - second, error, tie)
 
 
-def _action_values(operators: Operators, w):
+def _build_action_values(operators: Operators, w):
     """action -> (states) its values, where ``w`` is the next period's, discounted."""
-    program, data, xp = operators.program, operators.data, numerics(w)
-    tail = program.tail(data.arrays, w, True)
+    backend, data, xp = operators.program, operators.data, numerics(w)
+    shared = backend.shared_backup(data.arrays, w, True)
 
     def q_of(action):
-        q_S = program.head(data.arrays, tail, action, True)
+        q_S = backend.action_backup(data.arrays, shared, action, True)
         return q_S if data.feasible is None else xp.where(data.feasible[action], q_S, -xp.inf)
 
-    if program.n_actions * w.size > KEPT:
+    if backend.n_actions * w.size > PERIOD_MAX_ACTION_VALUES:
         return q_of
-    q_A = xp.each(q_of, xp.arange(program.n_actions))
+    q_A = xp.map_items(q_of, xp.arange(backend.n_actions))
     return lambda action: q_A[action]
 
 
 @in_float64
-def induced_value(engine: Engine, policy: NDArray) -> NDArray[np.float64]:
+def evaluate_by_periods(engine: Engine, policy: NDArray) -> NDArray[np.float64]:
     """(grid) the value of a policy, period by period."""
-    table = placed(engine.program, np.asarray(policy, np.int32))
-    return np.asarray(_under(engine.program, engine.data, table))
+    table = to_backend(engine.program, np.asarray(policy, np.int32))
+    return np.asarray(_evaluate_policy(engine.program, engine.data, table))
 
 
-@compiled("program")
-def _under(program: Timely, data: Data, policy):
+@compile_per_shape("backend")
+def _evaluate_policy(backend: PeriodProgram, data: ModelData, policy):
     arrays, discount = data.arrays, data.criterion.discount
 
-    def period(w, now):
-        t, taken = now
-        value = under_policy(program.period, program.at(arrays, t), taken, w, True)
+    def back_up_period(w, item):
+        t, actions = item
+        value = policy_backup(backend.period, backend.period_arrays(arrays, t), actions, w, True)
         return discount * value, value
 
-    return numerics(policy).back(period, program.final(arrays), policy)
+    return numerics(policy).scan_backward(back_up_period, backend.final(arrays), policy)

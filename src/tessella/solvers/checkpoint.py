@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, FileError, is_number
-from tessella.files import reading, writing
+from tessella.files import atomic_write, read_errors
 from tessella.mdp.model import MDP
 from tessella.solvers.result import History
 
-FORMAT = "tessella checkpoint 1"
+CHECKPOINT_FORMAT = "tessella checkpoint 1"
 
 
 @dataclass(frozen=True)
@@ -39,58 +39,66 @@ class Checkpoint:
         if Path(self.path).suffix != ".npz":
             raise ArgumentError("a checkpoint ends in .npz", value=f"got {str(self.path)!r}")
         if not is_number(self.every) or not self.every >= 0:
-            rule = "a checkpoint is written every so many seconds, 0 or more"
-            raise ArgumentError(rule, value=f"got {self.every!r}")
+            requirement = "a checkpoint is written every so many seconds, 0 or more"
+            raise ArgumentError(requirement, value=f"got {self.every!r}")
 
 
-def as_checkpoint(given: str | Path | Checkpoint | None) -> Checkpoint | None:
+def as_checkpoint(source: str | Path | Checkpoint | None) -> Checkpoint | None:
     """The one door: a path is a checkpoint of every minute."""
-    return given if given is None or isinstance(given, Checkpoint) else Checkpoint(given)
+    return source if source is None or isinstance(source, Checkpoint) else Checkpoint(source)
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class SavedRun:
     """What a file holds of a run."""
 
     value: NDArray[np.float64]
     history: History
 
 
-class Keeper:
+class CheckpointWriter:
     """Keeps one run of a model: reads what there is, and writes when it is time."""
 
     def __init__(self, checkpoint: Checkpoint, mdp: MDP) -> None:
-        self.path, self.every = Path(checkpoint.path), checkpoint.every
+        self.path, self.interval_seconds = Path(checkpoint.path), checkpoint.every
         self.fingerprint, self.shape = mdp.fingerprint, mdp.grid.shape
-        self.rounds, self._last = 1, time.monotonic()  # rounds between two looks at the clock
+        self.rounds_per_check, self._last_write = (
+            1,
+            time.monotonic(),
+        )  # rounds between two looks at the clock
 
-    def kept(self) -> Kept | None:
+    def load_run(self) -> SavedRun | None:
         """What the file holds; None where there is none. One of another model is refused."""
         if not self.path.exists():
             return None
-        with reading(self.path, "a checkpoint"), np.load(self.path, allow_pickle=False) as file:
-            about = json.loads(str(file["about"]))
-            if about.get("format") != FORMAT or about.get("fingerprint") != self.fingerprint:
+        with read_errors(self.path, "a checkpoint"), np.load(self.path, allow_pickle=False) as file:
+            metadata = json.loads(str(file["about"]))
+            if (
+                metadata.get("format") != CHECKPOINT_FORMAT
+                or metadata.get("fingerprint") != self.fingerprint
+            ):
                 raise FileError(
                     f"{self.path} is the checkpoint of another model",
-                    value=f"its model is {str(about.get('fingerprint'))[:12]}, "
+                    value=f"its model is {str(metadata.get('fingerprint'))[:12]}, "
                     f"this one is {self.fingerprint[:12]}",
                 )
             history = History(*(file[name] for name in ("bound", "changed", "seconds")))
             value = file["value"].reshape(self.shape)
             if value.dtype != np.float64 or not np.isfinite(value).all():
                 raise FileError("the value of a checkpoint must be finite")
-            return Kept(value, history)
+            return SavedRun(value, history)
 
     @property
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether it is time to write; also finds how many rounds fit before the next look."""
-        passed = time.monotonic() - self._last
-        self.rounds = min(2 * self.rounds, 1 << 20) if passed < self.every / 2 else 1
-        return passed >= self.every
+        elapsed = time.monotonic() - self._last_write
+        self.rounds_per_check = (
+            min(2 * self.rounds_per_check, 1 << 20) if elapsed < self.interval_seconds / 2 else 1
+        )
+        return elapsed >= self.interval_seconds
 
     def write(self, value: NDArray[np.float64], history: History) -> None:
-        about = json.dumps({"format": FORMAT, "fingerprint": self.fingerprint})
-        with writing(self.path) as part:
-            np.savez(part, about=np.asarray(about), value=value, **vars(history))
-        self._last = time.monotonic()
+        metadata = json.dumps({"format": CHECKPOINT_FORMAT, "fingerprint": self.fingerprint})
+        with atomic_write(self.path) as part:
+            np.savez(part, about=np.asarray(metadata), value=value, **vars(history))
+        self._last_write = time.monotonic()

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from tessella.rounding import EPS, EXACT, Built, row_sums, two_product, two_sum
-from tessella.solvers.chains import (
-    LARGEST,
+from tessella.rounding import EPS, NO_ROUNDING, ModelRounding, row_sums, two_product, two_sum
+from tessella.solvers.recurrent_classes import (
+    CLASSES_MAX_STATES,
     chain_classes,
     led_to,
     refuse_several_gains,
@@ -34,21 +34,27 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from tessella.mdp.model import MDP
-    from tessella.solvers.driver import Engine
-    from tessella.solvers.kernels import State
+    from tessella.solvers.kernels import IterationState
+    from tessella.solvers.loop import Engine
 
-ENTRIES = 20_000_000  # of all rows together, that are written out
-PRODUCTS = 2_000_000_000  # of one elimination: states times the square of the band of the chain
-NARROW = 32  # states that a step leads along a line, at most, where elimination is the first way
-OFTEN = 1e-6  # of the visits of the most visited state: those of one that times are counted to
-LARGE = 1e100  # shares beyond this are scaled down
-PASSES = 6  # eliminations of what is left, at most
-POLICIES = 100  # at most
+ELIMINATION_MAX_ENTRIES = 20_000_000  # of all rows together, that are written out
+ELIMINATION_MAX_PRODUCTS = (
+    2_000_000_000  # of one elimination: states times the square of the band of the chain
+)
+LINE_MAX_BAND_STATES = (
+    32  # states that a step leads along a line, at most, where elimination is the first way
+)
+REFERENCE_MIN_VISIT_SHARE = (
+    1e-6  # of the visits of the most visited state: those of one that times are counted to
+)
+RESCALE_ABOVE = 1e100  # shares beyond this are scaled down
+REFINEMENT_MAX_PASSES = 6  # eliminations of what is left, at most
+MAX_POLICIES = 100  # at most
 
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]  # numbers as sums of two floats
 
 
-class Eliminated(NamedTuple):
+class EliminationResult(NamedTuple):
     """What elimination proves of an average."""
 
     value: NDArray[np.float64]  # relative values
@@ -57,9 +63,9 @@ class Eliminated(NamedTuple):
     bound: float  # on the error of the gain
 
 
-def by_elimination(
-    engine: Engine, state: State, fixed: bool, *, early: bool = False, known: bool = False
-) -> Eliminated | None:
+def eliminate_states(
+    engine: Engine, state: IterationState, fixed: bool, *, early: bool = False, known: bool = False
+) -> EliminationResult | None:
     """The gain of the policy of ``state`` or, unless that is ``fixed``, of the best policy.
 
     None where that takes too long, or too much memory; ``early``, before iterations were tried,
@@ -67,60 +73,68 @@ def by_elimination(
     several gains, or where those are not ``known`` to be alike, several sets that are never left.
     """
     mdp = engine.mdp
-    if not may_be_written(mdp):
+    if not rows_are_affordable(mdp):
         return None
-    actions = np.asarray(engine.read(state.policy), dtype=np.int32).ravel()
-    rows = Rows.feasible(mdp)
-    rows = rows.under(actions) if fixed else rows
-    sets = chain_classes(rows.anywhere)
+    actions = np.asarray(engine.to_numpy(state.policy), dtype=np.int32).ravel()
+    rows = FeasibleRows.feasible(mdp)
+    rows = rows.of_policy(actions) if fixed else rows
+    sets = chain_classes(rows.reachability)
     if len(sets) > 1:
-        rise = (engine.read(state.backup) - engine.read(state.value)).ravel()
+        rise = (engine.to_numpy(state.backup) - engine.to_numpy(state.value)).ravel()
         ends = [(float(rise[of].min()), float(rise[of].max())) for of in sets]
         refuse_several_gains(mdp, sets, ends, float(state.floor), fixed, early or known)
         return None
-    products = (NARROW**2 * mdp.n_states if fixed else 0) if early else PRODUCTS
+    products = (
+        (LINE_MAX_BAND_STATES**2 * mdp.n_states if fixed else 0)
+        if early
+        else ELIMINATION_MAX_PRODUCTS
+    )
     with np.errstate(all="ignore"):  # what is no number is not taken
-        found = _best(mdp, engine.mass.off, rows, actions, sets[0], products)
+        found = _improve_policy(
+            mdp, engine.row_sum_bounds.deviation, rows, actions, sets[0], products
+        )
     if found is None:
         return None
     grid = mdp.grid.shape
     return found._replace(value=found.value.reshape(grid), policy=found.policy.reshape(grid))
 
 
-def may_be_written(mdp: MDP) -> bool:
+def rows_are_affordable(mdp: MDP) -> bool:
     """Whether the rows of a model are few enough to be written out."""
     entries = mdp.n_states * mdp.n_actions * min(mdp.dynamics.longest_row, mdp.n_states)
-    return mdp.n_states <= LARGEST and entries <= ENTRIES
+    return mdp.n_states <= CLASSES_MAX_STATES and entries <= ELIMINATION_MAX_ENTRIES
 
 
-def _best(
-    mdp: MDP, uneven: float, rows: Rows, actions: NDArray, closed: NDArray, products: float
-) -> Eliminated | None:
+def _improve_policy(
+    mdp: MDP, uneven: float, rows: FeasibleRows, actions: NDArray, closed: NDArray, products: float
+) -> EliminationResult | None:
     """Policy iteration; all states can reach ``closed``, and no policy leaves it."""
     seen = set()
-    for _ in range(POLICIES):
-        led = _led(rows, actions, closed, products)
+    for _ in range(MAX_POLICIES):
+        led = _lead_to_best_class(rows, actions, closed, products)
         if led is None:
             return None
         if led.tobytes() in seen:  # those outside of the closed set do better there
-            return _refuse_better(mdp, rows, actions, closed, products)
+            return _require_reachable_best_class(mdp, rows, actions, closed, products)
         seen.add(led.tobytes())
-        chosen = rows.under(led)
+        chosen = rows.of_policy(led)
         h = _relative_values(chosen, products)
         if h is None:
             return None
-        rise, off = rows.rises(h, mdp.dynamics.written, uneven)
-        actions = rows.improved(led, rise, off)
+        rise, off = rows.rises(h, mdp.dynamics.rounding_as_saved, uneven)
+        actions = rows.improve(led, rise, off)
         if (actions == led).all():
-            low, high = rows.highest(rise - off).min(), (rise + off).max()
+            low, high = rows.max_by_state(rise - off).min(), (rise + off).max()
             bound = (high - low) / 2 * (1 + 8 * EPS) + 2 * EPS * max(abs(low), abs(high))
-            return Eliminated(h[0] - h[0][0], led, float((low + high) / 2), float(bound))
+            return EliminationResult(h[0] - h[0][0], led, float((low + high) / 2), float(bound))
     return None
 
 
-def _led(rows: Rows, actions: NDArray, closed: NDArray, products: float) -> NDArray | None:
+def _lead_to_best_class(
+    rows: FeasibleRows, actions: NDArray, closed: NDArray, products: float
+) -> NDArray | None:
     """``actions``, led to the best of the recurrent classes that all states can reach."""
-    chosen = rows.under(actions)
+    chosen = rows.of_policy(actions)
     classes = chain_classes(chosen.rows)
     if len(classes) == 1:
         return actions
@@ -128,11 +142,11 @@ def _led(rows: Rows, actions: NDArray, closed: NDArray, products: float) -> NDAr
     return None if gains is None else led_to(max(gains)[1], actions, chosen.rows, rows)
 
 
-def _refuse_better(
-    mdp: MDP, rows: Rows, actions: NDArray, closed: NDArray, products: float
+def _require_reachable_best_class(
+    mdp: MDP, rows: FeasibleRows, actions: NDArray, closed: NDArray, products: float
 ) -> None:
     """Refuse a model whose best class is outside of the set that all states can reach."""
-    chosen = rows.under(actions)
+    chosen = rows.of_policy(actions)
     classes = chain_classes(chosen.rows)
     gains = _class_gains(chosen, classes, products)
     if gains is not None:
@@ -140,27 +154,27 @@ def _refuse_better(
 
 
 def _class_gains(
-    chosen: Rows, classes: list[NDArray], products: float
+    chosen: FeasibleRows, classes: list[NDArray], products: float
 ) -> list[tuple[float, int]] | None:
     """(what a policy earns per period in a recurrent class, a state of it)."""
     found = []
     for states in classes:
-        part = chosen.within(states)
-        factors = Factors.of(part.rows, products)
+        part = chosen.restrict_to(states)
+        factors = EliminationFactors.of(part.rows, products)
         if factors is None:
             return None
         found.append((factors.solve(part.reward)[1], int(states[0])))
     return found
 
 
-def _relative_values(chosen: Rows, products: float) -> Pair | None:
+def _relative_values(chosen: FeasibleRows, products: float) -> Pair | None:
     """Relative values of a policy with one recurrent class."""
-    factors = Factors.of(chosen.rows, products)
+    factors = EliminationFactors.of(chosen.rows, products)
     if factors is None:
         return None
     nothing = np.zeros(len(chosen.state))
     h, rise, left = (nothing, nothing), chosen.reward, math.inf
-    for _ in range(PASSES):
+    for _ in range(REFINEMENT_MAX_PASSES):
         if np.ptp(rise) <= 2 * EPS * abs(rise).max():
             break
         middle = (rise.max() + rise.min()) / 2
@@ -176,7 +190,7 @@ def _relative_values(chosen: Rows, products: float) -> Pair | None:
     return h
 
 
-class Rows(NamedTuple):
+class FeasibleRows(NamedTuple):
     """Rows of some states and actions."""
 
     state: NDArray[np.intp]  # (K,)
@@ -185,7 +199,7 @@ class Rows(NamedTuple):
     reward: NDArray[np.float64]  # (K,)
 
     @staticmethod
-    def feasible(mdp: MDP) -> Rows:
+    def feasible(mdp: MDP) -> FeasibleRows:
         """Of all states and actions that are allowed."""
         from scipy.sparse import csr_array, vstack
 
@@ -194,28 +208,30 @@ class Rows(NamedTuple):
         rows = csr_array(vstack(matrices, format="csr"))[action * mdp.n_states + state]
         rows.sum_duplicates()
         rows.eliminate_zeros()
-        return Rows(state, action, rows, mdp.reward[state, action])
+        return FeasibleRows(state, action, rows, mdp.reward[state, action])
 
-    def under(self, actions: NDArray) -> Rows:
+    def of_policy(self, actions: NDArray) -> FeasibleRows:
         """Those of a policy, one for each state."""
         chosen = np.flatnonzero(self.action == actions[self.state])
         chosen = chosen[np.argsort(self.state[chosen])]
-        return Rows(self.state[chosen], self.action[chosen], self.rows[chosen], self.reward[chosen])
+        return FeasibleRows(
+            self.state[chosen], self.action[chosen], self.rows[chosen], self.reward[chosen]
+        )
 
-    def within(self, states: NDArray) -> Rows:
+    def restrict_to(self, states: NDArray) -> FeasibleRows:
         """Those of a set of states that is never left, numbered as they stand in it."""
         place = np.full(self.n_states, -1)
         place[states] = np.arange(len(states))
         own = np.flatnonzero(place[self.state] >= 0)
         rows = self.rows[own][:, states]
-        return Rows(place[self.state[own]], self.action[own], rows, self.reward[own])
+        return FeasibleRows(place[self.state[own]], self.action[own], rows, self.reward[own])
 
     @property
     def n_states(self) -> int:
         return int(self.rows.shape[1])  # type: ignore[index]
 
     @property
-    def anywhere(self) -> csr_array:
+    def reachability(self) -> csr_array:
         """(S, S) positive where some action may lead."""
         from scipy.sparse import coo_array, csr_array
 
@@ -224,10 +240,10 @@ class Rows(NamedTuple):
         n = self.n_states
         return csr_array(coo_array((np.ones(entries.nnz), places), shape=(n, n)))
 
-    def rises(self, h: Pair, written: Built = EXACT, uneven: float = 0.0) -> Pair:
+    def rises(self, h: Pair, written: ModelRounding = NO_ROUNDING, uneven: float = 0.0) -> Pair:
         """((K,) r + sum_j p_j (h_j - h_s), by how much that may be off).
 
-        Rows and rewards are off by ``written``, and the sums of rows by ``uneven``.
+        Rows and rewards are off by ``written``, and the sums of rows by ``row_sum_error``.
         """
         rows, (high, low) = self.rows, h
         lengths = np.diff(rows.indptr)
@@ -244,24 +260,24 @@ class Rows(NamedTuple):
         off = 4 * EPS * abs(rise) + second + written.reward + (written.rows + EPS**2) * sizes
         return rise, (off + uneven * abs(rise - self.reward)) * (1 + 8 * EPS)
 
-    def highest(self, numbers: NDArray) -> NDArray[np.float64]:
+    def max_by_state(self, numbers: NDArray) -> NDArray[np.float64]:
         """(S,) the largest of each state."""
         most = np.full(self.n_states, -np.inf)
         np.maximum.at(most, self.state, numbers)
         return most
 
-    def improved(self, actions: NDArray, rise: NDArray, off: NDArray) -> NDArray[np.int32]:
+    def improve(self, actions: NDArray, rise: NDArray, off: NDArray) -> NDArray[np.int32]:
         """``actions``, with the best where that surely rises more."""
         own = self.action == actions[self.state]
-        now = self.highest(np.where(own, rise + off, -np.inf))
-        best = self.highest(rise - off)
+        now = self.max_by_state(np.where(own, rise + off, -np.inf))
+        best = self.max_by_state(rise - off)
         taken = (rise - off == best[self.state]) & (best > now)[self.state]
         better = actions.copy()
         better[self.state[taken]] = self.action[taken]
         return better
 
 
-class Factors(NamedTuple):
+class EliminationFactors(NamedTuple):
     """A chain with one recurrent class, eliminated state by state.
 
     States are in the order of elimination, the last recurrent; each is left for states at most
@@ -270,24 +286,24 @@ class Factors(NamedTuple):
 
     order: NDArray[np.intp]
     ahead: NDArray[np.float64]  # (n, n), of which a band is stored: where a state is left for
-    leaves: NDArray[np.float64]  # (n,) chance to leave it for a later one
+    exit_probability: NDArray[np.float64]  # (n,) chance to leave it for a later one
     band: int
 
     @staticmethod
-    def of(chain: csr_array, products: float) -> Factors | None:
-        """None where that takes more ``products``, or where chances vanish."""
+    def of(chain: csr_array, products: float) -> EliminationFactors | None:
+        """None where that takes more ``sweep_products``, or where chances vanish."""
         last = int(chain_classes(chain)[0][0])
-        factors = Factors._towards(last, chain, products)
+        factors = EliminationFactors._towards(last, chain, products)
         if factors is None:
             return None
-        shares = factors.shares()
-        if shares[last] >= OFTEN * shares.max():
+        shares = factors.stationary_distribution()
+        if shares[last] >= REFERENCE_MIN_VISIT_SHARE * shares.max():
             return factors
         # Between two visits of a state that is hardly ever visited, too much happens.
-        return Factors._towards(int(shares.argmax()), chain, products)
+        return EliminationFactors._towards(int(shares.argmax()), chain, products)
 
     @staticmethod
-    def _towards(last: int, chain: csr_array, products: float) -> Factors | None:
+    def _towards(last: int, chain: csr_array, products: float) -> EliminationFactors | None:
         from scipy.sparse.csgraph import breadth_first_order
 
         n = int(chain.shape[0])  # type: ignore[index]
@@ -313,20 +329,20 @@ class Factors(NamedTuple):
                 return None
             chances /= leaves[k]
             ahead[after, after] += np.multiply.outer(ahead[after, k], chances)
-        return Factors(order, ahead, leaves, band)
+        return EliminationFactors(order, ahead, leaves, band)
 
-    def shares(self) -> NDArray[np.float64]:
+    def stationary_distribution(self) -> NDArray[np.float64]:
         """(n,) the shares of time in the long run, each to nearly all digits."""
         n = len(self.order)
         shares = np.ones(n)
         for k in range(n - 2, -1, -1):
             after = slice(k + 1, min(k + self.band + 1, n))
-            shares[k] = self.ahead[after, k] @ shares[after] / self.leaves[k]
-            if shares[k] > LARGE:
+            shares[k] = self.ahead[after, k] @ shares[after] / self.exit_probability[k]
+            if shares[k] > RESCALE_ABOVE:
                 shares[k:] /= shares[k]
-        return self._in_place(shares / shares.sum())
+        return self._in_state_order(shares / shares.sum())
 
-    def _in_place(self, numbers: NDArray) -> NDArray[np.float64]:
+    def _in_state_order(self, numbers: NDArray) -> NDArray[np.float64]:
         """What is in the order of elimination, in that of the states."""
         back = np.empty_like(numbers)
         back[self.order] = numbers
@@ -334,7 +350,7 @@ class Factors(NamedTuple):
 
     def solve(self, reward: NDArray) -> tuple[NDArray[np.float64], float]:
         """(relative values, 0 in the last state; gain): h = reward - gain + P h."""
-        n, ahead, leaves = len(self.order), self.ahead, self.leaves
+        n, ahead, leaves = len(self.order), self.ahead, self.exit_probability
         paid, time = reward[self.order], np.ones(n)
         for k in range(n - 1):
             after = slice(k + 1, min(k + self.band + 1, n))
@@ -347,4 +363,4 @@ class Factors(NamedTuple):
         for k in range(n - 2, -1, -1):
             after = slice(k + 1, min(k + self.band + 1, n))
             h[k] += ahead[k, after] @ h[after]
-        return self._in_place(h), float(gain)
+        return self._in_state_order(h), float(gain)

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.total import Total
-from tessella.errors import expect
+from tessella.errors import require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
-from tessella.solvers.backward_induction import induced_value, serves
-from tessella.solvers.driver import Callback, Engine, iterate
-from tessella.solvers.ending import until_a_policy_ends, zero_at
+from tessella.solvers.absorbing import bound_policy_absorption, set_zero_at
+from tessella.solvers.backward_induction import evaluate_by_periods, supports_backward_induction
+from tessella.solvers.loop import Callback, Engine, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Result, write_average
@@ -47,21 +47,21 @@ class Evaluation(Result):
         return float(self.value.mean() if self.start is None else (self.start * self.value).sum())
 
     def __str__(self) -> str:
-        of = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
-        cost, sign = self.mdp.minimise, -1 if self.mdp.minimise else 1
+        subject = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
+        is_cost, sign = self.mdp.minimise, -1 if self.mdp.minimise else 1
         if self.gain is not None:
-            average, kind = write_average(self.mdp, self), "Cost" if cost else "Gain"
-            return f"{kind} {of}: {average}, {self.sweeps} sweeps, {self.ending}"
-        shown = sign * self.value
-        ends = [
-            f"{shown.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"
-            for s in (shown.argmin(), shown.argmax())
+            average, kind = write_average(self.mdp, self), "Cost" if is_cost else "Gain"
+            return f"{kind} {subject}: {average}, {self.sweeps} sweeps, {self.status_text}"
+        display_value = sign * self.value
+        extremes = [
+            f"{display_value.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"
+            for s in (display_value.argmin(), display_value.argmax())
         ]
-        over = "over the start" if self.start is not None else f"over {self.value.size:,} states"
+        scope = "over the start" if self.start is not None else f"over {self.value.size:,} states"
         return (
-            f"{'Cost' if cost else 'Value'} {of}: mean {sign * self.mean:.6g} {over}\n"
-            f"lowest {ends[0]}, highest {ends[1]}\n"
-            f"|V - V_pi| <= {round_up(self.error_bound, 2)}, {self.sweeps} sweeps, {self.ending}"
+            f"{'Cost' if is_cost else 'Value'} {subject}: mean {sign * self.mean:.6g} {scope}\n"
+            f"lowest {extremes[0]}, highest {extremes[1]}\n"
+            f"|V - V_pi| <= {round_up(self.error_bound, 2)}, {self.sweeps} sweeps, {self.status_text}"
         )
 
 
@@ -84,29 +84,29 @@ def evaluate(
         tol: bound on max|V - V_pi|; None asks for about twelve digits at least.
         guess: (grid) where to begin, such as the optimum's value.
     """
-    expect("evaluate", mdp, MDP)
-    checked = mdp.policy(policy)
-    first = None
+    require_type("evaluate", mdp, MDP)
+    checked_policy = mdp.policy(policy)
+    start_weights = None
     if start is not None or mdp.start is not None:
-        first = start_distribution(mdp, start, checked).reshape(mdp.grid.shape)
+        start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
     engine = Engine(mdp, tol)
-    if guess is None and serves(mdp):
-        guess = induced_value(engine, checked.table)
+    if guess is None and supports_backward_induction(mdp):
+        guess = evaluate_by_periods(engine, checked_policy.table)
     if isinstance(mdp.criterion, Total):
-        engine, ends = until_a_policy_ends(engine, checked.table)
-        guess = zero_at(ends, guess)
-    found = iterate(
+        engine, absorbing = bound_policy_absorption(engine, checked_policy.table)
+        guess = set_zero_at(absorbing, guess)
+    result = iterate(
         engine,
-        _method(mdp),
-        policy=checked.table,
+        _choose_method(mdp),
+        policy=checked_policy.table,
         guess=guess,
         callback=callback,
         partial=partial,
     )
-    return Evaluation(**vars(found), mdp=mdp, policy=checked, start=first)
+    return Evaluation(**vars(result), mdp=mdp, policy=checked_policy, start=start_weights)
 
 
-def _method(mdp: MDP) -> Method:
-    from tessella.solvers.single_precision import SinglePrecision, pays_off
+def _choose_method(mdp: MDP) -> Method:
+    from tessella.solvers.single_precision import SinglePrecision, use_single_precision
 
-    return SinglePrecision() if pays_off(mdp) else InexactPolicyIteration(forcing=1e-6)
+    return SinglePrecision() if use_single_precision(mdp) else InexactPolicyIteration(forcing=1e-6)

@@ -27,21 +27,21 @@ from numpy.typing import NDArray
 
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, NotConverged
-from tessella.mdp.engine import compiled, in_callers_setting, in_float64, on_device
+from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_device
 from tessella.mdp.model import MDP
-from tessella.mdp.stages.operation import places, with_length
+from tessella.mdp.stages.operation import take_range, with_length
+from tessella.mdp.stages.partition import Partition, block_stages, build_block_backend
 from tessella.mdp.stages.reward import ExpectedReward
-from tessella.mdp.stages.staged import Staged, StagedProgram
-from tessella.mdp.stages.windows import Cut, stages_of, window_program
+from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS, round_up
-from tessella.solvers.driver import Callback, Engine, Progress
-from tessella.solvers.kernels import best_two, lowest_near, tie_window
-from tessella.solvers.method import Method, whole
-from tessella.solvers.operators import Data, Operators
+from tessella.solvers.block_residuals import choose_partition
+from tessella.solvers.kernels import find_best_two, pick_lowest_tied, tie_window
+from tessella.solvers.loop import Callback, Engine, Progress
+from tessella.solvers.method import Method, require_whole_number
+from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import History, Result
-from tessella.solvers.slabs import cut_into_slabs
 
-LOOKED = 16  # sweeps between two looks at the bound
+SWEEPS_PER_CHECK = 16  # sweeps between two looks at the bound
 
 
 @dataclass(frozen=True)
@@ -56,268 +56,313 @@ class InPlace(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(self, "states", 1)
+        require_whole_number(self, "states", 1)
         if self.tol is None:
             raise ArgumentError("value iteration in place needs a tolerance", value="got None")
 
     def check_supports(self, mdp: MDP) -> None:
         if not isinstance(mdp.dynamics, Staged) or not isinstance(mdp.criterion, Discounted):
-            rule = "value iteration in place serves models of stages with discounted rewards"
-            raise ArgumentError(rule, value=f"this is {mdp.criterion}")
+            requirement = "value iteration in place serves models of stages with discounted rewards"
+            raise ArgumentError(requirement, value=f"this is {mdp.criterion}")
 
     def refine(self, operators, state):
         return state.backup
 
 
 @dataclass(frozen=True)
-class Ends:
+class ResidualBounds:
     """What a look at all slabs finds."""
 
     low: float  # T v - v is at least this ...
     high: float  # ... and at most this
-    size: float  # max |v|
+    max_value: float  # max |v|
 
 
-class Sweeper:
+class InPlaceSweeper:
     """A model and its values on one device, swept slab by slab."""
 
-    def __init__(self, engine: Engine, cut: Cut) -> None:
+    def __init__(self, engine: Engine, partition: Partition) -> None:
         dynamics = engine.mdp.dynamics
         assert isinstance(dynamics, Staged)
-        self.engine, self.cut = engine, cut
-        self.program, self.shape = window_program(dynamics, cut), engine.mdp.grid.shape
-        self.slabs = -(-cut.length // cut.rows)
-        self.data = [self._data(dynamics, k) for k in range(self.slabs)]
-        padded = cut.below + self.slabs * cut.rows + cut.above
-        self.value = jnp.zeros(with_length(self.shape, cut.axis, padded))
+        self.engine, self.partition = engine, partition
+        self.program, self.shape = build_block_backend(dynamics, partition), engine.mdp.grid.shape
+        self.n_blocks = -(-partition.length // partition.block_length)
+        self.data = [self._build_data(dynamics, k) for k in range(self.n_blocks)]
+        padded = (
+            partition.halo_below + self.n_blocks * partition.block_length + partition.halo_above
+        )
+        self.value = jnp.zeros(with_length(self.shape, partition.axis, padded))
 
-    def _data(self, dynamics: Staged, k: int) -> Data:
+    def _build_data(self, dynamics: Staged, k: int) -> ModelData:
         arrays, feasible, mdp = [], None, self.engine.mdp
-        for stage in stages_of(dynamics, self.cut, k):
-            told, reward = stage.arrays(), stage.reward
+        for stage in block_stages(dynamics, self.partition, k):
+            stage_arrays, reward = stage.arrays(), stage.reward
             if isinstance(reward, ExpectedReward):
-                told["reward"] = (reward.probs, reward.reward)
-            arrays.append(on_device(told))
+                stage_arrays["reward"] = (reward.probs, reward.reward)
+            arrays.append(to_device(stage_arrays))
         if mdp.feasible is not None:
             allowed = mdp.feasible.T.reshape(mdp.n_actions, *self.shape)
-            where = self.cut.axis + 1, self.cut.first(k), self.cut.window
-            feasible = on_device(places(allowed, *where))
-        return self.engine.data_with(arrays, feasible)
+            window = (
+                self.partition.axis + 1,
+                self.partition.block_start(k),
+                self.partition.block_with_halo,
+            )
+            feasible = to_device(take_range(allowed, *window))
+        return self.engine.build_data(arrays, feasible)
 
-    def _each(self) -> Iterator[tuple[np.int64, Data]]:
+    def _iterate_blocks(self) -> Iterator[tuple[np.int64, ModelData]]:
         for k, data in enumerate(self.data):
-            yield np.int64(k * self.cut.rows), data
+            yield np.int64(k * self.partition.block_length), data
 
     def sweep(self) -> None:
-        for first, data in self._each():
-            self.value = _swept(self.program, self.cut, self.value, first, data)
+        for first, data in self._iterate_blocks():
+            self.value = _sweep_block(self.program, self.partition, self.value, first, data)
 
-    def look(self) -> Ends:
-        ends = [
-            _looked(self.program, self.cut, self.own(k), self.value, first, data)
-            for k, (first, data) in enumerate(self._each())
+    def compute_residual_bounds(self) -> ResidualBounds:
+        block_bounds = [
+            _bound_block_residual(
+                self.program, self.partition, self.rows_of_block(k), self.value, first, data
+            )
+            for k, (first, data) in enumerate(self._iterate_blocks())
         ]
-        low, high, size = np.array(jax.device_get(ends)).T
-        return Ends(float(low.min()), float(high.max()), float(size.max()))
+        low, high, size = np.array(jax.device_get(block_bounds)).T
+        return ResidualBounds(float(low.min()), float(high.max()), float(size.max()))
 
-    def own(self, k: int) -> int:
+    def rows_of_block(self, k: int) -> int:
         """Places of the k-th slab that the axis has."""
-        return min(self.cut.rows, self.cut.length - k * self.cut.rows)
+        return min(
+            self.partition.block_length, self.partition.length - k * self.partition.block_length
+        )
 
-    def move(self, middle: float) -> None:
-        self.value = _moved(self.value, np.float64(middle))
+    def move(self, center: float) -> None:
+        self.value = _shift_values(self.value, np.float64(center))
 
-    def values(self, k: int) -> NDArray[np.float64]:
+    def read_block_values(self, k: int) -> NDArray[np.float64]:
         """(slab) values of the k-th slab."""
-        first = self.cut.below + k * self.cut.rows
-        part = lax.slice_in_dim(self.value, first, first + self.own(k), axis=self.cut.axis)
-        return np.asarray(part)
+        first = self.partition.halo_below + k * self.partition.block_length
+        block = lax.slice_in_dim(
+            self.value, first, first + self.rows_of_block(k), axis=self.partition.axis
+        )
+        return np.asarray(block)
 
     @in_float64
-    def decided(self, k: int, near: float) -> tuple[NDArray, NDArray]:
+    def decide_block(self, k: int, tie_width: float) -> tuple[NDArray, NDArray]:
         """(slab) policy and margins of the k-th slab."""
-        first, data = np.int64(k * self.cut.rows), self.data[k]
-        found = _decided(self.program, self.cut, self.value, first, data, np.float64(near))
-        kept = (slice(None),) * self.cut.axis + (slice(self.own(k)),)
-        policy, margin = (np.asarray(part)[kept] for part in found)
+        first, data = np.int64(k * self.partition.block_length), self.data[k]
+        decision = _decide_block(
+            self.program, self.partition, self.value, first, data, np.float64(tie_width)
+        )
+        interior = (slice(None),) * self.partition.axis + (slice(self.rows_of_block(k)),)
+        policy, margin = (np.asarray(array)[interior] for array in decision)
         return policy, margin
 
 
-class InSlabs:
+class BlockwiseArray:
     """An array over the grid that is made slab by slab, of those that are read."""
 
-    def __init__(self, run: Sweeper, dtype: Any, slab: Callable[[int], NDArray]) -> None:
-        self.cut, self.shape, self.dtype, self._slab = run.cut, run.shape, np.dtype(dtype), slab
+    def __init__(
+        self, sweeper: InPlaceSweeper, dtype: Any, make_block: Callable[[int], NDArray]
+    ) -> None:
+        self.partition, self.shape, self.dtype, self._make_block = (
+            sweeper.partition,
+            sweeper.shape,
+            np.dtype(dtype),
+            make_block,
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
         return self[()].astype(dtype or self.dtype, copy=False)
 
     def __getitem__(self, index: Any) -> NDArray:
-        axis, rows, length = self.cut.axis, self.cut.rows, self.cut.length
-        given = index if isinstance(index, tuple) else (index,)
-        given = [*given, *[slice(None)] * (len(self.shape) - len(given))]
-        along = given[axis]
-        wanted = np.arange(length)[along]
-        if not wanted.size:
-            wanted = np.zeros(1, int)
-        first = int(wanted.min()) // rows
-        parts = [self._slab(k) for k in range(first, int(wanted.max()) // rows + 1)]
-        given[axis] = np.arange(length)[along] - first * rows
-        if isinstance(along, slice):  # a view, and no array that would mix with others
-            begin, end, step = along.indices(length)
-            given[axis] = slice(begin - first * rows, max(end - first * rows, 0), step)
-        return np.concatenate(parts, axis=axis)[tuple(given)]
+        axis, rows, length = self.partition.axis, self.partition.block_length, self.partition.length
+        indices = index if isinstance(index, tuple) else (index,)
+        indices = [*indices, *[slice(None)] * (len(self.shape) - len(indices))]
+        axis_index = indices[axis]
+        positions = np.arange(length)[axis_index]
+        if not positions.size:
+            positions = np.zeros(1, int)
+        first = int(positions.min()) // rows
+        blocks = [self._make_block(k) for k in range(first, int(positions.max()) // rows + 1)]
+        indices[axis] = np.arange(length)[axis_index] - first * rows
+        if isinstance(axis_index, slice):  # a view, and no array that would mix with others
+            begin, end, step = axis_index.indices(length)
+            indices[axis] = slice(begin - first * rows, max(end - first * rows, 0), step)
+        return np.concatenate(blocks, axis=axis)[tuple(indices)]
 
 
-def _arrays(data: Data) -> Data:
+def _sum_expected_rewards(data: ModelData) -> ModelData:
     """The same with expected rewards summed up."""
 
-    def made(stage: dict[str, Any]) -> dict[str, Any]:
+    def sum_reward(stage: dict[str, Any]) -> dict[str, Any]:
         reward = stage.get("reward")
         if not isinstance(reward, tuple):
             return stage
         p, r = reward
         shape = np.broadcast_shapes(p.shape[:-1], r.shape[:-1])
-        p, r = (jnp.squeeze(a, _ones(a)) for a in (p, r))
-        named = _letters(reward[0]), _letters(reward[1])
-        out = "".join(sorted(set(named[0] + named[1]) - {"z"}))
-        return stage | {"reward": jnp.einsum(f"{named[0]},{named[1]}->{out}", p, r).reshape(shape)}
+        p, r = (jnp.squeeze(a, _find_unit_axes(a)) for a in (p, r))
+        subscripts = _make_subscripts(reward[0]), _make_subscripts(reward[1])
+        out = "".join(sorted(set(subscripts[0] + subscripts[1]) - {"z"}))
+        return stage | {
+            "reward": jnp.einsum(f"{subscripts[0]},{subscripts[1]}->{out}", p, r).reshape(shape)
+        }
 
-    return data._replace(arrays=[made(stage) for stage in data.arrays])
+    return data._replace(arrays=[sum_reward(stage) for stage in data.arrays])
 
 
-def _ones(array: Any) -> tuple[int, ...]:
+def _find_unit_axes(array: Any) -> tuple[int, ...]:
     return tuple(i for i, n in enumerate(array.shape[:-1]) if n == 1)
 
 
-def _letters(array: Any) -> str:
-    kept = (i for i, n in enumerate(array.shape[:-1]) if n > 1)
-    return "".join(chr(ord("a") + i) for i in kept) + "z"
+def _make_subscripts(array: Any) -> str:
+    long_axes = (i for i, n in enumerate(array.shape[:-1]) if n > 1)
+    return "".join(chr(ord("a") + i) for i in long_axes) + "z"
 
 
-def _window(cut: Cut, value, first):
-    return lax.dynamic_slice_in_dim(value, first, cut.window, cut.axis)
+def _slice_window(partition: Partition, value, first):
+    return lax.dynamic_slice_in_dim(value, first, partition.block_with_halo, partition.axis)
 
 
-def _middle(cut: Cut, array, rows: int | None = None):
-    return lax.slice_in_dim(array, cut.below, cut.below + (rows or cut.rows), axis=cut.axis)
+def _slice_interior(partition: Partition, array, rows: int | None = None):
+    return lax.slice_in_dim(
+        array,
+        partition.halo_below,
+        partition.halo_below + (rows or partition.block_length),
+        axis=partition.axis,
+    )
 
 
-@compiled("program", "cut", consumed=True)
-def _swept(program: StagedProgram, cut: Cut, value, first, data: Data):
-    best, _ = Operators(program, _arrays(data)).bellman(_window(cut, value, first))
-    return lax.dynamic_update_slice_in_dim(value, _middle(cut, best), first + cut.below, cut.axis)
+@compile_per_shape("backend", "cut", donate_first=True)
+def _sweep_block(backend: StageBackend, cut: Partition, value, first, data: ModelData):
+    best, _ = Operators(backend, _sum_expected_rewards(data)).bellman(
+        _slice_window(cut, value, first)
+    )
+    return lax.dynamic_update_slice_in_dim(
+        value, _slice_interior(cut, best), first + cut.halo_below, cut.axis
+    )
 
 
-@compiled("program", "cut", "rows")
-def _looked(program: StagedProgram, cut: Cut, rows: int, value, first, data: Data):
-    here = _window(cut, value, first)
-    best, _ = Operators(program, _arrays(data)).bellman(here)
-    own = _middle(cut, here, rows)
-    apart = _middle(cut, best, rows) - own
-    return jnp.stack([apart.min(), apart.max(), jnp.abs(own).max()])
+@compile_per_shape("backend", "cut", "rows")
+def _bound_block_residual(
+    backend: StageBackend, cut: Partition, rows: int, value, first, data: ModelData
+):
+    window = _slice_window(cut, value, first)
+    best, _ = Operators(backend, _sum_expected_rewards(data)).bellman(window)
+    values = _slice_interior(cut, window, rows)
+    residual = _slice_interior(cut, best, rows) - values
+    return jnp.stack([residual.min(), residual.max(), jnp.abs(values).max()])
 
 
-@compiled("program", "cut")
-def _decided(program: StagedProgram, cut: Cut, value, first, data: Data, near):
-    here = _window(cut, value, first)
-    q_of = Operators(program, _arrays(data)).q(here)
-    best, second = best_two(program, q_of, here)
-    policy = lowest_near(program, q_of, best, near)
-    return _middle(cut, policy), _middle(cut, best - second)
+@compile_per_shape("backend", "cut")
+def _decide_block(backend: StageBackend, cut: Partition, value, first, data: ModelData, tie_width):
+    window = _slice_window(cut, value, first)
+    q_of = Operators(backend, _sum_expected_rewards(data)).q(window)
+    best, second = find_best_two(backend, q_of, window)
+    policy = pick_lowest_tied(backend, q_of, best, tie_width)
+    return _slice_interior(cut, policy), _slice_interior(cut, best - second)
 
 
 @dataclass(frozen=True, eq=False)
-class Swept:
+class InPlaceResult:
     """What value iteration in place leaves."""
 
     result: Result
-    policy: InSlabs
-    margin: InSlabs
+    policy: BlockwiseArray
+    margin: BlockwiseArray
     tie: float  # margins up to this are ties
 
 
 @in_float64
 def iterate_in_place(
     engine: Engine, method: InPlace, callback: Callback | None, partial: bool
-) -> Swept:
+) -> InPlaceResult:
     """Sweep until the tolerance, the method's limit, or the callback's wish."""
     mdp, tol = engine.mdp, method.tolerance(engine.mdp)
     assert tol is not None
-    run, began = Sweeper(engine, cut_into_slabs(mdp, method.states)), time.perf_counter()
+    sweeper, started = (
+        InPlaceSweeper(engine, choose_partition(mdp, method.states)),
+        time.perf_counter(),
+    )
     bounds, seconds, stopped = [], [], False
     while True:
-        count = min(LOOKED, method.max_sweeps - len(bounds))
+        count = min(SWEEPS_PER_CHECK, method.max_sweeps - len(bounds))
         for _ in range(count):
-            run.sweep()
-        middle, bound, eta = _enclosed(engine, run.look())
-        spent = time.perf_counter() - began
+            sweeper.sweep()
+        center, bound, eta = _enclose_values(engine, sweeper.compute_residual_bounds())
+        elapsed = time.perf_counter() - started
         bounds += [bound] * count
-        seconds += [spent] * count
+        seconds += [elapsed] * count
         if callback is not None:
             with in_callers_setting():
-                stopped = bool(callback(Progress(len(bounds), bound, 0, spent)))
+                stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
         if bound <= tol or stopped or len(bounds) >= method.max_sweeps:
             break
-    run.move(middle)
+    sweeper.move(center)
     changed = np.zeros(len(bounds), dtype=np.int64)
     history = History(np.array(bounds), changed, np.array(seconds))
-    return _reported(run, method, (bound, eta, tol), history, stopped, partial)
+    return _make_result(sweeper, method, (bound, eta, tol), history, stopped, partial)
 
 
-def swept_in_place(engine: Engine, cut: Cut) -> Callable[[int], None]:
+def build_in_place_sweep(engine: Engine, partition: Partition) -> Callable[[int], None]:
     """So many sweeps in place from where the last ended: for timing them."""
 
     @in_float64
     def sweep(count: int) -> None:
         for _ in range(count):
-            run.sweep()
-        jax.block_until_ready(run.value)
+            sweeper.sweep()
+        jax.block_until_ready(sweeper.value)
 
-    run = in_float64(Sweeper)(engine, cut)
+    sweeper = in_float64(InPlaceSweeper)(engine, partition)
     return sweep
 
 
-def _enclosed(engine: Engine, ends: Ends) -> tuple[float, float, float]:
+def _enclose_values(engine: Engine, residual_bounds: ResidualBounds) -> tuple[float, float, float]:
     """(what values are moved by, bound on their error then, rounding of a backup)."""
-    data, mdp = engine.data_with(None, None), engine.mdp
-    middle = (ends.low + ends.high) / 2 / (1 - mdp.discount)
-    size = ends.size + abs(middle)
-    eta = float(Operators(_NONE, data).rounding(np.array([size]), 0.0)) + 4 * EPS * size
+    data, mdp = engine.build_data(None, None), engine.mdp
+    center = (residual_bounds.low + residual_bounds.high) / 2 / (1 - mdp.discount)
+    max_value = residual_bounds.max_value + abs(center)
+    eta = (
+        float(Operators(_EMPTY_PROGRAM, data).rounding(np.array([max_value]), 0.0))
+        + 4 * EPS * max_value
+    )
     # The residual changes by (1 - c) middle, with c right to the row sums' distance from 1.
-    off = abs(middle) * mdp.discount * engine.mass.off
-    apart = (1 + 4 * EPS) * (ends.high - ends.low) / 2
-    return middle, float(data.criterion.error(apart + eta + off)), eta
+    row_sum_error = abs(center) * mdp.discount * engine.row_sum_bounds.deviation
+    half_span = (1 + 4 * EPS) * (residual_bounds.high - residual_bounds.low) / 2
+    return center, float(data.criterion.bound_error(half_span + eta + row_sum_error)), eta
 
 
-def _reported(
-    run: Sweeper,
+def _make_result(
+    sweeper: InPlaceSweeper,
     method: InPlace,
-    found: tuple[float, float, float],
+    accuracy: tuple[float, float, float],
     history: History,
     stopped: bool,
     partial: bool,
-) -> Swept:
-    bound, eta, tol = found
-    data = run.engine.data_with(None, None)
-    tie = 2 * (float(data.criterion.largest) * bound + eta)
-    near = float(tie_window(data, tie, eta))
+) -> InPlaceResult:
+    bound, eta, tol = accuracy
+    data = sweeper.engine.build_data(None, None)
+    tie = 2 * (float(data.criterion.contraction_factor) * bound + eta)
+    tie_width = float(tie_window(data, tie, eta))
     reason = f"bound {round_up(bound)} is within the tolerance {tol:.3g}"
     if not bound <= tol:
         reason = f"{method.limit} at bound {round_up(bound)}, short of {tol:.3g}"
     if stopped and not bound <= tol:
         reason = f"stopped by the callback after {len(history)} sweeps at bound {round_up(bound)}"
-    value: Any = InSlabs(run, np.float64, run.values)
-    done = Result(value, bound, bound <= tol, reason, history)
-    if not done.converged and not partial and not stopped:
-        raise NotConverged(reason, done)
-    policy = InSlabs(run, np.int32, lambda k: run.decided(k, near)[0])
-    return Swept(done, policy, InSlabs(run, np.float64, lambda k: run.decided(k, near)[1]), tie)
+    value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_block_values)
+    result = Result(value, bound, bound <= tol, reason, history)
+    if not result.converged and not partial and not stopped:
+        raise NotConverged(reason, result)
+    policy = BlockwiseArray(sweeper, np.int32, lambda k: sweeper.decide_block(k, tie_width)[0])
+    return InPlaceResult(
+        result,
+        policy,
+        BlockwiseArray(sweeper, np.float64, lambda k: sweeper.decide_block(k, tie_width)[1]),
+        tie,
+    )
 
 
-_NONE = StagedProgram((), 0)
+_EMPTY_PROGRAM = StageBackend((), 0)
 
 
-@compiled(consumed=True)
-def _moved(value, middle):
-    return value + middle
+@compile_per_shape(donate_first=True)
+def _shift_values(value, center):
+    return value + center

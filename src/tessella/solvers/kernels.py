@@ -12,24 +12,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tessella.criteria.total import Ending
+from tessella.criteria.total import TotalKernel
 from tessella.errors import ArgumentError
-from tessella.mdp.dynamics import over_actions
-from tessella.mdp.engine import compiled
+from tessella.mdp.compilation import compile_per_shape
+from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import NUMPY, numerics
 from tessella.rounding import EPS
-from tessella.solvers.coarse import Cuts, small_system
 from tessella.solvers.method import Method
-from tessella.solvers.operators import Data, Operators, size
+from tessella.solvers.multigrid import CoarseAxis, probe_coarse_system
+from tessella.solvers.operators import ModelData, Operators, max_abs
 
-RELATIVE = 1e-12  # without a tolerance, aim for this share of the largest value ...
-ABOVE_FLOOR = 2.0  # ... but for no less than this multiple of what rounding leaves
-TIED = 1e-9  # actions further apart than this, on the scale of values, never count as tied
-WIDER = 1000.0  # a bound that widens by more than this calls for a plain sweep
-AT_FLOOR = 1.1  # a bound this close to its floor will not get better
+DEFAULT_RELATIVE_TOLERANCE = (
+    1e-12  # without a tolerance, aim for this share of the largest value ...
+)
+TARGET_FLOOR_MULTIPLE = 2.0  # ... but for no less than this multiple of what rounding leaves
+TIE_RELATIVE_WIDTH = (
+    1e-9  # actions further apart than this, on the scale of values, never count as tied
+)
+SAFEGUARD_GROWTH_FACTOR = 1000.0  # a bound that widens by more than this calls for a plain sweep
+FLOOR_REACHED_FACTOR = 1.1  # a bound this close to its floor will not get better
 
 
-class State(NamedTuple):
+class IterationState(NamedTuple):
     """Where a run stands: a point, its backup, and what they say about the optimum.
 
     A run starts from a point that stands in for its own backup, with an infinite bound.
@@ -39,91 +43,102 @@ class State(NamedTuple):
     backup: Any  # b = T v, (grid)
     policy: Any  # greedy at v, (grid)
     shift: Any  # values are v + shift
-    middle: Any  # the optimum lies within b + middle + shift, off by bound
+    center: Any  # the optimum lies within b + middle + shift, off by bound
     bound: Any
     floor: Any  # what rounding alone contributes to the bound
     changed: Any  # states whose greedy action changed in this sweep
 
 
-def look(operators: Operators, fixed: bool, value, shift, policy) -> State:
+def evaluate_point(operators: Operators, fixed: bool, value, shift, policy) -> IterationState:
     """Back up ``value`` and enclose the optimum (or the policy's value, when it is ``fixed``)."""
-    value, more = operators.criterion.split(value)
-    shift = shift + more
-    operators = operators.around(shift)
+    value, extra_shift = operators.criterion.split_shift(value)
+    shift = shift + extra_shift
+    operators = operators.for_shift(shift)
     backup, greedy = back_up(operators, fixed, value, policy)
     eta = operators.rounding(value, shift, backup)
-    residual, sizes = backup - value, size(backup) + abs(shift)
-    proven = operators.criterion.enclose(residual.min(), residual.max(), eta, sizes)
-    return State(value, backup, greedy, shift, *proven, (greedy != policy).sum())
+    residual, max_size = backup - value, max_abs(backup) + abs(shift)
+    enclosure = operators.criterion.enclose(residual.min(), residual.max(), eta, max_size)
+    return IterationState(value, backup, greedy, shift, *enclosure, (greedy != policy).sum())
 
 
 def back_up(operators: Operators, fixed: bool, value, policy):
     """(T v, greedy policy), or (T_pi v, pi)."""
     if fixed:
-        return operators.sweep(policy, value), policy
+        return operators.policy_bellman(policy, value), policy
     return operators.bellman(value)
 
 
-def least(data: Data, floor):
+def compute_rounding_floor(data: ModelData, floor):
     """What rounding leaves of the bound, however large the present point is.
 
     No value exceeds that of the largest reward, paid for ever, so a far-off point is no excuse.
     """
     n, criterion = data.numbers, data.criterion
-    largest = criterion.reach(n.reward_scale)
+    value_bound = criterion.value_bound(n.reward_scale)
     # All of it may stand in the shift, and then the gain is as large as a reward.
-    sums = n.unit * (n.reward_scale + criterion.gain(largest) + criterion.discount * largest)
-    built = n.reward_error + n.row_error * criterion.largest * largest
-    eta = sums + built + criterion.uneven(largest, largest)
-    return numerics(floor).minimum(floor, criterion.error(eta + 4 * EPS * largest))
+    sums = n.relative_rounding * (
+        n.reward_scale + criterion.gain(value_bound) + criterion.discount * value_bound
+    )
+    model_error = n.reward_error + n.row_error * criterion.contraction_factor * value_bound
+    eta = sums + model_error + criterion.row_sum_error(value_bound, value_bound)
+    return numerics(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * value_bound))
 
 
-def target(data: Data, floor):
+def compute_target(data: ModelData, floor):
     """The bound at which a run may stop."""
-    return _target(data, least(data, floor))
+    return _compute_target(data, compute_rounding_floor(data, floor))
 
 
-def _target(data: Data, least_floor):
-    scale, tol = data.criterion.forever(data.numbers.reward_scale), data.numbers.tol
-    xp = numerics(least_floor)
-    aim = xp.maximum(data.numbers.relative * scale, ABOVE_FLOOR * least_floor)
-    return xp.where(tol > 0, tol, aim)
+def _compute_target(data: ModelData, rounding_floor):
+    scale, tol = (
+        data.criterion.value_of_constant_reward(data.numbers.reward_scale),
+        data.numbers.tol,
+    )
+    xp = numerics(rounding_floor)
+    default_target = xp.maximum(
+        data.numbers.relative * scale, TARGET_FLOOR_MULTIPLE * rounding_floor
+    )
+    return xp.where(tol > 0, tol, default_target)
 
 
-def finished(data: Data, state: State):
-    floor = least(data, state.floor)
-    done = (state.bound <= _target(data, floor)) | (state.bound <= AT_FLOOR * floor)
-    return done | numerics(state.bound).isnan(state.bound)
+def is_finished(data: ModelData, state: IterationState):
+    rounding_floor = compute_rounding_floor(data, state.floor)
+    is_done = (state.bound <= _compute_target(data, rounding_floor)) | (
+        state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
+    )
+    return is_done | numerics(state.bound).isnan(state.bound)
 
 
-class Stretch(NamedTuple):
+class IterationBatch(NamedTuple):
     """What a compiled stretch of rounds reports."""
 
-    state: State
-    rounds: Any  # done in this stretch
+    state: IterationState
+    n_rounds: Any  # done in this stretch
     bounds: Any  # (chunk,) bound after each
     changes: Any  # (chunk,) states whose greedy action changed in each
     target: Any  # the bound that was asked for
     finished: Any
 
 
-def refined(method: Method, operators: Operators, state: State):
+def compute_next_point(method: Method, operators: Operators, state: IterationState):
     """The method's next point, which must be one."""
     point = method.refine(operators, state)
     if numerics(state.value) is NUMPY and not isinstance(point, np.ndarray):
         point = np.asarray(point)
     if getattr(point, "shape", None) != state.value.shape:
-        got = getattr(point, "shape", None) or type(point).__name__
+        actual = getattr(point, "shape", None) or type(point).__name__
         raise ArgumentError(
             f"refine must return one array of the grid's shape {state.value.shape}, made with "
             "jax.numpy",
-            place=method.name,
-            value=f"gives {got}",
+            location=method.name,
+            value=f"gives {actual}",
         )
     return point
 
 
-def guarded(operators: Operators, fixed: bool, state: State, point) -> State:
+def evaluate_safeguarded(
+    operators: Operators, fixed: bool, state: IterationState, point
+) -> IterationState:
     """Look at ``point``; where that widens the bound by far, at a plain step instead.
 
     The value of a policy may well have a wider bound than the point it was greedy at, while what it
@@ -132,101 +147,107 @@ def guarded(operators: Operators, fixed: bool, state: State, point) -> State:
 
     A loop of one round or two, so that the look is compiled once.
     """
-    step = operators.criterion.step(state.value, state.backup)
+    plain_step = operators.criterion.step(state.value, state.backup)
 
-    def again(carry):
-        looks, _, new = carry
-        far = ~(new.bound < WIDER * state.bound)
-        if isinstance(operators.criterion, Ending):
-            far = far | (new.floor > ABOVE_FLOOR * state.bound)
-        return (looks == 0) | ((looks == 1) & far)
+    def should_retry(carry):
+        n_tries, _, new = carry
+        is_worse = ~(new.bound < SAFEGUARD_GROWTH_FACTOR * state.bound)
+        if isinstance(operators.criterion, TotalKernel):
+            is_worse = is_worse | (new.floor > TARGET_FLOOR_MULTIPLE * state.bound)
+        return (n_tries == 0) | ((n_tries == 1) & is_worse)
 
     def try_next(carry):
-        looks, point, _ = carry
-        return looks + 1, step, look(operators, fixed, point, state.shift, state.policy)
+        n_tries, point, _ = carry
+        return (
+            n_tries + 1,
+            plain_step,
+            evaluate_point(operators, fixed, point, state.shift, state.policy),
+        )
 
-    return numerics(point).loop(again, try_next, (0, point, state))[2]
+    return numerics(point).while_loop(should_retry, try_next, (0, point, state))[2]
 
 
-@compiled("program", "method", "fixed", "chunk")
-def advance(
-    program, method: Method, fixed: bool, chunk: int, data: Data, state: State, limit
-) -> Stretch:
+@compile_per_shape("backend", "method", "fixed", "chunk")
+def run_rounds(
+    backend, method: Method, fixed: bool, chunk: int, data: ModelData, state: IterationState, limit
+) -> IterationBatch:
     """Up to ``limit <= chunk`` rounds of refine and look."""
-    operators, xp = Operators(program, data, fixed=fixed), numerics(state.value)
+    operators, xp = Operators(backend, data, fixed=fixed), numerics(state.value)
 
-    def go_on(carry):
+    def should_continue(carry):
         state, k, *_ = carry
-        return (k < limit) & ~finished(data, state)
+        return (k < limit) & ~is_finished(data, state)
 
-    def round_(carry):
+    def run_round(carry):
         state, k, bounds, changes = carry
-        point = refined(method, operators.around(state.shift), state)
+        point = compute_next_point(method, operators.for_shift(state.shift), state)
         if method.safeguarded:
-            new = guarded(operators, fixed, state, point)
+            new = evaluate_safeguarded(operators, fixed, state, point)
         else:
-            new = look(operators, fixed, point, state.shift, state.policy)
+            new = evaluate_point(operators, fixed, point, state.shift, state.policy)
         return new, k + 1, xp.put(bounds, k, new.bound), xp.put(changes, k, new.changed)
 
-    start = state, 0, xp.zeros(chunk), xp.zeros(chunk, state.changed.dtype)
-    state, rounds, bounds, changes = xp.loop(go_on, round_, start)
-    done = target(data, state.floor), finished(data, state)
-    return Stretch(state, rounds, bounds, changes, *done)
+    initial = state, 0, xp.zeros(chunk), xp.zeros(chunk, state.changed.dtype)
+    state, n_rounds, bounds, changes = xp.while_loop(should_continue, run_round, initial)
+    status = compute_target(data, state.floor), is_finished(data, state)
+    return IterationBatch(state, n_rounds, bounds, changes, *status)
 
 
-@compiled("program")
-def plain_sweeps(program, data: Data, value, count):
+@compile_per_shape("backend")
+def run_plain_sweeps(backend, data: ModelData, value, count):
     """T^count v."""
-    return Operators(program, data).swept(value, count)
+    return Operators(backend, data).iterate_bellman(value, count)
 
 
-@compiled("program", "fixed")
-def first_look(program, fixed: bool, data: Data, state: State) -> State:
+@compile_per_shape("backend", "fixed")
+def evaluate_first_point(
+    backend, fixed: bool, data: ModelData, state: IterationState
+) -> IterationState:
     """A run's first point, looked at before anything is made of it."""
-    return look(Operators(program, data), fixed, state.value, state.shift, state.policy)
+    return evaluate_point(Operators(backend, data), fixed, state.value, state.shift, state.policy)
 
 
-@compiled("program", "cuts")
-def coarse_system(program, cuts: tuple[Cuts, ...], data: Data, policy):
+@compile_per_shape("backend", "cuts")
+def compute_coarse_system(backend, cuts: tuple[CoarseAxis, ...], data: ModelData, policy):
     """What the small matrix of ``coarse`` is made of, for a policy."""
-    operators = Operators(program, data)
-    return small_system(lambda e: operators.expect(policy, e), cuts, policy)
+    operators = Operators(backend, data)
+    return probe_coarse_system(lambda e: operators.policy_expectation(policy, e), cuts, policy)
 
 
-@compiled("program", "fixed")
-def prove(program, fixed: bool, data: Data, value, policy, extra):
+@compile_per_shape("backend", "fixed")
+def bound_error(backend, fixed: bool, data: ModelData, value, policy, extra):
     """What the residual of ``value`` proves: a bound on |value - V*|, or on |value - V_pi|.
 
     ``extra`` is a further error that a backup may have.
     """
-    apart, eta = rise(program, fixed, data, value, policy, extra)
-    return data.criterion.error((1 + EPS) * size(apart) + eta)
+    apart, eta = rise(backend, fixed, data, value, policy, extra)
+    return data.criterion.bound_error((1 + EPS) * max_abs(apart) + eta)
 
 
-@compiled("program", "fixed")
-def rise(program, fixed: bool, data: Data, value, policy, extra):
+@compile_per_shape("backend", "fixed")
+def rise(backend, fixed: bool, data: ModelData, value, policy, extra):
     """(T v - v, how far that may be off), or with T_pi."""
-    operators, v, shift = centred(program, data, value)
+    operators, v, shift = center_values(backend, data, value)
     backup, _ = back_up(operators, fixed, v, policy)
     # v itself is off by half a unit of its last digit, and so is the difference.
-    return backup - v, operators.rounding(v, shift, backup) + extra + EPS * size(v)
+    return backup - v, operators.rounding(v, shift, backup) + extra + EPS * max_abs(v)
 
 
-def centred(program, data: Data, value):
+def center_values(backend, data: ModelData, value):
     """(operators, value - shift, shift)."""
-    operators = Operators(program, data)
-    v, shift = operators.criterion.split(value)
-    return operators.around(shift), v, shift
+    operators = Operators(backend, data)
+    v, shift = operators.criterion.split_shift(value)
+    return operators.for_shift(shift), v, shift
 
 
-@compiled("program")
-def all_action_values(program, data: Data, value):
+@compile_per_shape("backend")
+def compute_all_action_values(backend, data: ModelData, value):
     """(A, *grid) values of each action."""
-    operators, v, shift = centred(program, data, value)
+    operators, v, shift = center_values(backend, data, value)
     q_of = operators.q(v)
     # One action at a time: stacking ready arrays would hold all of them twice.
     xp = numerics(v)
-    return xp.each(lambda action: q_of(action) + shift, xp.arange(program.n_actions))
+    return xp.map_items(lambda action: q_of(action) + shift, xp.arange(backend.n_actions))
 
 
 class Decision(NamedTuple):
@@ -237,85 +258,87 @@ class Decision(NamedTuple):
     tie: Any  # what the error of the value and rounding could overturn
 
 
-@compiled("program")
-def decide(program, data: Data, value, bound) -> Decision:
+@compile_per_shape("backend")
+def decide(backend, data: ModelData, value, bound) -> Decision:
     """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
-    operators, v, shift = centred(program, data, value)
+    operators, v, shift = center_values(backend, data, value)
     eta = operators.rounding(v, shift)
-    tie = 2 * (operators.criterion.largest * bound + eta)
-    near, q_A = tie_window(data, tie, eta), operators.all_q(v)
+    tie = 2 * (operators.criterion.contraction_factor * bound + eta)
+    tie_width, q_A = tie_window(data, tie, eta), operators.compute_all_q(v)
     if q_A is not None:
-        return Decision(*ranked(q_A, near), tie)
+        return Decision(*rank_actions(q_A, tie_width), tie)
     q_of = operators.q(v)
-    best, second = best_two(program, q_of, v)
-    return Decision(best - second, lowest_near(program, q_of, best, near), tie)
+    best, second = find_best_two(backend, q_of, v)
+    return Decision(best - second, pick_lowest_tied(backend, q_of, best, tie_width), tie)
 
 
-def tie_window(data: Data, tie, eta):
+def tie_window(data: ModelData, tie, eta):
     """How far below the best an action's value may be for its index to count: at most ``tie``.
 
     Computed action values are within tie / 2 of the optimal ones. So two actions that are equally
     good differ by at most ``tie``, and an action inside the window loses at most tie + window, that
     is 2 tie, where it is taken. A loose bound leaves much undecided, yet the best guess is still
-    the greedy action: the window stays below ``TIED``.
+    the greedy action: the window stays below ``TIE_RELATIVE_WIDTH``.
     """
     xp = numerics(eta)
-    narrow = xp.minimum(tie, TIED * data.criterion.forever(data.numbers.reward_scale))
+    narrow = xp.minimum(
+        tie, TIE_RELATIVE_WIDTH * data.criterion.value_of_constant_reward(data.numbers.reward_scale)
+    )
     return xp.maximum(narrow, 2 * eta)
 
 
-def ranked(q_A, near):
+def rank_actions(q_A, tie_width):
     """(grid) margins and the lowest actions near the best, from (A, grid) values of all actions."""
     best = q_A.max(axis=0)
-    policy = (q_A >= best - near).argmax(axis=0).astype(np.int32)
+    policy = (q_A >= best - tie_width).argmax(axis=0).astype(np.int32)
     if len(q_A) == 1:
         return np.full(best.shape, np.inf), policy
     return best - np.partition(q_A, -2, axis=0)[-2], policy
 
 
-def lowest_near(program, q_of, best, near):
+def pick_lowest_tied(backend, q_of, best, tie_width):
     """(grid) the lowest action index whose value is within ``near`` of the best."""
     xp = numerics(best)
 
     def choose(action, chosen):
-        within = (chosen < 0) & (q_of(action) >= best - near)
-        return xp.where(within, xp.asarray(action, xp.int32), chosen)
+        is_tied = (chosen < 0) & (q_of(action) >= best - tie_width)
+        return xp.where(is_tied, xp.asarray(action, xp.int32), chosen)
 
-    return over_actions(program, choose, xp.full(best.shape, -1, xp.int32))
+    return fold_actions(backend, choose, xp.full(best.shape, -1, xp.int32))
 
 
-def best_two(program, q_of, like):
+def find_best_two(backend, q_of, template):
     """(grid) values of the best action and of the second best; arrays are like ``like``."""
-    xp = numerics(like)
+    xp = numerics(template)
 
     def rank(action, carry):
         best, second = carry
         q_S = q_of(action)
         return xp.maximum(best, q_S), xp.maximum(second, xp.minimum(best, q_S))
 
-    lowest = xp.full(like.shape, -xp.inf)
-    return over_actions(program, rank, (lowest, lowest))
+    lowest = xp.full(template.shape, -xp.inf)
+    return fold_actions(backend, rank, (lowest, lowest))
 
 
-class Contrast(NamedTuple):
+class PolicyComparison(NamedTuple):
     """How a policy's actions compare with the best ones at a point."""
 
     margin: Any  # best minus second best
-    lost: Any  # best minus the policy's
+    local_loss: Any  # best minus the policy's
     tie: Any  # what the error of the value, rounding and ``extra`` could overturn
 
 
-@compiled("program")
-def contrast(program, data: Data, value, bound, policy, extra) -> Contrast:
+@compile_per_shape("backend")
+def compare_policy(backend, data: ModelData, value, bound, policy, extra) -> PolicyComparison:
     """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*."""
-    operators, v, shift = centred(program, data, value)
+    operators, v, shift = center_values(backend, data, value)
     xp, q_of, eta = numerics(v), operators.q(v), operators.rounding(v, shift)
-    best, second = best_two(program, q_of, v)
+    best, second = find_best_two(backend, q_of, v)
 
-    def pick(action, total):
-        return xp.where(policy == action, q_of(action), total)
+    def pick(action, picked):
+        return xp.where(policy == action, q_of(action), picked)
 
     # Not the policy's own sweep: its rounding may differ, and the best action must lose 0.
-    chosen = over_actions(program, pick, xp.zeros(value.shape))
-    tie = 2 * (operators.criterion.largest * bound + eta + extra)
-    return Contrast(best - second, best - chosen, tie)
+    chosen = fold_actions(backend, pick, xp.zeros(value.shape))
+    tie = 2 * (operators.criterion.contraction_factor * bound + eta + extra)
+    return PolicyComparison(best - second, best - chosen, tie)

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import serve
+from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.model import MDP
-from tessella.solvers.method import Method, whole
+from tessella.solvers.method import Method, require_whole_number
 
-RELATIVE = 1e-9  # without a tolerance, it must be right to so much of the largest value
+LP_RELATIVE_TOLERANCE = (
+    1e-9  # without a tolerance, it must be right to so much of the largest value
+)
 
 
 @dataclass(frozen=True)
@@ -37,21 +39,23 @@ class LinearProgramming(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(self, "max_states", 1)
+        require_whole_number(self, "max_states", 1)
 
     def refine(self, operators, state):
         return state.backup
 
     def tolerance(self, mdp: MDP) -> float | None:
-        aim = RELATIVE * mdp.criterion.forever(mdp.dynamics.reward_scale)
-        return aim or None if self.tol is None else self.tol
+        default_tolerance = LP_RELATIVE_TOLERANCE * mdp.criterion.value_of_constant_reward(
+            mdp.dynamics.reward_scale
+        )
+        return default_tolerance or None if self.tol is None else self.tol
 
     @property
     def limit(self) -> str:
         return "the linear program's answer was only looked at"
 
     def check_supports(self, mdp: MDP) -> None:
-        serve("LinearProgramming", mdp.criterion, Discounted)
+        require_criterion("LinearProgramming", mdp.criterion, Discounted)
         if mdp.n_states > self.max_states:
             raise ArgumentError(
                 "linear programming writes the model as matrices",

@@ -27,7 +27,7 @@ from tessella.errors import ArgumentError
 from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import State
+    from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
 
 
@@ -51,11 +51,11 @@ class Method(ABC):
     traced: ClassVar[bool] = True  # ``refine`` may use JAX, so that models are compiled for it
 
     def __post_init__(self) -> None:
-        checked_tol(self.tol)
-        whole(self, "max_sweeps", 1)
+        validate_tol(self.tol)
+        require_whole_number(self, "max_sweeps", 1)
 
     @abstractmethod
-    def refine(self, operators: Operators, state: State) -> Any:
+    def refine(self, operators: Operators, state: IterationState) -> Any:
         """The next point, an array of the grid's shape.
 
         It runs compiled, on arrays of JAX; a method that is not ``traced`` also on NumPy's, with
@@ -84,16 +84,16 @@ class Method(ABC):
         return type(self).__name__
 
 
-def refuse_other(method: object, tol: object) -> None:
+def require_method(method: object, tol: object) -> None:
     """Refuse what stands in the place of a method, and a tolerance beside one."""
     if tol is not None:
         raise ArgumentError("say tol in the method object")
     if not isinstance(method, Method):
-        rule = "method must be a method object such as ValueIteration()"
-        raise ArgumentError(rule, value=f"got {method!r}")
+        requirement = "method must be a method object such as ValueIteration()"
+        raise ArgumentError(requirement, value=f"got {method!r}")
 
 
-def checked_tol(tol: object) -> float | None:
+def validate_tol(tol: object) -> float | None:
     """``tol`` as a positive number, or None."""
     if tol is None:
         return None
@@ -102,18 +102,18 @@ def checked_tol(tol: object) -> float | None:
     return float(tol)
 
 
-def whole(record: object, name: str, least: int) -> None:
+def require_whole_number(settings: object, name: str, minimum: int) -> None:
     """Refuse a setting of ``record`` that is not a whole number, or less than ``least``."""
-    number = getattr(record, name)
-    counts = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not counts or number < least:
+    number = getattr(settings, name)
+    is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not is_whole or number < minimum:
         raise ArgumentError(
-            f"{name} must be a whole number, at least {least}", value=f"got {number!r}"
+            f"{name} must be a whole number, at least {minimum}", value=f"got {number!r}"
         )
 
 
-def between(record: object, name: str, low: float, high: float) -> None:
+def require_between(settings: object, name: str, low: float, high: float) -> None:
     """Refuse a setting of ``record`` that does not lie strictly between two numbers."""
-    number = getattr(record, name)
+    number = getattr(settings, name)
     if not isinstance(number, int | float) or not low < number < high:
         raise ArgumentError(f"{name} must lie in ({low}, {high})", value=f"got {number!r}")

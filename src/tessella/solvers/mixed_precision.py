@@ -19,38 +19,42 @@ from typing import TYPE_CHECKING
 from tessella.criteria.discounted import Discounted
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.staged import Staged
-from tessella.solvers.method import Method, whole
+from tessella.solvers.method import Method, require_whole_number
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import State
+    from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
 
 # It is taken by itself for models of stages with more states than these ...
-MANY = 10_000
-GREED = 8  # ... if a sweep over all actions is so many sweeps of one policy, at most
-NEAR_ONE = 0.99  # beyond it, linear solvers are quicker than sweeps (``benchmarks/methods.py``)
-LARGE = 1 << 22  # and on an accelerator for models of any kind with so many
+MIXED_MIN_STATES = 10_000
+MAX_SWEEP_COST_RATIO = 8  # ... if a sweep over all actions is so many sweeps of one policy, at most
+MIXED_MAX_DISCOUNT = (
+    0.99  # beyond it, linear solvers are quicker than sweeps (``benchmarks/methods.py``)
+)
+ACCELERATOR_MIN_STATES = 1 << 22  # and on an accelerator for models of any kind with so many
 
 
-def pays_off(mdp: MDP) -> bool:
+def use_mixed_precision(mdp: MDP) -> bool:
     """Whether ``solve`` takes it by itself."""
-    if mdp.n_states <= MANY or not isinstance(mdp.criterion, Discounted):
+    if mdp.n_states <= MIXED_MIN_STATES or not isinstance(mdp.criterion, Discounted):
         return False
-    return mdp.discount <= NEAR_ONE and (_quickly_swept(mdp) or _large_on_accelerator(mdp))
+    return mdp.discount <= MIXED_MAX_DISCOUNT and (
+        _has_cheap_sweeps(mdp) or _is_large_on_accelerator(mdp)
+    )
 
 
-def _quickly_swept(mdp: MDP) -> bool:
+def _has_cheap_sweeps(mdp: MDP) -> bool:
     """Whether it goes through stages, over all actions nearly as quickly as over one."""
     dynamics = mdp.dynamics
-    if not isinstance(dynamics, Staged) or dynamics.small:
+    if not isinstance(dynamics, Staged) or dynamics.uses_rows:
         return False
-    return dynamics.products <= GREED * dynamics.products_of_one
+    return dynamics.sweep_products <= MAX_SWEEP_COST_RATIO * dynamics.policy_sweep_products
 
 
-def _large_on_accelerator(mdp: MDP) -> bool:
-    from tessella.mdp.engine import held
+def _is_large_on_accelerator(mdp: MDP) -> bool:
+    from tessella.mdp.compilation import results_stay_on_device
 
-    return mdp.n_states >= LARGE and held()
+    return mdp.n_states >= ACCELERATOR_MIN_STATES and results_stay_on_device()
 
 
 @dataclass(frozen=True)
@@ -67,41 +71,47 @@ class MixedPrecision(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(self, "first", 1)
-        whole(self, "terms", 1)
+        require_whole_number(self, "first", 1)
+        require_whole_number(self, "terms", 1)
 
-    def refine(self, operators: Operators, state: State):
+    def refine(self, operators: Operators, state: IterationState):
         import jax.numpy as jnp
         from jax import lax
 
-        from tessella.solvers.single_precision import in_single
+        from tessella.solvers.single_precision import to_single_precision
 
-        rough = in_single(operators)
+        single = to_single_precision(operators)
 
-        def swept():
-            point = rough.swept(state.backup.astype(jnp.float32), self.first)
+        def run_first_sweeps():
+            point = single.iterate_bellman(state.backup.astype(jnp.float32), self.first)
             return point.astype(state.value.dtype)
 
         point = lax.cond(
-            jnp.isfinite(state.bound), lambda: self._corrected(operators, rough, state), swept
+            jnp.isfinite(state.bound),
+            lambda: self._correct_value(operators, single, state),
+            run_first_sweeps,
         )
         return jnp.where(jnp.isfinite(point).all(), point, state.backup)
 
-    def _corrected(self, operators: Operators, rough: Operators, state: State):
+    def _correct_value(self, operators: Operators, single: Operators, state: IterationState):
         import jax.numpy as jnp
 
-        from tessella.solvers.single_precision import scaled_residual
+        from tessella.solvers.single_precision import scale_residual
 
-        criterion = rough.criterion
+        criterion = single.criterion
         residual = state.backup - state.value
         # What all states share is known without solving: it is paid for ever.
-        shared = operators.criterion.shared(residual)
-        first, scale = scaled_residual(residual - shared)
-        few = operators.program.n_actions <= jnp.iinfo(jnp.int8).max
-        policy = state.policy.astype(jnp.int8) if few else state.policy  # a quarter of the bytes
-        before, now, later = rough.summed(policy, first, self.terms)
-        t, after = now - before, later - now
-        left = criterion.spread(criterion.forever(after - criterion.discount * t))
-        taken = left < criterion.spread(after)
-        e = jnp.where(taken, before + criterion.forever(t), later)
-        return state.value + operators.criterion.forever(shared) + scale * e
+        common = operators.criterion.common_part(residual)
+        first, scale = scale_residual(residual - common)
+        fits_int8 = operators.program.n_actions <= jnp.iinfo(jnp.int8).max
+        policy = (
+            state.policy.astype(jnp.int8) if fits_int8 else state.policy
+        )  # a quarter of the bytes
+        partial_sum, next_sum, last_sum = single.sum_neumann_series(policy, first, self.terms)
+        t, next_term = next_sum - partial_sum, last_sum - next_sum
+        residual_span = criterion.span(
+            criterion.value_of_constant_reward(next_term - criterion.discount * t)
+        )
+        use_limit = residual_span < criterion.span(next_term)
+        e = jnp.where(use_limit, partial_sum + criterion.value_of_constant_reward(t), last_sum)
+        return state.value + operators.criterion.value_of_constant_reward(common) + scale * e

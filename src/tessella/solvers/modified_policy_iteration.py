@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tessella.numerics import numerics
-from tessella.solvers.method import Method, whole
+from tessella.solvers.method import Method, require_whole_number
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import State
+    from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
 
 
@@ -27,11 +27,11 @@ class ModifiedPolicyIteration(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(self, "partial_sweeps", 0)
+        require_whole_number(self, "partial_sweeps", 0)
 
-    def refine(self, operators: Operators, state: State):
+    def refine(self, operators: Operators, state: IterationState):
         def sweep(value):
-            return operators.plain(state.policy, value)
+            return operators.policy_step(state.policy, value)
 
         first = operators.criterion.step(state.value, state.backup)
         return numerics(first).repeat(self.partial_sweeps, sweep, first)

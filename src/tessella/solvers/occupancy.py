@@ -17,25 +17,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.average import Average
-from tessella.criteria.criterion import serve
+from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import NotConverged, expect
-from tessella.mdp.engine import compiled, in_float64, placed
+from tessella.errors import NotConverged, require_type
+from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.numerics import numerics
 from tessella.rounding import EPS, round_up
-from tessella.solvers.driver import Engine
-from tessella.solvers.hitting import policy_time
-from tessella.solvers.method import checked_tol
-from tessella.solvers.operators import Data, Operators
-from tessella.solvers.single_precision import in_single, pays_off, scaled_residual
+from tessella.solvers.hitting_times import bound_policy_hitting_time
+from tessella.solvers.loop import Engine
+from tessella.solvers.method import validate_tol
+from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.single_precision import (
+    scale_residual,
+    to_single_precision,
+    use_single_precision,
+)
 
-HELPED = 0.5  # a correction that leaves more of the residual than this has failed
+CORRECTION_MAX_RESIDUAL_RATIO = (
+    0.5  # a correction that leaves more of the residual than this has failed
+)
 ROUGH, FINE = (1e-3, 150), (1e-8, 200)  # a correction in single and in double precision
-PLAIN = 800  # steps of the process where a correction did not help
+PLAIN_STEPS = 800  # steps of the process where a correction did not help
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +58,10 @@ class Occupancy:
         order = np.argsort(-self.share, axis=None, kind="stable")
         shares = self.share.ravel()[order]
         half = 1 + int(np.searchsorted(shares.cumsum(), shares.sum() / 2))
-        places = [f"  {self.share.flat[s]:.2%} in {self.mdp.grid.describe(s)}" for s in order[:3]]
+        lines = [f"  {self.share.flat[s]:.2%} in {self.mdp.grid.describe(s)}" for s in order[:3]]
         title = f"Occupancy of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
-        head = f"{title}: half of the time in {half:,} of {shares.size:,} states"
-        return "\n".join([head, *places, f"total error at most {round_up(self.error_bound, 2)}"])
+        headline = f"{title}: half of the time in {half:,} of {shares.size:,} states"
+        return "\n".join([headline, *lines, f"total error at most {round_up(self.error_bound, 2)}"])
 
 
 def occupancy(
@@ -75,14 +81,14 @@ def occupancy(
         start: any start: see ``tessella.mdp.start``; None for the model's own.
         tol: bound on the total error (1e-11), raised to what rounding allows.
     """
-    expect("occupancy", mdp, MDP)
-    found = visits(mdp, policy, start, tol=tol, max_rounds=max_rounds)
-    left = mdp.criterion.remaining(found.start)
-    share, bound = found.share / left, found.error_bound / left + 4 * EPS
-    return replace(found, share=share, error_bound=bound) if left != 1 else found
+    require_type("occupancy", mdp, MDP)
+    result = compute_visits(mdp, policy, start, tol=tol, max_rounds=max_rounds)
+    remaining = mdp.criterion.remaining_time_share(result.start)
+    share, bound = result.share / remaining, result.error_bound / remaining + 4 * EPS
+    return replace(result, share=share, error_bound=bound) if remaining != 1 else result
 
 
-def visits(
+def compute_visits(
     mdp: MDP,
     policy: Any,
     start: Start,
@@ -95,90 +101,92 @@ def visits(
 
     ``guess`` is where to begin, such as the shares of a policy that is much the same.
     """
-    serve("occupancy", mdp.criterion, Discounted, Average, FiniteHorizon)
-    checked = mdp.policy(policy)
-    tol = checked_tol(tol) or 1e-11
-    mu = start_distribution(mdp, start, checked).reshape(mdp.grid.shape)
-    share, bound = _share(mdp, checked.table, mu, tol, max_rounds, guess)
-    return Occupancy(mdp, checked, mu, share, bound)
+    require_criterion("occupancy", mdp.criterion, Discounted, Average, FiniteHorizon)
+    checked_policy = mdp.policy(policy)
+    tol = validate_tol(tol) or 1e-11
+    mu = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
+    share, bound = _solve_occupancy(mdp, checked_policy.table, mu, tol, max_rounds, guess)
+    return Occupancy(mdp, checked_policy, mu, share, bound)
 
 
 @in_float64
-def _share(
-    mdp: MDP, table, mu, tol: float, max_rounds: int, guess: NDArray | None
+def _solve_occupancy(
+    mdp: MDP, actions, mu, tol: float, max_rounds: int, guess: NDArray | None
 ) -> tuple[NDArray, float]:
     """(grid) the occupancy, and a bound on the sum of its errors."""
-    engine, single = Engine(mdp, None), pays_off(mdp)
-    factor = _factor(engine, table)
-    floor = engine.adjoint_floor * engine.rest * factor
-    wanted = max(tol, 2 * floor)
-    policy, source = placed(engine.program, (table, mdp.criterion.source(mu)))
-    system = engine.program, engine.data_for(policy), policy, source
-    d = source
+    engine, use_single = Engine(mdp, None), use_single_precision(mdp)
+    factor = _compute_error_factor(engine, actions)
+    floor = engine.adjoint_rounding_floor * engine.contraction_gap * factor
+    target = max(tol, 2 * floor)
+    policy, rhs = to_backend(engine.program, (actions, mdp.criterion.occupancy_rhs(mu)))
+    system = engine.program, engine.build_policy_data(policy), policy, rhs
+    d = rhs
     if guess is not None:
-        d = placed(engine.program, guess.reshape(mu.shape).astype(float))
-    left = bound = np.inf
+        d = to_backend(engine.program, guess.reshape(mu.shape).astype(float))
+    residual = bound = np.inf
     for _ in range(max_rounds):
-        before = left
-        d, left = _improved(single, system, d, before)
-        bound = left * factor + floor
-        if bound <= wanted:
+        previous = residual
+        d, residual = _improve(use_single, system, d, previous)
+        bound = residual * factor + floor
+        if bound <= target:
             return np.asarray(d), bound
-        if left > HELPED * before:
-            d = _directly(engine, np.asarray(table), source, d)
-    raise NotConverged(f"occupancy: bound {bound:.3g} after {max_rounds} rounds, not {wanted:.3g}")
+        if residual > CORRECTION_MAX_RESIDUAL_RATIO * previous:
+            d = _solve_directly(engine, np.asarray(actions), rhs, d)
+    raise NotConverged(f"occupancy: bound {bound:.3g} after {max_rounds} rounds, not {target:.3g}")
 
 
-def _improved(single: bool, system: tuple, d, before: float) -> tuple[Any, float]:
+def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, float]:
     """d after a Krylov correction, or after steps of the process itself where that did not help."""
-    program, *numbers = system
-    trial, left = _correct(program, single, *numbers, d)
-    if not float(left) < HELPED * before:
-        trial, left = _plain(program, *numbers, d)
-    return trial, float(left)
+    backend, *arguments = system
+    trial, residual = _correct(backend, use_single, *arguments, d)
+    if not float(residual) < CORRECTION_MAX_RESIDUAL_RATIO * previous:
+        trial, residual = _run_plain_steps(backend, *arguments, d)
+    return trial, float(residual)
 
 
-def _factor(engine: Engine, table: NDArray) -> float:
+def _compute_error_factor(engine: Engine, table: NDArray) -> float:
     """What the sum of a residual is multiplied by to bound the sum of the errors."""
     if isinstance(engine.mdp.criterion, Average):
-        return 1 + 2 * policy_time(engine, table)  # of (I - P + mean)^-1: see ``hitting``
-    return 1 / engine.rest
+        return 1 + 2 * bound_policy_hitting_time(
+            engine, table
+        )  # of (I - P + mean)^-1: see ``hitting_times``
+    return 1 / engine.contraction_gap
 
 
-def _directly(engine: Engine, table: NDArray, source, d):
+def _solve_directly(engine: Engine, table: NDArray, rhs, d):
     """The occupancy by a direct solve, where dynamics offer one."""
     mdp = engine.mdp
     if not isinstance(mdp.criterion, Discounted):
         return d
-    system = mdp.dynamics.factorised(table, mdp.discount)
+    system = mdp.dynamics.factorise_policy_system(table, mdp.discount)
     if system is None:
         return d
-    found = system.solve(np.asarray(source).ravel(), trans="T")
-    return placed(engine.program, found.reshape(d.shape))
+    solution = system.solve(np.asarray(rhs).ravel(), trans="T")
+    return to_backend(engine.program, solution.reshape(d.shape))
 
 
-@compiled("program", "single")
-def _correct(program, single: bool, data: Data, policy, source, d):
+@compile_per_shape("backend", "single")
+def _correct(backend, single: bool, data: ModelData, policy, source, d):
     """One correction of d, and the sum of what it leaves."""
-    operators, xp = Operators(program, data), numerics(source)
-    exact = operators.left_adjoint(policy, source)
+    operators, xp = Operators(backend, data), numerics(source)
+    exact = operators.policy_system_adjoint(policy, source)
     residual = source - exact(d)
     if single:
-        rhs, scale = scaled_residual(residual)
-        rough = in_single(operators).left_adjoint(policy, rhs)
+        rhs, scale = scale_residual(residual)
+        rough = to_single_precision(operators).policy_system_adjoint(policy, rhs)
         e = xp.bicgstab(rough, rhs, tol=ROUGH[0], maxiter=ROUGH[1])
     else:
         scale = 1.0
-        rough = operators.preconditioned_adjoint
-        e = xp.bicgstab(exact, residual, tol=FINE[0], maxiter=FINE[1], rough=rough)
+        rough = operators.precondition_adjoint
+        e = xp.bicgstab(exact, residual, tol=FINE[0], maxiter=FINE[1], preconditioner=rough)
     trial = xp.maximum(d + scale * e, 0.0)
     return trial, abs(source - exact(trial)).sum()
 
 
-@compiled("program")
-def _plain(program, data: Data, policy, source, d):
+@compile_per_shape("backend")
+def _run_plain_steps(backend, data: ModelData, policy, rhs, d):
     """Steps of the process itself, and the sum of what they leave."""
-    exact, xp = Operators(program, data).left_adjoint(policy, source), numerics(source)
-    d = xp.repeat(PLAIN, lambda x: x + (source - exact(x)), d)
+    system, xp = Operators(backend, data).policy_system_adjoint(policy, rhs), numerics(rhs)
+    d = xp.repeat(PLAIN_STEPS, lambda x: x + (rhs - system(x)), d)
     d = xp.maximum(d, 0.0)
-    return d, abs(source - exact(d)).sum()
+    return d, abs(rhs - system(d)).sum()

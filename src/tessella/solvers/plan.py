@@ -25,25 +25,25 @@ from typing import TYPE_CHECKING, Any
 
 from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
-from tessella.errors import expect
-from tessella.mdp.dynamics import Plain
+from tessella.errors import require_type
+from tessella.mdp.describe import largest_intermediate, model_bytes
+from tessella.mdp.dynamics import NumpyBackend
+from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.model import MDP
+from tessella.mdp.stages.partition import Partition, block_stages
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import Staged
-from tessella.mdp.stages.windows import Cut, stages_of
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.mdp.timed import Timed
-from tessella.mdp.told import bytes_of, widest
-from tessella.solvers.coarse import bytes_of_correction
-from tessella.solvers.devices import devices_for
-from tessella.solvers.method import Method, checked_tol, refuse_other
-from tessella.solvers.mixed_precision import LARGE, pays_off
+from tessella.solvers.devices import choose_devices
+from tessella.solvers.method import Method, require_method, validate_tol
+from tessella.solvers.mixed_precision import ACCELERATOR_MIN_STATES, use_mixed_precision
+from tessella.solvers.multigrid import bytes_of_correction
 
 if TYPE_CHECKING:
-    from tessella.solvers.driver import Engine
+    from tessella.solvers.loop import Engine
 
-RELATIVE = 1e-12  # of the largest value: what a solve aims at without a tolerance
-TRIED = 3  # sweeps that are timed
+DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: what a solve aims at without a tolerance
+TIMED_SWEEPS = 3  # sweeps that are timed
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,16 @@ class Plan:
     @property
     def short(self) -> str:
         """In a sentence, about a solve."""
-        held = f"takes {in_bytes(self.memory)} of {in_bytes(self.available)} of memory"
-        held += f" on each of {self.devices} devices" if self.devices > 1 else ""
+        memory_text = (
+            f"takes {format_bytes(self.memory)} of {format_bytes(self.available)} of memory"
+        )
+        memory_text += f" on each of {self.devices} devices" if self.devices > 1 else ""
         if not self.fits:
-            held = f"{held} and does not fit (about {self.largest:,} states would)"
-        return f"A solve {held}; {self._sweeps}."
+            memory_text = f"{memory_text} and does not fit (about {self.largest:,} states would)"
+        return f"A solve {memory_text}; {self._sweeps_text}."
 
     @property
-    def _sweeps(self) -> str:
+    def _sweeps_text(self) -> str:
         if self.sweeps is None:
             return "how many sweeps it takes depends on how fast the model mixes"
         return f"at most about {self.sweeps:,} sweeps"
@@ -109,13 +111,15 @@ class Plan:
     def __str__(self) -> str:
         width = max(map(len, self.arrays))
         lines = [f"{self.states:,} states, by {self.method}"]
-        lines += [f"  {name:<{width}}  {in_bytes(size):>8}" for name, size in self.arrays.items()]
+        lines += [
+            f"  {name:<{width}}  {format_bytes(size):>8}" for name, size in self.arrays.items()
+        ]
         lines += [self.short]
         if self.sweep_seconds is not None:
             lines += [f"A sweep takes {self.sweep_seconds:.2g} s."]
         if self.seconds is not None:
-            more = ", and compiling some more" if self.compiled else ""
-            lines += [f"All of it takes at most about {self.seconds:.2g} s{more}."]
+            compile_text = ", and compiling some more" if self.compiled else ""
+            lines += [f"All of it takes at most about {self.seconds:.2g} s{compile_text}."]
         return "\n".join(lines)
 
 
@@ -131,94 +135,122 @@ def plan(
 
     ``calibrate`` compiles and times a few sweeps, where the model fits.
     """
-    expect("plan", mdp, MDP)
+    require_type("plan", mdp, MDP)
     if method is not None:
-        refuse_other(method, tol)
+        require_method(method, tol)
         method.check_supports(mdp)
-    tol = checked_tol(tol) if method is None else method.tolerance(mdp)
-    shared, cut = devices_for(mdp, devices), _cut(mdp, method)
-    count = max(len(shared), 1)
-    name = _method(mdp) if method is None else method.name
-    arrays = _in_slabs(mdp, cut) if cut else _arrays(mdp, name, method, count)
-    there = available(mdp.n_states) // _sharing(shared)
-    made = Plan(mdp.n_states, name, arrays, there, _sweeps(mdp, tol), devices=count)
-    if not calibrate or not made.fits or isinstance(mdp.dynamics, Timed):
-        return made
+    tol = validate_tol(tol) if method is None else method.tolerance(mdp)
+    device_list, partition = choose_devices(mdp, devices), _choose_partition(mdp, method)
+    count = max(len(device_list), 1)
+    name = _choose_method_name(mdp) if method is None else method.name
+    arrays = (
+        _count_block_bytes(mdp, partition)
+        if partition
+        else _count_array_bytes(mdp, name, method, count)
+    )
+    memory_available = find_available_memory(mdp.n_states) // _count_sharing_devices(device_list)
+    result = Plan(
+        mdp.n_states, name, arrays, memory_available, _bound_sweeps(mdp, tol), devices=count
+    )
+    if not calibrate or not result.fits or isinstance(mdp.dynamics, Timed):
+        return result
     traced = method is not None and method.traced
-    compiled = bool(shared or cut or traced) or not isinstance(mdp.dynamics.lowered.program, Plain)
-    return replace(made, sweep_seconds=sweep_seconds(mdp, shared, cut, traced), compiled=compiled)
+    compiled = bool(device_list or partition or traced) or not isinstance(
+        mdp.dynamics.backend_model.backend, NumpyBackend
+    )
+    return replace(
+        result,
+        sweep_seconds=measure_sweep_seconds(mdp, device_list, partition, traced),
+        compiled=compiled,
+    )
 
 
-def _method(mdp: MDP) -> str:
+def _choose_method_name(mdp: MDP) -> str:
     """The name of the method that ``solve`` takes, found without loading JAX for small models."""
     if isinstance(mdp.dynamics, Timed):
         return "BackwardInduction"
-    return "MixedPrecision" if pays_off(mdp) else "InexactPolicyIteration"
+    return "MixedPrecision" if use_mixed_precision(mdp) else "InexactPolicyIteration"
 
 
-def _cut(mdp: MDP, method: Method | None) -> Cut | None:
+def _choose_partition(mdp: MDP, method: Method | None) -> Partition | None:
     """How a model that is swept in place is cut into slabs; None where it is not."""
     if method is None:
         return None
+    from tessella.solvers.block_residuals import choose_partition
     from tessella.solvers.in_place import InPlace
-    from tessella.solvers.slabs import cut_into_slabs
 
     if not isinstance(method, InPlace):
         return None
-    return cut_into_slabs(mdp, method.states)
+    return choose_partition(mdp, method.states)
 
 
-def _sharing(shared: Sequence[Any]) -> int:
+def _count_sharing_devices(device_list: Sequence[Any]) -> int:
     """How many devices have one memory: those that a processor was made into, all of them."""
-    return len(shared) if shared and shared[0].platform == "cpu" else 1
+    return len(device_list) if device_list and device_list[0].platform == "cpu" else 1
 
 
-def _in_slabs(mdp: MDP, cut: Cut) -> dict[str, int]:
+def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
     """Bytes by what they hold where values are swept in place."""
     assert isinstance(mdp.dynamics, Staged)
-    along = math.prod(mdp.grid.shape) // cut.length  # states of one place of the axis
-    slabs = -(-cut.length // cut.rows)
-    arrays = {"the model's own, in slabs": slabs * _of_window(mdp.dynamics, cut, factors=True)}
+    slice_states = math.prod(mdp.grid.shape) // partition.length  # states of one place of the axis
+    n_blocks = -(-partition.length // partition.block_length)
+    arrays = {
+        "the model's own, in slabs": n_blocks
+        * _count_window_bytes(mdp.dynamics, partition, factors=True)
+    }
     if mdp.feasible is not None:
-        arrays["feasible actions"] = slabs * cut.window * along * mdp.n_actions
-    wide = -(-widest(mdp.dynamics) * cut.window // cut.length)
+        arrays["feasible actions"] = (
+            n_blocks * partition.block_with_halo * slice_states * mdp.n_actions
+        )
+    widest_array = -(
+        -largest_intermediate(mdp.dynamics) * partition.block_with_halo // partition.length
+    )
     return arrays | {
-        "values": 8 * along * (cut.padded + cut.below + cut.above),
-        "a slab, its backup and its policy": 20 * along * cut.window,
-        "in between": 16 * wide,
+        "values": 8
+        * slice_states
+        * (partition.padded_length + partition.halo_below + partition.halo_above),
+        "a slab, its backup and its policy": 20 * slice_states * partition.block_with_halo,
+        "in between": 16 * widest_array,
     }
 
 
-def _of_window(dynamics: Staged, cut: Cut, factors: bool = False) -> int:
+def _count_window_bytes(dynamics: Staged, partition: Partition, factors: bool = False) -> int:
     """Bytes of the arrays of one window, with expected rewards as factors or as their sums."""
     total = 0
-    for stage in stages_of(dynamics, cut, 0):
+    for stage in block_stages(dynamics, partition, 0):
         for array in stage.arrays().values():
-            kept = factors and isinstance(array, ExpectedReward)
-            total += array.probs.nbytes + array.reward.nbytes if kept else array.nbytes
+            as_factors = factors and isinstance(array, ExpectedReward)
+            total += array.probs.nbytes + array.reward.nbytes if as_factors else array.nbytes
     return total
 
 
-def _arrays(mdp: MDP, name: str, method: Method | None, count: int) -> dict[str, int]:
+def _count_array_bytes(mdp: MDP, name: str, method: Method | None, count: int) -> dict[str, int]:
     """Bytes by what they hold on each of ``count`` devices."""
-    n, wide, own = mdp.n_states, max(mdp.n_states, widest(mdp.dynamics)), bytes_of(mdp.dynamics)
-    table, parts = _table(mdp, method, count), _parts(mdp, count)
-    if parts is not None:
+    n, widest_array, own_bytes = (
+        mdp.n_states,
+        max(mdp.n_states, largest_intermediate(mdp.dynamics)),
+        model_bytes(mdp.dynamics),
+    )
+    table, partition = _find_table(mdp, method, count), _choose_shards(mdp, count)
+    if partition is not None:
         assert isinstance(mdp.dynamics, Staged)
-        own, n = _of_window(mdp.dynamics, parts), n * parts.rows // parts.length
-        wide = -(-wide * parts.window // parts.length)
-    arrays = {"the model's own": own}
+        own_bytes, n = (
+            _count_window_bytes(mdp.dynamics, partition),
+            n * partition.block_length // partition.length,
+        )
+        widest_array = -(-widest_array * partition.block_with_halo // partition.length)
+    arrays = {"the model's own": own_bytes}
     if table is not None:
-        arrays["its table"], wide = bytes_of(table), mdp.n_states
+        arrays["its table"], widest_array = model_bytes(table), mdp.n_states
     if mdp.feasible is not None:
         arrays["feasible actions"] = n * mdp.n_actions
     arrays |= {
         "a point and its backup": 16 * n,
         "the next point and its backup": 16 * n,
         "their policies": 8 * n,
-        "in between": 16 * wide,
+        "in between": 16 * widest_array,
     }
-    single = {"in single precision": 4 * n * 3 + own // 2}
+    single = {"in single precision": 4 * n * 3 + own_bytes // 2}
     if name == "MixedPrecision":
         return arrays | single
     if method is not None and not method.linear:
@@ -227,38 +259,38 @@ def _arrays(mdp: MDP, name: str, method: Method | None, count: int) -> dict[str,
     engine = _engine_of_average(mdp)
     if engine is None:
         return arrays
-    arrays["coarse nodes"] = bytes_of_correction(engine.cuts)
-    return arrays if engine.plain else arrays | single
+    arrays["coarse nodes"] = bytes_of_correction(engine.coarse_axes)
+    return arrays if engine.is_numpy else arrays | single
 
 
 def _engine_of_average(mdp: MDP) -> Engine | None:
     """The engine of a large average, whose linear systems get a coarse correction; else None."""
     if not isinstance(mdp.criterion, Average):  # and no JAX is loaded
         return None
-    from tessella.solvers.driver import Engine
+    from tessella.solvers.loop import Engine
 
     engine = Engine(mdp, None)
-    return engine if engine.widely_averaged else None
+    return engine if engine.needs_coarse_correction else None
 
 
-def _parts(mdp: MDP, count: int) -> Cut | None:
+def _choose_shards(mdp: MDP, count: int) -> Partition | None:
     """How a model is cut among devices; None on one. One that cannot be cut is refused."""
     if count == 1:
         return None
-    from tessella.mdp.stages.sharded import parts_of
+    from tessella.mdp.stages.sharded import require_partition
 
-    return parts_of(mdp.dynamics, count)
+    return require_partition(mdp.dynamics, count)
 
 
-def _table(mdp: MDP, method: Method | None, count: int) -> Tabular | None:
+def _find_table(mdp: MDP, method: Method | None, count: int) -> Tabular | None:
     """The table that a small model of stages is solved as, by NumPy; None where it is not."""
     traced = method is not None and method.traced
-    if traced or count > 1 or not isinstance(mdp.dynamics, Staged) or not mdp.dynamics.small:
+    if traced or count > 1 or not isinstance(mdp.dynamics, Staged) or not mdp.dynamics.uses_rows:
         return None
-    return mdp.dynamics.table
+    return mdp.dynamics.rows
 
 
-def _sweeps(mdp: MDP, tol: float | None) -> int | None:
+def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
     if isinstance(mdp.dynamics, Timed):
         return len(mdp.dynamics.periods)
     if not isinstance(mdp.criterion, Discounted):
@@ -266,21 +298,27 @@ def _sweeps(mdp: MDP, tol: float | None) -> int | None:
     scale, discount = mdp.dynamics.reward_scale, mdp.discount
     if scale == 0 or discount == 0:
         return 1
-    wanted = tol or RELATIVE * mdp.criterion.forever(scale)
+    target = tol or DEFAULT_RELATIVE_TOLERANCE * mdp.criterion.value_of_constant_reward(scale)
     # By logarithms: of a huge scale and a tiny tolerance the quotient would vanish.
-    left = math.log(wanted) + 2 * math.log(mdp.criterion.per_period(1.0)) - math.log(scale)
-    return max(math.ceil(left / math.log(discount)), 1)
+    log_ratio = (
+        math.log(target)
+        + 2 * math.log(mdp.criterion.equivalent_constant_reward(1.0))
+        - math.log(scale)
+    )
+    return max(math.ceil(log_ratio / math.log(discount)), 1)
 
 
-def available(states: int) -> int:
+def find_available_memory(states: int) -> int:
     """Bytes of memory that there are: of the accelerator for so many states, or of the host."""
-    stats = _device_memory() if states >= LARGE else {}
+    stats = _device_memory() if states >= ACCELERATOR_MIN_STATES else {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
-    told = Path("/proc/meminfo")
-    if told.exists():
-        lines = (line.split() for line in told.read_text().splitlines())
-        free = next((int(kilo) for name, kilo, *_ in lines if name == "MemAvailable:"), None)
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        lines = (line.split() for line in meminfo.read_text().splitlines())
+        free = next(
+            (int(kilobytes) for name, kilobytes, *_ in lines if name == "MemAvailable:"), None
+        )
         if free is not None:
             return 1024 * free
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -293,22 +331,29 @@ def _device_memory() -> Mapping[str, int]:
     return {} if device.platform == "cpu" else device.memory_stats() or {}
 
 
-def sweep_seconds(
-    mdp: MDP, shared: Sequence[Any] = (), cut: Cut | None = None, traced: bool = False
+def measure_sweep_seconds(
+    mdp: MDP,
+    device_list: Sequence[Any] = (),
+    partition: Partition | None = None,
+    traced: bool = False,
 ) -> float:
     """Seconds of one plain sweep of this model, after compiling, on these devices or in slabs."""
-    from tessella.solvers.driver import Engine, swept
-    from tessella.solvers.in_place import swept_in_place
+    from tessella.solvers.in_place import build_in_place_sweep
+    from tessella.solvers.loop import Engine, run_sweeps
 
-    engine = Engine(mdp, None, traced=traced, devices=() if cut else shared)
-    sweep = partial(swept, engine) if cut is None else swept_in_place(engine, cut)
+    engine = Engine(mdp, None, traced=traced, devices=() if partition else device_list)
+    sweep = (
+        partial(run_sweeps, engine)
+        if partition is None
+        else build_in_place_sweep(engine, partition)
+    )
     sweep(1)
-    began = time.perf_counter()
-    sweep(TRIED)
-    return (time.perf_counter() - began) / TRIED
+    started = time.perf_counter()
+    sweep(TIMED_SWEEPS)
+    return (time.perf_counter() - started) / TIMED_SWEEPS
 
 
-def in_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """``1.2 GB``."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:

@@ -10,7 +10,7 @@ where a few will do, else by BiCGSTAB, which needs only products with P_pi. The 
 Krylov method hardly grows as the discount approaches 1, where sweeps of a chain that mixes slowly
 need 1 / (1 - discount) of them.
 
-Small tables, and those of short rows, are first swept over all actions (``settle``): NumPy compares
+Small tables, and those of short rows, are first swept over all actions (``run_greedy_sweeps``): NumPy compares
 all of these in one go, and fewer policies are left to evaluate.
 """
 
@@ -24,32 +24,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.numerics import numerics
-from tessella.solvers.method import Method, between, whole
+from tessella.solvers.method import Method, require_between, require_whole_number
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import State
+    from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
 
-TRIED = 4  # sweeps of a policy that show how fast sweeps are
+TRIAL_SWEEPS = 4  # sweeps of a policy that show how fast sweeps are
 FEW = 40, 100  # where no more are needed, nothing is quicker: of tables, and through stages
-EARLY = 8  # sweeps through stages for a policy that still changes in more states ...
+EARLY_MAX_SWEEPS = 8  # sweeps through stages for a policy that still changes in more states ...
 SETTLED = 1e-3, 250  # ... than this share of all; and the most, once it has settled
-HELPED = 0.5  # a linear solve that leaves more of the residual's span than this has failed
-NEARLY_EXACT = 1e-13  # of the residual: what policy iteration leaves of it
-SWEEPS_INSTEAD = 2  # for each product that got nowhere: most of the work is then of use
-PATIENCE = 50  # steps of a linear solver before a direct solve takes over, where there is one
-NEEDED = 0.1  # of the residual that may be left: its norm may hide entries larger than itself
-LEFT = 0.5  # the same of what sweeps leave, whose pace is that of the largest entries
-FINER = 0.1  # without a tolerance: narrow bounds cost one round more
-RISKED = 4  # a linear solver may take so many sweeps less in steps, of two products each
-SPARE = 0.01  # of the share that is left to reach the target: what a linear solver may leave
-TINY = 1e-300
-BURST = 8  # sweeps over all actions between looks at the policy
+SOLVE_MAX_SPAN_RATIO = (
+    0.5  # a linear solve that leaves more of the residual's span than this has failed
+)
+EXACT_RELATIVE_TOLERANCE = 1e-13  # of the residual: what policy iteration leaves of it
+FALLBACK_SWEEPS_PER_PRODUCT = (
+    2  # for each product that got nowhere: most of the work is then of use
+)
+DIRECT_SOLVE_AFTER_STEPS = (
+    50  # steps of a linear solver before a direct solve takes over, where there is one
+)
+SOLVER_SAFETY_FACTOR = (
+    0.1  # of the residual that may be left: its norm may hide entries larger than itself
+)
+SWEEP_SAFETY_FACTOR = (
+    0.5  # the same of what sweeps leave, whose pace is that of the largest entries
+)
+DEFAULT_TARGET_FACTOR = 0.1  # without a tolerance: narrow bounds cost one round more
+SWEEPS_PER_SOLVER_STEP = (
+    4  # a linear solver may take so many sweeps less in steps, of two products each
+)
+DIRECT_TARGET_FACTOR = (
+    0.01  # of the share that is left to reach the target: what a linear solver may leave
+)
+SMALLEST_POSITIVE = 1e-300
+BURST_SWEEPS = 8  # sweeps over all actions between looks at the policy
 BURSTS = 50, 5  # one for so many states, at most so many: they cost about as much as evaluating
-STAYS = 0.01  # of the states may change their action in a burst, and the policy counts as settled
+POLICY_STAYS_FRACTION = (
+    0.01  # of the states may change their action in a burst, and the policy counts as settled
+)
 DIRECTLY = 4, 400  # sweeps that take as long as a direct solve: times root of states, at most
-ITERATED = 60  # sweeps that take as long as a solve by iterations
-DIRECT = 1000  # states up to which a table's linear systems are solved in one of these two ways
+ITERATIVE_SOLVE_COST_SWEEPS = 60  # sweeps that take as long as a solve by iterations
+DIRECT_MAX_STATES = (
+    1000  # states up to which a table's linear systems are solved in one of these two ways
+)
 
 
 @dataclass(frozen=True)
@@ -63,13 +81,13 @@ class PolicyIteration(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(self, "max_products", 1)
+        require_whole_number(self, "max_products", 1)
 
-    def refine(self, operators: Operators, state: State):
-        forcing = NEARLY_EXACT
+    def refine(self, operators: Operators, state: IterationState):
+        forcing = EXACT_RELATIVE_TOLERANCE
         if operators.data.coarse is not None:
-            forcing = enough(operators, state, forcing)
-        return evaluate_greedy(operators, state, forcing, self.max_products)
+            forcing = choose_relative_tolerance(operators, state, forcing)
+        return evaluate_greedy_policy(operators, state, forcing, self.max_products)
 
 
 @dataclass(frozen=True)
@@ -87,17 +105,19 @@ class InexactPolicyIteration(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        between(self, "forcing", 0, 1)
-        whole(self, "max_products", 1)
+        require_between(self, "forcing", 0, 1)
+        require_whole_number(self, "max_products", 1)
 
-    def refine(self, operators: Operators, state: State):
-        if operators.quick:
-            return improved(operators, state, self.forcing, self.max_products)
-        forcing = enough(operators, state, self.forcing)
-        return evaluate_greedy(operators, state, forcing, self.max_products)
+    def refine(self, operators: Operators, state: IterationState):
+        if operators.has_cheap_bellman:
+            return compute_next_value(operators, state, self.forcing, self.max_products)
+        forcing = choose_relative_tolerance(operators, state, self.forcing)
+        return evaluate_greedy_policy(operators, state, forcing, self.max_products)
 
 
-def improved(operators: Operators, state: State, forcing: float, max_products: int):
+def compute_next_value(
+    operators: Operators, state: IterationState, forcing: float, max_products: int
+):
     """The next point where a sweep over all actions costs next to nothing, or news travels slowly.
 
     Evaluating a policy that the next few sweeps would change anyway is in vain, so sweeps over all
@@ -105,123 +125,165 @@ def improved(operators: Operators, state: State, forcing: float, max_products: i
     reach the target, those are all; else the policy is evaluated: directly if the model is small
     and its rows are short, by a linear solver if they are long.
     """
-    settled, criterion = settle(operators, state), operators.criterion
-    value, backup, policy, n = settled.value, settled.backup, settled.policy, state.value.size
+    greedy, criterion = run_greedy_sweeps(operators, state), operators.criterion
+    value, backup, policy, n = greedy.value, greedy.backup, greedy.policy, state.value.size
     residual = backup - value
-    shared = criterion.shared(residual)  # known without solving: it is paid for ever
-    few = min(DIRECTLY[0] * math.sqrt(n), ITERATED if operators.iterates else DIRECTLY[1])
-    if settled.needed <= few:
-        ahead = backup + criterion.discount * criterion.forever(shared)
-        return operators.swept_under(policy, ahead, settled.needed)
-    if n > DIRECT:
-        found = state._replace(value=value, backup=backup, policy=policy)
-        return evaluate_greedy(operators, found, forcing, max_products)
-    tol = max(SPARE * settled.share, NEARLY_EXACT if settled.stays else forcing)
-    e = operators.solved(policy, residual - shared, tol)
-    return operators.evaluated(value + criterion.forever(shared), e)
+    common = criterion.common_part(residual)  # known without solving: it is paid for ever
+    max_cheap_sweeps = min(
+        DIRECTLY[0] * math.sqrt(n),
+        ITERATIVE_SOLVE_COST_SWEEPS if operators.solves_iteratively else DIRECTLY[1],
+    )
+    if greedy.sweeps_needed <= max_cheap_sweeps:
+        start = backup + criterion.discount * criterion.value_of_constant_reward(common)
+        return operators.iterate_policy(policy, start, greedy.sweeps_needed)
+    if n > DIRECT_MAX_STATES:
+        greedy_state = state._replace(value=value, backup=backup, policy=policy)
+        return evaluate_greedy_policy(operators, greedy_state, forcing, max_products)
+    tol = max(
+        DIRECT_TARGET_FACTOR * greedy.target_ratio,
+        EXACT_RELATIVE_TOLERANCE if greedy.policy_stays else forcing,
+    )
+    e = operators.solve_policy_system(policy, residual - common, tol)
+    return operators.add_correction(value + criterion.value_of_constant_reward(common), e)
 
 
-class Settled(NamedTuple):
+class GreedyState(NamedTuple):
     """A point that sweeps over all actions lead to."""
 
     value: NDArray[np.float64]  # v, (grid)
     backup: NDArray[np.float64]  # T v, (grid)
     policy: NDArray[np.int32]  # greedy at v, (grid)
-    needed: int  # sweeps from here to the target, at the pace of the last ones
-    share: float  # of its bound that is wanted: half the target
-    stays: bool  # whether the last sweeps left the policy about as it was
+    sweeps_needed: int  # sweeps from here to the target, at the pace of the last ones
+    target_ratio: float  # of its bound that is wanted: half the target
+    policy_stays: bool  # whether the last sweeps left the policy about as it was
 
 
-def settle(operators: Operators, state: State) -> Settled:
+def run_greedy_sweeps(operators: Operators, state: IterationState) -> GreedyState:
     """Sweep over all actions until that leaves the policy about as it is, or for long enough."""
-    from tessella.solvers.kernels import target
+    from tessella.solvers.kernels import compute_target
 
-    criterion, aim = operators.criterion, float(target(operators.data, state.floor)) / 2
-    last, n = float(criterion.spread(state.backup - state.value)), state.value.size
-    now = Settled(state.value, state.backup, state.policy, 0, 1.0, False)
+    criterion, goal = operators.criterion, float(compute_target(operators.data, state.floor)) / 2
+    previous_span, n = float(criterion.span(state.backup - state.value)), state.value.size
+    current = GreedyState(state.value, state.backup, state.policy, 0, 1.0, False)
     for _ in range(min(max(n // BURSTS[0], 1), BURSTS[1])):
-        value = operators.swept(now.backup, BURST - 1)
+        value = operators.iterate_bellman(current.backup, BURST_SWEEPS - 1)
         backup, policy = operators.bellman(value)
-        left = float(criterion.spread(backup - value))
-        rho = (left / max(last, TINY)) ** (1 / BURST)
-        bound = float(criterion.error(criterion.discount * left / 2))
-        stays, last = np.count_nonzero(policy != now.policy) <= STAYS * n, left
-        needed, share = sweeps_between(bound, aim, rho), min(aim / max(bound, TINY), 1.0)
-        now = Settled(value, backup, policy, needed, share, stays)
-        if not needed or stays:
+        new_span = float(criterion.span(backup - value))
+        rho = (new_span / max(previous_span, SMALLEST_POSITIVE)) ** (1 / BURST_SWEEPS)
+        bound = float(criterion.bound_error(criterion.discount * new_span / 2))
+        policy_stays, previous_span = (
+            np.count_nonzero(policy != current.policy) <= POLICY_STAYS_FRACTION * n,
+            new_span,
+        )
+        sweeps_needed, target_ratio = (
+            count_sweeps_between(bound, goal, rho),
+            min(goal / max(bound, SMALLEST_POSITIVE), 1.0),
+        )
+        current = GreedyState(value, backup, policy, sweeps_needed, target_ratio, policy_stays)
+        if not sweeps_needed or policy_stays:
             break
-    return now
+    return current
 
 
-def sweeps_between(bound: float, aim: float, rho: float) -> int:
+def count_sweeps_between(bound: float, goal: float, rho: float) -> int:
     """Sweeps from one bound to another, if each leaves ``rho`` of it; 0 where nothing is left."""
-    if not aim < bound < math.inf:
+    if not goal < bound < math.inf:
         return 0
-    return math.ceil(math.log(max(aim / bound, TINY)) / math.log(min(max(rho, TINY), 1 - 1e-9)))
+    return math.ceil(
+        math.log(max(goal / bound, SMALLEST_POSITIVE))
+        / math.log(min(max(rho, SMALLEST_POSITIVE), 1 - 1e-9))
+    )
 
 
-def evaluate_greedy(operators: Operators, state: State, forcing: float, max_products: int):
+def evaluate_greedy_policy(
+    operators: Operators, state: IterationState, forcing: float, max_products: int
+):
     """v + e, by whichever way gets there: what the first few sweeps show decides.
 
     Sweeps of the policy cut the span of the residual by some rho each. Where few of them will do,
     they are the cheapest way; else the linear solver takes over. It may get nowhere (no Krylov
     method beats sweeps on a long line of states before it has gone along it once), and then sweeps
     go as far as they go. Tables are then solved directly; where other dynamics offer a direct
-    solve, a run that stalls so is helped by one (see ``driver``).
+    solve, a run that stalls so is helped by one (see ``loop``).
     """
     xp = numerics(state.value)
-    spread, first = operators.criterion.spread, state.backup - state.value
-    begun = operators.criterion.step(state.value, state.backup)
-    tried, left = swept(operators, state.policy, begun)
-    rho = (spread(left) / xp.maximum(spread(first), TINY)) ** (1 / (TRIED + 1))
-    pace, most = xp.log(xp.clip(rho, TINY, 1 - 1e-9)), FEW[not operators.direct]
-    needed = xp.log(forcing) / pace - TRIED
-    few, wanted = needed <= most, needed
-    if not operators.direct:  # a sweep of all actions takes hardly longer than one of a policy
-        last = xp.log(xp.clip(LEFT * end(operators, state), TINY, 1.0)) / pace - TRIED
-        settled = state.changed <= SETTLED[0] * state.value.size
-        wanted = xp.where(settled, xp.minimum(last, SETTLED[1]), xp.minimum(needed, EARLY))
-    # Whichever way ends in sweeps leaves them to one loop, so that it is compiled once.
-    value, count = xp.either(
-        few,
-        lambda: (tried, xp.ceil(xp.maximum(wanted, 0)).astype(int)),
-        lambda: solve_linear(operators, state.policy, tried, left, forcing, max_products, needed),
+    span, first_residual = operators.criterion.span, state.backup - state.value
+    start = operators.criterion.step(state.value, state.backup)
+    trial, residual = run_trial_sweeps(operators, state.policy, start)
+    rho = (span(residual) / xp.maximum(span(first_residual), SMALLEST_POSITIVE)) ** (
+        1 / (TRIAL_SWEEPS + 1)
     )
-    return xp.repeat(count, lambda v: operators.plain(state.policy, v), value)
+    log_rate, max_few = (
+        xp.log(xp.clip(rho, SMALLEST_POSITIVE, 1 - 1e-9)),
+        FEW[not operators.has_direct_solve],
+    )
+    sweeps_needed = xp.log(forcing) / log_rate - TRIAL_SWEEPS
+    is_few, sweep_count = sweeps_needed <= max_few, sweeps_needed
+    if (
+        not operators.has_direct_solve
+    ):  # a sweep of all actions takes hardly longer than one of a policy
+        sweeps_to_target = (
+            xp.log(
+                xp.clip(
+                    SWEEP_SAFETY_FACTOR * compute_target_ratio(operators, state),
+                    SMALLEST_POSITIVE,
+                    1.0,
+                )
+            )
+            / log_rate
+            - TRIAL_SWEEPS
+        )
+        is_settled = state.changed <= SETTLED[0] * state.value.size
+        sweep_count = xp.where(
+            is_settled,
+            xp.minimum(sweeps_to_target, SETTLED[1]),
+            xp.minimum(sweeps_needed, EARLY_MAX_SWEEPS),
+        )
+    # Whichever way ends in sweeps leaves them to one loop, so that it is compiled once.
+    value, count = xp.branch(
+        is_few,
+        lambda: (trial, xp.ceil(xp.maximum(sweep_count, 0)).astype(int)),
+        lambda: solve_by_bicgstab(
+            operators, state.policy, trial, residual, forcing, max_products, sweeps_needed
+        ),
+    )
+    return xp.repeat(count, lambda v: operators.policy_step(state.policy, v), value)
 
 
-def enough(operators: Operators, state: State, forcing: float):
+def choose_relative_tolerance(operators: Operators, state: IterationState, forcing: float):
     """The forcing, but no less than the run still needs: what a last round does beyond is in vain.
 
     So it is close to what rounding leaves, where a linear solver would go on for all its products.
     """
-    wanted = NEEDED * end(operators, state)
-    return numerics(wanted).clip(wanted, forcing, 0.5)
+    tolerance = SOLVER_SAFETY_FACTOR * compute_target_ratio(operators, state)
+    return numerics(tolerance).clip(tolerance, forcing, 0.5)
 
 
-def end(operators: Operators, state: State):
+def compute_target_ratio(operators: Operators, state: IterationState):
     """The share of its bound that a run may end with; of one that nobody limited, less."""
-    from tessella.solvers.kernels import target
+    from tessella.solvers.kernels import compute_target
 
-    data, share = operators.data, target(operators.data, state.floor) / state.bound
+    data, ratio = operators.data, compute_target(operators.data, state.floor) / state.bound
     if data.coarse is not None:
-        return share
-    return numerics(share).where(data.numbers.tol > 0, share, FINER * share)
+        return ratio
+    return numerics(ratio).where(data.numbers.tol > 0, ratio, DEFAULT_TARGET_FACTOR * ratio)
 
 
-def swept(operators: Operators, policy, begun):
+def run_trial_sweeps(operators: Operators, policy, start):
     """The point after ``TRIED`` sweeps, and its residual, which is half of one more."""
 
     def sweep(carry):
         value = carry[2]
-        backup = operators.sweep(policy, value)
+        backup = operators.policy_bellman(policy, value)
         return value, backup, operators.criterion.step(value, backup)
 
-    value, backup, _ = numerics(begun).repeat(TRIED + 1, sweep, (begun, begun, begun))
+    value, backup, _ = numerics(start).repeat(TRIAL_SWEEPS + 1, sweep, (start, start, start))
     return value, backup - value
 
 
-def solve_linear(operators: Operators, policy, value, left, forcing, max_products: int, needed):
+def solve_by_bicgstab(
+    operators: Operators, policy, value, residual, forcing, max_products: int, sweeps_needed
+):
     """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves too much of ``left``.
 
     ``left`` (grid) is the residual at v. Sweeps would need ``needed`` of them: a solver that gets
@@ -230,22 +292,30 @@ def solve_linear(operators: Operators, policy, value, left, forcing, max_product
     xp = numerics(value)
 
     def system(e):
-        return operators.left(policy, e)
+        return operators.policy_system(policy, e)
 
     # What all states share is known without solving: it is paid for ever.
-    spread, shared = operators.criterion.spread, operators.criterion.shared(left)
-    most, rough = max(max_products // 2, 1), operators.preconditioned
-    if operators.direct:
-        most = min(most, PATIENCE)
+    span, common = operators.criterion.span, operators.criterion.common_part(residual)
+    max_steps, preconditioner = max(max_products // 2, 1), operators.precondition
+    if operators.has_direct_solve:
+        max_steps = min(max_steps, DIRECT_SOLVE_AFTER_STEPS)
     else:
-        most = xp.clip(needed / RISKED, TRIED, most).astype(int)
-    e = xp.bicgstab(system, left - shared, tol=forcing, maxiter=most, rough=rough)
-    value = value + operators.criterion.forever(shared)
+        max_steps = xp.clip(sweeps_needed / SWEEPS_PER_SOLVER_STEP, TRIAL_SWEEPS, max_steps).astype(
+            int
+        )
+    e = xp.bicgstab(
+        system, residual - common, tol=forcing, maxiter=max_steps, preconditioner=preconditioner
+    )
+    value = value + operators.criterion.value_of_constant_reward(common)
     # A small norm may hide large entries; sweeps even them out.
-    found, rest = swept(operators, policy, operators.evaluated(value, e))
-    helped = spread(rest) <= HELPED * spread(left)
-    if operators.direct and not helped:
-        e = operators.solved(policy, left - shared)
-        return swept(operators, policy, operators.evaluated(value, e))[0], 0
-    instead = xp.clip(xp.ceil(needed), 0, SWEEPS_INSTEAD * max_products).astype(int)
-    return xp.where(helped, found, value), xp.where(helped, 0, instead)
+    corrected, residual_after = run_trial_sweeps(
+        operators, policy, operators.add_correction(value, e)
+    )
+    is_solved = span(residual_after) <= SOLVE_MAX_SPAN_RATIO * span(residual)
+    if operators.has_direct_solve and not is_solved:
+        e = operators.solve_policy_system(policy, residual - common)
+        return run_trial_sweeps(operators, policy, operators.add_correction(value, e))[0], 0
+    fallback_sweeps = xp.clip(
+        xp.ceil(sweeps_needed), 0, FALLBACK_SWEEPS_PER_PRODUCT * max_products
+    ).astype(int)
+    return xp.where(is_solved, corrected, value), xp.where(is_solved, 0, fallback_sweeps)

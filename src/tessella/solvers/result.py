@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.mdp.device_arrays import host_fields, with_host_arrays
 from tessella.mdp.model import MDP
-from tessella.mdp.pulled import in_numpy, pulls
 from tessella.mdp.stages.events import average_unit
 from tessella.rounding import EPS, round_down, round_up, write_enclosed
 
@@ -25,13 +25,13 @@ class History:
     def __len__(self) -> int:
         return len(self.bound)
 
-    def then(self, other: History) -> History:
+    def followed_by(self, other: History) -> History:
         """This, and another run that went on from there."""
-        spent = self.seconds[-1] if len(self) else 0.0
+        seconds_before = self.seconds[-1] if len(self) else 0.0
         return History(
             np.concatenate([self.bound, other.bound]),
             np.concatenate([self.changed, other.changed]),
-            np.concatenate([self.seconds, spent + other.seconds]),
+            np.concatenate([self.seconds, seconds_before + other.seconds]),
         )
 
 
@@ -42,7 +42,7 @@ class Precision(NamedTuple):
     tie: float  # action values nearer than this are not told apart
 
 
-@pulls("value")
+@with_host_arrays("value")
 @dataclass(frozen=True, eq=False)
 class Result:
     """A value, enclosed.
@@ -64,7 +64,7 @@ class Result:
     gain: float | None = field(default=None, kw_only=True)
     table: NDArray[np.int32] | None = field(default=None, kw_only=True)
 
-    def stored(self, name: str) -> Any:
+    def get_raw(self, name: str) -> Any:
         """An array as it is held: NumPy's, or one on the device."""
         return vars(self)[name]
 
@@ -73,10 +73,10 @@ class Result:
 
         ``part("value", np.s_[:9])`` is ``value[:9]``.
         """
-        return np.asarray(self.stored(name)[index])
+        return np.asarray(self.get_raw(name)[index])
 
     def __getstate__(self) -> dict[str, Any]:
-        return in_numpy(self)
+        return host_fields(self)
 
     @property
     def cost(self) -> NDArray[np.float64] | float:
@@ -88,7 +88,7 @@ class Result:
         return len(self.history)
 
     @property
-    def ending(self) -> str:
+    def status_text(self) -> str:
         """``converged``, or why not."""
         return "converged" if self.converged else f"not converged ({self.reason})"
 

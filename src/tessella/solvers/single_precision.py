@@ -17,23 +17,27 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from tessella.mdp.dynamics import Plain
+from tessella.mdp.dynamics import NumpyBackend
 from tessella.mdp.model import MDP
 from tessella.numerics import JAX
-from tessella.solvers.operators import Data, Operators
+from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import State
+    from tessella.solvers.kernels import IterationState
 
-LARGE = 10_000  # below this many states double precision costs nothing that one would notice
-NEAR_ONE = 0.999  # single precision loses about 1 / (1 - discount) of its seven digits
+SINGLE_MIN_STATES = (
+    10_000  # below this many states double precision costs nothing that one would notice
+)
+SINGLE_MAX_DISCOUNT = 0.999  # single precision loses about 1 / (1 - discount) of its seven digits
 
 
-def pays_off(mdp: MDP) -> bool:
+def use_single_precision(mdp: MDP) -> bool:
     """Whether single precision is the quicker way for this model."""
-    plain = isinstance(mdp.dynamics.lowered.program, Plain)  # NumPy gains little by it
-    return mdp.n_states > LARGE and mdp.discount <= NEAR_ONE and not plain
+    is_numpy = isinstance(
+        mdp.dynamics.backend_model.backend, NumpyBackend
+    )  # NumPy gains little by it
+    return mdp.n_states > SINGLE_MIN_STATES and mdp.discount <= SINGLE_MAX_DISCOUNT and not is_numpy
 
 
 @dataclass(frozen=True)
@@ -46,30 +50,32 @@ class SinglePrecision(InexactPolicyIteration):
 
     traced = True
 
-    def refine(self, operators: Operators, state: State):
+    def refine(self, operators: Operators, state: IterationState):
         residual = state.backup - state.value
         # What all states share is known without solving: it is paid for ever.
-        shared = operators.criterion.shared(residual)
-        scaled, scale = scaled_residual(residual - shared)
-        rough = in_single(operators)
-        system = partial(rough.left, state.policy)
+        common = operators.criterion.common_part(residual)
+        scaled, scale = scale_residual(residual - common)
+        single = to_single_precision(operators)
+        system = partial(single.policy_system, state.policy)
         e = JAX.bicgstab(system, scaled, tol=self.forcing, maxiter=self.max_products)
-        point = state.value + operators.criterion.forever(shared) + scale * e
+        point = state.value + operators.criterion.value_of_constant_reward(common) + scale * e
         return jnp.where(jnp.isfinite(point).all(), point, state.backup)
 
 
-def scaled_residual(residual):
+def scale_residual(residual):
     """The residual in single precision with its size taken out, and that size."""
     scale = jnp.maximum(jnp.abs(residual).max(), jnp.finfo(residual.dtype).tiny)
     return (residual / scale).astype(jnp.float32), scale
 
 
-def in_single(operators: Operators) -> Operators:
+def to_single_precision(operators: Operators) -> Operators:
     """The same operators with their numbers in single precision."""
 
     def cast(x):
         return x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
     coarse = operators.data.coarse  # knows which of its numbers need all digits
-    data: Data = jax.tree.map(cast, operators.data._replace(coarse=None))._replace(coarse=coarse)
+    data: ModelData = jax.tree.map(cast, operators.data._replace(coarse=None))._replace(
+        coarse=coarse
+    )
     return Operators(operators.program, data)

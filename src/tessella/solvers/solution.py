@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from tessella.criteria.average import Average
 from tessella.errors import FileError
 from tessella.mdp.actions import components, values_of
+from tessella.mdp.device_arrays import with_host_arrays
 from tessella.mdp.model import MDP
-from tessella.mdp.policy import Policy, Table
-from tessella.mdp.pulled import pulls
+from tessella.mdp.policy import Policy, TableRule
 from tessella.rounding import round_up
 from tessella.solvers.result import History, Precision, Result, write_average
 
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
     from tessella.mdp.files.variables import Variables
 
-FORMAT = "tessella-solution-3"
+SOLUTION_FORMAT = "tessella-solution-3"
 WHAT = "a saved solution"
-HISTORY = "bound", "changed", "seconds"
+HISTORY_FIELDS = "bound", "changed", "seconds"
 
 
-def _model_in(path: str | Path, fingerprint: str) -> MDP:
+def _load_model(path: str | Path, fingerprint: str) -> MDP:
     """The model that was saved with a solution of the model of this fingerprint."""
     from tessella.mdp.files.netcdf import group_fingerprint
 
     if group_fingerprint(path) != fingerprint:
-        rule = f"{path} holds a solution and not its model"
-        raise FileError(rule, value="give the model, or save with with_model=True")
+        requirement = f"{path} holds a solution and not its model"
+        raise FileError(requirement, value="give the model, or save with with_model=True")
     return MDP.load(path)
 
 
-def optimal(mdp: MDP, table: Any) -> Policy:
+def make_optimal_policy(mdp: MDP, table: Any) -> Policy:
     """The optimal policy of ``mdp``, from its table, which may stand on the device."""
     name = mdp.action_name
     if isinstance(table, np.ndarray):
-        return Policy.of(mdp.grid, mdp.actions, table, name="optimal", action_name=name)
-    return Policy(mdp.grid, mdp.actions, Table(mdp.grid, table), "optimal", name)
+        return Policy.from_table(mdp.grid, mdp.actions, table, name="optimal", action_name=name)
+    return Policy(mdp.grid, mdp.actions, TableRule(mdp.grid, table), "optimal", name)
 
 
 def _refuse_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
@@ -58,12 +58,12 @@ def _refuse_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
     expected |= dict.fromkeys((mdp.action_name, *components(mdp.actions)), (n_actions,))
     expected["q"] = (*shape, n_actions)
     sweeps = variables["history_bound"].shape
-    expected |= {f"history_{name}": sweeps for name in HISTORY}
+    expected |= {f"history_{name}": sweeps for name in HISTORY_FIELDS}
     found = {name: variable.shape for name, variable in variables.items()}
     if found != expected or len(sweeps) != 1:
         wrong = sorted({*found.items()} ^ {*expected.items()})
-        rule = "a solution must have the arrays of its model"
-        raise FileError(rule, value=f"it differs in {wrong[0][0]!r}" if wrong else "")
+        requirement = "a solution must have the arrays of its model"
+        raise FileError(requirement, value=f"it differs in {wrong[0][0]!r}" if wrong else "")
 
 
 def _solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solution:
@@ -77,7 +77,7 @@ def _solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solu
         raise FileError("values must be finite, and bounds on their errors not negative")
     if (gain is None) == isinstance(mdp.criterion, Average):
         raise FileError("a solution has a gain if its criterion is an average")
-    policy = optimal(mdp, data["policy"])
+    policy = make_optimal_policy(mdp, data["policy"])
     mdp.check_feasible(policy)
     _refuse_contradictions(data, policy.table, bounds[0], bounds[2], gain is not None)
     solution = Solution(
@@ -85,7 +85,7 @@ def _solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solu
         bounds[0],
         bool(about["converged"]),
         str(about["reason"]),
-        History(*(data[f"history_{name}"] for name in HISTORY)),
+        History(*(data[f"history_{name}"] for name in HISTORY_FIELDS)),
         mdp,
         policy,
         data["margin"],
@@ -121,12 +121,14 @@ def _refuse_contradictions(
         }
     for name, fine in agree.items():
         if not fine.all():
-            rule = f"{name!r} must agree with 'q' and the bounds of the file"
+            requirement = f"{name!r} must agree with 'q' and the bounds of the file"
             count = int(np.sum(~fine))
-            raise FileError(rule, value="does not", count=count, total=fine.size, noun="states")
+            raise FileError(
+                requirement, value="does not", count=count, total=fine.size, noun="states"
+            )
 
 
-@pulls("margin")
+@with_host_arrays("margin")
 @dataclass(frozen=True, eq=False)
 class Solution(Result):
     """The optimum of a model: a ``Result`` whose value is V, near V*.
@@ -150,11 +152,11 @@ class Solution(Result):
     def _precision(self) -> Precision:
         if self.precision is not None:
             return self.precision
-        from tessella.solvers.driver import Engine
-        from tessella.solvers.hitting import relative_error
+        from tessella.solvers.hitting_times import bound_relative_error
+        from tessella.solvers.loop import Engine
 
         engine = Engine(self.mdp, None)
-        return relative_error(engine, self.value, self.policy.table, self.error_bound)
+        return bound_relative_error(engine, self.value, self.policy.table, self.error_bound)
 
     @property
     def value_error(self) -> float:
@@ -196,19 +198,19 @@ class Solution(Result):
 
         They lie within half of ``tie_tolerance`` of the optimal ones.
         """
-        from tessella.solvers.driver import Engine, q_values
+        from tessella.solvers.loop import Engine, compute_q_values
 
-        return q_values(Engine(self.mdp, None), self.value)
+        return compute_q_values(Engine(self.mdp, None), self.value)
 
     def _coordinates(self) -> Variables:
         """The values along each dimension: the grid's axes, and the action with its components."""
         grid, actions, action = self.mdp.grid, self.mdp.actions, (self.mdp.action_name,)
-        parts, values = components(actions), values_of(actions)
-        named = [str(a) for a in actions] if parts else actions
+        action_components, values = components(actions), values_of(actions)
+        labels = [str(a) for a in actions] if action_components else actions
         return {
             **{axis: (v, (axis,)) for axis, v in zip(grid.axes, grid.values, strict=True)},
-            self.mdp.action_name: (np.asarray(named), action),
-            **{name: (np.asarray(values[name]), action) for name in parts},
+            self.mdp.action_name: (np.asarray(labels), action),
+            **{name: (np.asarray(values[name]), action) for name in action_components},
         }
 
     def _arrays(self) -> Variables:
@@ -227,8 +229,8 @@ class Solution(Result):
         import xarray as xr
 
         return xr.Dataset(
-            {name: (along, values) for name, (values, along) in self._arrays().items()},
-            {name: (along, values) for name, (values, along) in self._coordinates().items()},
+            {name: (dims, values) for name, (values, dims) in self._arrays().items()},
+            {name: (dims, values) for name, (values, dims) in self._coordinates().items()},
             {"name": self.mdp.name, "discount": self.mdp.discount, "error_bound": self.error_bound},
         )
 
@@ -238,21 +240,23 @@ class Solution(Result):
         ``with_model`` puts the model's arrays into the same file, so that it is read back alone.
         """
         from tessella.mdp.files.netcdf import put_beside
-        from tessella.mdp.files.variables import created, put
+        from tessella.mdp.files.variables import created, write_variables
 
-        history = {f"history_{name}": (getattr(self.history, name), ("sweep",)) for name in HISTORY}
+        history = {
+            f"history_{name}": (getattr(self.history, name), ("sweep",)) for name in HISTORY_FIELDS
+        }
         coordinates = self._coordinates()
         variables = coordinates | self._arrays() | history
         attributes = self._attributes() | {"coordinates": " ".join(coordinates)}
         with created(path) as file:
-            put(file, attributes, variables)
+            write_variables(file, attributes, variables)
             if with_model:
                 put_beside(self.mdp, file)
 
     def _attributes(self) -> dict[str, Any]:
-        gained = {} if self.gain is None else {"gain": self.gain}
-        return gained | {
-            "format": FORMAT,
+        gain_attribute = {} if self.gain is None else {"gain": self.gain}
+        return gain_attribute | {
+            "format": SOLUTION_FORMAT,
             "model": self.mdp.name,
             "fingerprint": self.mdp.fingerprint,
             "parameters": json.dumps(dict(self.mdp.parameters), default=str),
@@ -272,36 +276,43 @@ class Solution(Result):
         Without ``mdp`` the model is read from the file, which must hold it. Its numbers must
         agree with one another; ``certify`` proves what they are worth.
         """
-        from tessella.mdp.files.variables import attributes_of, opened, refuse_altered, take
+        from tessella.mdp.files.variables import (
+            attributes_of,
+            open_dataset,
+            read_variable,
+            refuse_altered,
+        )
 
-        with opened(path, WHAT) as file:
-            about = attributes_of(file)
-            if about.get("format") != FORMAT:
-                found = about.get("format")
-                raise FileError(f"{path} has format {found!r}; this version reads {FORMAT!r}")
+        with open_dataset(path, WHAT) as file:
+            metadata = attributes_of(file)
+            if metadata.get("format") != SOLUTION_FORMAT:
+                found_format = metadata.get("format")
+                raise FileError(
+                    f"{path} has format {found_format!r}; this version reads {SOLUTION_FORMAT!r}"
+                )
             if mdp is None:
-                mdp = _model_in(path, about["fingerprint"])
-            elif about["fingerprint"] != mdp.fingerprint:
+                mdp = _load_model(path, metadata["fingerprint"])
+            elif metadata["fingerprint"] != mdp.fingerprint:
                 raise FileError(
                     f"{path} holds the solution of another model",
-                    place=f"its model is {about['model']!r} ({about['fingerprint']:.12}),",
+                    location=f"its model is {metadata['model']!r} ({metadata['fingerprint']:.12}),",
                     value=f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
                 )
             _refuse_shapes(file.variables, mdp)
-            data = take(file.variables, os.path.getsize(path))
-            refuse_altered(about, data)
-            return _solution(mdp, about, data)
+            data = read_variable(file.variables, os.path.getsize(path))
+            refuse_altered(metadata, data)
+            return _solution(mdp, metadata, data)
 
     @property
-    def _known(self) -> str:
+    def _accuracy_text(self) -> str:
         if self.gain is None:
             return f"|V - V*| <= {round_up(self.error_bound, 2)}"
         average = write_average(self.mdp, self)
         return f"cost of {average}" if self.mdp.minimise else average
 
     def __repr__(self) -> str:
-        of = " of the interpolated model" if self.mdp.dynamics.interpolated else ""
+        suffix = " of the interpolated model" if self.mdp.dynamics.is_interpolated else ""
         return (
             f"Solution({self.mdp.name or 'MDP'}: {self.mdp.n_states:,} states, {self.method}, "
-            f"{self.sweeps} sweeps, {self._known}{of}, {self.ending})"
+            f"{self.sweeps} sweeps, {self._accuracy_text}{suffix}, {self.status_text})"
         )

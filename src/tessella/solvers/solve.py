@@ -10,24 +10,28 @@ from pathlib import Path
 
 from tessella.criteria.average import Average
 from tessella.criteria.total import Total
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, require_type
 from tessella.mdp.model import MDP
-from tessella.solvers.averaging import average
-from tessella.solvers.backward_induction import BackwardInduction, induce, serves
-from tessella.solvers.checkpoint import Checkpoint, Keeper, as_checkpoint
-from tessella.solvers.devices import devices_for
-from tessella.solvers.driver import WIDE, Callback, Engine, decide, iterate
-from tessella.solvers.ending import until_the_end
+from tessella.solvers.absorbing import solve_total_reward
+from tessella.solvers.average_reward import solve_average_reward
+from tessella.solvers.backward_induction import (
+    BackwardInduction,
+    run_backward_pass,
+    supports_backward_induction,
+)
+from tessella.solvers.checkpoint import Checkpoint, CheckpointWriter, as_checkpoint
+from tessella.solvers.devices import choose_devices
 from tessella.solvers.in_place import InPlace, iterate_in_place
-from tessella.solvers.method import Method, refuse_other
-from tessella.solvers.mixed_precision import MixedPrecision, pays_off
+from tessella.solvers.loop import COARSE_CORRECTION_MIN_STATES, Callback, Engine, decide, iterate
+from tessella.solvers.method import Method, require_method
+from tessella.solvers.mixed_precision import MixedPrecision, use_mixed_precision
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Precision, Result
-from tessella.solvers.solution import Solution, optimal
+from tessella.solvers.solution import Solution, make_optimal_policy
 
 # Found by ``benchmarks/methods.py``. A round of a small model costs little more than its overhead,
 # so fewer and better rounds are quicker there.
-SMALL = 10_000
+SMALL_MAX_STATES = 10_000
 FORCING = 1e-2, 1e-1  # of small models, and of others
 AVERAGES = 3e-2, 500  # of large averages, whose policy has settled: forcing, and products at most
 
@@ -57,94 +61,98 @@ def solve(
         devices: how many a model of stages is cut among; by default all accelerators where there
             are several and the model is large, and one device otherwise.
     """
-    expect("solve", mdp, MDP)
+    require_type("solve", mdp, MDP)
     if method is None:
-        method = automatic(mdp, tol)
+        method = choose_method(mdp, tol)
     else:
-        refuse_other(method, tol)
+        require_method(method, tol)
     method.check_supports(mdp)
-    shared = devices_for(mdp, devices)
-    engine = Engine(mdp, method.tolerance(mdp), traced=method.traced, devices=shared)
-    keeper = _keeper(engine, method, checkpoint)
+    device_list = choose_devices(mdp, devices)
+    engine = Engine(mdp, method.tolerance(mdp), traced=method.traced, devices=device_list)
+    checkpoint_writer = _make_checkpoint_writer(engine, method, checkpoint)
     if isinstance(method, BackwardInduction):
-        return _induced(engine, method, callback, partial)
+        return _solve_by_periods(engine, method, callback, partial)
     if isinstance(method, InPlace):
-        return _in_place(engine, method, callback, partial)
+        return _solve_in_place(engine, method, callback, partial)
     if isinstance(mdp.criterion, Total):
-        engine, found = until_the_end(engine, method, callback=callback, partial=partial)
-    elif method.linear and engine.widely_averaged:
-        found = average(engine, method, callback=callback, partial=partial)
+        engine, result = solve_total_reward(engine, method, callback=callback, partial=partial)
+    elif method.linear and engine.needs_coarse_correction:
+        result = solve_average_reward(engine, method, callback=callback, partial=partial)
     else:
-        watch = {"callback": callback, "partial": partial, "keeper": keeper}
-        found = iterate(engine, method, guess=method.begin(mdp), **watch)
-    return _solution(engine, found, method.name)
+        options = {"callback": callback, "partial": partial, "checkpoint_writer": checkpoint_writer}
+        result = iterate(engine, method, guess=method.begin(mdp), **options)
+    return _make_solution(engine, result, method.name)
 
 
-def _keeper(engine: Engine, method: Method, given: str | Path | Checkpoint | None) -> Keeper | None:
-    checkpoint = as_checkpoint(given)
+def _make_checkpoint_writer(
+    engine: Engine, method: Method, source: str | Path | Checkpoint | None
+) -> CheckpointWriter | None:
+    checkpoint = as_checkpoint(source)
     if checkpoint is None:
         return None
-    several = isinstance(engine.mdp.criterion, Total) or (method.linear and engine.widely_averaged)
-    if several or isinstance(method, BackwardInduction | InPlace):
+    has_phases = isinstance(engine.mdp.criterion, Total) or (
+        method.linear and engine.needs_coarse_correction
+    )
+    if has_phases or isinstance(method, BackwardInduction | InPlace):
         raise ArgumentError(
             "a checkpoint serves methods that go from point to point, of discounted rewards and of "
-            f"averages of at most {WIDE:,} states",
+            f"averages of at most {COARSE_CORRECTION_MIN_STATES:,} states",
             value=f"this is {method.name}, {engine.mdp.criterion}, {engine.mdp.n_states:,} states",
         )
     if len({device.process_index for device in engine.devices}) > 1:
-        rule = "a checkpoint is kept by one process, whose devices have the whole model"
-        raise ArgumentError(rule, value=f"got {checkpoint.path}")
-    return Keeper(checkpoint, engine.mdp)
+        requirement = "a checkpoint is kept by one process, whose devices have the whole model"
+        raise ArgumentError(requirement, value=f"got {checkpoint.path}")
+    return CheckpointWriter(checkpoint, engine.mdp)
 
 
-def automatic(mdp: MDP, tol: float | None = None) -> Method:
+def choose_method(mdp: MDP, tol: float | None = None) -> Method:
     """The method that ``solve`` takes by itself."""
-    if serves(mdp):
+    if supports_backward_induction(mdp):
         return BackwardInduction(tol)
-    if pays_off(mdp):
+    if use_mixed_precision(mdp):
         return MixedPrecision(tol)
-    large = mdp.n_states > SMALL
-    if large and isinstance(mdp.criterion, Average):
+    is_large = mdp.n_states > SMALL_MAX_STATES
+    if is_large and isinstance(mdp.criterion, Average):
         return InexactPolicyIteration(tol, forcing=AVERAGES[0], max_products=AVERAGES[1])
-    return InexactPolicyIteration(tol, forcing=FORCING[large])
+    return InexactPolicyIteration(tol, forcing=FORCING[is_large])
 
 
-def _induced(
+def _solve_by_periods(
     engine: Engine, method: BackwardInduction, callback: Callback | None, partial: bool
 ) -> Solution:
-    found, known = induce(engine, method, callback, partial)
+    result, periods = run_backward_pass(engine, method, callback, partial)
     return Solution(
-        **vars(found),
+        **vars(result),
         mdp=engine.mdp,
-        policy=optimal(engine.mdp, known.policy),
-        margin=known.margin,
+        policy=make_optimal_policy(engine.mdp, periods.policy),
+        margin=periods.margin,
         method=method.name,
-        precision=Precision(found.error_bound, float(known.tie.max())),
+        precision=Precision(result.error_bound, float(periods.tie.max())),
     )
 
 
-def _in_place(
+def _solve_in_place(
     engine: Engine, method: InPlace, callback: Callback | None, partial: bool
 ) -> Solution:
-    swept = iterate_in_place(engine, method, callback, partial)
+    in_place = iterate_in_place(engine, method, callback, partial)
     return Solution(
-        **vars(swept.result),
+        **vars(in_place.result),
         mdp=engine.mdp,
-        policy=optimal(engine.mdp, swept.policy),
-        margin=swept.margin,  # type: ignore[arg-type]
+        policy=make_optimal_policy(engine.mdp, in_place.policy),
+        margin=in_place.margin,  # type: ignore[arg-type]
         method=method.name,
-        precision=Precision(swept.result.error_bound, swept.tie),
+        precision=Precision(in_place.result.error_bound, in_place.tie),
     )
 
 
-def _solution(engine: Engine, found: Result, method: str) -> Solution:
-    mdp, known_later = engine.mdp, found.gain is not None
-    decision = decide(engine, found.stored("value"), found.error_bound)
+def _make_solution(engine: Engine, result: Result, method: str) -> Solution:
+    mdp, has_gain = engine.mdp, result.gain is not None
+    decision = decide(engine, result.get_raw("value"), result.error_bound)
     return Solution(
-        **vars(found),
+        **vars(result),
         mdp=mdp,
-        policy=optimal(mdp, decision.policy if found.table is None else found.table),
+        policy=make_optimal_policy(mdp, decision.policy if result.table is None else result.table),
         margin=decision.margin,  # type: ignore[arg-type]
         method=method,
-        precision=None if known_later else Precision(found.error_bound, float(decision.tie)),
+        precision=None if has_gain else Precision(result.error_bound, float(decision.tie)),
     )

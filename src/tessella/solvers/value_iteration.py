@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tessella.solvers.method import Method
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import State
+    from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
 
 
@@ -22,5 +22,5 @@ class ValueIteration(Method):
 
     traced = False
 
-    def refine(self, operators: Operators, state: State):
+    def refine(self, operators: Operators, state: IterationState):
         return operators.criterion.step(state.value, state.backup)

@@ -9,17 +9,17 @@ from tessella.tessellation.measure import Geometry, measure
 from tessella.tessellation.monotone import Monotone, monotone
 from tessella.tessellation.orders import (
     BaseStock,
-    Interval,
+    LevelBounds,
     ReorderPoint,
     base_stock,
     reorder_point,
 )
 from tessella.tessellation.outline import outline
 from tessella.tessellation.regions import Connected, Convex, connected, convex
+from tessella.tessellation.subgrid import Rim, section, sections, trim
 from tessella.tessellation.switching import SwitchingCurves, switching_curves
 from tessella.tessellation.tessellate import Tessellation, tessellate
 from tessella.tessellation.threshold import Threshold, threshold
-from tessella.tessellation.window import Rim, section, sections, trim
 
 __all__ = [
     "BaseStock",
@@ -29,7 +29,7 @@ __all__ = [
     "Evidence",
     "Geometry",
     "Independent",
-    "Interval",
+    "LevelBounds",
     "LinearIndex",
     "LinearScores",
     "Monotone",

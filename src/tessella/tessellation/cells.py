@@ -41,7 +41,7 @@ def find_cells(table: NDArray) -> Cells:
     run -= 1
     values = table[starts]
     lengths = np.diff(np.flatnonzero(starts), append=table.size)
-    count, cell = _join(table, starts, run, len(values))
+    count, cell = _join_runs(table, starts, run, len(values))
     cell_values = np.empty(count, dtype=table.dtype)
     cell_values[cell] = values
     sizes = np.bincount(cell, weights=lengths, minlength=count).astype(np.int64)
@@ -54,9 +54,9 @@ def _run_starts(table: NDArray) -> NDArray[np.bool_]:
     return starts
 
 
-def _join(table: NDArray, starts: NDArray, run: NDArray, runs: int) -> tuple[int, NDArray]:
+def _join_runs(table: NDArray, starts: NDArray, run: NDArray, runs: int) -> tuple[int, NDArray]:
     """Number of components, and the component of each run."""
-    links = [_overlaps(table, starts, run, axis) for axis in range(table.ndim - 1)]
+    links = [_find_overlaps(table, starts, run, axis) for axis in range(table.ndim - 1)]
     if not links:
         return runs, np.arange(runs, dtype=index_type(runs))
     here, there = (np.concatenate(side) for side in zip(*links, strict=True))
@@ -64,15 +64,17 @@ def _join(table: NDArray, starts: NDArray, run: NDArray, runs: int) -> tuple[int
     return connected_components(graph, directed=False)
 
 
-def _overlaps(table: NDArray, starts: NDArray, run: NDArray, axis: int) -> tuple[NDArray, NDArray]:
+def _find_overlaps(
+    table: NDArray, starts: NDArray, run: NDArray, axis: int
+) -> tuple[NDArray, NDArray]:
     """Pairs of runs that touch across ``axis`` and hold the same value."""
-    below, above = neighbours(table.ndim, axis)
+    below, above = neighbour_slices(table.ndim, axis)
     touch = starts[below] | starts[above]
     touch &= table[below] == table[above]
     return run[below][touch], run[above][touch]
 
 
-def neighbours(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+def neighbour_slices(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """Slices that pair each element with the next one along ``axis``."""
     below, above = [slice(None)] * ndim, [slice(None)] * ndim
     below[axis], above[axis] = slice(None, -1), slice(1, None)

@@ -84,23 +84,28 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
     solution = a
     if not isinstance(a, Tessellation):
         if not hasattr(a, "mdp"):
-            rule = "compare takes two tessellations, or a solution and whatever decides"
-            raise ArgumentError(rule, place="a", value=f"is a {type(a).__name__}")
+            requirement = "compare takes two tessellations, or a solution and whatever decides"
+            raise ArgumentError(requirement, location="a", value=f"is a {type(a).__name__}")
         a = tessellate(a)
     if not isinstance(b, Tessellation):
         if solution is a:
-            rule = "beside a tessellation, compare takes another, which tessellate(...) makes"
-            raise ArgumentError(rule, place="b", value=f"is a {type(b).__name__}")
+            requirement = (
+                "beside a tessellation, compare takes another, which tessellate(...) makes"
+            )
+            raise ArgumentError(requirement, location="b", value=f"is a {type(b).__name__}")
         b = tessellate(solution, b)
     if a.grid != b.grid or a.actions != b.actions:
         raise ArgumentError("only policies on one grid with the same actions can be compared")
-    weight = _weights(a, occupancy)
+    weight = _normalise_weights(a, occupancy)
     n = len(a.actions)
     pair = a.table.ravel().astype(np.int64) * n + b.table.ravel()
     confusion = np.bincount(pair, weight, minlength=n * n).astype(float).reshape(n, n)
-    places = [_midpoints(t) for t in (a, b)]
-    moved = [_distances(places[0], places[1]), _distances(places[1], places[0])]
-    mean, worst = _overall(np.concatenate(moved), _face_weights((a, b), weight))
+    midpoints = [_face_midpoints(t) for t in (a, b)]
+    distances = [
+        _compute_distances(midpoints[0], midpoints[1]),
+        _compute_distances(midpoints[1], midpoints[0]),
+    ]
+    mean, worst = _summarise_distances(np.concatenate(distances), _face_weights((a, b), weight))
     where = a.table != b.table
     where.setflags(write=False)
     return Comparison(
@@ -111,13 +116,15 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
         confusion=confusion,
         displacement=mean,
         worst_displacement=worst,
-        displacement_a=moved[0],
-        displacement_b=moved[1],
+        displacement_a=distances[0],
+        displacement_b=distances[1],
         worse=where if solution is a else where & ~solution.ties(b.table),
     )
 
 
-def _weights(a: Tessellation, occupancy: Occupancy | ArrayLike | None) -> NDArray[np.float64]:
+def _normalise_weights(
+    a: Tessellation, occupancy: Occupancy | ArrayLike | None
+) -> NDArray[np.float64]:
     """(n_states,) weights that sum to one."""
     if occupancy is None:
         return np.full(a.grid.size, 1 / a.grid.size)
@@ -129,24 +136,29 @@ def _weights(a: Tessellation, occupancy: Occupancy | ArrayLike | None) -> NDArra
     weight = weight.ravel()
     bad = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if bad.size:
-        place, value = a.grid.describe(bad[0]), f"has {weight[bad[0]]}"
-        rule = "occupancies must be finite and not negative"
+        location, value = a.grid.describe(bad[0]), f"has {weight[bad[0]]}"
+        requirement = "occupancies must be finite and not negative"
         raise ArgumentError(
-            rule, place=place, value=value, count=bad.size, total=a.grid.size, noun="states"
+            requirement,
+            location=location,
+            value=value,
+            count=bad.size,
+            total=a.grid.size,
+            noun="states",
         )
     if not weight.sum() > 0:
         raise ArgumentError("an occupancy must be positive somewhere")
     return weight / weight.sum()
 
 
-def _midpoints(t: Tessellation) -> NDArray[np.float64]:
+def _face_midpoints(t: Tessellation) -> NDArray[np.float64]:
     """(faces, d) midpoints in grid steps."""
     pairs = [t.face_states(axis) for axis in range(t.grid.ndim)]
     ends = np.unravel_index(np.concatenate(pairs), t.grid.shape)
     return np.stack(ends, axis=-1).mean(axis=1)
 
 
-def _distances(here: NDArray, there: NDArray) -> NDArray[np.float64]:
+def _compute_distances(here: NDArray, there: NDArray) -> NDArray[np.float64]:
     if len(here) == 0 or len(there) == 0:
         return np.full(len(here), np.inf)
     return scipy.spatial.KDTree(there).query(here)[0]
@@ -157,7 +169,7 @@ def _face_weights(both: tuple[Tessellation, Tessellation], weight: NDArray) -> N
     return weight[np.concatenate(pairs)].sum(axis=1)
 
 
-def _overall(distance: NDArray, weight: NDArray) -> tuple[float, float]:
+def _summarise_distances(distance: NDArray, weight: NDArray) -> tuple[float, float]:
     if len(distance) == 0:
         return 0.0, 0.0
     visited = weight > 0

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tessella.errors import expect
+from tessella.errors import require_type
 from tessella.tessellation.evidence import Evidence
-from tessella.tessellation.lines import lines
+from tessella.tessellation.lines import build_lines
 from tessella.tessellation.tessellate import Tessellation
 
 
@@ -54,17 +54,19 @@ class ThroughSum(Evidence):
 
 def independent(tessellation: Tessellation, axis: str) -> Independent:
     """Test whether the action is the same all along ``axis``."""
-    expect("independent", tessellation, Tessellation)
+    require_type("independent", tessellation, Tessellation)
     faces = tessellation.face_states(tessellation.grid.axis(axis))
     return Independent(tessellation, faces, axis)
 
 
 def through_sum(tessellation: Tessellation, axes: tuple[str, ...]) -> ThroughSum:
     """Test whether the action depends on ``axes`` through their sum alone."""
-    expect("through_sum", tessellation, Tessellation)
-    cut = lines(tessellation.grid, tuple(axes))
-    first = np.repeat(cut.groups, np.diff(cut.groups, append=len(cut.position)))
+    require_type("through_sum", tessellation, Tessellation)
+    grid_lines = build_lines(tessellation.grid, tuple(axes))
+    first = np.repeat(
+        grid_lines.groups, np.diff(grid_lines.groups, append=len(grid_lines.position))
+    )
     flat = tessellation.table.ravel()
-    differs = np.nonzero(flat[cut.states] != flat[cut.states[..., first]])
-    pairs = np.stack([cut.states[..., first][differs], cut.states[differs]], axis=-1)
+    differs = np.nonzero(flat[grid_lines.states] != flat[grid_lines.states[..., first]])
+    pairs = np.stack([grid_lines.states[..., first][differs], grid_lines.states[differs]], axis=-1)
     return ThroughSum(tessellation, pairs[np.argsort(pairs[:, 0], kind="stable")], tuple(axes))

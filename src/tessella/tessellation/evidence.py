@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError
 from tessella.tessellation.tessellate import Tessellation
 
-LINE = 130  # characters; what does not fit is in ``violations``
+LINE_MAX_CHARACTERS = 130  # characters; what does not fit is in ``violations``
 NO_VIOLATIONS = np.empty((0, 2), dtype=np.int64)
 
 
@@ -45,20 +45,22 @@ class Evidence(ABC):
     def describe(self) -> str:
         """One line: the claim and, if it fails, how often and the first contradiction."""
         if self.holds:
-            return _one_line(f"{self.claim}: holds{self._shows()}")
-        return _one_line(f"{self.claim}: fails{self._often()}; {self._tell(self.violations[0])}")
+            return _fit_to_line(f"{self.claim}: holds{self._describe_finding()}")
+        return _fit_to_line(
+            f"{self.claim}: fails{self._describe_count()}; {self._describe_violation(self.violations[0])}"
+        )
 
-    def _shows(self) -> str:
+    def _describe_finding(self) -> str:
         """What there is to say of a structure that holds."""
         return ""
 
-    def _often(self) -> str:
-        many, states = self.violations.shape
-        if states > 2:  # one contradiction among many states, not a count of pairs
+    def _describe_count(self) -> str:
+        n_violations, n_states = self.violations.shape
+        if n_states > 2:  # one contradiction among many states, not a count of pairs
             return ""
-        return f" in {many:,} place" + "s" * (many > 1)
+        return f" in {n_violations:,} place" + "s" * (n_violations > 1)
 
-    def _tell(self, states: NDArray[np.int64]) -> str:
+    def _describe_violation(self, states: NDArray[np.int64]) -> str:
         """One contradiction in words."""
         t = self.tessellation
         return " but ".join(f"{t.action_of(s)} at {t.grid.describe(s)}" for s in states)
@@ -70,15 +72,19 @@ class Evidence(ABC):
         return self.describe()
 
 
-def refuse_names(tessellation: Tessellation, what: str) -> None:
+def require_numeric_actions(tessellation: Tessellation, subject: str) -> None:
     """Refuse to read an order into actions that are names."""
     if tessellation.quantities is None:
-        rule = f"{what} needs actions that are numbers: names have no order"
+        requirement = f"{subject} needs actions that are numbers: names have no order"
         raise ArgumentError(
-            rule, place=tessellation.action_name, value=f"has {tessellation.actions[0]!r}"
+            requirement, location=tessellation.action_name, value=f"has {tessellation.actions[0]!r}"
         )
 
 
-def _one_line(text: str) -> str:
+def _fit_to_line(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= LINE else text[: LINE - 3].rsplit(" ", 1)[0] + " ..."
+    return (
+        text
+        if len(text) <= LINE_MAX_CHARACTERS
+        else text[: LINE_MAX_CHARACTERS - 3].rsplit(" ", 1)[0] + " ..."
+    )

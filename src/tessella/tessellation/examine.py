@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tessella.errors import expect
+from tessella.errors import require_type
 from tessella.tessellation.dependence import independent, through_sum
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.linear import linear_index, linear_scores
-from tessella.tessellation.lines import Along, checked_sum, name_of
+from tessella.tessellation.lines import Along, format_axes, require_sum_axes
 from tessella.tessellation.monotone import monotone
-from tessella.tessellation.orders import base_stock, reorder_point, takes_orders
+from tessella.tessellation.orders import base_stock, reorder_point, supports_ordering
 from tessella.tessellation.regions import connected, convex
+from tessella.tessellation.subgrid import drop_axes
 from tessella.tessellation.tessellate import Tessellation
 from tessella.tessellation.threshold import threshold
-from tessella.tessellation.window import without
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,43 +57,43 @@ def examine(tessellation: Tessellation, sums: Iterable[tuple[str, ...]] = ()) ->
         sums: axes whose sum may be what matters, such as ``[("stock", "transit")]``: whether the
             action depends on their sum alone, is monotone in it, and orders up to a level of it.
     """
-    expect("examine", tessellation, Tessellation)
+    require_type("examine", tessellation, Tessellation)
     grid = tessellation.grid
-    sums = [checked_sum(grid, names) for names in sums]
+    sums = [require_sum_axes(grid, names) for names in sums]
     unused = [axis for axis in grid.axes if independent(tessellation, axis)]
     evidence: dict[str, Evidence] = {
         f"independent of {axis}": independent(tessellation, axis) for axis in unused
     }
     if len(unused) == grid.ndim:
         return Structure(evidence)
-    t = without(tessellation, *unused) if unused else tessellation
+    t = drop_axes(tessellation, *unused) if unused else tessellation
     for axis in t.grid.axes:
-        evidence |= _along(t, axis) | {f"threshold in {axis}": threshold(t, axis)}
-        evidence |= _ordering(t, axis)
+        evidence |= _test_monotone(t, axis) | {f"threshold in {axis}": threshold(t, axis)}
+        evidence |= _test_ordering(t, axis)
     for names in sums:
-        left = tuple(name for name in names if name not in unused)
-        if len(left) > 1:
-            evidence |= {f"only by {name_of(left)}": through_sum(t, left)}
-            evidence |= _along(t, left) | _ordering(t, left)
-    return Structure(evidence | _whole(t))
+        remaining = tuple(name for name in names if name not in unused)
+        if len(remaining) > 1:
+            evidence |= {f"only by {format_axes(remaining)}": through_sum(t, remaining)}
+            evidence |= _test_monotone(t, remaining) | _test_ordering(t, remaining)
+    return Structure(evidence | _test_regions(t))
 
 
-def _along(t: Tessellation, along: Along) -> dict[str, Evidence]:
+def _test_monotone(t: Tessellation, along: Along) -> dict[str, Evidence]:
     named = t.quantities is None
-    return {} if named else {f"monotone in {name_of(along)}": monotone(t, along)}
+    return {} if named else {f"monotone in {format_axes(along)}": monotone(t, along)}
 
 
-def _ordering(t: Tessellation, along: Along) -> dict[str, Evidence]:
-    if len(t.actions) <= 2 or not takes_orders(t, along) or not monotone(t, along, "falls"):
+def _test_ordering(t: Tessellation, along: Along) -> dict[str, Evidence]:
+    if len(t.actions) <= 2 or not supports_ordering(t, along) or not monotone(t, along, "falls"):
         return {}
-    where = name_of(along)
+    where = format_axes(along)
     return {
         f"base stock in {where}": base_stock(t, along),
         f"(s, S) in {where}": reorder_point(t, along),
     }
 
 
-def _whole(t: Tessellation) -> dict[str, Evidence]:
+def _test_regions(t: Tessellation) -> dict[str, Evidence]:
     tests = {"connected": connected, "orthogonally convex": convex, "linear scores": linear_scores}
     if t.quantities is not None:
         tests["linear index"] = linear_index

@@ -19,8 +19,8 @@ import scipy
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, hstack
 
-from tessella.errors import NotConverged, expect
-from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, refuse_names
+from tessella.errors import NotConverged, require_type
+from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, require_numeric_actions
 from tessella.tessellation.tessellate import Tessellation
 
 
@@ -42,8 +42,8 @@ class LinearScores(Evidence):
     def claim(self) -> str:
         return "regions are linearly separable"
 
-    def _tell(self, states: NDArray[np.int64]) -> str:
-        return _crossing(self.tessellation, states)
+    def _describe_violation(self, states: NDArray[np.int64]) -> str:
+        return _describe_crossing(self.tessellation, states)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,32 +77,36 @@ class LinearIndex(Evidence):
         terms = [f"{signs[k]} {shown[k]} {axes[k]}" for k in order]
         return " ".join(terms).removeprefix("+ ")
 
-    def _shows(self) -> str:
+    def _describe_finding(self) -> str:
         return f"; index {self.formula}"
 
-    def _tell(self, states: NDArray[np.int64]) -> str:
-        return _crossing(self.tessellation, states)
+    def _describe_violation(self, states: NDArray[np.int64]) -> str:
+        return _describe_crossing(self.tessellation, states)
 
 
 def linear_scores(tessellation: Tessellation) -> LinearScores:
     """Test whether linear scores, one for each action, separate all regions."""
-    expect("linear_scores", tessellation, Tessellation)
-    points, labels, states = _vertices(tessellation)
+    require_type("linear_scores", tessellation, Tessellation)
+    points, labels, states = _find_vertices(tessellation)
     used, label = np.unique(labels, return_inverse=True)
     d, m = points.shape[1], len(used)
-    at, rival = np.nonzero(np.arange(m) != label[:, None])
-    z = np.column_stack([points, np.ones(len(points))])[at]
+    row_point, rival = np.nonzero(np.arange(m) != label[:, None])
+    z = np.column_stack([points, np.ones(len(points))])[row_point]
     columns = np.arange(d + 1)
-    found = _separate(
+    separation = _separate(
         np.column_stack([z, -z]),
-        np.column_stack([label[at, None] * (d + 1) + columns, rival[:, None] * (d + 1) + columns]),
+        np.column_stack(
+            [label[row_point, None] * (d + 1) + columns, rival[:, None] * (d + 1) + columns]
+        ),
         m * (d + 1),
     )
     weights = np.zeros((len(tessellation.actions), d))
     offsets = np.full(len(tessellation.actions), -np.inf)
-    table = found.unknowns.reshape(m, d + 1)
-    weights[used], offsets[used] = _in_axis_values(tessellation, table[:, :d], table[:, d])
-    return LinearScores(tessellation, _witnesses(states[at], found.prices), weights, offsets)
+    table = separation.unknowns.reshape(m, d + 1)
+    weights[used], offsets[used] = _to_axis_values(tessellation, table[:, :d], table[:, d])
+    return LinearScores(
+        tessellation, _find_witnesses(states[row_point], separation.dual_prices), weights, offsets
+    )
 
 
 def linear_index(tessellation: Tessellation) -> LinearIndex:
@@ -110,33 +114,39 @@ def linear_index(tessellation: Tessellation) -> LinearIndex:
 
     Actions must be numbers; `linear_scores` asks nothing of them.
     """
-    expect("linear_index", tessellation, Tessellation)
-    refuse_names(tessellation, "a linear index")
-    points, labels, states = _vertices(tessellation)
+    require_type("linear_index", tessellation, Tessellation)
+    require_numeric_actions(tessellation, "a linear index")
+    points, labels, states = _find_vertices(tessellation)
     used = np.unique(labels)
     used = used[np.argsort(tessellation.ranks[used])]
     d, m = points.shape[1], len(used)
-    place = np.empty(len(tessellation.actions), dtype=np.int64)
-    place[used] = np.arange(m)
-    rank = place[labels]
-    over, under = np.flatnonzero(rank > 0), np.flatnonzero(rank < m - 1)
-    at = np.concatenate([over, under])
-    sign = np.repeat([1.0, -1.0], [len(over), len(under)])
-    level = np.concatenate([rank[over] - 1, rank[under]])
-    found = _separate(
-        np.column_stack([points[at] * sign[:, None], -sign]),
-        np.column_stack([np.tile(np.arange(d), (len(at), 1)), d + level]),
+    action_rank = np.empty(len(tessellation.actions), dtype=np.int64)
+    action_rank[used] = np.arange(m)
+    rank = action_rank[labels]
+    has_level_below, has_level_above = np.flatnonzero(rank > 0), np.flatnonzero(rank < m - 1)
+    row_point = np.concatenate([has_level_below, has_level_above])
+    sign = np.repeat([1.0, -1.0], [len(has_level_below), len(has_level_above)])
+    level = np.concatenate([rank[has_level_below] - 1, rank[has_level_above]])
+    separation = _separate(
+        np.column_stack([points[row_point] * sign[:, None], -sign]),
+        np.column_stack([np.tile(np.arange(d), (len(row_point), 1)), d + level]),
         d + m - 1,
     )
-    index, shift = _in_axis_values(tessellation, found.unknowns[None, :d], np.zeros(1))
-    levels = found.unknowns[d:] - shift
-    return LinearIndex(tessellation, _witnesses(states[at], found.prices), used, index[0], levels)
+    index, shift = _to_axis_values(tessellation, separation.unknowns[None, :d], np.zeros(1))
+    levels = separation.unknowns[d:] - shift
+    return LinearIndex(
+        tessellation,
+        _find_witnesses(states[row_point], separation.dual_prices),
+        used,
+        index[0],
+        levels,
+    )
 
 
 @dataclass(frozen=True)
 class _Separation:
     unknowns: NDArray[np.float64]
-    prices: NDArray[np.float64]
+    dual_prices: NDArray[np.float64]
 
 
 def _separate(entries: NDArray, columns: NDArray, n_unknowns: int) -> _Separation:
@@ -169,7 +179,7 @@ def _separate(entries: NDArray, columns: NDArray, n_unknowns: int) -> _Separatio
     return _Separation(result.x[:-1], np.zeros(rows))
 
 
-def _vertices(tessellation: Tessellation) -> tuple[NDArray, NDArray, NDArray]:
+def _find_vertices(tessellation: Tessellation) -> tuple[NDArray, NDArray, NDArray]:
     """Points (scaled to -1..1), actions and flat indices of states that may be hull vertices."""
     grid = tessellation.grid
     ascending = np.ix_(*(np.argsort(v) for v in grid.numbers))
@@ -180,39 +190,39 @@ def _vertices(tessellation: Tessellation) -> tuple[NDArray, NDArray, NDArray]:
         middle = lines[..., 1:-1]
         inside[..., 1:-1] &= (middle != lines[..., :-2]) | (middle != lines[..., 2:])
     states = np.arange(grid.size).reshape(grid.shape)[ascending][keep]
-    center, half = _scale(tessellation)
-    return (_points(tessellation, states) - center) / half, table[keep], states
+    center, half = _center_and_half_range(tessellation)
+    return (_state_points(tessellation, states) - center) / half, table[keep], states
 
 
-def _points(tessellation: Tessellation, states: NDArray) -> NDArray[np.float64]:
+def _state_points(tessellation: Tessellation, states: NDArray) -> NDArray[np.float64]:
     spots = np.unravel_index(states, tessellation.grid.shape)
     return np.stack([v[i] for v, i in zip(tessellation.grid.numbers, spots, strict=True)], axis=-1)
 
 
-def _scale(tessellation: Tessellation) -> tuple[NDArray, NDArray]:
+def _center_and_half_range(tessellation: Tessellation) -> tuple[NDArray, NDArray]:
     ends = np.array([(v.min(), v.max()) for v in tessellation.grid.numbers])
     half = (ends[:, 1] - ends[:, 0]) / 2
     return ends.mean(axis=1), np.where(half > 0, half, 1.0)
 
 
-def _in_axis_values(
+def _to_axis_values(
     tessellation: Tessellation, weights: NDArray, offsets: NDArray
 ) -> tuple[NDArray, NDArray]:
-    center, half = _scale(tessellation)
+    center, half = _center_and_half_range(tessellation)
     return weights / half, offsets - (weights / half) @ center
 
 
-def _witnesses(states: NDArray, prices: NDArray) -> NDArray[np.int64]:
-    if not (prices > 1e-9).any():
+def _find_witnesses(states: NDArray, dual_prices: NDArray) -> NDArray[np.int64]:
+    if not (dual_prices > 1e-9).any():
         return NO_VIOLATIONS
-    return np.unique(states[prices > 1e-9])[None]
+    return np.unique(states[dual_prices > 1e-9])[None]
 
 
-def _crossing(tessellation: Tessellation, states: NDArray[np.int64]) -> str:
+def _describe_crossing(tessellation: Tessellation, states: NDArray[np.int64]) -> str:
     """Which states cannot be served together: one of each of two actions, and how many more."""
     _, first = np.unique(tessellation.table.ravel()[states], return_index=True)
-    named = " with ".join(
+    text = " with ".join(
         f"{tessellation.action_of(s)} at {tessellation.grid.describe(s)}" for s in states[first[:2]]
     )
-    more = len(states) - len(first[:2])
-    return f"no fit to {named}" + (f" and {more} more" if more else "")
+    n_more = len(states) - len(first[:2])
+    return f"no fit to {text}" + (f" and {n_more} more" if n_more else "")

@@ -19,11 +19,11 @@ from tessella.errors import ArgumentError
 from tessella.grid import StateGrid
 
 Along = str | tuple[str, ...]
-ROUNDING = 64 * np.finfo(float).eps
+SUM_RELATIVE_ROUNDING = 64 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class GridLines:
     """The states of a grid, line by line. ``m`` states on each line.
 
     Attributes:
@@ -39,9 +39,9 @@ class Lines:
     groups: NDArray[np.int64]
 
 
-def lines(grid: StateGrid, along: Along) -> Lines:
+def build_lines(grid: StateGrid, along: Along) -> GridLines:
     """The lines along an axis, or along a sum of axes."""
-    names = (along,) if isinstance(along, str) else checked_sum(grid, along)
+    names = (along,) if isinstance(along, str) else require_sum_axes(grid, along)
     axes = [grid.axis(name) for name in names]
     position = grid.numbers[axes[0]]
     for axis in axes[1:]:
@@ -49,28 +49,30 @@ def lines(grid: StateGrid, along: Along) -> Lines:
     position = position.ravel()
     order = np.argsort(position, kind="stable")
     ascending, scale = position[order], sum(np.abs(grid.numbers[k]).max() for k in axes)
-    starts = np.diff(ascending, prepend=-np.inf) > (ROUNDING * scale if len(axes) > 1 else 0.0)
+    starts = np.diff(ascending, prepend=-np.inf) > (
+        SUM_RELATIVE_ROUNDING * scale if len(axes) > 1 else 0.0
+    )
     groups = np.flatnonzero(starts)
     snapped = ascending[groups][np.cumsum(starts) - 1]
     states = np.moveaxis(np.arange(grid.size).reshape(grid.shape), axes, range(-len(axes), 0))
     states = states.reshape(*states.shape[: grid.ndim - len(axes)], -1)[..., order]
-    return Lines(name_of(names), snapped, states, groups)
+    return GridLines(format_axes(names), snapped, states, groups)
 
 
-def name_of(along: Along) -> str:
+def format_axes(along: Along) -> str:
     """``stock + transit``."""
     return along if isinstance(along, str) else " + ".join(along)
 
 
-def checked_sum(grid: StateGrid, names: Iterable[str]) -> tuple[str, ...]:
+def require_sum_axes(grid: StateGrid, names: Iterable[str]) -> tuple[str, ...]:
     """The axes of a sum, or an error that says what is wrong with them."""
-    rule = 'a sum names two or more axes of numbers, as in sums=[("stock", "transit")]'
+    requirement = 'a sum names two or more axes of numbers, as in sums=[("stock", "transit")]'
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise ArgumentError(rule, value=f"got {names!r}")
+        raise ArgumentError(requirement, value=f"got {names!r}")
     axes = tuple(names)
     if len(axes) < 2 or len(set(axes)) < len(axes):
-        raise ArgumentError(rule, value=f"got {axes!r}")
+        raise ArgumentError(requirement, value=f"got {axes!r}")
     for name in axes:
         if grid.values[grid.axis(name)].dtype.kind == "U":
-            raise ArgumentError(rule, place=name, value="holds text")
+            raise ArgumentError(requirement, location=name, value="holds text")
     return axes

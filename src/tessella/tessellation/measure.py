@@ -20,10 +20,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, expect
-from tessella.tessellation.cells import find_cells, neighbours
-from tessella.tessellation.tessellate import Tessellation, axes_touched
-from tessella.tessellation.window import Rim, trim
+from tessella.errors import ArgumentError, require_type
+from tessella.tessellation.cells import find_cells, neighbour_slices
+from tessella.tessellation.subgrid import Rim, trim
+from tessella.tessellation.tessellate import Tessellation, count_touched_axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
         tessellation: of any number of axes.
         rim: outer layers to leave out first; see `trim`.
     """
-    expect("measure", tessellation, Tessellation)
+    require_type("measure", tessellation, Tessellation)
     inner = trim(tessellation, rim)
     grid, boundary = inner.grid, inner.boundary
     faces = [int(np.count_nonzero(face)) for face in inner.faces]
@@ -141,7 +141,7 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
         boundary_components=int(np.count_nonzero(find_cells(boundary).values)),
         region_components=len(inner.cell_actions),
         corner_index=int(np.count_nonzero(inner.exposure >= 2)) / max(sum(faces), 1),
-        corner_index_by_states=_crossings(boundary) / max(sum(faces), 1),
+        corner_index_by_states=_count_crossings(boundary) / max(sum(faces), 1),
         faces_per_axis=dict(zip(grid.axes, faces, strict=True)),
         edges_per_axis=dict(zip(grid.axes, edges, strict=True)),
         volumes=np.bincount(inner.cell_actions, inner.cell_sizes, n_actions).astype(np.int64),
@@ -150,10 +150,10 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
     )
 
 
-def _crossings(boundary: NDArray[np.bool_]) -> int:
+def _count_crossings(boundary: NDArray[np.bool_]) -> int:
     """Boundary states that have a boundary state beside them along two or more axes."""
     pairs = []
     for axis in range(boundary.ndim):
-        below, above = neighbours(boundary.ndim, axis)
+        below, above = neighbour_slices(boundary.ndim, axis)
         pairs.append(boundary[below] & boundary[above])
-    return int(np.count_nonzero(axes_touched(tuple(pairs), boundary.shape) >= 2))
+    return int(np.count_nonzero(count_touched_axes(tuple(pairs), boundary.shape) >= 2))

@@ -14,9 +14,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, expect
-from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, refuse_names
-from tessella.tessellation.lines import Along, Lines, lines
+from tessella.errors import ArgumentError, require_type
+from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, require_numeric_actions
+from tessella.tessellation.lines import Along, GridLines, build_lines
 from tessella.tessellation.tessellate import Tessellation
 
 Direction = Literal["rises", "falls"]
@@ -48,31 +48,38 @@ def monotone(
 
     Actions must be numbers. Without a direction, the one that has fewer violations is tested.
     """
-    expect("monotone", tessellation, Tessellation)
+    require_type("monotone", tessellation, Tessellation)
     if direction not in (None, *get_args(Direction)):
         raise ArgumentError(
-            "an action rises or falls", place="direction", value=f"is {direction!r}"
+            "an action rises or falls", location="direction", value=f"is {direction!r}"
         )
-    refuse_names(tessellation, "monotonicity")
-    cut = lines(tessellation.grid, axis)
-    rank = tessellation.ranks[tessellation.table.ravel()[cut.states]]
+    require_numeric_actions(tessellation, "monotonicity")
+    grid_lines = build_lines(tessellation.grid, axis)
+    rank = tessellation.ranks[tessellation.table.ravel()[grid_lines.states]]
     if (rank == rank[..., :1]).all():
-        return Monotone(tessellation, NO_VIOLATIONS, cut.name, "stays")
+        return Monotone(tessellation, NO_VIOLATIONS, grid_lines.name, "stays")
     # Falling ranks are rising ranks counted from the other end.
-    against = {"rises": lambda: _drops(cut, rank), "falls": lambda: _drops(cut, rank.max() - rank)}
-    found = {way: against[way]() for way in against if direction in (None, way)}
-    chosen = min(found, key=lambda way: len(found[way]))
-    return Monotone(tessellation, found[chosen], cut.name, chosen)  # type: ignore[arg-type]
+    violations_of = {
+        "rises": lambda: _find_drops(grid_lines, rank),
+        "falls": lambda: _find_drops(grid_lines, rank.max() - rank),
+    }
+    violations = {
+        candidate: violations_of[candidate]()
+        for candidate in violations_of
+        if direction in (None, candidate)
+    }
+    chosen = min(violations, key=lambda candidate: len(violations[candidate]))
+    return Monotone(tessellation, violations[chosen], grid_lines.name, chosen)  # type: ignore[arg-type]
 
 
-def _drops(cut: Lines, rank: NDArray[np.int64]) -> NDArray[np.int64]:
+def _find_drops(grid_lines: GridLines, rank: NDArray[np.int64]) -> NDArray[np.int64]:
     """(n, 2) states of next groups whose ranks fall: a highest one, and a lowest one after it."""
-    m = len(cut.position)
-    place = np.arange(m)
+    m = len(grid_lines.position)
+    position = np.arange(m)
     # Rank and place in one number, so that an extreme says where it is: the first such place.
-    highest = np.maximum.reduceat(rank * m + (m - 1 - place), cut.groups, axis=-1)
-    lowest = np.minimum.reduceat(rank * m + place, cut.groups, axis=-1)
+    highest = np.maximum.reduceat(rank * m + (m - 1 - position), grid_lines.groups, axis=-1)
+    lowest = np.minimum.reduceat(rank * m + position, grid_lines.groups, axis=-1)
     drop = np.nonzero(highest[..., :-1] // m > lowest[..., 1:] // m)
     spots = m - 1 - highest[..., :-1][drop] % m, lowest[..., 1:][drop] % m
-    pairs = np.stack([cut.states[(*drop[:-1], spot)] for spot in spots], axis=-1)
+    pairs = np.stack([grid_lines.states[(*drop[:-1], spot)] for spot in spots], axis=-1)
     return pairs[np.argsort(pairs[:, 0], kind="stable")]

@@ -22,14 +22,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, require_type
 from tessella.tessellation.evidence import Evidence
-from tessella.tessellation.lines import Along, Lines, lines, name_of
+from tessella.tessellation.lines import Along, GridLines, build_lines, format_axes
 from tessella.tessellation.tessellate import Tessellation
 
 
 @dataclass(frozen=True, eq=False)
-class Interval:
+class LevelBounds:
     """For each line, the values v with above < v <= at_most; arrays of the other axes' shape.
 
     An end that no state confines is infinite.
@@ -53,7 +53,7 @@ class BaseStock(Evidence):
     """
 
     axis: str
-    level: Interval = field(repr=False)
+    level: LevelBounds = field(repr=False)
 
     @property
     def claim(self) -> str:
@@ -71,8 +71,8 @@ class ReorderPoint(Evidence):
     """
 
     axis: str
-    point: Interval = field(repr=False)
-    level: Interval = field(repr=False)
+    point: LevelBounds = field(repr=False)
+    level: LevelBounds = field(repr=False)
 
     @property
     def claim(self) -> str:
@@ -84,10 +84,10 @@ def base_stock(tessellation: Tessellation, axis: Along) -> BaseStock:
 
     Actions and axes must be numbers.
     """
-    expect("base_stock", tessellation, Tessellation)
-    cut, low, high = _confines(tessellation, axis)
-    level, clashes = _meet(cut, low, high)
-    return BaseStock(tessellation, clashes, cut.name, level)
+    require_type("base_stock", tessellation, Tessellation)
+    grid_lines, low, high = _bound_levels(tessellation, axis)
+    level, clashes = _intersect_bounds(grid_lines, low, high)
+    return BaseStock(tessellation, clashes, grid_lines.name, level)
 
 
 def reorder_point(tessellation: Tessellation, axis: Along) -> ReorderPoint:
@@ -95,39 +95,51 @@ def reorder_point(tessellation: Tessellation, axis: Along) -> ReorderPoint:
 
     Actions and axes must be numbers. The smallest action counts as not ordering.
     """
-    expect("reorder_point", tessellation, Tessellation)
-    cut, low, high = _confines(tessellation, axis)
-    orders, stock = np.isfinite(low), cut.position
-    point, early = _meet(cut, np.where(orders, stock, -np.inf), np.where(orders, np.inf, stock))
-    level, clashes = _meet(cut, low, np.where(orders, high, np.inf))
-    return ReorderPoint(tessellation, np.concatenate([early, clashes]), cut.name, point, level)
+    require_type("reorder_point", tessellation, Tessellation)
+    grid_lines, low, high = _bound_levels(tessellation, axis)
+    orders, stock = np.isfinite(low), grid_lines.position
+    point, early_clashes = _intersect_bounds(
+        grid_lines, np.where(orders, stock, -np.inf), np.where(orders, np.inf, stock)
+    )
+    level, clashes = _intersect_bounds(grid_lines, low, np.where(orders, high, np.inf))
+    return ReorderPoint(
+        tessellation, np.concatenate([early_clashes, clashes]), grid_lines.name, point, level
+    )
 
 
-def takes_orders(tessellation: Tessellation, axis: Along) -> bool:
+def supports_ordering(tessellation: Tessellation, axis: Along) -> bool:
     """Whether the question makes sense: actions and the axes are numbers."""
     grid = tessellation.grid
     values = [grid.values[grid.axis(n)] for n in ((axis,) if isinstance(axis, str) else axis)]
     return tessellation.quantities is not None and all(v.dtype.kind in "iuf" for v in values)
 
 
-def _confines(tessellation: Tessellation, axis: Along) -> tuple[Lines, NDArray, NDArray]:
+def _bound_levels(tessellation: Tessellation, axis: Along) -> tuple[GridLines, NDArray, NDArray]:
     """Lines, and for each of their states what S must exceed and what it may be at most."""
-    if not takes_orders(tessellation, axis):
-        rule = f"ordering along {name_of(axis)!r} needs numbers, on the axis and as actions"
-        raise ArgumentError(rule)
-    cut = lines(tessellation.grid, axis)
+    if not supports_ordering(tessellation, axis):
+        requirement = (
+            f"ordering along {format_axes(axis)!r} needs numbers, on the axis and as actions"
+        )
+        raise ArgumentError(requirement)
+    grid_lines = build_lines(tessellation.grid, axis)
     quantity = np.asarray(tessellation.quantities)
     ordered = np.sort(quantity)
-    place = np.searchsorted(ordered, quantity)
-    smaller = np.concatenate([[-np.inf], ordered[:-1]])[place]
-    reach = np.where(quantity == ordered[-1], np.inf, quantity)
-    action = tessellation.table.ravel()[cut.states]
-    return cut, cut.position + smaller[action], cut.position + reach[action]
+    rank = np.searchsorted(ordered, quantity)
+    smaller = np.concatenate([[-np.inf], ordered[:-1]])[rank]
+    reachable = np.where(quantity == ordered[-1], np.inf, quantity)
+    action = tessellation.table.ravel()[grid_lines.states]
+    return (
+        grid_lines,
+        grid_lines.position + smaller[action],
+        grid_lines.position + reachable[action],
+    )
 
 
-def _meet(cut: Lines, low: NDArray, high: NDArray) -> tuple[Interval, NDArray]:
+def _intersect_bounds(
+    grid_lines: GridLines, low: NDArray, high: NDArray
+) -> tuple[LevelBounds, NDArray]:
     """What all states of each line allow, and for lines without it the two states that clash."""
-    interval = Interval(np.asarray(low.max(axis=-1)), np.asarray(high.min(axis=-1)))
-    ends = np.stack([low.argmax(axis=-1), high.argmin(axis=-1)], axis=-1)
-    clashes = np.take_along_axis(cut.states, ends, axis=-1)
-    return interval, clashes[interval.empty].reshape(-1, 2)
+    bounds = LevelBounds(np.asarray(low.max(axis=-1)), np.asarray(high.min(axis=-1)))
+    clashing = np.stack([low.argmax(axis=-1), high.argmin(axis=-1)], axis=-1)
+    clashes = np.take_along_axis(grid_lines.states, clashing, axis=-1)
+    return bounds, clashes[bounds.empty].reshape(-1, 2)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, expect, is_count
+from tessella.errors import ArgumentError, is_count, require_type
 from tessella.mdp.model import MDP
 from tessella.solvers.method import Method
 from tessella.solvers.solution import Solution
@@ -22,7 +22,7 @@ from tessella.solvers.solve import solve
 from tessella.tessellation.measure import Geometry, measure
 from tessella.tessellation.tessellate import tessellate
 
-COLUMNS = ("cut points", "states", "value moves by", "actions change", "boundary", "cells")
+COLUMN_TITLES = ("cut points", "states", "value moves by", "actions change", "boundary", "cells")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Refinement:
     policy_changes: tuple[float, ...]
 
     def __str__(self) -> str:
-        rows: list[list[str]] = [list(COLUMNS)]
+        rows: list[list[str]] = [list(COLUMN_TITLES)]
         moved = [("-", "-"), *zip(self.value_changes, self.policy_changes, strict=True)]
         for cuts, geometry, (value, policy) in zip(self.cuts, self.geometries, moved, strict=True):
             changed = ("-", "-") if value == "-" else (f"{value:.3g}", f"{policy:.2%}")
@@ -72,44 +72,44 @@ def refine(
         raise ArgumentError("refine needs at least 2 cut points", value=f"got {cuts!r}")
     if not (is_count(levels) and levels > 1):
         raise ArgumentError("refine needs at least 2 levels", value=f"got {levels!r}")
-    numbers = tuple(2**level * (cuts - 1) + 1 for level in range(levels))
+    cut_counts = tuple(2**level * (cuts - 1) + 1 for level in range(levels))
     solutions: list[Solution] = []
     changes: list[tuple[float, float]] = []
-    for n in numbers:
+    for n in cut_counts:
         mdp = build(n)
-        expect("refine", mdp, MDP)
-        shared = _shared(solutions[-1].mdp, mdp) if solutions else ()
-        found = solve(mdp, method)
+        require_type("refine", mdp, MDP)
+        shared_points = _find_shared_points(solutions[-1].mdp, mdp) if solutions else ()
+        current = solve(mdp, method)
         if solutions:
-            changes.append(_change(solutions[-1], found, shared))
-        solutions.append(found)
+            changes.append(_compute_change(solutions[-1], current, shared_points))
+        solutions.append(current)
     geometries = tuple(measure(tessellate(solution)) for solution in solutions)
     value, policy = (tuple(column) for column in zip(*changes, strict=True))
-    return Refinement(numbers, tuple(solutions), geometries, value, policy)
+    return Refinement(cut_counts, tuple(solutions), geometries, value, policy)
 
 
-def _shared(coarse: MDP, fine: MDP) -> tuple[NDArray[np.int64], ...]:
+def _find_shared_points(coarse: MDP, fine: MDP) -> tuple[NDArray[np.int64], ...]:
     """For each axis, where the points of ``coarse`` stand in ``fine``."""
     if coarse.grid.axes != fine.grid.axes or coarse.actions != fine.actions:
         raise ArgumentError("a refined model must keep the axes and actions of the one before")
-    where = []
+    positions = []
     for axis, (name, values) in enumerate(zip(coarse.grid.axes, coarse.grid.values, strict=True)):
-        at = fine.grid.locate(axis, values)
-        lost = np.flatnonzero(at < 0)
+        position = fine.grid.locate(axis, values)
+        lost = np.flatnonzero(position < 0)
         if lost.size:
             raise ArgumentError(
                 "a refined model must keep the points of the one before",
-                place=f"{name}={values[lost[0]]}",
+                location=f"{name}={values[lost[0]]}",
                 value="is missing",
                 count=lost.size,
                 total=len(values),
                 noun="points",
             )
-        where.append(at)
-    return tuple(where)
+        positions.append(position)
+    return tuple(positions)
 
 
-def _change(before: Solution, after: Solution, shared: tuple) -> tuple[float, float]:
+def _compute_change(before: Solution, after: Solution, shared: tuple) -> tuple[float, float]:
     """Largest change of the value at shared points, and the share of actions that changed."""
     at = np.ix_(*shared)
     moved = np.abs(after.value[at] - before.value).max()

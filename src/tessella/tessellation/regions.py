@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import expect
+from tessella.errors import require_type
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.tessellate import Tessellation
 
@@ -35,7 +35,7 @@ class Connected(Evidence):
     def claim(self) -> str:
         return "regions are connected"
 
-    def _tell(self, states: NDArray[np.int64]) -> str:
+    def _describe_violation(self, states: NDArray[np.int64]) -> str:
         t = self.tessellation
         places = " and ".join(t.grid.describe(s) for s in states)
         return f"{t.action_of(states[0])} at {places} in separate cells"
@@ -53,7 +53,7 @@ class Convex(Evidence):
     def claim(self) -> str:
         return "regions are orthogonally convex"
 
-    def _tell(self, states: NDArray[np.int64]) -> str:
+    def _describe_violation(self, states: NDArray[np.int64]) -> str:
         t = self.tessellation
         places = " and again at ".join(t.grid.describe(s) for s in states)
         return f"{t.action_of(states[0])} at {places}, not between"
@@ -61,7 +61,7 @@ class Convex(Evidence):
 
 def connected(tessellation: Tessellation) -> Connected:
     """Test whether each region is one cell."""
-    expect("connected", tessellation, Tessellation)
+    require_type("connected", tessellation, Tessellation)
     actions, sizes = tessellation.cell_actions, tessellation.cell_sizes
     ranked = np.lexsort((np.arange(len(actions)), -sizes, actions))
     others = np.flatnonzero(actions[ranked][1:] == actions[ranked][:-1]) + 1
@@ -69,7 +69,7 @@ def connected(tessellation: Tessellation) -> Connected:
     largest = np.full(len(tessellation.actions), -1)
     leads = np.setdiff1d(np.arange(len(actions)), islands, assume_unique=True)
     largest[actions[leads]] = leads
-    first = _first_states(tessellation)
+    first = _find_first_states(tessellation)
     pairs = np.stack([first[largest[actions[islands]]], first[islands]], axis=-1)
     counts = np.bincount(actions, minlength=len(tessellation.actions))
     return Connected(tessellation, pairs, counts, islands)
@@ -77,12 +77,12 @@ def connected(tessellation: Tessellation) -> Connected:
 
 def convex(tessellation: Tessellation) -> Convex:
     """Test whether each region is orthogonally convex."""
-    expect("convex", tessellation, Tessellation)
+    require_type("convex", tessellation, Tessellation)
     axes = range(tessellation.grid.ndim)
-    return Convex(tessellation, np.concatenate([_returns(tessellation, k) for k in axes]))
+    return Convex(tessellation, np.concatenate([_find_returns(tessellation, k) for k in axes]))
 
 
-def _first_states(tessellation: Tessellation) -> NDArray[np.int64]:
+def _find_first_states(tessellation: Tessellation) -> NDArray[np.int64]:
     first = np.empty(len(tessellation.cell_actions), dtype=np.int64)
     flat = tessellation.cells.ravel()
     # The last assignment wins, so the states are written from the last to the first.
@@ -90,7 +90,7 @@ def _first_states(tessellation: Tessellation) -> NDArray[np.int64]:
     return first
 
 
-def _returns(tessellation: Tessellation, axis: int) -> NDArray[np.int64]:
+def _find_returns(tessellation: Tessellation, axis: int) -> NDArray[np.int64]:
     """(m, 2) states where a line along ``axis`` leaves an action and where it comes back to it."""
     lines = np.moveaxis(tessellation.table, axis, -1)
     starts = np.ones(lines.shape, dtype=bool)

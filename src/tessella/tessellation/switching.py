@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import expect, shown
-from tessella.mdp.actions import described
+from tessella.errors import format_value, require_type
+from tessella.mdp.actions import describe_action
 from tessella.tessellation.tessellate import Tessellation
 
-ROWS, COLUMNS = 20, 10  # of a printed table
+TABLE_MAX_LINES, TABLE_MAX_ACTIONS = 20, 10  # of a printed table
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +45,12 @@ class SwitchingCurves:
     @property
     def begins(self) -> NDArray[np.float64]:
         """`first` in the axis' own values; nan where the action never occurs."""
-        return self._values(self.first)
+        return self._axis_values(self.first)
 
     @property
     def ends(self) -> NDArray[np.float64]:
         """`last` in the axis' own values; nan where the action never occurs."""
-        return self._values(self.last)
+        return self._axis_values(self.last)
 
     def __str__(self) -> str:
         """A table: a row for each line, a column for each action, from where to where it is taken.
@@ -59,46 +59,48 @@ class SwitchingCurves:
         """
         t, count = self.tessellation, self.first[0].size
         used = np.flatnonzero((self.first >= 0).reshape(len(t.actions), -1).any(axis=1))
-        actions = used[:COLUMNS]
+        actions = used[:TABLE_MAX_ACTIONS]
         others = [name for name in t.grid.axes if name != self.axis]
-        rows = [[*others, *(described(t.action_name, t.actions[a]) for a in actions)]]
-        for line in range(min(count, ROWS)):
-            rows.append([*self._place(line), *(self._span(a, line) for a in actions)])
+        rows = [[*others, *(describe_action(t.action_name, t.actions[a]) for a in actions)]]
+        for line in range(min(count, TABLE_MAX_LINES)):
+            rows.append(
+                [*self._line_coordinates(line), *(self._format_span(a, line) for a in actions)]
+            )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        more = {"lines": count - ROWS, "actions": len(used) - COLUMNS}
+        more = {"lines": count - TABLE_MAX_LINES, "actions": len(used) - TABLE_MAX_ACTIONS}
         return "\n".join(
             [
                 f"{t.action_name} along {self.axis}, {'exact' if self.exact else 'not exact'}",
                 *("  ".join(map(str.rjust, row, widths)) for row in rows),
-                *(f"... {n:,} more {what}" for what, n in more.items() if n > 0),
+                *(f"... {n:,} more {subject}" for subject, n in more.items() if n > 0),
             ]
         )
 
-    def _place(self, line: int) -> list[str]:
+    def _line_coordinates(self, line: int) -> list[str]:
         """The values of the other axes on a line."""
         grid = self.tessellation.grid
         values = [v for n, v in zip(grid.axes, grid.values, strict=True) if n != self.axis]
-        where = np.unravel_index(line, self.first.shape[1:]) if values else ()
-        return [shown(v[i]) for v, i in zip(values, where, strict=True)]
+        index = np.unravel_index(line, self.first.shape[1:]) if values else ()
+        return [format_value(v[i]) for v, i in zip(values, index, strict=True)]
 
-    def _span(self, action: int, line: int) -> str:
+    def _format_span(self, action: int, line: int) -> str:
         grid = self.tessellation.grid
         values = grid.values[grid.axis(self.axis)]
         first, last = self.first[action].flat[line], self.last[action].flat[line]
         if first < 0:
             return "-"
         mark = "" if self.solid[action].flat[line] else "*"
-        begin, end = shown(values[first]), shown(values[last])
+        begin, end = format_value(values[first]), format_value(values[last])
         return begin if first == last else f"{begin}..{end}{mark}"
 
-    def _values(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _axis_values(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
         grid = self.tessellation.grid
         return np.where(places < 0, np.nan, grid.numbers[grid.axis(self.axis)][places])
 
 
 def switching_curves(tessellation: Tessellation, axis: str) -> SwitchingCurves:
     """Read the switching curves along ``axis``."""
-    expect("switching_curves", tessellation, Tessellation)
+    require_type("switching_curves", tessellation, Tessellation)
     lines = np.moveaxis(tessellation.table, tessellation.grid.axis(axis), -1)
     shape = (len(tessellation.actions), *lines.shape[:-1])
     first, last = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from tessella.errors import ArgumentError, expect
+from tessella.errors import ArgumentError, require_type
 from tessella.grid import StateGrid
-from tessella.mdp.actions import components, described
+from tessella.mdp.actions import components, describe_action
 from tessella.mdp.model import MDP
-from tessella.tessellation.cells import find_cells, neighbours
+from tessella.tessellation.cells import find_cells, neighbour_slices
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
@@ -63,7 +63,7 @@ class Tessellation:
     @cached_property
     def boundary(self) -> NDArray[np.bool_]:
         """(grid shape) whether a state touches a face."""
-        return _frozen(self.exposure > 0)
+        return _freeze(self.exposure > 0)
 
     @cached_property
     def adjacency(self) -> csr_array:
@@ -79,7 +79,7 @@ class Tessellation:
         """(A,) the actions as numbers; none if they are names or combinations."""
         if not all(isinstance(a, int | float | np.number) for a in self.actions):
             return None
-        return _frozen(np.asarray(self.actions, dtype=float))
+        return _freeze(np.asarray(self.actions, dtype=float))
 
     @cached_property
     def ranks(self) -> NDArray[np.int64]:
@@ -88,11 +88,11 @@ class Tessellation:
         Numbers are ordered by size; names, which have no order of their own, as they are listed.
         """
         keys = np.arange(len(self.actions)) if self.quantities is None else self.quantities
-        return _frozen(np.argsort(np.argsort(keys, kind="stable")))
+        return _freeze(np.argsort(np.argsort(keys, kind="stable")))
 
     def action_of(self, state: int) -> str:
         """``order=4``: what the policy does in the state with this flat index."""
-        return described(self.action_name, self.actions[self.table.flat[state]])
+        return describe_action(self.action_name, self.actions[self.table.flat[state]])
 
     def face_states(self, axis: int) -> NDArray[np.int64]:
         """(faces across axis, 2) flat indices of the two states of each face, lower one first."""
@@ -102,7 +102,7 @@ class Tessellation:
         return np.stack([below, below + step], axis=-1)
 
     def _cell_pairs(self, axis: int) -> tuple[NDArray, NDArray]:
-        below, above = neighbours(self.grid.ndim, axis)
+        below, above = neighbour_slices(self.grid.ndim, axis)
         return self.cells[below][self.faces[axis]], self.cells[above][self.faces[axis]]
 
     def __repr__(self) -> str:
@@ -133,15 +133,17 @@ def tessellate(source: Any, policy: Any = None, *, component: str | None = None)
     mdp = getattr(source, "mdp", source)
     if policy is None and mdp is source:
         raise ArgumentError("tessellate needs a solution, or a model and a policy")
-    expect("tessellate", mdp, MDP)
+    require_type("tessellate", mdp, MDP)
     table = mdp.policy(source if policy is None else policy).table
     if component is not None:
         values = _values_of_component(mdp.actions, component)
         actions = tuple(dict.fromkeys(values))
         which = np.array([actions.index(value) for value in values], dtype=np.int32)
-        return build(mdp.grid, actions, component, which[table], None, mdp.name)
+        return build_tessellation(mdp.grid, actions, component, which[table], None, mdp.name)
     margin = source.margin if policy is None else None
-    return build(mdp.grid, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name)
+    return build_tessellation(
+        mdp.grid, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name
+    )
 
 
 def _values_of_component(actions: tuple, component: str) -> list:
@@ -153,7 +155,7 @@ def _values_of_component(actions: tuple, component: str) -> list:
     return [action[component] for action in actions]
 
 
-def build(
+def build_tessellation(
     grid: StateGrid,
     actions: tuple,
     action_name: str,
@@ -162,24 +164,24 @@ def build(
     name: str = "",
 ) -> Tessellation:
     """The tessellation of a grid-shaped ``table`` of valid action indices."""
-    found = find_cells(table)
-    faces = tuple(_faces(table, axis) for axis in range(table.ndim))
+    cells = find_cells(table)
+    faces = tuple(_find_faces(table, axis) for axis in range(table.ndim))
     return Tessellation(
         grid=grid,
         actions=actions,
         action_name=action_name,
-        table=_frozen(table),
-        cells=_frozen(found.labels),
-        cell_actions=_frozen(found.values),
-        cell_sizes=_frozen(found.sizes),
-        faces=tuple(_frozen(face) for face in faces),
-        exposure=_frozen(axes_touched(faces, table.shape)),
-        margin=None if margin is None else _frozen(margin),
+        table=_freeze(table),
+        cells=_freeze(cells.labels),
+        cell_actions=_freeze(cells.values),
+        cell_sizes=_freeze(cells.sizes),
+        faces=tuple(_freeze(face) for face in faces),
+        exposure=_freeze(count_touched_axes(faces, table.shape)),
+        margin=None if margin is None else _freeze(margin),
         name=name,
     )
 
 
-def axes_touched(marks: tuple[NDArray, ...], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def count_touched_axes(marks: tuple[NDArray, ...], shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """(shape) along how many axes a state is an end of a marked grid edge.
 
     Args:
@@ -189,7 +191,7 @@ def axes_touched(marks: tuple[NDArray, ...], shape: tuple[int, ...]) -> NDArray[
     total = np.zeros(shape, dtype=np.uint8)
     touched = np.empty(shape, dtype=bool)
     for axis, mark in enumerate(marks):
-        below, above = neighbours(len(shape), axis)
+        below, above = neighbour_slices(len(shape), axis)
         touched[...] = False
         touched[below] = mark
         touched[above] |= mark
@@ -197,12 +199,12 @@ def axes_touched(marks: tuple[NDArray, ...], shape: tuple[int, ...]) -> NDArray[
     return total
 
 
-def _faces(table: NDArray, axis: int) -> NDArray[np.bool_]:
-    below, above = neighbours(table.ndim, axis)
+def _find_faces(table: NDArray, axis: int) -> NDArray[np.bool_]:
+    below, above = neighbour_slices(table.ndim, axis)
     return table[below] != table[above]
 
 
-def _frozen(array: NDArray) -> NDArray:
+def _freeze(array: NDArray) -> NDArray:
     view = array.view()
     view.setflags(write=False)
     return view

@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import expect
+from tessella.errors import require_type
 from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence
 from tessella.tessellation.tessellate import Tessellation
 
@@ -38,7 +38,7 @@ class Threshold(Evidence):
     def claim(self) -> str:
         return f"{self.tessellation.action_name} switches at thresholds in {self.axis}"
 
-    def _tell(self, states: NDArray[np.int64]) -> str:
+    def _describe_violation(self, states: NDArray[np.int64]) -> str:
         t, pairs = self.tessellation, states.reshape(-1, 2)
         first = "; ".join(
             f"{t.actions[t.table.flat[s]]} to {t.actions[t.table.flat[u]]} after "
@@ -50,7 +50,7 @@ class Threshold(Evidence):
 
 def threshold(tessellation: Tessellation, axis: str) -> Threshold:
     """Test threshold form along ``axis``."""
-    expect("threshold", tessellation, Tessellation)
+    require_type("threshold", tessellation, Tessellation)
     pairs = tessellation.face_states(tessellation.grid.axis(axis))
     arrows = tessellation.table.ravel()[pairs]
     distinct, first = np.unique(arrows, axis=0, return_index=True)
@@ -60,7 +60,7 @@ def threshold(tessellation: Tessellation, axis: str) -> Threshold:
         order = tuple(TopologicalSorter(graph).static_order())
     except CycleError as found:
         cycle = found.args[1]
-        where = {(int(p), int(q)): i for (p, q), i in zip(distinct, first, strict=True)}
-        steps = [where[step] for step in pairwise(cycle)]
+        face_index = {(int(p), int(q)): i for (p, q), i in zip(distinct, first, strict=True)}
+        steps = [face_index[step] for step in pairwise(cycle)]
         return Threshold(tessellation, pairs[steps].reshape(1, -1), axis, ())
     return Threshold(tessellation, NO_VIOLATIONS, axis, order)

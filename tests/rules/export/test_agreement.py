@@ -9,13 +9,13 @@ import pytest
 from support.exports import CASES, GRID, drawn, meant, states, strays
 
 import tessella as ts
-from tessella.mdp.program import Program
+from tessella.mdp.rule_tree import RuleTree
 from tessella.rules.export.bare_python import BarePython
 from tessella.rules.export.c99 import C99
-from tessella.rules.export.draft import Draft
 from tessella.rules.export.export import TARGETS
-from tessella.rules.export.formula import Formula
+from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.onnx_graph import OnnxGraph
+from tessella.rules.export.spreadsheet import SpreadsheetFormula
 from tessella.rules.export.sql import Sql
 from tessella.rules.export.workbook import Workbook
 
@@ -27,7 +27,7 @@ ODD = {
     C99: TRICKY,
     OnnxGraph: TRICKY,
     Sql: (*TRICKY, "3"),
-    Formula: ("three",),
+    SpreadsheetFormula: ("three",),
 }
 
 
@@ -39,7 +39,7 @@ def target(request):
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_written_says_what_the_policy_says_in_every_state(target, name):
     policy = CASES[name]
-    draft = Draft(policy, "while")
+    draft = ExportContext(policy, "while")
     if isinstance(target, Workbook) and name == "named":  # a cell cannot hold "\r"
         with pytest.raises(ts.FileError, match="cannot hold control characters"):
             target.write(draft)
@@ -53,7 +53,7 @@ def test_what_is_written_says_what_the_policy_says_in_every_state(target, name):
 @pytest.mark.parametrize("name", ["text_axis", "linear", "four_axes"])
 def test_input_off_the_grid_is_clamped_or_refused_as_chosen(kind, off_grid, name):
     target, policy = kind(), CASES[name]
-    draft = Draft(policy, "rule", off_grid)
+    draft = ExportContext(policy, "rule", off_grid)
     rows = strays(policy, ODD[kind])
     inside = states(policy)
     both = {axis: [*rows[axis], *inside[axis]] for axis in rows}
@@ -69,15 +69,15 @@ def test_input_off_the_grid_is_clamped_or_refused_as_chosen(kind, off_grid, name
 def test_random_programs_agree_on_the_grid_and_off_it(kind):
     target, rng = kind(), np.random.default_rng(14)
     for _ in range(60 if kind is Sql else 15):
-        policy = ts.Rule(GRID, (0, 1, 2, 3), Program(GRID, drawn(rng), 9))
-        draft = Draft(policy)
+        policy = ts.Rule(GRID, (0, 1, 2, 3), RuleTree(GRID, drawn(rng), 9))
+        draft = ExportContext(policy)
         rows = strays(policy, ())
         rows = {axis: [*values, *states(policy)[axis]] for axis, values in rows.items()}
         expected = meant(policy, rows, "clamp")
         assert np.array_equal(target.run(target.write(draft), draft, rows), expected), (
             policy.program
         )
-        low = ts.Rule(GRID, (0, 1, 2, 3), Program(GRID, draft.root, 9))
+        low = ts.Rule(GRID, (0, 1, 2, 3), RuleTree(GRID, draft.root, 9))
         assert np.array_equal(meant(low, rows, "clamp"), expected), policy.program
 
 
@@ -85,7 +85,7 @@ def test_random_programs_agree_on_the_grid_and_off_it(kind):
 @pytest.mark.parametrize("name", CASES)
 def test_c_compiles_without_a_warning_and_runs_without_a_fault(name, off_grid):
     policy = CASES[name]
-    draft = Draft(policy, "reorder", off_grid)
+    draft = ExportContext(policy, "reorder", off_grid)
     rows, beyond = states(policy), strays(policy, TRICKY)
     both = {axis: [*rows[axis], *beyond[axis]] for axis in rows}
     said = C99().run(C99().write(draft), draft, both, SAFE)
@@ -107,6 +107,6 @@ def tree(policy):
 
 def test_a_tree_and_a_table_of_a_benchmark_agree_in_every_state(target, policy, tree):
     for made in (tree, policy):
-        draft = Draft(made)
+        draft = ExportContext(made)
         said = target.run(target.write(draft), draft, states(policy))
         assert np.array_equal(said, policy.table.ravel())

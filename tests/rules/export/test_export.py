@@ -17,13 +17,13 @@ from support.exports import CASES, FACTS, states
 
 import tessella as ts
 from tessella.cli.group import main
-from tessella.mdp.program import Choose, Lookup, Program, Split
+from tessella.mdp.rule_tree import Choose, Lookup, RuleTree, Split
 from tessella.rules.export import export as verb
 from tessella.rules.export.bare_python import BarePython
 from tessella.rules.export.c99 import C99
-from tessella.rules.export.draft import Draft
+from tessella.rules.export.comparisons import list_branch_tests, to_comparisons, to_rule_tree
 from tessella.rules.export.export import TARGETS
-from tessella.rules.export.lowered import lowered, program_of, steps
+from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.sql import Sql
 
 RULE = CASES["text_axis"]
@@ -64,7 +64,7 @@ def test_an_onnx_file_and_its_metadata_hold_the_same_facts(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".py", ".sql", ".c"])
 def test_a_file_that_says_something_else_is_not_written(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(Draft, "root", Choose(2))
+    monkeypatch.setattr(ExportContext, "root", Choose(2))
     path = tmp_path / f"a{suffix}"
     with pytest.raises(
         ts.FileError, match=r"stock=0, season=dry gets order=-8, not order=0 \(10 of"
@@ -77,11 +77,13 @@ def test_answers_that_are_no_action_or_refused_are_told_apart():
     said = RULE.table.ravel().astype(np.int64)
     for answer, told in ((-1, "is refused, not"), (-2, "gets something else, not")):
         with pytest.raises(ts.FileError, match=f"season=wet {told} order=4.5"):
-            verb.refuse_difference(np.where(np.arange(15) == 1, answer, said), Draft(RULE), "a.c")
+            verb.require_agreement(
+                np.where(np.arange(15) == 1, answer, said), ExportContext(RULE), "a.c"
+            )
 
 
 def test_a_wrong_table_of_actions_is_noticed():
-    draft = Draft(RULE)
+    draft = ExportContext(RULE)
     for target, old, new in ((C99(), b"4.5, -8", b"4.5, -9"), (BarePython(), b"-8,", b"-9,")):
         content = target.write(draft)
         assert old in content
@@ -93,7 +95,7 @@ def test_a_wrong_table_of_actions_is_noticed():
 
 @pytest.mark.parametrize("stem", ["text", "values", "rows", "x0", "number", "word", "harness"])
 def test_a_c_function_may_be_called_like_anything_in_the_program_that_asks_it(stem):
-    draft = Draft(RULE, stem)
+    draft = ExportContext(RULE, stem)
     content = C99().write(draft)
     assert f"int {stem}(".encode() in content
     assert np.array_equal(C99().run(content, draft, states(RULE)), RULE.table.ravel())
@@ -101,7 +103,7 @@ def test_a_c_function_may_be_called_like_anything_in_the_program_that_asks_it(st
 
 @pytest.mark.parametrize("stem", ["free", "abs", "log", "y0", "read", "malloc", "strlen", "fminf"])
 def test_a_c_function_never_takes_the_place_of_one_of_the_library(stem):
-    draft = Draft(RULE, stem)
+    draft = ExportContext(RULE, stem)
     content = C99().write(draft)
     assert f"int {stem}_(".encode() in content
     flags = ("-std=c99", "-Wall", "-Wextra", "-Werror")
@@ -112,8 +114,8 @@ def test_a_c_function_never_takes_the_place_of_one_of_the_library(stem):
 @pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
 def test_sql_refuses_text_and_blobs_where_a_number_is_due(declared, off_grid):
     grid = ts.StateGrid(stock=range(12))
-    policy = ts.Policy.of(grid, (5, 7), np.arange(12) > 8)
-    case = Sql().write(Draft(policy, "a", off_grid)).decode()
+    policy = ts.Policy.from_table(grid, (5, 7), np.arange(12) > 8)
+    case = Sql().write(ExportContext(policy, "a", off_grid)).decode()
     given = [3, 3.0, 10, "abc", "", "10x", b"10", b"\0", None]
     database = sqlite3.connect(":memory:")
     try:
@@ -183,7 +185,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path):
 
 def test_a_text_with_a_nul_is_refused_where_the_language_has_none(tmp_path):
     grid = ts.StateGrid(label=["a\0b", "c"])
-    policy = ts.Policy.of(grid, (0, 1), [0, 1])
+    policy = ts.Policy.from_table(grid, (0, 1), [0, 1])
     for name in ("a.c", "a.sql", "a.txt"):
         with pytest.raises(ts.FileError, match="cannot hold a NUL"):
             ts.export(policy, tmp_path / name)
@@ -206,19 +208,19 @@ def test_python_runs_in_a_bare_interpreter_and_says_what_it_refuses(tmp_path):
 def test_a_plain_policy_or_what_has_one_is_exported_as_the_runs_of_its_table(tmp_path):
     policy = CASES["four_axes"]
     assert ts.export(SimpleNamespace(policy=policy), tmp_path / "a.sql").states == policy.grid.size
-    program = program_of(policy)
+    program = to_rule_tree(policy)
     assert isinstance(program.root, Lookup)
     assert np.array_equal(program(policy.grid.points), policy.table.ravel())
 
 
 def test_a_lowered_program_says_the_same_and_has_no_branch_that_is_never_taken():
     for policy in CASES.values():
-        program = program_of(policy)
+        program = to_rule_tree(policy)
         grid = policy.grid
-        low = Program(grid, lowered(grid, program.root), program.size)
+        low = RuleTree(grid, to_comparisons(grid, program.root), program.size)
         assert np.array_equal(low(grid.points), program(grid.points))
         assert not any(isinstance(node, Lookup) for node in low.nodes())
-    narrow = lowered(CASES["linear"].grid, program_of(CASES["linear"]).root)
+    narrow = to_comparisons(CASES["linear"].grid, to_rule_tree(CASES["linear"]).root)
     assert isinstance(narrow, Split)
     assert narrow.cuts == (-0.63, 0.721)  # not -5, -0.63 again, or 9
 
@@ -229,9 +231,11 @@ def test_the_largest_branch_of_a_split_comes_last_so_that_little_nests():
         both = (node, Choose(depth % 2 + 1)) if depth % 2 else (Choose(depth % 2 + 1), node)
         node = Split((("x", 1.0),), (200.0 + (depth if depth % 2 else -depth) / 2,), both)
     grid = ts.StateGrid(x=range(400))
-    policy = ts.Rule(grid, (0, 1, 2), Program(grid, node, 900))
-    assert steps(node)[-1].node is max(node.branches, key=lambda b: isinstance(b, Split))
-    draft = Draft(policy)
+    policy = ts.Rule(grid, (0, 1, 2), RuleTree(grid, node, 900))
+    assert list_branch_tests(node)[-1].node is max(
+        node.branches, key=lambda b: isinstance(b, Split)
+    )
+    draft = ExportContext(policy)
     for target in (C99(), BarePython(), Sql()):
         said = target.run(target.write(draft), draft, states(policy))
         assert np.array_equal(said, policy.table.ravel())

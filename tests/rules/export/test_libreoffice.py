@@ -11,8 +11,8 @@ from support.exports import CASES, GRID, HOSTILE, drawn, meant, rule, states, st
 from support.libreoffice import MISSING, SOFFICE, Sheets, calculate, decisions, save_rows
 
 import tessella as ts
-from tessella.mdp.program import Among, Choose, Program
-from tessella.rules.export.draft import Draft
+from tessella.mdp.rule_tree import Among, Choose, RuleTree
+from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.workbook import Workbook
 
 pytestmark = pytest.mark.skipif(SOFFICE is None, reason=MISSING)
@@ -36,7 +36,7 @@ def random_policy(axis: str) -> ts.Policy:
     """A table over an awkward axis and a text axis, with texts as actions."""
     grid = ts.StateGrid({axis: AXES[axis], "label": ["a", "A", " a ", "-1", "=1+1"]})
     table = np.random.default_rng(len(axis)).integers(0, 3, grid.shape)
-    return ts.Policy.of(grid, (-1, 2 / 3, "Stop"), table)
+    return ts.Policy.from_table(grid, (-1, 2 / 3, "Stop"), table)
 
 
 def hostile() -> ts.Policy:
@@ -47,14 +47,14 @@ def hostile() -> ts.Policy:
 
 
 def drawn_rule(seed: int) -> ts.Rule:
-    return ts.Rule(GRID, (0, 1, 2, 3), Program(GRID, drawn(np.random.default_rng(seed)), 9))
+    return ts.Rule(GRID, (0, 1, 2, 3), RuleTree(GRID, drawn(np.random.default_rng(seed)), 9))
 
 
 POLICIES = {name: CASES[name] for name in ("text_axis", "linear", "four_axes", "constant")}
 POLICIES |= {name: random_policy(name) for name in AXES}
 POLICIES |= {"hostile": hostile()} | {f"drawn{seed}": drawn_rule(seed) for seed in range(10)}
 DRAFTS = {
-    (name, off_grid): Draft(policy, "rule", off_grid)
+    (name, off_grid): ExportContext(policy, "rule", off_grid)
     for name, policy in POLICIES.items()
     for off_grid in ("clamp", "refuse")
 }

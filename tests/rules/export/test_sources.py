@@ -9,8 +9,8 @@ import pytest
 from support.exports import CASES
 
 import tessella as ts
-from tessella.mdp.program import Choose, Program, Split
-from tessella.rules.export.names import derived
+from tessella.mdp.rule_tree import Choose, RuleTree, Split
+from tessella.rules.export.names import derive_identifier
 
 GRID = {"stock": range(6)}
 
@@ -71,8 +71,8 @@ def test_c_functions_of_two_files_have_two_names(tmp_path):
     for name in ("rule-a", "rule-b", "rule.a2", "größe", "2nd"):
         rule.export(tmp_path / f"{name}.c")
         text = (tmp_path / f"{name}.c").read_text()
-        assert f"int {derived(name)}(" in text
-        found.append(derived(name))
+        assert f"int {derive_identifier(name)}(" in text
+        found.append(derive_identifier(name))
     assert found == ["rule_a", "rule_b", "rule_a2", "gru" + "f6udfe", "rule_2nd"]
 
 
@@ -84,14 +84,14 @@ def test_a_file_of_data_takes_no_word_about_input_off_the_grid(tmp_path, suffix)
     assert not list(tmp_path.iterdir())
 
 
-def deep(levels: int) -> Program:
+def deep(levels: int) -> RuleTree:
     """A program that asks about one axis and the other in turn, ever deeper."""
     grid = ts.StateGrid(x=range(3), y=range(3))
     node = Choose(0)
     for level in range(levels):
         axis = "xy"[level % 2]
         node = Split(((axis, 1.0),), (1.5,), (node, Choose(1)))
-    return Program(grid, node, levels)
+    return RuleTree(grid, node, levels)
 
 
 def test_a_program_of_any_depth_is_evaluated_and_explained():
@@ -126,7 +126,7 @@ def test_bounds_on_one_axis_are_said_once():
     grid = ts.StateGrid(stock=range(10), mode=["a", "b", "c"])
     inner = Split((("stock", 1.0),), (3.5,), (Choose(0), Choose(1)))
     root = Split((("stock", 1.0),), (7.5,), (inner, Choose(0)))
-    rule = ts.Rule(grid, (0, 1), Program(grid, root, 5), kind="own")
+    rule = ts.Rule(grid, (0, 1), RuleTree(grid, root, 5), kind="own")
     assert rule.explain().splitlines()[:3] == [
         "action=0 where stock is at most 3",
         "action=1 where stock is 4 to 7",
@@ -134,5 +134,5 @@ def test_bounds_on_one_axis_are_said_once():
     ]
     inner = Split((("stock", 1.0),), (7.5,), (Choose(1), Choose(0)))
     root = Split((("stock", 1.0),), (3.5,), (Choose(0), inner))
-    other = ts.Rule(grid, (0, 1), Program(grid, root, 5), kind="own")
+    other = ts.Rule(grid, (0, 1), RuleTree(grid, root, 5), kind="own")
     assert other.explain() == rule.explain()

@@ -8,9 +8,9 @@ import pytest
 from support.exports import CASES, HOSTILE, ladder, rule
 
 import tessella as ts
-from tessella.mdp.program import Among, Choose
-from tessella.rules.export.draft import Draft
-from tessella.rules.export.formula import column, formula, value
+from tessella.mdp.rule_tree import Among, Choose
+from tessella.rules.export.export_context import ExportContext
+from tessella.rules.export.spreadsheet import column, format_cell_value, format_formula
 
 
 def calculated(path) -> dict[str, object]:
@@ -46,7 +46,7 @@ def test_texts_of_a_workbook_are_never_formulas(tmp_path):
 
 @pytest.mark.parametrize("label", ["a\x01b", "a\r\nb", "_x0041_"])
 def test_a_text_that_a_cell_would_change_is_rejected(tmp_path, label):
-    policy = ts.Policy.of(ts.StateGrid(label=[label, "c"]), (0, 1), [0, 1])
+    policy = ts.Policy.from_table(ts.StateGrid(label=[label, "c"]), (0, 1), [0, 1])
     with pytest.raises(ts.FileError, match="cannot hold control characters") as rejected:
         ts.export(policy, tmp_path / "a.xlsx")
     assert repr(label) in str(rejected.value)
@@ -58,10 +58,13 @@ def test_a_rule_that_depends_on_more_than_fifteen_digits_is_rejected(tmp_path, n
     apart = ts.StateGrid(x=[1.0, 1.0 + 2e-12, 2.0])
     sums = {"x": range(4), "y": range(4)}
     on_a_state = ladder({"x": 0.1, "y": 0.2}, (0.7,), (0, 1))
-    for policy in (ts.Policy.of(close, (0, 1), [0, 1, 1]), rule(sums, (0, 1), on_a_state, 3)):
+    for policy in (
+        ts.Policy.from_table(close, (0, 1), [0, 1, 1]),
+        rule(sums, (0, 1), on_a_state, 3),
+    ):
         with pytest.raises(ts.FileError, match=r"15 digits.* tells apart differ by"):
             ts.export(policy, tmp_path / name)
-    assert ts.export(ts.Policy.of(apart, (0, 1), [0, 1, 1]), tmp_path / name).states == 3
+    assert ts.export(ts.Policy.from_table(apart, (0, 1), [0, 1, 1]), tmp_path / name).states == 3
 
 
 def test_a_workbook_opens_with_the_rule_in_words_above_the_cells_to_fill_in(tmp_path):
@@ -79,7 +82,7 @@ def test_a_ladder_of_a_thousand_cuts_is_halved_and_a_formula_too_long_is_refused
     many = range(300)
     cuts = [x + 0.5 for x in many][:-1]
     long = rule({"x": many}, (0, 1), ladder({"x": 1.0}, cuts, [x % 2 for x in many]), 9)
-    text = formula(Draft(long), "order")
+    text = format_formula(ExportContext(long), "order")
     assert len(text) < 8192
     assert text.count("IF(") == 300
     assert max(_depths(text)) <= 11
@@ -98,8 +101,8 @@ def _depths(text):
 
 
 def test_texts_and_numbers_are_written_as_formulas_read_them():
-    assert value('a"b\nc') == '"a""b"&CHAR(10)&"c"'
-    assert [value(x) for x in (3, -3.0, 0.5, 1e-9, 2.5e20)] == [
+    assert format_cell_value('a"b\nc') == '"a""b"&CHAR(10)&"c"'
+    assert [format_cell_value(x) for x in (3, -3.0, 0.5, 1e-9, 2.5e20)] == [
         "3",
         "(-3)",
         "0.5",
@@ -108,4 +111,4 @@ def test_texts_and_numbers_are_written_as_formulas_read_them():
     ]
     assert [column(k) for k in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
     with pytest.raises(ts.FileError, match="at most 255 characters"):
-        value("x" * 256)
+        format_cell_value("x" * 256)

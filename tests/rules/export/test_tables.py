@@ -72,7 +72,7 @@ def test_dtcontrol_files_come_back(tmp_path, name):
 
 
 GRID = ts.StateGrid(x=range(2), y=[0.5, 1.5])
-MODEL = ts.Policy.of(GRID, (0, 4), [0, 0, 0, 0])
+MODEL = ts.Policy.from_table(GRID, (0, 4), [0, 0, 0, 0])
 GOOD = "#PERMISSIVE\n#BEGIN 2 1\n1,1.5,4\n0,0.5,0\n0,1.5,4\n1,0.5,4.0\n0,0.5,0\n"
 
 

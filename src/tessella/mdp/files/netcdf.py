@@ -34,14 +34,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.as_criterion import criterion_named
+from tessella.criteria.as_criterion import read_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, is_number
 from tessella.grid import StateGrid
-from tessella.mdp.actions import as_json, from_json
-from tessella.mdp.dynamics import Dynamics, Parts
+from tessella.mdp.actions import actions_from_json, actions_to_json
+from tessella.mdp.context import make_context
+from tessella.mdp.dynamics import Dynamics, ModelComponents
 from tessella.mdp.files.tables import END, TableReader, arrays_of, arrays_of_outcomes
 from tessella.mdp.files.variables import (
     LARGEST_BYTES,
@@ -49,35 +50,34 @@ from tessella.mdp.files.variables import (
     attributes_of,
     created,
     digest,
-    opened,
-    put,
+    open_dataset,
+    read_variable,
     refuse_altered,
-    take,
+    write_variables,
 )
-from tessella.mdp.scope import make_scope
+from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.stages.events import Clock
-from tessella.mdp.tabular.pairs import Pairs, tabular_parts
+from tessella.mdp.tabular.pairs import Pairs, build_tabular
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.mdp.timed import Timed
-from tessella.rounding import Built
+from tessella.rounding import ModelRounding
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
 
 FORMAT, VERSION = "tessella model", 2
 KIND = "a saved model"
-BESIDE = "model"  # the group of a model in another file
-LARGEST = 200_000_000  # entries of rows beyond which no model is written out
+MODEL_GROUP = "model"  # the group of a model in another file
+SAVED_MAX_ENTRIES = 200_000_000  # entries of rows beyond which no model is written out
 TEXTS = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
 GROUPS = ("grid", "outcomes", "end")
 LEAST_ROW_ERROR = 1e-3  # from which on rows are no longer known
 
 
 @dataclass(frozen=True, eq=False)
-class Saved:
+class SavedModel:
     """What a file holds: the parts of a model, and what it is called."""
 
-    parts: Parts
+    parts: ModelComponents
     criterion: Criterion
     name: str
     parameters: dict[str, Any]
@@ -96,35 +96,35 @@ def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
     contents = _contents(mdp)
     with created(path) as file:
-        put(file, *contents)
+        write_variables(file, *contents)
 
 
 def put_beside(mdp: MDP, file: Any) -> None:
     """Write ``mdp`` into an open file, as its group ``model``."""
-    put(file.createGroup(BESIDE), *_contents(mdp))
+    write_variables(file.createGroup(MODEL_GROUP), *_contents(mdp))
 
 
 def kind_of(path: str | Path) -> str:
     """What kind of file it says it is: a model's, or another."""
-    with opened(path, KIND) as file:
+    with open_dataset(path, KIND) as file:
         return str(getattr(file, "format", ""))
 
 
 def group_fingerprint(path: str | Path) -> str | None:
     """The fingerprint of the model that was put beside something else; None without one."""
-    with opened(path, KIND) as file:
-        group = file.groups.get(BESIDE)
+    with open_dataset(path, KIND) as file:
+        group = file.groups.get(MODEL_GROUP)
         return None if group is None else str(getattr(group, "fingerprint", ""))
 
 
-def content(mdp: MDP) -> str | None:
+def content_hash(mdp: MDP) -> str | None:
     """The hash in a file of ``mdp``; None where the model is too large to be written."""
-    if entries(mdp) > LARGEST:
+    if count_entries(mdp) > SAVED_MAX_ENTRIES:
         return None
     return digest(*_contents(mdp))
 
 
-def entries(mdp: MDP) -> int:
+def count_entries(mdp: MDP) -> int:
     """How many entries the rows of a file may have."""
     if isinstance(mdp.dynamics, Tabular):
         return int(mdp.dynamics.rows.nnz)
@@ -133,7 +133,7 @@ def entries(mdp: MDP) -> int:
 
 def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
-    dynamics, attributes = tabular(mdp), _attributes(mdp)
+    dynamics, attributes = as_tabular(mdp), _attributes(mdp)
     outcomes, shape = dynamics.outcomes, ("state", "action")
     variables: Variables = {
         f"grid/{name}": (values, (name,))
@@ -145,8 +145,8 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
         variables["start"] = (mdp.start, ("state",))
     if isinstance(mdp.dynamics, Timed):
         last, final = _last(mdp, mdp.dynamics), mdp.dynamics.final
-        written = [period.written for period in mdp.dynamics.distinct]
-        worst = Built(max(one.rows for one in written), max(one.reward for one in written))
+        written = [period.rounding_as_saved for period in mdp.dynamics.distinct_periods]
+        worst = ModelRounding(max(one.rows for one in written), max(one.reward for one in written))
         attributes |= _errors("period_", worst)
         variables |= arrays_of(last, END) | {f"{END}final": (final.ravel(), ("state",))}
         outcomes = last.outcomes
@@ -168,18 +168,18 @@ def _last(mdp: MDP, dynamics: Timed) -> Tabular:
         start=None,
         observation_noise=0.0,
     )
-    return tabular(alone)
+    return as_tabular(alone)
 
 
-def load(path: str | Path) -> Saved:
+def load(path: str | Path) -> SavedModel:
     """What ``save`` wrote, or ``put_beside``; arrays and attributes are checked like a user's."""
-    with opened(path, KIND) as whole:
-        file = whole.groups.get(BESIDE, whole)
+    with open_dataset(path, KIND) as whole:
+        file = whole.groups.get(MODEL_GROUP, whole)
         about = attributes_of(file)
         if about.get("format") != FORMAT or about.get("version") != VERSION:
             kind = f"got {about.get('format')!r}, version {about.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
-        arrays = take(dict(_variables(file)), os.path.getsize(path), LARGEST_BYTES)
+        arrays = read_variable(dict(_variables(file)), os.path.getsize(path), LARGEST_BYTES)
         refuse_altered(about, arrays)
         return _saved(about, arrays)
 
@@ -193,18 +193,18 @@ def _variables(file: Any) -> Iterator[tuple[str, Any]]:
                 yield f"{group}/{name}", variable
 
 
-def _saved(about: dict[str, Any], arrays: dict[str, NDArray]) -> Saved:
+def _saved(about: dict[str, Any], arrays: dict[str, NDArray]) -> SavedModel:
     for name in TEXTS:
         if not isinstance(about.get(name), str):
             raise FileError(f"the attribute {name!r} must be text", value=f"got {about.get(name)}")
-    criterion = criterion_named(about.get("criterion"), about["discount"])
+    criterion = read_criterion(about.get("criterion"), about["discount"])
     if float(about["discount"]) != criterion.discount:
-        rule = f"the discount of {criterion} is {criterion.discount:g}"
-        raise FileError(rule, value=f"got {about['discount']}")
+        requirement = f"the discount of {criterion} is {criterion.discount:g}"
+        raise FileError(requirement, value=f"got {about['discount']}")
     parameters = json.loads(about["parameters"])
     if not isinstance(parameters, dict):
         raise FileError("the attribute 'parameters' must be an object", value=f"got {parameters}")
-    return Saved(
+    return SavedModel(
         _parts(about, arrays, criterion),
         criterion,
         about["name"],
@@ -223,40 +223,46 @@ def _clock(given: Any) -> Clock:
     return clock
 
 
-def _parts(about: dict[str, Any], arrays: dict[str, NDArray], criterion: Criterion) -> Parts:
+def _parts(
+    about: dict[str, Any], arrays: dict[str, NDArray], criterion: Criterion
+) -> ModelComponents:
     grid = StateGrid({name: arrays[f"grid/{name}"] for name in json.loads(about["axes"])})
-    scope = make_scope(grid, from_json(json.loads(about["actions"])), about["action_name"])
+    context = make_context(
+        grid, actions_from_json(json.loads(about["actions"])), about["action_name"]
+    )
     timed = isinstance(criterion, FiniteHorizon)
     _built(about, "")
-    reader = TableReader(scope, arrays, _built(about, "period_" if timed else ""))
+    reader = TableReader(context, arrays, _built(about, "period_" if timed else ""))
     mask = reader.mask()
     dynamics = reader.periods(mask, criterion) if timed else reader.table(mask)
-    return Parts(scope, dynamics, mask, arrays.get("start"))
+    return ModelComponents(context, dynamics, mask, arrays.get("start"))
 
 
-def _built(about: dict[str, Any], of: str) -> Built:
+def _built(about: dict[str, Any], of: str) -> ModelRounding:
     """How far the numbers of a file may be off."""
-    built = Built(float(about[f"{of}row_error"]), float(about[f"{of}reward_error"]))
+    built = ModelRounding(float(about[f"{of}row_error"]), float(about[f"{of}reward_error"]))
     if not (0 <= built.rows < LEAST_ROW_ERROR and 0 <= built.reward < np.inf):
-        rule = f"{of}row_error must lie in [0, {LEAST_ROW_ERROR:g}), {of}reward_error be finite"
-        raise FileError(rule, value=f"got {built.rows:g} and {built.reward:g}")
+        requirement = (
+            f"{of}row_error must lie in [0, {LEAST_ROW_ERROR:g}), {of}reward_error be finite"
+        )
+        raise FileError(requirement, value=f"got {built.rows:g} and {built.reward:g}")
     return built
 
 
-def _errors(of: str, built: Built) -> dict[str, float]:
+def _errors(of: str, built: ModelRounding) -> dict[str, float]:
     return {f"{of}row_error": built.rows, f"{of}reward_error": built.reward}
 
 
-def tabular(mdp: MDP) -> Tabular:
+def as_tabular(mdp: MDP) -> Tabular:
     """The model's dynamics as rows."""
     if isinstance(mdp.dynamics, Tabular):
         return mdp.dynamics
     listed = mdp.to_pairs()
-    scope = make_scope(mdp.grid, mdp.actions, mdp.action_name)
+    context = make_context(mdp.grid, mdp.actions, mdp.action_name)
     # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
-    pairs = Pairs(scope, listed.states, listed.choices, listed.transition)
+    pairs = Pairs(context, listed.states, listed.choices, listed.transition)
     pairs.rows.eliminate_zeros()
-    dynamics = tabular_parts(pairs, listed.reward, None, mdp.dynamics.written).dynamics
+    dynamics = build_tabular(pairs, listed.reward, None, mdp.dynamics.rounding_as_saved).dynamics
     assert isinstance(dynamics, Tabular)
     return dynamics
 
@@ -276,17 +282,17 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "name": mdp.name,
         "axes": json.dumps(mdp.grid.axes),
         "action_name": mdp.action_name,
-        "actions": json.dumps(as_json(mdp.actions)),
+        "actions": json.dumps(actions_to_json(mdp.actions)),
         "parameters": json.dumps(dict(mdp.parameters), default=_to_json),
         "discount": mdp.discount,
         "kind": _kind(mdp.dynamics),
         "fingerprint": mdp.fingerprint,
-        **_errors("", mdp.dynamics.written),
+        **_errors("", mdp.dynamics.rounding_as_saved),
     }
 
 
 def _kind(dynamics: Dynamics) -> str:
-    """``staged``, ``timed tabular``: one that ends in ``tabular`` is read back as it was."""
+    """``staged``, ``timed tabular``: one that ends in ``as_tabular`` is read back as it was."""
     kind = type(dynamics).__name__.lower()
     return f"{kind} {_kind(dynamics.periods[0])}" if isinstance(dynamics, Timed) else kind
 

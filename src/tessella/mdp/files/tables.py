@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError
 from tessella.grid import StateGrid, index_type
-from tessella.mdp.scope import TIME, Scope, make_scope
+from tessella.mdp.context import TIME, EvaluationContext, make_context
+from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.tabular.pairs import Pairs, check_entries, check_rewards, check_sums, pairs_of
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
-from tessella.mdp.timed import Timed
-from tessella.rounding import EPS, Built
+from tessella.rounding import EPS, ModelRounding
 
 Mask = NDArray[np.bool_]  # (S, A) which pairs are feasible
 UNEVEN = 1e-7  # rows of several stages, each off by rounding, miss 1 by no more than this
@@ -37,30 +37,34 @@ class TableReader:
         built: how far rows and rewards may be off.
     """
 
-    scope: Scope
+    context: EvaluationContext
     arrays: Mapping[str, NDArray]
-    built: Built
+    built: ModelRounding
     known: dict[bytes, Tabular] = field(default_factory=dict)  # by their content, each checked
 
     def mask(self) -> Mask:
-        given = self._array("feasible", "i", self._pairs(self.scope))
+        given = self._array("feasible", "i", self._pairs(self.context))
         if not np.isin(given, (0, 1)).all():
             raise FileError("'feasible' must hold 0 and 1")
         return given.astype(bool)
 
     def table(self, mask: Mask) -> Tabular:
         """Of a model without a horizon."""
-        return self._checked(self._table(self.scope, "", mask, self._outcomes(self.scope)), mask)
+        return self._checked(
+            self._table(self.context, "", mask, self._outcomes(self.context)), mask
+        )
 
     def periods(self, mask: Mask, horizon: FiniteHorizon) -> Timed:
         """Of a model with a horizon; one object where periods are the same."""
-        grid = self.scope.grid
+        grid = self.context.grid
         if grid.axes[0] != TIME or not np.array_equal(grid.values[0], range(horizon.periods)):
-            rule = f"the first axis of a model with a horizon must be {TIME!r}, of all its periods"
-            raise FileError(rule, value=f"it is {grid.axes[0]!r}")
+            requirement = (
+                f"the first axis of a model with a horizon must be {TIME!r}, of all its periods"
+            )
+            raise FileError(requirement, value=f"it is {grid.axes[0]!r}")
         axes = dict(zip(grid.axes[1:], grid.values[1:], strict=True))
-        moment = make_scope(StateGrid(axes), self.scope.actions, self.scope.action_name)
-        whole, outcomes = self._table(self.scope, "", mask, None), self._outcomes(moment)
+        moment = make_context(StateGrid(axes), self.context.actions, self.context.action_name)
+        whole, outcomes = self._table(self.context, "", mask, None), self._outcomes(moment)
         n, periods = moment.grid.size, []
         for time in range(horizon.periods - 1):
             own = mask[time * n : (time + 1) * n]
@@ -71,11 +75,13 @@ class TableReader:
             raise FileError("a model with outcomes must have periods that are all alike")
         final = self._array(f"{END}final", "f", (n,))
         _check_end(whole, last, mask[-n:], final)
-        return Timed(self.scope, tuple(periods), final.reshape(moment.grid.shape))
+        return Timed(self.context, tuple(periods), final.reshape(moment.grid.shape))
 
-    def _table(self, scope: Scope, group: str, mask: Mask, outcomes: Outcomes | None) -> Tabular:
+    def _table(
+        self, context: EvaluationContext, group: str, mask: Mask, outcomes: Outcomes | None
+    ) -> Tabular:
         """Arrays that fit one another, of which nothing else is known."""
-        pairs, n = self._pairs(scope), scope.grid.size
+        pairs, n = self._pairs(context), context.grid.size
         starts = self._starts(f"{group}indptr")
         length = (int(starts[-1]),)
         columns = self._array(f"{group}indices", "i", length)
@@ -89,12 +95,12 @@ class TableReader:
             raise FileError(f"'{group}indices' must ascend in every row")
         if row_of[~mask].any() or reward[~mask].any():
             raise FileError("an infeasible action must have row 0 and reward 0")
-        return Tabular(scope, rows, row_of, reward, outcomes, self.built)
+        return Tabular(context, rows, row_of, reward, outcomes, self.built)
 
-    def _outcomes(self, scope: Scope) -> Outcomes | None:
+    def _outcomes(self, context: EvaluationContext) -> Outcomes | None:
         if "outcomes/start" not in self.arrays:
             return None
-        n, n_actions = self._pairs(scope)
+        n, n_actions = self._pairs(context)
         start = self._starts("outcomes/start")
         if len(start) != n * n_actions + 1:
             raise FileError(f"'outcomes/start' must have {n * n_actions + 1:,} entries")
@@ -120,9 +126,9 @@ class TableReader:
             raise FileError(f"the array {name!r} is needed", value="it is missing")
         array = self.arrays[name]
         if array.dtype.kind != kind or array.shape != shape:
-            what = {"i": "integers", "f": "floats"}[kind]
+            subject = {"i": "integers", "f": "floats"}[kind]
             value = f"got {array.dtype} of shape {array.shape}"
-            raise FileError(f"{name!r} must hold {what} of shape {shape}", value=value)
+            raise FileError(f"{name!r} must hold {subject} of shape {shape}", value=value)
         return array
 
     def _starts(self, name: str) -> NDArray:
@@ -134,11 +140,13 @@ class TableReader:
         return starts
 
     @staticmethod
-    def _pairs(scope: Scope) -> tuple[int, int]:
-        return scope.grid.size, len(scope.actions)
+    def _pairs(context: EvaluationContext) -> tuple[int, int]:
+        return context.grid.size, len(context.actions)
 
 
-def _at(whole: Tabular, moment: Scope, mask: Mask, time: int, outcomes: Outcomes | None) -> Tabular:
+def _at(
+    whole: Tabular, moment: EvaluationContext, mask: Mask, time: int, outcomes: Outcomes | None
+) -> Tabular:
     """The period at ``time``, with its rows in the order in which pairs use them."""
     n = len(mask)
     here = slice(time * n, (time + 1) * n)
@@ -149,8 +157,8 @@ def _at(whole: Tabular, moment: Scope, mask: Mask, time: int, outcomes: Outcomes
     rows = whole.rows[used[np.argsort(first)]]
     columns = rows.indices - (time + 1) * n
     if columns.size and not 0 <= columns.min() <= columns.max() < n:
-        rule = "every period of a model with a horizon must move time on by one"
-        raise FileError(rule, place=f"time={time}", value="does not")
+        requirement = "every period of a model with a horizon must move time on by one"
+        raise FileError(requirement, location=f"time={time}", value="does not")
     rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used), n))
     return Tabular(moment, rows, row_of, whole.reward[here], outcomes, whole.rounding)
 
@@ -167,9 +175,9 @@ def _content(table: Tabular, mask: Mask) -> bytes:
 def _check(table: Tabular, mask: Mask) -> None:
     """Probabilities and rewards, as in models from arrays; errors name the first pair of a row."""
     states, choices = np.nonzero(mask)
-    check_rewards(Pairs(table.scope, states, choices, table.rows), table.reward[mask])
+    check_rewards(Pairs(table.context, states, choices, table.rows), table.reward[mask])
     used, first = np.unique(table.row_of[mask], return_index=True)
-    rows = Pairs(table.scope, states[first], choices[first], table.rows[used])
+    rows = Pairs(table.context, states[first], choices[first], table.rows[used])
     check_entries(rows)
     if table.outcomes is None:
         check_sums(rows, UNEVEN)
@@ -179,13 +187,13 @@ def _check(table: Tabular, mask: Mask) -> None:
 
 def _check_outcomes(table: Tabular, outcomes: Outcomes, mask: Mask) -> None:
     """Refuse outcomes of which rows and rewards are not the expectations."""
-    every = pairs_of(table.scope, outcomes, outcomes.probability)
+    every = pairs_of(table.context, outcomes, outcomes.probability)
     check_entries(every)
     check_sums(every, UNEVEN)
     if not np.array_equal(every.keys, np.flatnonzero(mask)):
         raise FileError("every feasible pair must have outcomes, and no other")
     near = 4 * EPS * (int(np.diff(outcomes.start).max()) + 4)
-    going_on = pairs_of(table.scope, outcomes, outcomes.probability * ~outcomes.ended).rows
+    going_on = pairs_of(table.context, outcomes, outcomes.probability * ~outcomes.ended).rows
     size = outcomes.expected(np.abs(outcomes.reward)).reshape(mask.shape)
     off = np.abs(outcomes.expected_reward.reshape(mask.shape) - table.reward)
     same = np.diff(table.rows.indptr)[table.row_of[mask]].sum() == going_on.nnz

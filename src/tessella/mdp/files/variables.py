@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
-from tessella.files import reading, refuse_irregular, writing
+from tessella.files import atomic_write, read_errors, require_regular
 
 Variables = dict[str, tuple[NDArray, tuple[str, ...]]]  # path to values and names of dimensions
 SHRINK = 1032  # a compressed file holds at most so many times its size
@@ -35,10 +35,10 @@ LABELS_IN_MEMORY = 32  # times the file's size; all labels of an axis are as wid
 
 
 @contextmanager
-def opened(path: str | Path, what: str) -> Iterator[netCDF4.Dataset]:
+def open_dataset(path: str | Path, subject: str) -> Iterator[netCDF4.Dataset]:
     """The file at ``path``, which should be ``what``: "a saved model"."""
-    with reading(path, what):
-        refuse_irregular(os.stat(path), f"{path} cannot be read as {what}")
+    with read_errors(path, subject):
+        require_regular(os.stat(path), f"{path} cannot be read as {subject}")
         with netCDF4.Dataset(str(path), "r") as file:
             file.set_auto_maskandscale(False)
             yield file
@@ -47,7 +47,7 @@ def opened(path: str | Path, what: str) -> Iterator[netCDF4.Dataset]:
 @contextmanager
 def created(path: str | Path) -> Iterator[netCDF4.Dataset]:
     """A new file, which takes the place of the one at ``path`` once all is written."""
-    with writing(path) as part:
+    with atomic_write(path) as part:
         try:
             with netCDF4.Dataset(str(part), "w", format="NETCDF4") as file:
                 yield file
@@ -57,7 +57,7 @@ def created(path: str | Path) -> Iterator[netCDF4.Dataset]:
             raise FileError(f"{path} cannot be written", value=f"{cause}; {free}") from error
 
 
-def put(file: Any, attributes: dict[str, Any], variables: Variables) -> None:
+def write_variables(file: Any, attributes: dict[str, Any], variables: Variables) -> None:
     """Write attributes, their hash, and variables, those called ``group/name`` into groups."""
     file.setncatts(attributes | {"content": digest(attributes, variables)})
     for name, (values, dimensions) in variables.items():
@@ -105,7 +105,9 @@ def attributes_of(group: Any) -> dict[str, Any]:
     return {name: group.getncattr(name) for name in group.ncattrs()}
 
 
-def take(variables: Mapping[str, Any], size: int, largest: float = math.inf) -> dict[str, NDArray]:
+def read_variable(
+    variables: Mapping[str, Any], size: int, largest: float = math.inf
+) -> dict[str, NDArray]:
     """The values of variables, of a file of ``size`` bytes that has all of them.
 
     ``largest`` is the most bytes that may be read in all.
@@ -116,8 +118,8 @@ def take(variables: Mapping[str, Any], size: int, largest: float = math.inf) -> 
     declared = sum(map(_declared_bytes, variables.values()))
     most = min(SHRINK * size, largest)
     if declared > most:
-        rule = f"a file of {size:,} bytes may declare arrays of {most:,} bytes"
-        raise FileError(rule, value=f"it declares {declared:,}")
+        requirement = f"a file of {size:,} bytes may declare arrays of {most:,} bytes"
+        raise FileError(requirement, value=f"it declares {declared:,}")
     return {name: _values(name, variable, size) for name, variable in variables.items()}
 
 
@@ -145,11 +147,11 @@ def _labels(name: str, variable: Any, size: int) -> NDArray:
         labels.append(variable[i])
         left -= LABEL_BYTES + len(labels[-1].encode("utf-8", "surrogatepass"))
         if left < 0:
-            rule = f"the labels of {name!r} must fit into the file's {size:,} bytes"
-            raise FileError(rule, place=f"label {i + 1}", value="is one too many")
+            requirement = f"the labels of {name!r} must fit into the file's {size:,} bytes"
+            raise FileError(requirement, location=f"label {i + 1}", value="is one too many")
     width = 4 * len(labels) * max(map(len, labels), default=0)
     if width > LABELS_IN_MEMORY * size:
-        rule = f"the labels of {name!r} must be of about one length"
+        requirement = f"the labels of {name!r} must be of about one length"
         longest = max(map(len, labels))
-        raise FileError(rule, value=f"one of {len(labels):,} has {longest:,} characters")
+        raise FileError(requirement, value=f"one of {len(labels):,} has {longest:,} characters")
     return np.asarray(labels, dtype=str)

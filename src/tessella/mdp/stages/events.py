@@ -27,17 +27,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.criterion import Criterion, X
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ModelError, is_number, shown
+from tessella.errors import ModelError, format_value, is_number
 from tessella.grid import index_type, refuse_unordered
 from tessella.mdp import checks
-from tessella.mdp.dynamics import Parts
-from tessella.mdp.scope import Scope, call
-from tessella.mdp.stages.jump import targets
-from tessella.mdp.stages.noise import Law
+from tessella.mdp.context import EvaluationContext, call_by_name
+from tessella.mdp.dynamics import ModelComponents
+from tessella.mdp.stages.jump import target_states
+from tessella.mdp.stages.noise import NoiseTable
 from tessella.mdp.stages.scatter import Scatter
-from tessella.mdp.stages.stage import Function, StageNumbers, net
+from tessella.mdp.stages.stage import CompiledStage, Function, subtract_costs
 from tessella.mdp.stages.staged import Staged
-from tessella.rounding import EPS, expected_error
+from tessella.rounding import EPS, bound_expectation_error
 
 EVENT, NOTHING = "event", "nothing"  # what messages and simulations call the noise of a tick
 
@@ -62,9 +62,9 @@ class Event:
     costs: float | Function | None = None
 
     @property
-    def paid(self) -> float | Function | None:
+    def net_reward(self) -> float | Function | None:
         """What it pays less what it costs."""
-        return net(self.pays, self.costs)
+        return subtract_costs(self.pays, self.costs)
 
 
 @dataclass(frozen=True)
@@ -93,40 +93,40 @@ def average_unit(clock: Clock | None) -> tuple[float, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Uniformised:
+class UniformisedModel:
     """A model in continuous time, as one of periods."""
 
-    parts: Parts
+    parts: ModelComponents
     criterion: Criterion
     clock: Clock
 
 
 def uniformise(
-    scope: Scope,
+    context: EvaluationContext,
     events: Sequence[Event],
     interest: float | Criterion,
     pays_rate: float | Function | None,
     ticks: float | None,
     feasible: NDArray[np.bool_] | None,
-) -> Uniformised:
+) -> UniformisedModel:
     """See ``MDP.from_rates``."""
-    events = _checked(scope, events)
-    moment = scope
+    events = _check_events(context, events)
+    context = context
     if feasible is not None:
-        shape = (len(scope.actions), *scope.grid.shape, 1)
-        moment = replace(scope, allowed=feasible.T.reshape(shape))
-    rates = [_rate(moment, event) for event in events]
+        shape = (len(context.actions), *context.grid.shape, 1)
+        context = replace(context, feasible=feasible.T.reshape(shape))
+    rates = [_rate(context, event) for event in events]
     total = sum(rates[1:], start=rates[0])
-    clock = Clock(_ticks(moment, total, ticks), _interest(interest))
+    clock = Clock(_clock_rate(context, total, ticks), _interest_rate(interest))
     # Infeasible pairs may say any rates; so many that they exceed the clock's count for none.
-    beyond = total > clock.rate
-    rates = [np.where(beyond, 0.0, rate) for rate in rates] if beyond.any() else rates
-    dynamics = Staged(scope, (_numbers(moment, events, rates, pays_rate, clock),))
+    exceeds_clock = total > clock.rate
+    rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
+    dynamics = Staged(context, (_compile_tick(context, events, rates, pays_rate, clock),))
     criterion = interest if isinstance(interest, Criterion) else _discount(clock)
-    return Uniformised(Parts(scope, dynamics, feasible), criterion, clock)
+    return UniformisedModel(ModelComponents(context, dynamics, feasible), criterion, clock)
 
 
-def _checked(scope: Scope, events: Sequence[Event]) -> tuple[Event, ...]:
+def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[Event, ...]:
     refuse_unordered(events, "events")
     if not isinstance(events, Iterable) or isinstance(events, str):
         raise ModelError("a model in continuous time needs a list of events", value=f"got {events}")
@@ -137,28 +137,28 @@ def _checked(scope: Scope, events: Sequence[Event]) -> tuple[Event, ...]:
         if not isinstance(event, Event):
             raise ModelError("events must be Event(name, rate, ...)", value=f"got {event!r}")
         if not isinstance(event.name, str) or event.name in ("", NOTHING):
-            rule = f"an event needs a name of its own, other than {NOTHING!r}"
-            raise ModelError(rule, value=f"got {event.name!r}")
+            requirement = f"an event needs a name of its own, other than {NOTHING!r}"
+            raise ModelError(requirement, value=f"got {event.name!r}")
     names = [event.name for event in events]
     for name in names:
         if names.count(name) > 1:
-            rule = "events must have different names"
-            raise ModelError(rule, place=name, value=f"stands {names.count(name)} times")
-    if EVENT in (*scope.grid.axes, scope.action_name):
+            requirement = "events must have different names"
+            raise ModelError(requirement, location=name, value=f"stands {names.count(name)} times")
+    if EVENT in (*context.grid.axes, context.action_name):
         raise ModelError(f"where there are events, neither axis nor action can be called {EVENT!r}")
     return events
 
 
-def _interest(given: float | Criterion) -> float:
+def _interest_rate(given: float | Criterion) -> float:
     """The interest rate, 0 under a criterion of its own."""
     if isinstance(given, Discounted):
-        rule = "a model in continuous time has an interest rate, not a discount per period"
-        raise ModelError(rule, value=f"got {given}")
+        requirement = "a model in continuous time has an interest rate, not a discount per period"
+        raise ModelError(requirement, value=f"got {given}")
     if isinstance(given, Criterion):
         return 0.0
     if not (is_number(given) and given > 0):
-        rule = "an interest rate must be finite and above 0; without one, give a criterion"
-        raise ModelError(rule, value=f"got {shown(given)}")
+        requirement = "an interest rate must be finite and above 0; without one, give a criterion"
+        raise ModelError(requirement, value=f"got {format_value(given)}")
     return float(given)
 
 
@@ -167,83 +167,94 @@ def _discount(clock: Clock) -> Discounted:
     if discount == 1.0:
         raise ModelError(
             "an interest rate must not vanish beside the clock",
-            value=f"{shown(clock.interest)} beside {clock}",
+            value=f"{format_value(clock.interest)} beside {clock}",
         )
     return Discounted(discount)
 
 
-def _rate(scope: Scope, event: Event) -> NDArray[np.float64]:
+def _rate(context: EvaluationContext, event: Event) -> NDArray[np.float64]:
     """(A | 1, *broadcast, 1) the rate of an event, checked."""
-    what = f"the rate of {event.name}"
-    said = checks.as_numbers(_said(scope, event.rate, what), what, scope.describe)
-    array = scope.ranked(said, what)
+    subject = f"the rate of {event.name}"
+    numbers = checks.as_numbers(_evaluate(context, event.rate, subject), subject, context.describe)
+    array = context.as_mesh(numbers, subject)
     wrong = ~(np.isfinite(array) & (array >= 0))
-    checks.refuse(
-        f"{what} must be finite and not negative",
-        checks.read_at(scope, wrong),
-        lambda p: scope.describe(p, array.shape),
-        lambda p: f"is {shown(array[p])}",
+    checks.raise_for_first(
+        f"{subject} must be finite and not negative",
+        checks.mask_unread(context, wrong),
+        lambda p: context.describe(p, array.shape),
+        lambda p: f"is {format_value(array[p])}",
         "rates",
     )
     return np.where(wrong, 0.0, array) if wrong.any() else array
 
 
-def _said(scope: Scope, given: Any, what: str) -> Any:
-    return call(given, scope.mesh(), what) if callable(given) else given
+def _evaluate(context: EvaluationContext, given: Any, subject: str) -> Any:
+    return call_by_name(given, context.mesh(), subject) if callable(given) else given
 
 
-def _ticks(scope: Scope, total: NDArray[np.float64], given: float | None) -> float:
+def _clock_rate(
+    context: EvaluationContext, total: NDArray[np.float64], given: float | None
+) -> float:
     """The rate of the clock: the largest total rate of a pair that can occur, or one given."""
-    read = total if scope.allowed is None else np.where(scope.allowed, total, 0.0)
+    read = total if context.feasible is None else np.where(context.feasible, total, 0.0)
     largest = float(read.max())
     if not (np.isfinite(largest) and largest > 0):
-        rule = "some event must have a positive rate, and the sum of all a finite one"
-        raise ModelError(rule, value=f"the largest sum is {shown(largest)}")
+        requirement = "some event must have a positive rate, and the sum of all a finite one"
+        raise ModelError(requirement, value=f"the largest sum is {format_value(largest)}")
     if given is None:
         return largest
-    rule = "the clock must tick at least as fast as all events together"
+    requirement = "the clock must tick at least as fast as all events together"
     if not is_number(given):
-        got = shown(given) if isinstance(given, Real) else repr(given)
-        raise ModelError(rule, value=f"got {got}")
-    checks.refuse(
-        rule,
+        got = format_value(given) if isinstance(given, Real) else repr(given)
+        raise ModelError(requirement, value=f"got {got}")
+    checks.raise_for_first(
+        requirement,
         read > float(given) * (1 + 64 * EPS),  # the same sum, added up in another order
-        lambda p: scope.describe(p, read.shape),
-        lambda p: f"has rates of {shown(float(read[p]))} together, the clock {shown(given)}",
+        lambda p: context.describe(p, read.shape),
+        lambda p: (
+            f"has rates of {format_value(float(read[p]))} together, the clock {format_value(given)}"
+        ),
         "pairs",
     )
     return max(float(given), largest)
 
 
-def _numbers(
-    scope: Scope,
+def _compile_tick(
+    context: EvaluationContext,
     events: tuple[Event, ...],
     rates: list[NDArray[np.float64]],
     pays_rate: float | Function | None,
     clock: Clock,
-) -> StageNumbers:
+) -> CompiledStage:
     """One tick of the clock as one stage, whose noise is the event."""
     names = np.array([NOTHING, *(event.name for event in events)])
-    pays = Paid({e.name: e.paid for e in events if e.paid is not None}, pays_rate, clock)
-    reward, error = _reward(scope, pays, dict(zip(names[1:].tolist(), rates, strict=True)))
+    pays = PeriodReward(
+        {e.name: e.net_reward for e in events if e.net_reward is not None}, pays_rate, clock
+    )
+    reward, error = _expected_reward(
+        context, pays, dict(zip(names[1:].tolist(), rates, strict=True))
+    )
     operation = Scatter(
-        scope.grid.shape, _targets(scope, events, rates), _probabilities(rates, clock)
+        context.grid.shape, _event_targets(context, events, rates), _probabilities(rates, clock)
     )
     paid = None if reward is None else pays
-    return StageNumbers(operation, reward, paid, (EVENT, names), error)
+    return CompiledStage(operation, reward, paid, (EVENT, names), error)
 
 
-def _targets(
-    scope: Scope, events: tuple[Event, ...], rates: list[NDArray[np.float64]]
+def _event_targets(
+    context: EvaluationContext, events: tuple[Event, ...], rates: list[NDArray[np.float64]]
 ) -> NDArray[np.integer]:
     """(A | 1, 1 + K, *grid) where each event leads; the first of them is nothing."""
-    n = scope.grid.size
-    own = np.arange(n, dtype=index_type(n)).reshape(1, *scope.grid.shape)
+    n = context.grid.size
+    own = np.arange(n, dtype=index_type(n)).reshape(1, *context.grid.shape)
     places: list[NDArray[np.integer]] = [own]
     for event, rate in zip(events, rates, strict=True):
-        what, law = f"the event {event.name}", Law((EVENT, np.array([event.name])), rate)
-        moved = {} if event.to is None else call(event.to, scope.mesh(), what)
-        places.append(targets(scope, moved, what, law)[..., 0])
+        subject, noise_table = (
+            f"the event {event.name}",
+            NoiseTable((EVENT, np.array([event.name])), rate),
+        )
+        moved = {} if event.to is None else call_by_name(event.to, context.mesh(), subject)
+        places.append(target_states(context, moved, subject, noise_table)[..., 0])
     return np.stack(np.broadcast_arrays(*places), axis=1)
 
 
@@ -254,18 +265,24 @@ def _probabilities(rates: list[NDArray[np.float64]], clock: Clock) -> NDArray[np
     return np.stack(np.broadcast_arrays(nothing, *shares), axis=1)
 
 
-def _reward(
-    scope: Scope, pays: Paid, rates: dict[str, NDArray[np.float64]]
+def _expected_reward(
+    context: EvaluationContext, pays: PeriodReward, rates: dict[str, NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64] | None, float]:
     """(A | 1, *broadcast) expected reward of a period, and a bound on its rounding."""
     terms = []
     if pays.rate is not None:
-        what = "the reward per unit of time"
-        terms.append(checks.rewards(scope, _said(scope, pays.rate, what), what))
+        subject = "the reward per unit of time"
+        terms.append(checks.check_rewards(context, _evaluate(context, pays.rate, subject), subject))
     for name, given in pays.events.items():
-        what = f"the reward of the event {name}"
-        law = Law((EVENT, np.array([name])), rates[name])
-        lump = checks.rewards(scope, _said(scope, given, what), what, law.named, law.probs)
+        subject = f"the reward of the event {name}"
+        noise_table = NoiseTable((EVENT, np.array([name])), rates[name])
+        lump = checks.check_rewards(
+            context,
+            _evaluate(context, given, subject),
+            subject,
+            noise_table.variable,
+            noise_table.probs,
+        )
         with np.errstate(over="ignore"):
             terms.append(rates[name] * lump)
     if not terms:
@@ -274,18 +291,18 @@ def _reward(
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
         sizes = sum(float(np.abs(term).max()) for term in terms) * per_period
         total = sum(terms[1:], start=terms[0])[..., 0] * per_period
-    checks.refuse(
+    checks.raise_for_first(
         "the expected reward of a period must be finite",
         ~np.isfinite(total),
-        lambda p: scope.describe((*p, 0), (*total.shape, 1)),
+        lambda p: context.describe((*p, 0), (*total.shape, 1)),
         lambda p: f"is {total[p]}",
         "rewards",
     )
-    return total, expected_error(len(terms) + 2, sizes)
+    return total, bound_expectation_error(len(terms) + 2, sizes)
 
 
 @dataclass(frozen=True, eq=False)
-class Paid:
+class PeriodReward:
     """What a period pays a walker, given the event that it drew: its mean is the reward."""
 
     events: dict[str, float | Function]
@@ -296,14 +313,14 @@ class Paid:
         drawn = np.asarray(names.pop(EVENT))
         paid = np.zeros(drawn.shape)
         if self.rate is not None:
-            paid = paid + self._said(self.rate, names)
+            paid = paid + self._evaluate(self.rate, names)
         for name, given in self.events.items():
             happens = drawn == name
             if happens.any():
-                lump = np.broadcast_to(self._said(given, names), drawn.shape)
+                lump = np.broadcast_to(self._evaluate(given, names), drawn.shape)
                 paid = paid + np.where(happens, self.clock.rate * lump, 0.0)
         return paid / (self.clock.rate + self.clock.interest)
 
     @staticmethod
-    def _said(given: float | Function, names: dict[str, Any]) -> Any:
-        return call(given, names, "a reward") if callable(given) else given
+    def _evaluate(given: float | Function, names: dict[str, Any]) -> Any:
+        return call_by_name(given, names, "a reward") if callable(given) else given

@@ -17,23 +17,29 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.scope import Scope, call, count_entries
-from tessella.mdp.stages.between import (
-    ROUNDED,
-    Between,
-    End,
-    Landing,
-    along,
-    clipped,
-    land,
-    refuse_unknown,
-    scattered,
+from tessella.mdp.context import EvaluationContext, call_by_name, count_entries
+from tessella.mdp.stages.interpolation import (
+    INTERPOLATION_ROUNDING,
+    EdgeOption,
+    InterpolationWeights,
+    OffGridOption,
+    clip_to_axis,
+    interpolation_along,
+    interpolation_corners,
+    interpolation_weights,
+    require_known_options,
 )
-from tessella.mdp.stages.joint import joint
-from tessella.mdp.stages.noise import Law, Noise, make_law, refuse_other, reward_on
+from tessella.mdp.stages.joint_matrix import joint_operation
+from tessella.mdp.stages.noise import (
+    Noise,
+    NoiseTable,
+    expected_stage_reward,
+    require_noise,
+    tabulate_noise,
+)
 from tessella.mdp.stages.operation import RandomOperation
 from tessella.mdp.stages.scatter import Scatter
-from tessella.mdp.stages.stage import Function, Stage, StageNumbers
+from tessella.mdp.stages.stage import CompiledStage, Function, Stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,103 +53,127 @@ class Jump(Stage):
     noise: Noise
     to: Callable[..., Mapping[str, ArrayLike]]
     pays: Function | None = None
-    between: Between = "error"
-    edge: End = "error"
+    between: OffGridOption = "error"
+    edge: EdgeOption = "error"
     costs: Function | None = None
 
     def __post_init__(self) -> None:
-        refuse_other(self.noise, "a jump")
+        require_noise(self.noise, "a jump")
 
-    def numbers(self, scope: Scope) -> StageNumbers:
-        what = f"the jump on {self.noise.name}"
-        refuse_unknown(what, self.between, self.edge)
-        law = make_law(scope, self.noise, what)
-        moved = moves(scope, call(self.to, scope.mesh(law.named), what), what)
-        operation = self._operation(scope, moved, law, what)
-        paid, error = reward_on(scope, self.paid, f"the reward of {what}", law)
-        return StageNumbers(operation, paid, self.paid, law.named, error)
+    def compile(self, context: EvaluationContext) -> CompiledStage:
+        subject = f"the jump on {self.noise.name}"
+        require_known_options(subject, self.between, self.edge)
+        noise_table = tabulate_noise(context, self.noise, subject)
+        moved = axis_updates(
+            context, call_by_name(self.to, context.mesh(noise_table.variable), subject), subject
+        )
+        operation = self._operation(context, moved, noise_table, subject)
+        paid, error = expected_stage_reward(
+            context, self.net_reward, f"the reward of {subject}", noise_table
+        )
+        return CompiledStage(operation, paid, self.net_reward, noise_table.variable, error)
 
     def _operation(
-        self, scope: Scope, moved: dict[int, ArrayLike], law: Law, what: str
+        self,
+        context: EvaluationContext,
+        moved: dict[int, ArrayLike],
+        noise_table: NoiseTable,
+        subject: str,
     ) -> RandomOperation:
         if self.between == "interpolate":
-            return _interpolated(scope, moved, law, what, self.edge)
-        moved = {a: clipped(scope, a, v, what, self.edge) for a, v in moved.items()}
-        few = joint(scope, moved, law, what)
+            return _interpolating_operation(context, moved, noise_table, subject, self.edge)
+        moved = {a: clip_to_axis(context, a, v, subject, self.edge) for a, v in moved.items()}
+        few = joint_operation(context, moved, noise_table, subject)
         if few is not None:
             return few
-        target = flat_targets(scope, moved, what, law)
-        target = np.broadcast_to(target, (*target.shape[:-1], len(law.named[1])))
+        target = flat_target_states(context, moved, subject, noise_table)
+        target = np.broadcast_to(target, (*target.shape[:-1], len(noise_table.variable[1])))
         return Scatter(
-            scope.grid.shape,
+            context.grid.shape,
             np.ascontiguousarray(np.moveaxis(target, -1, 1)),
-            np.ascontiguousarray(np.moveaxis(law.probs, -1, 1)),
+            np.ascontiguousarray(np.moveaxis(noise_table.probs, -1, 1)),
         )
 
 
-def _interpolated(
-    scope: Scope, moved: dict[int, ArrayLike], law: Law, what: str, edge: str
+def _interpolating_operation(
+    context: EvaluationContext,
+    moved: dict[int, ArrayLike],
+    noise_table: NoiseTable,
+    subject: str,
+    edge: str,
 ) -> RandomOperation:
     """Landings between cut points, along one axis or on the corners of a cell."""
 
-    def landing(axis: int) -> Landing:
-        text = scope.grid.values[axis].dtype.kind == "U"
+    def landing(axis: int) -> InterpolationWeights:
+        text = context.grid.values[axis].dtype.kind == "U"
         if axis in moved and not text:
-            return land(scope, axis, moved[axis], what, edge, law.named, law.probs)
-        value = moved.get(axis, scope.mesh()[scope.grid.axes[axis]])
-        at_point = checks.positions(scope, axis, value, what, law.named, law.probs)
-        return Landing([(at_point, np.ones((1,) * scope.rank))])
+            return interpolation_weights(
+                context, axis, moved[axis], subject, edge, noise_table.variable, noise_table.probs
+            )
+        value = moved.get(axis, context.mesh()[context.grid.axes[axis]])
+        at_point = checks.axis_positions(
+            context, axis, value, subject, noise_table.variable, noise_table.probs
+        )
+        return InterpolationWeights([(at_point, np.ones((1,) * context.rank))])
 
     if len(moved) == 1:
         (axis,) = moved
-        return along(scope, axis, landing(axis), law.probs)
-    landings = [landing(axis) for axis in range(scope.grid.ndim)]
-    between = sum(len(landing.sides) > 1 for landing in landings)
-    return Corners(scope.grid.shape, *scattered(scope, landings, law.probs), between)
+        return interpolation_along(context, axis, landing(axis), noise_table.probs)
+    landings = [landing(axis) for axis in range(context.grid.ndim)]
+    between = sum(len(landing.neighbours) > 1 for landing in landings)
+    return InterpolatedScatter(
+        context.grid.shape, *interpolation_corners(context, landings, noise_table.probs), between
+    )
 
 
-def moves(scope: Scope, result: object, what: str) -> dict[int, ArrayLike]:
+def axis_updates(context: EvaluationContext, result: object, subject: str) -> dict[int, ArrayLike]:
     """Position of an axis to its new values, from a mapping of names."""
     if not isinstance(result, Mapping):
         raise ModelError(
-            f"{what} must return a mapping of axis names to values", value=f"got {result!r}"
+            f"{subject} must return a mapping of axis names to values", value=f"got {result!r}"
         )
-    return {scope.axis(name): value for name, value in result.items()}
+    return {context.axis(name): value for name, value in result.items()}
 
 
-def targets(scope: Scope, result: object, what: str, law: Law) -> NDArray[np.integer]:
+def target_states(
+    context: EvaluationContext, result: object, subject: str, noise_table: NoiseTable
+) -> NDArray[np.integer]:
     """Flat next states, (A | 1, *grid, K | 1), from a mapping of axis names to new values."""
-    return flat_targets(scope, moves(scope, result, what), what, law)
+    return flat_target_states(context, axis_updates(context, result, subject), subject, noise_table)
 
 
-def flat_targets(
-    scope: Scope, moved: dict[int, ArrayLike], what: str, law: Law
+def flat_target_states(
+    context: EvaluationContext, moved: dict[int, ArrayLike], subject: str, noise_table: NoiseTable
 ) -> NDArray[np.integer]:
     """The same from new values by position of the axis."""
     where = []
-    for axis, name in enumerate(scope.grid.axes):
-        value = moved.get(axis, scope.mesh()[name])
-        where.append(checks.positions(scope, axis, value, what, law.named, law.probs))
-    full = np.broadcast_shapes(*(w.shape for w in where), (1, *scope.grid.shape, 1))
-    count_entries(math.prod(full[:-1]) * len(law.named[1]), what)
+    for axis, name in enumerate(context.grid.axes):
+        value = moved.get(axis, context.mesh()[name])
+        where.append(
+            checks.axis_positions(
+                context, axis, value, subject, noise_table.variable, noise_table.probs
+            )
+        )
+    full = np.broadcast_shapes(*(w.shape for w in where), (1, *context.grid.shape, 1))
+    count_entries(math.prod(full[:-1]) * len(noise_table.variable[1]), subject)
     where = tuple(np.broadcast_to(w, full) for w in where)
-    return np.ravel_multi_index(where, scope.grid.shape).astype(index_type(scope.grid.size))
+    return np.ravel_multi_index(where, context.grid.shape).astype(index_type(context.grid.size))
 
 
 @dataclass(frozen=True, eq=False)
-class Corners(Scatter):
+class InterpolatedScatter(Scatter):
     """Landings between cut points: each value of the noise leads to the corners of a cell."""
 
     corners: int
-    between: int  # axes that are interpolated along
+    interpolated_axes: int  # axes that are interpolated along
 
     @property
-    def rounded(self) -> float:
-        return ROUNDED * self.between
+    def relative_rounding(self) -> float:
+        return INTERPOLATION_ROUNDING * self.interpolated_axes
 
     @property
-    def interpolates(self) -> bool:
-        return self.between > 0
+    def is_interpolating(self) -> bool:
+        return self.interpolated_axes > 0
 
     def sample(self, states, actions, rng):
         states, j = super().sample(states, actions, rng)

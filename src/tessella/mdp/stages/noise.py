@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, shown
-from tessella.grid import plain_values
+from tessella.errors import ModelError, format_value
+from tessella.grid import to_plain_values
 from tessella.mdp import checks
-from tessella.mdp.scope import NamedValues, Scope, call
-from tessella.mdp.stages.reward import Reward, expectation, kept
+from tessella.mdp.context import EvaluationContext, NamedValues, call_by_name
+from tessella.mdp.stages.reward import Reward, expectation, factor_reward
 from tessella.mdp.stages.stage import Function
-from tessella.rounding import expected_error
+from tessella.rounding import bound_expectation_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,52 +37,52 @@ class Noise:
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class NoiseTable:
     """A noise made of numbers."""
 
-    named: NamedValues
+    variable: NamedValues
     probs: NDArray[np.float64]  # open mesh (A | 1, *broadcast, K)
 
 
-def refuse_other(noise: object, what: str) -> None:
+def require_noise(noise: object, subject: str) -> None:
     """Refuse what stands in the place of a noise."""
     if not isinstance(noise, Noise):
-        rule = f"{what} needs a noise, Noise(name, values, probabilities)"
-        raise ModelError(rule, value=f"got {noise!r}")
+        requirement = f"{subject} needs a noise, Noise(name, values, probabilities)"
+        raise ModelError(requirement, value=f"got {noise!r}")
 
 
-def make_law(scope: Scope, noise: Noise, what: str) -> Law:
+def tabulate_noise(context: EvaluationContext, noise: Noise, subject: str) -> NoiseTable:
     """``noise`` as checked numbers."""
-    values = plain_values(noise.values, f"{what}: its values")
+    values = to_plain_values(noise.values, f"{subject}: its values")
     if not values.size:
-        raise ModelError(f"{what}: a noise needs at least one value")
-    scope.mesh((noise.name, values))
+        raise ModelError(f"{subject}: a noise needs at least one value")
+    context.mesh((noise.name, values))
     given = noise.probabilities
     many = len(values)
-    result = call(given, scope.mesh(), what, each=many) if callable(given) else given
-    probs = checks.probabilities(scope, result, many, f"the probabilities of {what}")
-    return Law((noise.name, values), probs)
+    result = call_by_name(given, context.mesh(), subject, each=many) if callable(given) else given
+    probs = checks.check_probabilities(context, result, many, f"the probabilities of {subject}")
+    return NoiseTable((noise.name, values), probs)
 
 
-def reward_on(
-    scope: Scope, pays: Function | None, what: str, law: Law
+def expected_stage_reward(
+    context: EvaluationContext, pays: Function | None, subject: str, noise_table: NoiseTable
 ) -> tuple[Reward | None, float]:
     """(A | 1, *broadcast) expected reward, sum_k p_k r_k, and a bound on its rounding."""
     if pays is None:
         return None, 0.0
-    result = call(pays, scope.mesh(law.named), what)
-    reward = checks.rewards(scope, result, what, law.named, law.probs)
+    result = call_by_name(pays, context.mesh(noise_table.variable), subject)
+    reward = checks.check_rewards(context, result, subject, noise_table.variable, noise_table.probs)
     if reward.shape[-1] == 1:  # paid whatever the noise
         return reward[..., 0], 0.0
-    factors = kept(law.probs, reward)
+    factors = factor_reward(noise_table.probs, reward)
     if factors is not None:
-        return factors, expected_error(reward.shape[-1], factors.largest)
-    expected = expectation(law.probs, reward)
+        return factors, bound_expectation_error(reward.shape[-1], factors.bound)
+    expected = expectation(noise_table.probs, reward)
     if (reward >= 0).all() or (reward <= 0).all():  # sizes without a second array over states
         sizes = max(expected.max(), -expected.min())
     else:
-        sizes = expectation(law.probs, np.abs(reward))
-    return expected, expected_error(reward.shape[-1], sizes)
+        sizes = expectation(noise_table.probs, np.abs(reward))
+    return expected, bound_expectation_error(reward.shape[-1], sizes)
 
 
 def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
@@ -93,13 +93,13 @@ def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
     from scipy.special import gammainc, gammaln, xlogy
 
     if not isinstance(largest, int | np.integer) or isinstance(largest, bool) or largest < 0:
-        rule = "a truncated Poisson ends at a whole number, at least 0"
-        raise ModelError(rule, value=f"got {largest!r}")
+        requirement = "a truncated Poisson ends at a whole number, at least 0"
+        raise ModelError(requirement, value=f"got {largest!r}")
     m = checks.as_numbers(mean, "the mean of a Poisson")
     if not (np.isfinite(m) & (m >= 0)).all():
         bad = m.ravel()[np.argmin((np.isfinite(m) & (m >= 0)).ravel())]
-        rule = "the mean of a Poisson must be finite and not negative"
-        raise ModelError(rule, value=f"got {shown(float(bad))}")
+        requirement = "the mean of a Poisson must be finite and not negative"
+        raise ModelError(requirement, value=f"got {format_value(float(bad))}")
     if m.ndim == 0 or m.shape[-1] != 1:
         m = m[..., None]
     k = np.arange(largest + 1)

@@ -17,27 +17,27 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.chance import entries_at, invert
-from tessella.rounding import Mass, mass_of
+from tessella.mdp.sampling import entries_for_walkers, invert_cumulative
+from tessella.rounding import RowSumBounds, bound_sums
 
 
 class CompiledOperation(Protocol):
     """An operation as the engine runs it, linear in ``w``; JAX is loaded when first applied."""
 
     @property
-    def acts(self) -> bool: ...
+    def depends_on_action(self) -> bool: ...
 
     @property
-    def stays(self) -> bool:
+    def is_identity(self) -> bool:
         """Whether every state stays where it is."""
         ...
 
     @property
-    def takes_open(self) -> bool:
+    def accepts_broadcast_input(self) -> bool:
         """Whether ``w`` may be an open mesh, of length one along what does not matter to it."""
         ...
 
-    def follows(self, arrays: Any) -> bool:
+    def supports_policy_arrays(self, arrays: Any) -> bool:
         """Whether ``action`` may be a policy, an array (grid) with each state's own."""
         ...
 
@@ -46,20 +46,20 @@ class CompiledOperation(Protocol):
         ...
 
 
-class Reach(NamedTuple):
+class Displacement(NamedTuple):
     """How far a state may move along an axis, in places."""
 
     below: int = 0
     above: int = 0
 
-    def __add__(self, other: tuple) -> Reach:
+    def __add__(self, other: tuple) -> Displacement:
         """That of one move after another."""
-        return Reach(self.below + other[0], self.above + other[1])
+        return Displacement(self.below + other[0], self.above + other[1])
 
     @staticmethod
-    def of(steps: NDArray) -> Reach:
+    def covering(steps: NDArray) -> Displacement:
         """The least that holds all ``steps``."""
-        return Reach(max(-int(steps.min()), 0), max(int(steps.max()), 0))
+        return Displacement(max(-int(steps.min()), 0), max(int(steps.max()), 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,23 +69,23 @@ class Operation(ABC):
     shape: tuple[int, ...]
 
     @property
-    def reached(self) -> tuple[int, ...]:
+    def output_shape(self) -> tuple[int, ...]:
         """The grid on which it leaves the state; only scratch axes change it."""
         return self.shape
 
-    def without(self, axes: int) -> Operation | None:
+    def restrict_to_leading_axes(self, axes: int) -> Operation | None:
         """The same on the first ``axes`` alone; None where others matter to it, or may do so."""
         return None
 
-    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+    def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of an open mesh of values before it, from that of those after it."""
         return self.shape
 
-    def reach(self, axis: int) -> Reach | None:
+    def max_displacement(self, axis: int) -> Displacement | None:
         """How far it moves a state along ``axis``; None where there is no ``window`` of it."""
         return None
 
-    def window(self, axis: int, first: int, count: int) -> Operation:
+    def block(self, axis: int, first: int, count: int) -> Operation:
         """The same on ``count`` places of ``axis`` from ``first`` on, some perhaps off its ends.
 
         Off the ends stands what the nearest place has. What would leave the window stops there.
@@ -94,42 +94,42 @@ class Operation(ABC):
 
     @property
     @abstractmethod
-    def acts(self) -> bool:
+    def depends_on_action(self) -> bool:
         """Whether the operation depends on the action."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray]: ...
 
     @abstractmethod
-    def compiled(self, acts: bool) -> CompiledOperation:
-        """Its compiled form; ``acts`` says whether it or its reward depends on the action."""
+    def compile(self, depends_on_action: bool) -> CompiledOperation:
+        """Its compiled form; ``depends_on_action`` says whether it or its reward depends on the action."""
 
     @abstractmethod
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
         """(target states, probabilities), each of the grid's shape, one pair for each outcome."""
 
     @property
-    def mass(self) -> Mass:
-        return Mass(0.0, 0.0)
+    def row_sums(self) -> RowSumBounds:
+        return RowSumBounds(0.0, 0.0)
 
     @property
-    def rounded(self) -> float:
+    def relative_rounding(self) -> float:
         """How far a stored probability may be off the one that was meant, as a share of it."""
         return 0.0
 
     @property
-    def interpolates(self) -> bool:
+    def is_interpolating(self) -> bool:
         """Whether it lands between cut points, and goes to the neighbours."""
         return False
 
     @property
     @abstractmethod
-    def terms(self) -> int:
+    def rounding_terms(self) -> int:
         """Most numbers added up in one entry of the expectation."""
 
     @property
     @abstractmethod
-    def adjoint_terms(self) -> int:
+    def adjoint_rounding_terms(self) -> int:
         """Most numbers added up in one entry of its adjoint."""
 
     @abstractmethod
@@ -145,8 +145,8 @@ class RandomOperation(Operation):
     probs: NDArray[np.float64]
 
     @property
-    def mass(self) -> Mass:
-        return mass_of(self.probs, 1)
+    def row_sums(self) -> RowSumBounds:
+        return bound_sums(self.probs, 1)
 
     @cached_property
     def cumulative(self) -> NDArray[np.float64]:
@@ -158,23 +158,23 @@ class RandomOperation(Operation):
     ) -> tuple[tuple[NDArray, ...], NDArray[np.int64]]:
         """Coordinates of n walkers, and the index of the outcome that each of them drew."""
         where = np.unravel_index(states, self.shape)
-        return where, invert(entries_at(self.cumulative, actions, where), rng)
+        return where, invert_cumulative(entries_for_walkers(self.cumulative, actions, where), rng)
 
 
-def at(array: NDArray, action: int) -> NDArray:
+def action_slice(array: NDArray, action: int) -> NDArray:
     """The slice for ``action`` of an array that may be shared by all."""
     return array[action if array.shape[0] > 1 else 0]
 
 
-def paid(operation: CompiledOperation, arrays: Any, w: Any, action: Any) -> Any:
+def apply_with_reward(operation: CompiledOperation, arrays: Any, w: Any, action: Any) -> Any:
     """The expectation of ``w`` and the stage's reward, in one go where the operation can."""
-    own_way = getattr(operation, "paid", None)
-    if own_way is not None:
-        return own_way(arrays, w, action)
-    return operation.apply(arrays, w, action) + of_action(arrays["reward"], action)
+    fused = getattr(operation, "paid", None)
+    if fused is not None:
+        return fused(arrays, w, action)
+    return operation.apply(arrays, w, action) + compiled_action_slice(arrays["reward"], action)
 
 
-def of_action(array, action):
+def compiled_action_slice(array, action):
     """The slice for ``action`` of an array that may be shared by all, compiled.
 
     For a policy (grid), each state's own number: the array is (A | 1, *broadcast).
@@ -186,10 +186,10 @@ def of_action(array, action):
         return array[0]
     if not jnp.ndim(action):
         return lax.dynamic_index_in_dim(array, action, 0, keepdims=False)
-    return own(array, action)
+    return gather_policy_entries(array, action)
 
 
-def own(array, policy, *index):
+def gather_policy_entries(array, policy, *index):
     """(grid) each state's own number, out of an array (A | 1, *index, *broadcast)."""
     import jax.numpy as jnp
     from jax import lax
@@ -209,7 +209,7 @@ def with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ..
     return (*shape[:axis], length, *shape[axis + 1 :])
 
 
-def places(array: NDArray, dim: int, first: int, count: int) -> NDArray:
+def take_range(array: NDArray, dim: int, first: int, count: int) -> NDArray:
     """``count`` places of one dimension from ``first`` on; off its ends the nearest one."""
     length = array.shape[dim]
     if length == 1:
@@ -219,17 +219,17 @@ def places(array: NDArray, dim: int, first: int, count: int) -> NDArray:
     return np.take(array, np.clip(np.arange(first, first + count), 0, length - 1), axis=dim)
 
 
-def within(places: NDArray, first: int, count: int) -> NDArray:
+def relative_to_block(places: NDArray, first: int, count: int) -> NDArray:
     """Places of an axis as those of a window of it, stopped at its ends."""
     return np.clip(places - first, 0, count - 1).astype(places.dtype)
 
 
-def trimmed(array: NDArray, rank: int) -> NDArray | None:
+def drop_trailing_axes(array: NDArray, rank: int) -> NDArray | None:
     """An open mesh on its first ``rank`` dimensions; None where it depends on others."""
     return None if np.prod(array.shape[rank:]) > 1 else array.reshape(array.shape[:rank])
 
 
-def gathered(w, target, axis: int):
+def gather_along(w, target, axis: int):
     """``w[target(x)]`` along one axis, compiled; both are open meshes."""
     import jax.numpy as jnp
 
@@ -241,6 +241,6 @@ def gathered(w, target, axis: int):
     return jnp.take_along_axis(w, target, axis=axis, mode="clip")
 
 
-def shared(*arrays) -> bool:
+def is_shared_by_actions(*arrays) -> bool:
     """Whether all actions share these numbers."""
     return all(array.shape[0] == 1 for array in arrays)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
-from tessella.mdp.scope import Scope
-from tessella.mdp.stages.operation import Operation, Reach, with_length
-from tessella.mdp.stages.stage import Function, Stage, StageNumbers, reward_of
+from tessella.mdp.context import EvaluationContext
+from tessella.mdp.stages.operation import Displacement, Operation, with_length
+from tessella.mdp.stages.stage import CompiledStage, Function, Stage, stage_reward
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,46 +25,46 @@ class Pay(Stage):
         if self.pays is None and self.costs is None:
             raise ModelError("a Pay stage needs what it pays, or what it costs")
 
-    def numbers(self, scope: Scope) -> StageNumbers:
-        paid = reward_of(scope, self.paid, "the reward of a Pay stage")
-        return StageNumbers(Stay(scope.grid.shape), paid, self.paid, None)
+    def compile(self, context: EvaluationContext) -> CompiledStage:
+        paid = stage_reward(context, self.net_reward, "the reward of a Pay stage")
+        return CompiledStage(Identity(context.grid.shape), paid, self.net_reward, None)
 
 
 @dataclass(frozen=True, eq=False)
-class Stay(Operation):
+class Identity(Operation):
     """Every state stays where it is."""
 
-    def without(self, axes: int) -> Stay:
-        return Stay(self.shape[:axes])
+    def restrict_to_leading_axes(self, axes: int) -> Identity:
+        return Identity(self.shape[:axes])
 
-    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+    def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
         return after
 
-    def reach(self, axis: int) -> Reach:
-        return Reach()
+    def max_displacement(self, axis: int) -> Displacement:
+        return Displacement()
 
-    def window(self, axis: int, first: int, count: int) -> Stay:
-        return Stay(with_length(self.shape, axis, count))
+    def block(self, axis: int, first: int, count: int) -> Identity:
+        return Identity(with_length(self.shape, axis, count))
 
     @property
-    def acts(self) -> bool:
+    def depends_on_action(self) -> bool:
         return False
 
     def arrays(self) -> dict[str, NDArray]:
         return {}
 
-    def compiled(self, acts: bool) -> CompiledStay:
-        return CompiledStay(acts)
+    def compile(self, depends_on_action: bool) -> CompiledIdentity:
+        return CompiledIdentity(depends_on_action)
 
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
         yield np.arange(int(np.prod(self.shape))).reshape(self.shape), np.ones(self.shape)
 
     @property
-    def terms(self) -> int:
+    def rounding_terms(self) -> int:
         return 0
 
     @property
-    def adjoint_terms(self) -> int:
+    def adjoint_rounding_terms(self) -> int:
         return 0
 
     def sample(self, states, actions, rng):
@@ -72,15 +72,15 @@ class Stay(Operation):
 
 
 @dataclass(frozen=True)
-class CompiledStay:
-    """The compiled side of ``Stay``."""
+class CompiledIdentity:
+    """The compiled side of ``Identity``."""
 
-    acts: bool
+    depends_on_action: bool
 
-    stays = True
-    takes_open = True
+    is_identity = True
+    accepts_broadcast_input = True
 
-    def follows(self, arrays) -> bool:
+    def supports_policy_arrays(self, arrays) -> bool:
         return True
 
     def apply(self, arrays, w, action):

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.checks import SUM_TOLERANCE
-from tessella.mdp.stages.operation import places
+from tessella.mdp.stages.operation import take_range
 from tessella.rounding import EPS
 
-AS_FACTORS = 1 << 26  # expected rewards of more states are kept as their factors
+FACTORED_REWARD_MIN_STATES = 1 << 26  # expected rewards of more states are kept as their factors
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class ExpectedReward:
         return 8 * math.prod(self.shape)
 
     @property
-    def largest(self) -> float:
+    def bound(self) -> float:
         """No sum is larger than this: probabilities sum to 1, up to rounding."""
         most = float(np.abs(self.reward).max())
         return most * (1 + SUM_TOLERANCE) * (1 + EPS * (2 + self.reward.shape[-1]))
@@ -51,31 +51,31 @@ class ExpectedReward:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
         return expectation(self.probs, self.reward).astype(dtype or float, copy=False)
 
-    def window(self, axis: int, first: int, count: int) -> ExpectedReward:
+    def block(self, axis: int, first: int, count: int) -> ExpectedReward:
         """On ``count`` places of one axis, from ``first`` on; off its ends the nearest place."""
         return ExpectedReward(
-            *(places(a, axis + 1, first, count) for a in (self.probs, self.reward))
+            *(take_range(a, axis + 1, first, count) for a in (self.probs, self.reward))
         )
 
     def on_device(self) -> Any:
         """The array of the sums, made on the device."""
-        from tessella.mdp.engine import summed_on_device
+        from tessella.mdp.compilation import einsum_on_device
 
-        return summed_on_device(*_subscripts(self.probs, self.reward)).reshape(self.shape)
+        return einsum_on_device(*_subscripts(self.probs, self.reward)).reshape(self.shape)
 
 
 Reward = NDArray[np.float64] | ExpectedReward
 
 
-def largest_reward(reward: Reward) -> float:
+def reward_bound(reward: Reward) -> float:
     """The largest size of a reward, or a bound on it."""
-    return reward.largest if isinstance(reward, ExpectedReward) else float(np.abs(reward).max())
+    return reward.bound if isinstance(reward, ExpectedReward) else float(np.abs(reward).max())
 
 
-def kept(probs: NDArray, reward: NDArray) -> ExpectedReward | None:
+def factor_reward(probs: NDArray, reward: NDArray) -> ExpectedReward | None:
     """The factors, where they are much smaller than the sums, and those many; else None."""
     factors = ExpectedReward(probs, reward)
-    many = max(AS_FACTORS, 2 * (probs.size + reward.size))
+    many = max(FACTORED_REWARD_MIN_STATES, 2 * (probs.size + reward.size))
     return factors if math.prod(factors.shape) > many else None
 
 

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from tessella.grid import index_type
 from tessella.mdp.stages.operation import (
+    Displacement,
     RandomOperation,
-    Reach,
-    at,
-    of_action,
-    own,
-    places,
-    trimmed,
+    action_slice,
+    compiled_action_slice,
+    drop_trailing_axes,
+    gather_policy_entries,
+    relative_to_block,
+    take_range,
     with_length,
-    within,
 )
 
 
@@ -30,8 +30,8 @@ class Scatter(RandomOperation):
     target: NDArray[np.integer]
     probs: NDArray[np.float64]
 
-    def without(self, axes: int) -> Scatter | None:
-        probs, short = trimmed(self.probs, axes + 2), self.shape[:axes]
+    def restrict_to_leading_axes(self, axes: int) -> Scatter | None:
+        probs, short = drop_trailing_axes(self.probs, axes + 2), self.shape[:axes]
         to = self.target.reshape(*self.target.shape[: axes + 2], -1)
         others = to.shape[-1]
         stays = probs is not None and (to % others == np.arange(others)).all()
@@ -40,39 +40,43 @@ class Scatter(RandomOperation):
         target = (to[..., 0] // others).astype(index_type(math.prod(short)))
         return Scatter(short, target, probs)
 
-    def reach(self, axis: int) -> Reach:
+    def max_displacement(self, axis: int) -> Displacement:
         along = self.target // math.prod(self.shape[axis + 1 :]) % self.shape[axis]
         own = with_length((1,) * self.target.ndim, axis + 2, -1)
-        return Reach.of(along.astype(np.int64) - np.arange(self.shape[axis]).reshape(own))
+        return Displacement.covering(
+            along.astype(np.int64) - np.arange(self.shape[axis]).reshape(own)
+        )
 
-    def window(self, axis: int, first: int, count: int) -> Scatter:
+    def block(self, axis: int, first: int, count: int) -> Scatter:
         shape = with_length(self.shape, axis, count)
-        where = list(np.unravel_index(places(self.target, axis + 2, first, count), self.shape))
-        where[axis] = within(where[axis], first, count)
+        where = list(np.unravel_index(take_range(self.target, axis + 2, first, count), self.shape))
+        where[axis] = relative_to_block(where[axis], first, count)
         target = np.ravel_multi_index(tuple(where), shape).astype(self.target.dtype)
-        probs = places(self.probs, axis + 2, first, count)
+        probs = take_range(self.probs, axis + 2, first, count)
         return replace(self, shape=shape, target=target, probs=probs)
 
     @property
-    def acts(self) -> bool:
+    def depends_on_action(self) -> bool:
         return len(self.target) > 1 or len(self.probs) > 1
 
     def arrays(self) -> dict[str, NDArray]:
         return {"target": self.target, "probs": self.probs}
 
-    def compiled(self, acts: bool) -> CompiledScatter:
-        return CompiledScatter(acts)
+    def compile(self, depends_on_action: bool) -> CompiledScatter:
+        return CompiledScatter(depends_on_action)
 
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
-        for to, p in zip(at(self.target, action), at(self.probs, action), strict=True):
+        for to, p in zip(
+            action_slice(self.target, action), action_slice(self.probs, action), strict=True
+        ):
             yield to, np.broadcast_to(p, self.shape)
 
     @property
-    def terms(self) -> int:
+    def rounding_terms(self) -> int:
         return self.target.shape[1]
 
     @property
-    def adjoint_terms(self) -> int:
+    def adjoint_rounding_terms(self) -> int:
         return self.target.shape[1] + int(np.bincount(self.target.ravel()).max())
 
     def sample(self, states, actions, rng):
@@ -85,12 +89,12 @@ class Scatter(RandomOperation):
 class CompiledScatter:
     """The compiled side of ``Scatter``."""
 
-    acts: bool
+    depends_on_action: bool
 
-    stays = False
-    takes_open = False
+    is_identity = False
+    accepts_broadcast_input = False
 
-    def follows(self, arrays) -> bool:
+    def supports_policy_arrays(self, arrays) -> bool:
         return True
 
     def apply(self, arrays, w, action):
@@ -104,9 +108,12 @@ class CompiledScatter:
             return total + p * jnp.take(flat, to, mode="clip"), None
 
         def add_own(total, k):
-            return add(total, (own(target, action, k), own(probs, action, k)))
+            return add(
+                total,
+                (gather_policy_entries(target, action, k), gather_policy_entries(probs, action, k)),
+            )
 
         if jnp.ndim(action):
             return lax.scan(add_own, jnp.zeros_like(w), jnp.arange(target.shape[1]))[0]
-        terms = of_action(target, action), of_action(probs, action)
+        terms = compiled_action_slice(target, action), compiled_action_slice(probs, action)
         return lax.scan(add, jnp.zeros_like(w), terms)[0]

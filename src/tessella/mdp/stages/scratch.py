@@ -20,77 +20,81 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
-from tessella.mdp.scope import Scope, make_scope
-from tessella.mdp.stages.operation import Operation, Reach, trimmed, with_length
-from tessella.mdp.stages.stage import StageNumbers
+from tessella.mdp.context import EvaluationContext, make_context
+from tessella.mdp.stages.operation import Displacement, Operation, drop_trailing_axes, with_length
+from tessella.mdp.stages.stage import CompiledStage
 
 
-def widened(scope: Scope, scratch: Mapping[str, Sequence]) -> Scope:
+def add_scratch_axes(
+    context: EvaluationContext, scratch: Mapping[str, Sequence]
+) -> EvaluationContext:
     """The scope with scratch axes, for the functions of stages."""
     if not isinstance(scratch, Mapping):
-        rule = "scratch axes need names and values, as in {'delivery': range(5)}"
-        raise ModelError(rule, value=f"got {scratch!r}")
-    grid = scope.grid
+        requirement = "scratch axes need names and values, as in {'delivery': range(5)}"
+        raise ModelError(requirement, value=f"got {scratch!r}")
+    grid = context.grid
     for name in scratch:
         if name in grid.axes:
             raise ModelError(f"a scratch axis cannot be called {name!r}: an axis is")
     axes = dict(zip(grid.axes, grid.values, strict=True)) | dict(scratch)
-    wide = make_scope(StateGrid(axes), scope.actions, scope.action_name)
-    return replace(wide, period=scope.period)
+    wide = make_context(StateGrid(axes), context.actions, context.action_name)
+    return replace(wide, period=context.period)
 
 
-def fold(
-    wide: StateGrid, grid: StateGrid, numbers: Sequence[StageNumbers]
-) -> tuple[StageNumbers, ...]:
+def restrict_scratch_axes(
+    wide: StateGrid, grid: StateGrid, stages: Sequence[CompiledStage]
+) -> tuple[CompiledStage, ...]:
     """Stages on the ``wide`` grid as stages that begin and end on ``grid``."""
-    narrow = [_without(stage, grid.ndim) for stage in numbers]
+    narrow = [_restrict_stage(stage, grid.ndim) for stage in stages]
     used = [i for i, stage in enumerate(narrow) if stage is None]
     if not used:
         return tuple(stage for stage in narrow if stage is not None)
     first, last = used[0], used[-1] + 1
-    opened = StageNumbers(Open(grid.shape, wide), None, None, None)
-    forgotten = StageNumbers(Forget(wide.shape, grid), None, None, None)
-    middle = (opened, *numbers[first:last], forgotten)
+    opened = CompiledStage(AddAxes(grid.shape, wide), None, None, None)
+    forgotten = CompiledStage(DropAxes(wide.shape, grid), None, None, None)
+    middle = (opened, *stages[first:last], forgotten)
     kept = [*narrow[:first], *middle, *narrow[last:]]
     return tuple(stage for stage in kept if stage is not None)
 
 
-def _without(stage: StageNumbers, axes: int) -> StageNumbers | None:
+def _restrict_stage(stage: CompiledStage, axes: int) -> CompiledStage | None:
     """The stage on the first ``axes`` alone; None where it needs the others."""
-    operation = stage.operation.without(axes)
-    reward = None if stage.reward is None else trimmed(np.asarray(stage.reward), axes + 1)
+    operation = stage.operation.restrict_to_leading_axes(axes)
+    reward = (
+        None if stage.reward is None else drop_trailing_axes(np.asarray(stage.reward), axes + 1)
+    )
     if operation is None or (reward is None) != (stage.reward is None):
         return None
     return replace(stage, operation=operation, reward=reward)
 
 
 @dataclass(frozen=True, eq=False)
-class Resting(Operation):
+class GridChange(Operation):
     """Nothing moves but the grid on which states are counted."""
 
     grid: StateGrid  # of the states reached
 
     @property
-    def reached(self) -> tuple[int, ...]:
+    def output_shape(self) -> tuple[int, ...]:
         return self.grid.shape
 
-    def reach(self, axis: int) -> Reach:
-        return Reach()
+    def max_displacement(self, axis: int) -> Displacement:
+        return Displacement()
 
-    def window(self, axis: int, first: int, count: int) -> Resting:
+    def block(self, axis: int, first: int, count: int) -> GridChange:
         lengths = with_length(self.grid.shape, axis, count)
         grid = StateGrid({n: range(k) for n, k in zip(self.grid.axes, lengths, strict=True)})
         return replace(self, shape=with_length(self.shape, axis, count), grid=grid)
 
     @property
-    def acts(self) -> bool:
+    def depends_on_action(self) -> bool:
         return False
 
     def arrays(self) -> dict[str, NDArray]:
         return {}
 
     @property
-    def terms(self) -> int:
+    def rounding_terms(self) -> int:
         return 0
 
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
@@ -100,17 +104,17 @@ class Resting(Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class Open(Resting):
+class AddAxes(GridChange):
     """Scratch axes appear, at their first values: the last axes of ``grid``."""
 
-    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+    def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
         return after[: len(self.shape)]
 
-    def compiled(self, acts: bool) -> CompiledOpen:
-        return CompiledOpen(acts, len(self.grid.shape) - len(self.shape))
+    def compile(self, depends_on_action: bool) -> CompiledAddAxes:
+        return CompiledAddAxes(depends_on_action, len(self.grid.shape) - len(self.shape))
 
     @property
-    def adjoint_terms(self) -> int:
+    def adjoint_rounding_terms(self) -> int:
         return 0
 
     def sample(self, states, actions, rng):
@@ -118,38 +122,38 @@ class Open(Resting):
 
 
 @dataclass(frozen=True, eq=False)
-class Forget(Resting):
+class DropAxes(GridChange):
     """Scratch axes, the last of ``shape``, are summed out."""
 
     @property
-    def _values(self) -> int:
+    def _dropped_size(self) -> int:
         return math.prod(self.shape[self.grid.ndim :])
 
-    def lengths_before(self, after: tuple[int, ...]) -> tuple[int, ...]:
+    def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
         return (*after, *(1,) * (len(self.shape) - len(after)))
 
-    def compiled(self, acts: bool) -> CompiledForget:
-        return CompiledForget(acts, self.shape[self.grid.ndim :])
+    def compile(self, depends_on_action: bool) -> CompiledDropAxes:
+        return CompiledDropAxes(depends_on_action, self.shape[self.grid.ndim :])
 
     @property
-    def adjoint_terms(self) -> int:
-        return self._values
+    def adjoint_rounding_terms(self) -> int:
+        return self._dropped_size
 
     def sample(self, states, actions, rng):
-        return states // self._values, None
+        return states // self._dropped_size, None
 
 
 @dataclass(frozen=True)
-class CompiledOpen:
+class CompiledAddAxes:
     """The compiled side of ``Open``: the first of ``axes`` last axes."""
 
-    acts: bool
+    depends_on_action: bool
     axes: int
 
-    stays = True  # what a policy says of a state, it says of the state with scratch axes
-    takes_open = True
+    is_identity = True  # what a policy says of a state, it says of the state with scratch axes
+    accepts_broadcast_input = True
 
-    def follows(self, arrays) -> bool:
+    def supports_policy_arrays(self, arrays) -> bool:
         return True
 
     def apply(self, arrays, w, action):
@@ -157,24 +161,24 @@ class CompiledOpen:
 
 
 @dataclass(frozen=True)
-class CompiledForget:
-    """The compiled side of ``Forget``: an open mesh, the same for all values of scratch axes."""
+class CompiledDropAxes:
+    """The compiled side of ``DropAxes``: an open mesh, the same for all values of scratch axes."""
 
-    acts: bool
+    depends_on_action: bool
     lengths: tuple[int, ...]
 
-    stays = False
-    takes_open = True
+    is_identity = False
+    accepts_broadcast_input = True
 
-    def follows(self, arrays) -> bool:
+    def supports_policy_arrays(self, arrays) -> bool:
         return True
 
     def apply(self, arrays, w, action):
         return w[(..., *(None,) * len(self.lengths))]
 
 
-def begun_on(operation: object, shape: tuple[int, ...]) -> tuple[int, ...]:
+def shape_before(operation: object, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The grid on which an operation begins that leaves states on one of this shape."""
-    if isinstance(operation, CompiledForget):
+    if isinstance(operation, CompiledDropAxes):
         return (*shape, *operation.lengths)
-    return shape[: -operation.axes] if isinstance(operation, CompiledOpen) else shape
+    return shape[: -operation.axes] if isinstance(operation, CompiledAddAxes) else shape

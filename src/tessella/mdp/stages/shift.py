@@ -13,15 +13,26 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, shown
+from tessella.errors import ModelError, format_value
 from tessella.grid import StateGrid
 from tessella.mdp import checks
-from tessella.mdp.scope import Scope, call
-from tessella.mdp.stages.between import Between, along, land, refuse_unknown
-from tessella.mdp.stages.noise import Law, Noise, make_law, refuse_other, reward_on
+from tessella.mdp.context import EvaluationContext, call_by_name
+from tessella.mdp.stages.axis_shift import AxisShift
+from tessella.mdp.stages.interpolation import (
+    OffGridOption,
+    interpolation_along,
+    interpolation_weights,
+    require_known_options,
+)
+from tessella.mdp.stages.noise import (
+    Noise,
+    NoiseTable,
+    expected_stage_reward,
+    require_noise,
+    tabulate_noise,
+)
 from tessella.mdp.stages.operation import RandomOperation
-from tessella.mdp.stages.slices import Slices
-from tessella.mdp.stages.stage import Function, Stage, StageNumbers
+from tessella.mdp.stages.stage import CompiledStage, Function, Stage
 
 Edge = Literal["clip", "reflect", "wrap", "error"]
 
@@ -42,71 +53,91 @@ class Shift(Stage):
     by: Function | None = None
     edge: Edge = "clip"
     pays: Function | None = None
-    between: Between = "error"
+    between: OffGridOption = "error"
     costs: Function | None = None
 
     def __post_init__(self) -> None:
-        refuse_other(self.noise, f"a shift of {self.axis}")
+        require_noise(self.noise, f"a shift of {self.axis}")
 
-    def numbers(self, scope: Scope) -> StageNumbers:
-        axis = scope.axis(self.axis)
-        what = f"the shift of {self.axis} by {self.noise.name}"
-        law = make_law(scope, self.noise, what)
-        operation = self._operation(scope, axis, law, what)
-        paid, error = reward_on(scope, self.paid, f"the reward of {what}", law)
-        return StageNumbers(operation, paid, self.paid, law.named, error)
+    def compile(self, context: EvaluationContext) -> CompiledStage:
+        axis = context.axis(self.axis)
+        subject = f"the shift of {self.axis} by {self.noise.name}"
+        noise_table = tabulate_noise(context, self.noise, subject)
+        operation = self._operation(context, axis, noise_table, subject)
+        paid, error = expected_stage_reward(
+            context, self.net_reward, f"the reward of {subject}", noise_table
+        )
+        return CompiledStage(operation, paid, self.net_reward, noise_table.variable, error)
 
-    def _operation(self, scope: Scope, axis: int, law: Law, what: str) -> RandomOperation:
+    def _operation(
+        self, context: EvaluationContext, axis: int, noise_table: NoiseTable, subject: str
+    ) -> RandomOperation:
         if self.between != "error":
-            refuse_unknown(what, self.between, self.edge)
-            own = [1] * scope.rank
+            require_known_options(subject, self.between, self.edge)
+            own = [1] * context.rank
             own[axis + 1] = -1
-            to = scope.grid.numbers[axis].reshape(own) + _amounts(scope, self, law, what)
-            landing = land(scope, axis, to, what, self.edge, law.named, law.probs)
-            return along(scope, axis, landing, law.probs)
-        steps = _steps(scope, self, axis, law, what)
+            to = context.grid.numbers[axis].reshape(own) + _shift_amounts(
+                context, self, noise_table, subject
+            )
+            landing = interpolation_weights(
+                context, axis, to, subject, self.edge, noise_table.variable, noise_table.probs
+            )
+            return interpolation_along(context, axis, landing, noise_table.probs)
+        steps = _grid_steps(context, self, axis, noise_table, subject)
         if self.edge == "error":
-            _refuse_leaving(scope, axis, steps, law, what)
-        whole = _within(steps, scope.grid.shape[axis], self.edge)
-        return shifts(scope.grid.shape, axis, whole, np.moveaxis(law.probs, -1, 1), self.edge)
+            _require_inside(context, axis, steps, noise_table, subject)
+        whole = _reduce_steps(steps, context.grid.shape[axis], self.edge)
+        return shift_operation(
+            context.grid.shape, axis, whole, np.moveaxis(noise_table.probs, -1, 1), self.edge
+        )
 
 
-def _amounts(scope: Scope, stage: Shift, law: Law, what: str) -> NDArray[np.float64]:
+def _shift_amounts(
+    context: EvaluationContext, stage: Shift, noise_table: NoiseTable, subject: str
+) -> NDArray[np.float64]:
     """(A | 1, 1, ..., K | 1) how far each noise value moves."""
-    count = len(law.named[1])
-    mesh = scope.mesh(law.named)
-    allowed = {n: mesh[n] for n in (law.named[0], *scope.named_actions)}
-    by = law.named[1] if stage.by is None else call(stage.by, allowed, f"{what}: its amount")
-    amounts = checks.as_numbers(by, f"{what}: its amount")
-    amounts = scope.ranked(amounts, f"{what}: its amount", count)
+    count = len(noise_table.variable[1])
+    mesh = context.mesh(noise_table.variable)
+    allowed = {n: mesh[n] for n in (noise_table.variable[0], *context.action_values)}
+    by = (
+        noise_table.variable[1]
+        if stage.by is None
+        else call_by_name(stage.by, allowed, f"{subject}: its amount")
+    )
+    amounts = checks.as_numbers(by, f"{subject}: its amount")
+    amounts = context.as_mesh(amounts, f"{subject}: its amount", count)
     if amounts.size > len(amounts) * count:
-        raise ModelError(f"{what}: its amount may depend on the action and the noise only")
+        raise ModelError(f"{subject}: its amount may depend on the action and the noise only")
     return amounts
 
 
-def _steps(scope: Scope, stage: Shift, axis: int, law: Law, what: str) -> NDArray[np.float64]:
+def _grid_steps(
+    context: EvaluationContext, stage: Shift, axis: int, noise_table: NoiseTable, subject: str
+) -> NDArray[np.float64]:
     """(A | 1, K) how many grid steps each noise value moves, a whole number of any size."""
     if stage.edge not in get_args(Edge):
         *others, last = map(repr, get_args(Edge))
-        rule = f"{what}: edge must be {', '.join(others)} or {last}"
-        raise ModelError(rule, value=f"got {stage.edge!r}")
-    gap = _gap(scope.grid, axis, what)
-    amounts = _amounts(scope, stage, law, what)
+        requirement = f"{subject}: edge must be {', '.join(others)} or {last}"
+        raise ModelError(requirement, value=f"got {stage.edge!r}")
+    gap = _axis_spacing(context.grid, axis, subject)
+    amounts = _shift_amounts(context, stage, noise_table, subject)
     with np.errstate(over="ignore", invalid="ignore"):
         steps = amounts / gap
         odd = ~(np.abs(steps - np.rint(steps)) <= 1e-9)  # not a number where infinite
-    checks.refuse(
-        f"{what} must be by whole grid steps",
+    checks.raise_for_first(
+        f"{subject} must be by whole grid steps",
         odd,
-        lambda p: scope.describe(p, amounts.shape, law.named),
-        lambda p: f"moves by {shown(amounts[p])} where neighbours are {shown(abs(gap))} apart",
+        lambda p: context.describe(p, amounts.shape, noise_table.variable),
+        lambda p: (
+            f"moves by {format_value(amounts[p])} where neighbours are {format_value(abs(gap))} apart"
+        ),
         "amounts",
     )
     whole = np.rint(steps).reshape(len(steps), -1)
-    return np.broadcast_to(whole, (len(whole), len(law.named[1])))
+    return np.broadcast_to(whole, (len(whole), len(noise_table.variable[1])))
 
 
-def _within(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:
+def _reduce_steps(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:
     """Steps to the same places of an axis of length n, few enough to be integers."""
     if edge == "reflect":  # turning back at both ends repeats after a whole round
         return np.fmod(steps, max(2 * (n - 1), 1)).astype(np.int64)
@@ -115,7 +146,7 @@ def _within(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:
     return np.clip(steps, -n, n).astype(np.int64)
 
 
-def _gap(grid: StateGrid, axis: int, what: str) -> float:
+def _axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
     """The distance between neighbours of an evenly spaced axis, negative when it descends."""
     numbers = grid.numbers[axis]
     if len(numbers) == 1:
@@ -126,35 +157,37 @@ def _gap(grid: StateGrid, axis: int, what: str) -> float:
         gaps, rounding = np.diff(grid.values[axis].astype(object)).astype(float), 0.0
         gap = gaps.mean()
     if np.abs(gaps - gap).max() > 1e-9 * abs(gap) + min(rounding, abs(gap) / 4):
-        low, high = shown(np.abs(gaps).min()), shown(np.abs(gaps).max())
+        low, high = format_value(np.abs(gaps).min()), format_value(np.abs(gaps).max())
         raise ModelError(
-            f"{what}: the axis must be evenly spaced", value=f"gaps are {low} to {high}"
+            f"{subject}: the axis must be evenly spaced", value=f"gaps are {low} to {high}"
         )
     return float(gap)
 
 
-def _refuse_leaving(scope: Scope, axis: int, steps: NDArray, law: Law, what: str) -> None:
-    d, n = scope.grid.ndim, scope.grid.shape[axis]
+def _require_inside(
+    context: EvaluationContext, axis: int, steps: NDArray, noise_table: NoiseTable, subject: str
+) -> None:
+    d, n = context.grid.ndim, context.grid.shape[axis]
     lengths = [1] * (d + 2)
     lengths[axis + 1] = n
     by = steps.reshape(len(steps), *[1] * d, -1)
     to = np.arange(n).reshape(lengths) + by
     # Whether an outcome can happen may depend on more than the axis and the noise.
-    shape = np.broadcast_shapes(to.shape, law.probs.shape)
+    shape = np.broadcast_shapes(to.shape, noise_table.probs.shape)
     outside = np.broadcast_to((to < 0) | (to >= n), shape)
-    amounts = np.broadcast_to(by * _gap(scope.grid, axis, what), shape)
-    checks.refuse(
-        f"{what} leaves the grid",
-        checks.read_at(scope, outside, law.probs),
-        lambda p: scope.describe(p, shape, law.named),
-        lambda p: f"moves by {shown(amounts[p])}",
+    amounts = np.broadcast_to(by * _axis_spacing(context.grid, axis, subject), shape)
+    checks.raise_for_first(
+        f"{subject} leaves the grid",
+        checks.mask_unread(context, outside, noise_table.probs),
+        lambda p: context.describe(p, shape, noise_table.variable),
+        lambda p: f"moves by {format_value(amounts[p])}",
         "cases",
     )
 
 
-def shifts(
+def shift_operation(
     shape: tuple[int, ...], axis: int, steps: NDArray[np.int64], probs: NDArray, edge: str
-) -> Slices:
+) -> AxisShift:
     """Moves by ``steps`` (A | 1, K) positions with ``probs`` (A | 1, K, *broadcast)."""
     n = shape[axis]
     if edge != "reflect":
@@ -172,4 +205,4 @@ def shifts(
     else:
         pad = np.clip(padded, 0, n - 1)
     offsets = (steps - low).astype(np.int32)
-    return Slices(shape, axis, pad.astype(np.int32), offsets, np.ascontiguousarray(probs))
+    return AxisShift(shape, axis, pad.astype(np.int32), offsets, np.ascontiguousarray(probs))

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.mdp import checks
-from tessella.mdp.scope import NamedValues, Scope, call
-from tessella.mdp.stages.operation import Operation, places
+from tessella.mdp.context import EvaluationContext, NamedValues, call_by_name
+from tessella.mdp.stages.operation import Operation, take_range
 from tessella.mdp.stages.reward import ExpectedReward, Reward
 
 Function = Callable[..., ArrayLike]
@@ -29,17 +29,17 @@ class Stage(ABC):
     costs: Function | None = None
 
     @property
-    def paid(self) -> Function | None:
+    def net_reward(self) -> Function | None:
         """What it pays less what it costs."""
-        return net(self.pays, self.costs)
+        return subtract_costs(self.pays, self.costs)
 
     @abstractmethod
-    def numbers(self, scope: Scope) -> StageNumbers:
-        """The stage as arrays over the grid of ``scope``."""
+    def compile(self, context: EvaluationContext) -> CompiledStage:
+        """The stage as arrays over the grid of ``context``."""
 
 
 @dataclass(frozen=True, eq=False)
-class StageNumbers:
+class CompiledStage:
     """A stage made of numbers: what happens to the state, and what it pays."""
 
     hashed_as: ClassVar[str] = "Compiled"  # saved files hold fingerprints of this word
@@ -51,33 +51,35 @@ class StageNumbers:
     reward_error: float = 0.0  # bound on what rounding did to the expected reward
 
     @property
-    def acts(self) -> bool:
-        return self.operation.acts or (self.reward is not None and len(self.reward) > 1)
+    def depends_on_action(self) -> bool:
+        return self.operation.depends_on_action or (
+            self.reward is not None and len(self.reward) > 1
+        )
 
-    def window(self, axis: int, first: int, count: int) -> StageNumbers:
+    def block(self, axis: int, first: int, count: int) -> CompiledStage:
         """The same on ``count`` places of one axis, from ``first`` on."""
         reward, where = self.reward, (axis, first, count)
         if isinstance(reward, ExpectedReward):
-            reward = reward.window(*where)
+            reward = reward.block(*where)
         elif reward is not None:
-            reward = places(reward, axis + 1, first, count)
-        return replace(self, operation=self.operation.window(*where), reward=reward)
+            reward = take_range(reward, axis + 1, first, count)
+        return replace(self, operation=self.operation.block(*where), reward=reward)
 
     def arrays(self) -> dict[str, Any]:
         reward = {} if self.reward is None else {"reward": self.reward}
         return self.operation.arrays() | reward
 
 
-def net(pays: Any, costs: Any) -> Any:
+def subtract_costs(pays: Any, costs: Any) -> Any:
     """What is paid less what it costs, numbers or functions; None for nothing."""
     if costs is None:
         return pays
     if callable(pays) or callable(costs):
-        return Net(0.0 if pays is None else pays, costs)
+        return NetReward(0.0 if pays is None else pays, costs)
     return (0.0 if pays is None else pays) - np.asarray(costs)
 
 
-class Net:
+class NetReward:
     """A function of all that two functions name: the one less the other."""
 
     def __init__(self, pays: Any, costs: Any) -> None:
@@ -90,29 +92,35 @@ class Net:
                     for p in inspect.signature(part).parameters.values()
                     if p.kind is not p.VAR_KEYWORD
                 }
-        several = any(_takes_all(part) for part in self.parts)
+        several = any(_takes_keywords(part) for part in self.parts)
         rest = [inspect.Parameter("names", inspect.Parameter.VAR_KEYWORD)] if several else []
         self.__signature__ = inspect.Signature([*named.values(), *rest])
 
     def __call__(self, /, **names: Any) -> Any:
         said = ("what is paid", "what it costs")
         both = zip(self.parts, said, strict=True)
-        pays, costs = (checks.as_numbers(self._said(part, names), what) for part, what in both)
+        pays, costs = (
+            checks.as_numbers(self._evaluate(part, names), subject) for part, subject in both
+        )
         return pays - costs
 
     @staticmethod
-    def _said(part: float | Function, names: Mapping[str, Any]) -> Any:
-        return call(part, names, "a reward") if callable(part) else part
+    def _evaluate(part: float | Function, names: Mapping[str, Any]) -> Any:
+        return call_by_name(part, names, "a reward") if callable(part) else part
 
 
-def _takes_all(part: object) -> bool:
+def _takes_keywords(part: object) -> bool:
     if not callable(part):
         return False
     return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(part).parameters.values())
 
 
-def reward_of(scope: Scope, pays: Function | None, what: str) -> NDArray[np.float64] | None:
+def stage_reward(
+    context: EvaluationContext, pays: Function | None, subject: str
+) -> NDArray[np.float64] | None:
     """(A | 1, *broadcast) reward of a stage that pays on no noise."""
     if pays is None:
         return None
-    return checks.rewards(scope, call(pays, scope.mesh(), what), what)[..., 0]
+    return checks.check_rewards(context, call_by_name(pays, context.mesh(), subject), subject)[
+        ..., 0
+    ]

@@ -24,43 +24,60 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.grid import refuse_unordered
-from tessella.mdp.dynamics import Dynamics, Factorised, Lowered, Steps
-from tessella.mdp.scope import TIME, Scope, call
-from tessella.mdp.stages.operation import CompiledOperation, Operation, Reach, at, paid
+from tessella.mdp.context import TIME, EvaluationContext, call_by_name
+from tessella.mdp.dynamics import BackendModel, Dynamics, FactorisedSystem, Transitions
+from tessella.mdp.stages.operation import (
+    CompiledOperation,
+    Displacement,
+    Operation,
+    action_slice,
+    apply_with_reward,
+)
 from tessella.mdp.stages.pay import Pay
-from tessella.mdp.stages.product import product, rows_of, visited
-from tessella.mdp.stages.reward import largest_reward
-from tessella.mdp.stages.scratch import Resting, begun_on, fold, widened
-from tessella.mdp.stages.stage import Stage, StageNumbers
-from tessella.mdp.stages.tiling import Tiles, tiling
+from tessella.mdp.stages.reward import reward_bound
+from tessella.mdp.stages.scratch import (
+    GridChange,
+    add_scratch_axes,
+    restrict_scratch_axes,
+    shape_before,
+)
+from tessella.mdp.stages.stage import CompiledStage, Stage
+from tessella.mdp.stages.tiling import TileSizes, choose_tiles
+from tessella.mdp.stages.to_rows import count_outcomes, rows_of_states, stage_product
 from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.rounding import EPS, Added, Built, Mass
+from tessella.rounding import EPS, ModelRounding, RowSumBounds, TermCounts
 
-SMALL = 1 << 20  # probabilities of a model that is solved as a table
-HEAVY = 1 << 24  # products of one sweep through stages, from which on a table may be less work ...
-LARGEST = 1 << 24  # ... of so many probabilities at most
-SHORTEST = 16  # probabilities of a row, on average, with which a table must still be small enough
-WIDEST = 1 << 24  # outcomes in all states of one stage, up to which rows may be made ...
-VISITED = 1 << 27  # ... and of all stages and actions
-SAMPLED = 256, 3  # states and actions, whose rows tell how long rows are
-MISJUDGED = 2  # times as many as was judged by these, and making rows ends
+ROWS_MAX_ENTRIES = 1 << 20  # probabilities of a model that is solved as a table
+HEAVY_SWEEP_PRODUCTS = (
+    1 << 24
+)  # products of one sweep through stages, from which on a table may be less work ...
+ROWS_MAX_ENTRIES_HEAVY = 1 << 24  # ... of so many probabilities at most
+ROW_MIN_ENTRIES = (
+    16  # probabilities of a row, on average, with which a table must still be small enough
+)
+STAGE_MAX_OUTCOMES = (
+    1 << 24
+)  # outcomes in all states of one stage, up to which rows may be made ...
+PERIOD_MAX_OUTCOMES = 1 << 27  # ... and of all stages and actions
+SAMPLED_STATES_ACTIONS = 256, 3  # states and actions, whose rows tell how long rows are
+ENTRY_ESTIMATE_SLACK = 2  # times as many as was judged by these, and making rows ends
 
 
 @dataclass(frozen=True, eq=False)
 class Staged(Dynamics):
     """Dynamics told as stages; build it with ``MDP.staged``."""
 
-    scope: Scope
-    stages: tuple[StageNumbers, ...]
+    context: EvaluationContext
+    stages: tuple[CompiledStage, ...]
 
     @staticmethod
     def build(
-        scope: Scope,
+        context: EvaluationContext,
         stages: Sequence[Stage],
         feasible: NDArray[np.bool_] | None = None,
         scratch: Mapping[str, Sequence] | None = None,
-        make: Callable[[Stage, Scope], StageNumbers] | None = None,
+        compile_stage: Callable[[Stage, EvaluationContext], CompiledStage] | None = None,
     ) -> Staged:
         """Make numbers of the stages.
 
@@ -68,202 +85,220 @@ class Staged(Dynamics):
         ``make`` may have the numbers of a stage already.
         """
         stages = as_stages(stages)
-        wide = widened(scope, scratch) if scratch is not None else scope
-        moment = wide
+        wide = add_scratch_axes(context, scratch) if scratch is not None else context
+        context = wide
         if feasible is not None:
-            shape = (len(scope.actions), *scope.grid.shape)
-            some = (1,) * (wide.rank - len(shape))
-            moment = replace(wide, allowed=feasible.T.reshape(shape + some))
-        numbers = []
+            shape = (len(context.actions), *context.grid.shape)
+            trailing = (1,) * (wide.rank - len(shape))
+            context = replace(wide, feasible=feasible.T.reshape(shape + trailing))
+        compiled = []
         for stage in stages:
-            numbers.append(make(stage, moment) if make else stage.numbers(moment))
+            compiled.append(
+                compile_stage(stage, context) if compile_stage else stage.compile(context)
+            )
             # The mask speaks of the state at the start, which any stage but Pay leaves behind.
-            moment = moment if isinstance(stage, Pay) else wide
+            context = context if isinstance(stage, Pay) else wide
         if scratch is not None:
-            numbers = fold(wide.grid, scope.grid, numbers)
-        return Staged(scope, tuple(numbers))
+            compiled = restrict_scratch_axes(wide.grid, context.grid, compiled)
+        return Staged(context, tuple(compiled))
 
-    def row_mass(self) -> Mass:
-        return reduce(Mass.then, (stage.operation.mass for stage in self.stages))
+    def compute_row_sums(self) -> RowSumBounds:
+        return reduce(RowSumBounds.compose, (stage.operation.row_sums for stage in self.stages))
 
     @cached_property
-    def small(self) -> bool:
+    def uses_rows(self) -> bool:
         """Whether it is solved as a table: one that must be small, or was made and is."""
-        if self.entries <= SMALL:
+        if self.max_row_entries <= ROWS_MAX_ENTRIES:
             return True
-        most = SMALL if self.products < HEAVY else min(self.products, LARGEST)
-        if not self._may_be_written(most) or self.likely_entries > most:
+        max_entries = (
+            ROWS_MAX_ENTRIES
+            if self.sweep_products < HEAVY_SWEEP_PRODUCTS
+            else min(self.sweep_products, ROWS_MAX_ENTRIES_HEAVY)
+        )
+        if not self._rows_are_affordable(max_entries) or self.estimated_row_entries > max_entries:
             return False
-        made = self._written_out(MISJUDGED * most)
-        if made is not None:
-            object.__setattr__(self, "table", made)
-        return made is not None
+        rows = self._build_rows(ENTRY_ESTIMATE_SLACK * max_entries)
+        if rows is not None:
+            object.__setattr__(self, "table", rows)
+        return rows is not None
 
-    def _may_be_written(self, most: int) -> bool:
+    def _rows_are_affordable(self, max_entries: int) -> bool:
         """Whether looking for its rows takes little time and memory, however long they are."""
-        each = [visited(operation) for operation in self._operations]
-        shortest = self.scope.grid.size * self.n_actions * SHORTEST
-        return shortest <= most and max(each) <= WIDEST and sum(each) * self.n_actions <= VISITED
+        each = [count_outcomes(operation) for operation in self._operations]
+        shortest = self.context.grid.size * self.n_actions * ROW_MIN_ENTRIES
+        return (
+            shortest <= max_entries
+            and max(each) <= STAGE_MAX_OUTCOMES
+            and sum(each) * self.n_actions <= PERIOD_MAX_OUTCOMES
+        )
 
     @property
-    def entries(self) -> int:
+    def max_row_entries(self) -> int:
         """Probabilities of its table and of what it is made of, counted from above."""
         largest, outcomes, copies = 0, 1, 1
         for operation in reversed(self._operations):
-            outcomes = min(outcomes * max(operation.terms, 1), self.scope.grid.size)
-            copies = self.n_actions if operation.acts else copies
+            outcomes = min(outcomes * max(operation.rounding_terms, 1), self.context.grid.size)
+            copies = self.n_actions if operation.depends_on_action else copies
             largest = max(largest, math.prod(operation.shape) * outcomes * copies)
-        return max(largest, self.scope.grid.size * self.n_actions * self.longest_row)
+        return max(largest, self.context.grid.size * self.n_actions * self.longest_row)
 
     @property
-    def products(self) -> int:
+    def sweep_products(self) -> int:
         """Of a sweep over all actions through the stages, by what matters to each."""
-        return self._products(self.n_actions)
+        return self._count_products(self.n_actions)
 
     @property
-    def products_of_one(self) -> int:
+    def policy_sweep_products(self) -> int:
         """The same of a sweep of one policy."""
-        return self._products(1)
+        return self._count_products(1)
 
-    def _products(self, n_actions: int) -> int:
-        acting, total = self._first_acting, 0
-        for i, length in self._meshes():
-            once = length * max(self.stages[i].operation.terms, 1)
+    def _count_products(self, n_actions: int) -> int:
+        acting, total = self._action_stages_end, 0
+        for i, length in self._intermediate_sizes():
+            once = length * max(self.stages[i].operation.rounding_terms, 1)
             total += once * (n_actions if i < acting else 1)
         return total
 
     @cached_property
-    def likely_entries(self) -> int:
+    def estimated_row_entries(self) -> int:
         """Probabilities of its table, judged by rows drawn at random, the same in every process."""
-        n, rng = self.scope.grid.size, np.random.default_rng(0)
-        states = rng.choice(n, min(SAMPLED[0], n), replace=False)
-        actions = rng.choice(self.n_actions, min(SAMPLED[1], self.n_actions), replace=False)
-        found = [rows_of(self._operations, a, states).nnz for a in actions]
-        return math.ceil(sum(found) / (len(states) * len(actions)) * n * self.n_actions)
+        n, rng = self.context.grid.size, np.random.default_rng(0)
+        states = rng.choice(n, min(SAMPLED_STATES_ACTIONS[0], n), replace=False)
+        actions = rng.choice(
+            self.n_actions, min(SAMPLED_STATES_ACTIONS[1], self.n_actions), replace=False
+        )
+        counts = [rows_of_states(self._operations, a, states).nnz for a in actions]
+        return math.ceil(sum(counts) / (len(states) * len(actions)) * n * self.n_actions)
 
     @cached_property
-    def table(self) -> Tabular:
+    def rows(self) -> Tabular:
         """The same dynamics by rows, each entry a rounded sum of products over the stages."""
-        made = self._written_out(math.inf)
-        assert made is not None
-        return made
+        rows = self._build_rows(math.inf)
+        assert rows is not None
+        return rows
 
-    def _written_out(self, most: float) -> Tabular | None:
+    def _build_rows(self, max_entries: float) -> Tabular | None:
         """The table; None where it turns out to have more probabilities than these."""
         import scipy.sparse as sp
 
-        n, n_actions, operations = self.scope.grid.size, self.n_actions, self._operations
-        shared = self._first_shared
+        n, n_actions, operations = self.context.grid.size, self.n_actions, self._operations
+        shared = self._action_moves_end
         if shared > 1:
             parts, entries = [], 0
-            for part in self._each_action():
+            for part in self._rows_by_action():
                 parts.append(part)
                 entries += part.nnz
-                if entries > most:
+                if entries > max_entries:
                     return None
             rows, row_of = sp.vstack(parts, format="csr"), np.arange(n * n_actions)
         else:  # few distinct moves, each followed by the same rest of the period
-            moves = [product(operations[:1], a) for a in range(n_actions if shared else 1)]
+            moves = [stage_product(operations[:1], a) for a in range(n_actions if shared else 1)]
             rows, row_of = unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
             later = operations[1:]
-            rows = sp.csr_array(rows @ product(later, 0) if later else rows)
-            if rows.nnz > most:
+            rows = sp.csr_array(rows @ stage_product(later, 0) if later else rows)
+            if rows.nnz > max_entries:
                 return None
         row_of = np.resize(row_of, n * n_actions).reshape(n_actions, n).T
         return Tabular.build(
-            self.scope, sp.csr_array(rows), row_of, self.expected_reward(), built=self.written
+            self.context,
+            sp.csr_array(rows),
+            row_of,
+            self.expected_reward(),
+            built=self.rounding_as_saved,
         )
 
     @cached_property
-    def lowered(self) -> Lowered:
+    def backend_model(self) -> BackendModel:
         """For NumPy where the model is small, and compiled otherwise."""
-        return self.table.lowered if self.small else self.compiled
+        return self.rows.backend_model if self.uses_rows else self.compiled_model
 
     @cached_property
-    def compiled(self) -> Lowered:
+    def compiled_model(self) -> BackendModel:
         """Through stages, whose bounds do not count the rounding of rows."""
-        return self.lower()
+        return self.compile()
 
     @property
-    def built(self) -> Built:
-        return self.written if self.small else self.stored
+    def rounding_in_use(self) -> ModelRounding:
+        return self.rounding_as_saved if self.uses_rows else self.rounding_as_given
 
     @cached_property
-    def stored(self) -> Built:  # type: ignore[override]
-        rows = sum(stage.operation.rounded for stage in self.stages)
-        rows *= 1 + EPS * self.through_stages.terms
+    def rounding_as_given(self) -> ModelRounding:  # type: ignore[override]
+        rows = sum(stage.operation.relative_rounding for stage in self.stages)
+        rows *= 1 + EPS * self.stage_rounding_counts.terms
         # What a later stage pays is weighed by the rows of those before it.
         reward = sum(stage.reward_error for stage in self.stages)
-        return Built(rows, (reward + rows * self.reward_scale) * (1 + rows))
+        return ModelRounding(rows, (reward + rows * self.reward_scale) * (1 + rows))
 
     @property
-    def interpolated(self) -> bool:
-        return any(stage.operation.interpolates for stage in self.stages)
+    def is_interpolated(self) -> bool:
+        return any(stage.operation.is_interpolating for stage in self.stages)
 
     @cached_property
-    def written(self) -> Built:  # type: ignore[override]
+    def rounding_as_saved(self) -> ModelRounding:  # type: ignore[override]
         # Each entry of a row, and each reward, is a sum over stages of so many terms.
-        rounding = EPS / 2 * (self.through_stages.terms + 2)
-        built = self.stored
-        return Built(built.rows + rounding, built.reward + rounding * self.reward_scale)
+        rounding = EPS / 2 * (self.stage_rounding_counts.terms + 2)
+        built = self.rounding_as_given
+        return ModelRounding(built.rows + rounding, built.reward + rounding * self.reward_scale)
 
     @property
     def longest_row(self) -> int:
-        outcomes = math.prod(max(stage.operation.terms, 1) for stage in self.stages)
-        return min(outcomes, self.scope.grid.size)
+        outcomes = math.prod(max(stage.operation.rounding_terms, 1) for stage in self.stages)
+        return min(outcomes, self.context.grid.size)
 
     @property
-    def terms(self) -> int:
-        return self._added.terms
+    def rounding_terms(self) -> int:
+        return self._rounding_counts.terms
 
     @property
-    def adjoint_terms(self) -> int:
-        return self._added.adjoint_terms
+    def adjoint_rounding_terms(self) -> int:
+        return self._rounding_counts.adjoint_terms
 
     @cached_property
-    def _added(self) -> Added:
+    def _rounding_counts(self) -> TermCounts:
         """On either way: a method that JAX compiles takes a small model through stages."""
-        if not self.small:
-            return self.through_stages
-        return self.through_stages.or_else(Added(self.table.terms, self.table.adjoint_terms))
+        if not self.uses_rows:
+            return self.stage_rounding_counts
+        return self.stage_rounding_counts.combine_max(
+            TermCounts(self.rows.rounding_terms, self.rows.adjoint_rounding_terms)
+        )
 
     @cached_property
-    def through_stages(self) -> Added:
+    def stage_rounding_counts(self) -> TermCounts:
         """Numbers added up on the way through the stages."""
         # Two more for each stage: the products, and the reward that is added.
         operations = self._operations
-        return Added(
-            sum(operation.terms + 2 for operation in operations),
-            sum(operation.adjoint_terms + 2 for operation in operations),
+        return TermCounts(
+            sum(operation.rounding_terms + 2 for operation in operations),
+            sum(operation.adjoint_rounding_terms + 2 for operation in operations),
         )
 
     @cached_property
     def reward_scale(self) -> float:  # type: ignore[override]
         paid = (stage.reward for stage in self.stages if stage.reward is not None)
-        return float(sum(map(largest_reward, paid)))
+        return float(sum(map(reward_bound, paid)))
 
-    def lower(self) -> Lowered:
-        from tessella.mdp.engine import on_device
+    def compile(self) -> BackendModel:
+        from tessella.mdp.compilation import to_device
 
-        program = program_of(self.stages, tiling(self.shape), self.n_actions)
-        return Lowered(program, on_device([stage.arrays() for stage in self.stages]))
+        backend = build_stage_backend(self.stages, choose_tiles(self.shape), self.n_actions)
+        return BackendModel(backend, to_device([stage.arrays() for stage in self.stages]))
 
-    def reach(self, axis: int) -> Reach | None:
-        found = [stage.operation.reach(axis) for stage in self.stages]
-        known = [reach for reach in found if reach is not None]
-        return sum(known, Reach()) if len(known) == len(found) else None
+    def max_displacement(self, axis: int) -> Displacement | None:
+        displacements = [stage.operation.max_displacement(axis) for stage in self.stages]
+        known = [reach for reach in displacements if reach is not None]
+        return sum(known, Displacement()) if len(known) == len(displacements) else None
 
     @property
-    def widest(self) -> int:
+    def largest_intermediate(self) -> int:
         """Numbers of the largest array that a backward pass goes through, by what matters there."""
-        return max(math.prod(self.shape), *(length for _, length in self._meshes()))
+        return max(math.prod(self.shape), *(length for _, length in self._intermediate_sizes()))
 
-    def _meshes(self) -> Iterator[tuple[int, int]]:
+    def _intermediate_sizes(self) -> Iterator[tuple[int, int]]:
         """Stages from the last on, and how many numbers a backward pass has before each."""
-        lengths, shared = self.shape, self._first_acting
+        lengths, shared = self.shape, self._action_stages_end
         for i in reversed(range(len(self.stages))):
             operation, reward = self.stages[i].operation, self.stages[i].reward
-            lengths = operation.lengths_before(lengths)
+            lengths = operation.input_shape(lengths)
             if reward is not None:
                 lengths = np.broadcast_shapes(lengths, reward.shape[1:])
             if i == shared:  # what actions share is handed on in full
@@ -271,64 +306,68 @@ class Staged(Dynamics):
             yield i, math.prod(lengths)
 
     @property
-    def _first_acting(self) -> int:
+    def _action_stages_end(self) -> int:
         """From this stage on, neither moves nor rewards depend on an action."""
-        return max((i + 1 for i, stage in enumerate(self.stages) if stage.acts), default=0)
+        return max(
+            (i + 1 for i, stage in enumerate(self.stages) if stage.depends_on_action), default=0
+        )
 
-    def factorised(self, policy: NDArray, discount: float) -> Factorised | None:
-        return self.table.factorised(policy, discount) if self.small else None
+    def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem | None:
+        return self.rows.factorise_policy_system(policy, discount) if self.uses_rows else None
 
     def to_sparse(self) -> list:
-        return list(self._each_action())
+        return list(self._rows_by_action())
 
-    def _each_action(self) -> Iterator:
+    def _rows_by_action(self) -> Iterator:
         """(S, S) the rows of one action after the other."""
-        shared = self._first_shared
-        end = product(self._operations[shared:], 0) if shared < len(self.stages) else None
+        shared = self._action_moves_end
+        end = stage_product(self._operations[shared:], 0) if shared < len(self.stages) else None
         for action in range(self.n_actions):
-            yield product(self._operations[:shared], action, end)
+            yield stage_product(self._operations[:shared], action, end)
 
     @property
     def _operations(self) -> list[Operation]:
         return [stage.operation for stage in self.stages]
 
     @property
-    def _first_shared(self) -> int:
+    def _action_moves_end(self) -> int:
         """From this stage on, where the state goes depends on no action."""
-        return max((i + 1 for i, one in enumerate(self._operations) if one.acts), default=0)
+        return max(
+            (i + 1 for i, one in enumerate(self._operations) if one.depends_on_action), default=0
+        )
 
     def __getstate__(self) -> dict:
         return {key: value for key, value in super().__getstate__().items() if key != "table"}
 
-    def reward_under(self, action: int) -> NDArray[np.float64]:
+    def action_reward(self, action: int) -> NDArray[np.float64]:
         w: NDArray | None = None  # nothing is paid after the last stage
         for stage in reversed(self.stages):
             if w is not None:
-                w = _expected(stage.operation, w, action)
+                w = _expectation(stage.operation, w, action)
             if stage.reward is not None:
                 start = np.zeros(stage.operation.shape) if w is None else w
-                w = at(np.asarray(stage.reward), action) + start
+                w = action_slice(np.asarray(stage.reward), action) + start
         return (np.zeros(self.shape) if w is None else w).ravel()
 
-    def step(self, states, actions, rng) -> Steps:
-        paid, grid = np.zeros(len(states)), self.scope.grid
+    def step(self, states, actions, rng) -> Transitions:
+        paid, grid = np.zeros(len(states)), self.context.grid
         for stage in self.stages:
             now = states
             states, k = stage.operation.sample(now, actions, rng)
             if stage.pays is not None:
                 paid = paid + self._payment(stage, grid.coordinates(now), actions, k)
-            grid = stage.operation.grid if isinstance(stage.operation, Resting) else grid
-        return Steps(states, paid, np.zeros(len(states), dtype=bool))
+            grid = stage.operation.grid if isinstance(stage.operation, GridChange) else grid
+        return Transitions(states, paid, np.zeros(len(states), dtype=bool))
 
-    def _payment(self, stage: StageNumbers, names: dict, actions, k) -> NDArray[np.float64]:
+    def _payment(self, stage: CompiledStage, names: dict, actions, k) -> NDArray[np.float64]:
         """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
-        names |= {n: values[actions] for n, values in self.scope.named_actions.items()}
-        if self.scope.period is not None:
-            names[TIME] = np.int64(self.scope.period.time)
+        names |= {n: values[actions] for n, values in self.context.action_values.items()}
+        if self.context.period is not None:
+            names[TIME] = np.int64(self.context.period.time)
         if stage.noise is not None:
             names[stage.noise[0]] = stage.noise[1][k]
         assert stage.pays is not None
-        paid = np.asarray(call(stage.pays, names, "a reward"), dtype=float)
+        paid = np.asarray(call_by_name(stage.pays, names, "a reward"), dtype=float)
         if paid.shape not in ((), actions.shape):
             raise ModelError(
                 "a reward must be worked out elementwise from what it names",
@@ -338,7 +377,7 @@ class Staged(Dynamics):
 
 
 @dataclass(frozen=True)
-class StagedProgram:
+class StageBackend:
     """The compiled side: operations in the order of events.
 
     The backward pass runs through them from the last. All of it is linear apart from what is paid,
@@ -352,73 +391,80 @@ class StagedProgram:
     def first_shared(self) -> int:
         """Operations from here to the end depend on no action."""
         shared = len(self.operations)
-        while shared and not self.operations[shared - 1].acts:
+        while shared and not self.operations[shared - 1].depends_on_action:
             shared -= 1
         return shared
 
-    def _back(self, arrays, w, action, pay, span):
+    def _backward(self, arrays, w, action, pay, indices):
         """Through some operations; in between w is an open mesh where that is enough."""
         import jax.numpy as jnp
 
         shape = w.shape
-        for i in reversed(span):
+        for i in reversed(indices):
             operation = self.operations[i]
-            if jnp.ndim(action) or not operation.takes_open:
+            if jnp.ndim(action) or not operation.accepts_broadcast_input:
                 w = jnp.broadcast_to(w, shape)
-            taken = _of_rank(action, w)
+            chosen = _match_rank(action, w)
             if pay and "reward" in arrays[i]:
-                w = paid(operation, arrays[i], w, taken)
+                w = apply_with_reward(operation, arrays[i], w, chosen)
             else:
-                w = operation.apply(arrays[i], w, taken)
-            shape = begun_on(operation, shape)
+                w = operation.apply(arrays[i], w, chosen)
+            shape = shape_before(operation, shape)
         return jnp.broadcast_to(w, shape)
 
-    def tail(self, arrays, w_S, pay):
-        return self._back(arrays, w_S, 0, pay, range(self.first_shared, len(self.operations)))
+    def shared_backup(self, arrays, w_S, pay):
+        return self._backward(arrays, w_S, 0, pay, range(self.first_shared, len(self.operations)))
 
-    def head(self, arrays, w, action, pay):
-        return self._back(arrays, w, action, pay, range(self.first_shared))
+    def action_backup(self, arrays, w, action, pay):
+        return self._backward(arrays, w, action, pay, range(self.first_shared))
 
-    def follows(self, arrays) -> bool:
+    def supports_policy_arrays(self, arrays) -> bool:
         # A policy speaks of the state at the start, which the first move leaves behind.
         *before, last = range(self.first_shared) or (None,)
         if last is None:
             return True
-        still = all(self.operations[i].stays for i in before)
-        return still and self.operations[last].follows(arrays[last])
+        still = all(self.operations[i].is_identity for i in before)
+        return still and self.operations[last].supports_policy_arrays(arrays[last])
 
-    def head_under(self, arrays, w, policy, pay):
-        return self.head(arrays, w, policy, pay)
+    def policy_backup(self, arrays, w, policy, pay):
+        return self.action_backup(arrays, w, policy, pay)
 
 
-def program_of(
-    stages: Sequence[StageNumbers], tiles: Tiles | None, n_actions: int, anywhere: bool = False
-) -> StagedProgram:
-    """The program of a list of stages; with ``anywhere`` the same for any window of them."""
-    told = [(stage.operation, stage.acts) for stage in stages]
+def build_stage_backend(
+    stages: Sequence[CompiledStage],
+    tiles: TileSizes | None,
+    n_actions: int,
+    for_any_block: bool = False,
+) -> StageBackend:
+    """The program of a list of stages; with ``reachability`` the same for any window of them."""
+    operations = [(stage.operation, stage.depends_on_action) for stage in stages]
     if tiles is None:
-        return StagedProgram(tuple(operation.compiled(acts) for operation, acts in told), n_actions)
-    from tessella.mdp.stages.tiled import in_tiles
+        return StageBackend(
+            tuple(operation.compile(acts) for operation, acts in operations), n_actions
+        )
+    from tessella.mdp.stages.tiled_shift import tiled_operation
 
-    return StagedProgram(tuple(in_tiles(*one, tiles, anywhere) for one in told), n_actions)
+    return StageBackend(
+        tuple(tiled_operation(*one, tiles, for_any_block) for one in operations), n_actions
+    )
 
 
-def as_stages(told: object) -> tuple[Stage, ...]:
+def as_stages(given: object) -> tuple[Stage, ...]:
     """The stages of a model in the order of events, each a stage."""
-    refuse_unordered(told, "stages")
-    if not isinstance(told, Iterable) or isinstance(told, str):
-        raise ModelError("a staged model needs a list of stages", value=f"got {told!r}")
-    stages = tuple(told)
+    refuse_unordered(given, "stages")
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise ModelError("a staged model needs a list of stages", value=f"got {given!r}")
+    stages = tuple(given)
     if not stages:
         raise ModelError("a staged model needs at least one stage")
     for stage in stages:
         if not isinstance(stage, Stage):
-            rule = "a stage is Pay, Decide, Shift, Move or Jump"
-            raise ModelError(rule, value=f"got {stage!r}")
+            requirement = "a stage is Pay, Decide, Shift, Move or Jump"
+            raise ModelError(requirement, value=f"got {stage!r}")
     return stages
 
 
-def _of_rank(action, w):
+def _match_rank(action, w):
     """A policy as ``w`` is counted, which may have scratch axes: they do not matter to it."""
     import jax.numpy as jnp
 
@@ -428,7 +474,7 @@ def _of_rank(action, w):
     return jnp.broadcast_to(action[(..., *(None,) * extra)], w.shape)
 
 
-def _expected(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
+def _expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
     flat, total = w.ravel(), np.zeros(operation.shape)
     for to, p in operation.outcomes(action):
         total += p * flat[to]

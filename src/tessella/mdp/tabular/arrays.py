@@ -17,25 +17,33 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, ModelError
-from tessella.grid import StateGrid, unmasked
-from tessella.mdp.actions import Actions, described, listed
+from tessella.grid import StateGrid, require_unmasked
+from tessella.mdp.actions import Actions, as_action_list, describe_action
 from tessella.mdp.checks import as_numbers, shape_of
-from tessella.mdp.dynamics import Parts
-from tessella.mdp.scope import Feasible, Scope, feasible_mask, make_scope, refuse_stuck
+from tessella.mdp.context import (
+    EvaluationContext,
+    Feasible,
+    feasible_mask,
+    make_context,
+    require_feasible_actions,
+)
+from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.tabular.pairs import (
     Pairs,
+    build_tabular,
     check_rewards,
     check_rows,
     read_rewards,
-    refuse_repeats,
-    tabular_parts,
+    require_distinct_pairs,
 )
-from tessella.mdp.tabular.rows import most_merged
+from tessella.mdp.tabular.rows import max_repeats
 from tessella.mdp.tabular.tabular import Outcomes
 from tessella.mdp.tabular.views import Layout
-from tessella.rounding import EPS, Built, expected_error
+from tessella.rounding import EPS, ModelRounding, bound_expectation_error
 
-UNNAMED = 2**20  # actions that pairs may imply without naming them; beyond, an index is a mistake
+UNNAMED_MAX_ACTIONS = (
+    2**20
+)  # actions that pairs may imply without naming them; beyond, an index is a mistake
 
 
 def from_arrays(
@@ -46,33 +54,33 @@ def from_arrays(
     actions: Actions | None,
     feasible: Feasible,
     action_name: str,
-) -> Parts:
+) -> ModelComponents:
     """See ``MDP.from_arrays``."""
     if layout not in ("ASS", "SAS"):
         raise ArgumentError("layout must be 'ASS' or 'SAS'", value=f"got {layout!r}")
     matrices = _matrices(transition, layout)
     n_actions, n_states = len(matrices), len(matrices[0].indptr) - 1
-    scope = _scope(grid, actions, action_name, n_states, n_actions)
-    given = _rewards(scope, reward, layout)
+    context = _make_context(grid, actions, action_name, n_states, n_actions)
+    given = _rewards(context, reward, layout)
     if feasible is None:
-        mask = _possible(matrices, given)
-        refuse_stuck(scope.grid, mask)
+        mask = _feasible_pairs(matrices, given)
+        require_feasible_actions(context.grid, mask)
     else:
-        mask = feasible_mask(scope, feasible)
+        mask = feasible_mask(context, feasible)
     states, choices = np.nonzero(mask)
     stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
-    pairs = Pairs(scope, states, choices, stacked[choices * n_states + states])
+    pairs = Pairs(context, states, choices, stacked[choices * n_states + states])
     check_rows(pairs)
-    merged = _most_merged(transition)
+    merged = _max_repeats(transition)
     if isinstance(given, list):
         outcomes = _outcomes(pairs, given)
         expected = outcomes.expected_reward[pairs.keys]
-        paid = outcomes.built(factors=merged).reward + _merging(reward)
+        paid = outcomes.rounding(factors=merged).reward + _merging_error(reward)
     else:
         outcomes, paid = None, 0.0
         expected = check_rewards(pairs, given[states, choices])
-    built = Built(EPS * merged if merged > 1 else 0.0, paid)
-    return tabular_parts(pairs, expected, outcomes, built)
+    built = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
+    return build_tabular(pairs, expected, outcomes, built)
 
 
 def from_pairs(
@@ -83,7 +91,7 @@ def from_pairs(
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Actions | None,
     action_name: str,
-) -> Parts:
+) -> ModelComponents:
     """See ``MDP.from_pairs``."""
     s, a = _indices(states, "states"), _indices(choices, "choices")
     rows = _matrix(transition, "transition")
@@ -93,25 +101,27 @@ def from_pairs(
             "states, choices and transition rows must be equally many",
             value=f"got {len(s)}, {len(a)} and {n_rows}",
         )
-    actions = None if actions is None else listed(actions)
-    n_actions = min(max(int(a.max()) + 1, 1), UNNAMED) if actions is None else len(actions)
-    scope = _scope(grid, actions, action_name, n_states, n_actions)
-    s, a = _inside(s, n_states, "state"), _inside(a, n_actions, "action")
-    pairs = Pairs(scope, s, a, rows)
-    refuse_repeats(pairs)
+    actions = None if actions is None else as_action_list(actions)
+    n_actions = (
+        min(max(int(a.max()) + 1, 1), UNNAMED_MAX_ACTIONS) if actions is None else len(actions)
+    )
+    context = _make_context(grid, actions, action_name, n_states, n_actions)
+    s, a = _check_range(s, n_states, "state"), _check_range(a, n_actions, "action")
+    pairs = Pairs(context, s, a, rows)
+    require_distinct_pairs(pairs)
     expected = read_rewards(pairs, reward)
     kept = np.flatnonzero(~np.isneginf(expected))
     if len(kept) < len(expected):
-        pairs, expected = pairs.part(kept), expected[kept]
-    refuse_stuck(scope.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
+        pairs, expected = pairs.subset(kept), expected[kept]
+    require_feasible_actions(context.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
     check_rows(pairs)
     check_rewards(pairs, expected)
-    merged = _most_merged([transition])
-    built = Built(EPS * merged if merged > 1 else 0.0)
-    return tabular_parts(pairs, expected, None, built)
+    merged = _max_repeats([transition])
+    built = ModelRounding(EPS * merged if merged > 1 else 0.0)
+    return build_tabular(pairs, expected, None, built)
 
 
-def negated(costs: Any) -> Any:
+def negate_costs(costs: Any) -> Any:
     """Costs as rewards, in whatever form they came."""
     if sp.issparse(costs):
         return -1 * costs
@@ -120,23 +130,23 @@ def negated(costs: Any) -> Any:
     return -as_numbers(costs, "costs")
 
 
-def _scope(
+def _make_context(
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Actions | None,
     action_name: str,
     n_states: int,
     n_actions: int,
-) -> Scope:
-    scope = make_scope(
+) -> EvaluationContext:
+    context = make_context(
         {"state": range(n_states)} if grid is None else grid,
         range(n_actions) if actions is None else actions,
         action_name,
     )
-    if scope.grid.size != n_states:
-        raise ModelError(f"the grid has {scope.grid.size} states, the arrays have {n_states}")
-    if len(scope.actions) != n_actions:
-        raise ModelError(f"{len(scope.actions)} actions are named, the arrays have {n_actions}")
-    return scope
+    if context.grid.size != n_states:
+        raise ModelError(f"the grid has {context.grid.size} states, the arrays have {n_states}")
+    if len(context.actions) != n_actions:
+        raise ModelError(f"{len(context.actions)} actions are named, the arrays have {n_actions}")
+    return context
 
 
 def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
@@ -163,7 +173,7 @@ def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
         if matrix.shape != (n, n):
             raise ModelError(
                 "transition must hold square matrices of one size",
-                place=f"action {action}",
+                location=f"action {action}",
                 value=f"has shape {matrix.shape}",
             )
     return matrices
@@ -186,31 +196,31 @@ def _any_sparse(arrays: Any) -> bool:
     return (objects or isinstance(arrays, list | tuple)) and any(sp.issparse(m) for m in arrays)
 
 
-def _most_merged(matrices: Any) -> int:
+def _max_repeats(matrices: Any) -> int:
     """How many entries at most stand at one place of a sparse matrix, to be added up."""
-    return max((most_merged(m.row, m.col) for m in _coordinates(matrices)), default=1) or 1
+    return max((max_repeats(m.row, m.col) for m in _as_coordinates(matrices)), default=1) or 1
 
 
-def _merging(matrices: Any) -> float:
+def _merging_error(matrices: Any) -> float:
     """Bound on the rounding of adding up entries that stand at one place."""
     error = 0.0
-    for m in _coordinates(matrices):
-        merged = most_merged(m.row, m.col)
+    for m in _as_coordinates(matrices):
+        merged = max_repeats(m.row, m.col)
         if merged > 1:
             sizes = sp.csr_array((np.abs(m.data), (m.row, m.col)), shape=m.shape)
-            error = max(error, expected_error(merged, sizes.data))
+            error = max(error, bound_expectation_error(merged, sizes.data))
     return error
 
 
-def _coordinates(matrices: Any) -> list[Any]:
+def _as_coordinates(matrices: Any) -> list[Any]:
     """Sparse ones that may have several entries at one place, as they were given, as float64."""
     if not _any_sparse(matrices):
         return []
-    mixed = [m for m in matrices if sp.issparse(m) and not _in_order(m)]
+    mixed = [m for m in matrices if sp.issparse(m) and not _is_canonical(m)]
     return [sp.coo_array(m, dtype=float) for m in map(sp.coo_array, mixed)]
 
 
-def _in_order(matrix: Any) -> bool:
+def _is_canonical(matrix: Any) -> bool:
     """Whether a sparse matrix is compressed by rows, its columns ascending and each one once."""
     if matrix.format != "csr" or type(matrix.data) is not np.ndarray:
         return False
@@ -218,16 +228,16 @@ def _in_order(matrix: Any) -> bool:
     return bool(again.has_canonical_format)  # looked at, not remembered
 
 
-def _matrix(matrix: Any, what: str) -> sp.csr_array:
+def _matrix(matrix: Any, subject: str) -> sp.csr_array:
     """A dense matrix, or a sparse one of any format, as compressed rows of its own."""
     if not sp.issparse(matrix):
-        dense = as_numbers(matrix, what)
+        dense = as_numbers(matrix, subject)
         if dense.ndim != 2:
-            raise ModelError(f"{what} must be a matrix", value=f"has shape {dense.shape}")
+            raise ModelError(f"{subject} must be a matrix", value=f"has shape {dense.shape}")
         return sp.csr_array(dense)
     if matrix.ndim != 2:
-        raise ModelError(f"{what} must be a matrix", value=f"has shape {matrix.shape}")
-    if _in_order(matrix) and matrix.dtype == np.float64 and np.isfinite(matrix.data).all():
+        raise ModelError(f"{subject} must be a matrix", value=f"has shape {matrix.shape}")
+    if _is_canonical(matrix) and matrix.dtype == np.float64 and np.isfinite(matrix.data).all():
         csr = sp.csr_array(matrix, copy=True)
         csr.eliminate_zeros()
         return csr
@@ -237,7 +247,7 @@ def _matrix(matrix: Any, what: str) -> sp.csr_array:
         return f"entry ({given.row[k[0]]}, {given.col[k[0]]})"
 
     # Numbers first, sums after: short integers would wrap around, short floats round coarsely.
-    data = as_numbers(given.data, what, entry)
+    data = as_numbers(given.data, subject, entry)
     csr = sp.csr_array((data, (given.row, given.col)), shape=given.shape)
     csr.sum_duplicates()
     csr.eliminate_zeros()
@@ -245,21 +255,19 @@ def _matrix(matrix: Any, what: str) -> sp.csr_array:
 
 
 def _rewards(
-    scope: Scope, reward: Any, layout: Layout
+    context: EvaluationContext, reward: Any, layout: Layout
 ) -> NDArray[np.float64] | list[NDArray | sp.csr_array]:
     """(S, A) rewards, or A matrices (S, S) when they are by transition."""
-    n, n_actions = scope.grid.size, len(scope.actions)
+    n, n_actions = context.grid.size, len(context.actions)
     if _any_sparse(reward):
         by_action = [_matrix(m, "reward") for m in reward]
         if [m.shape for m in by_action] != [(n, n)] * n_actions:
             raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
         return list(by_action)
 
-    def describe(place: tuple, shape: tuple) -> str:
-        state, action = place[:2] if len(shape) < 3 or layout == "SAS" else place[1::-1]
-        return (
-            f"{scope.grid.describe(state)}, {described(scope.action_name, scope.actions[action])}"
-        )
+    def describe(index: tuple, shape: tuple) -> str:
+        state, action = index[:2] if len(shape) < 3 or layout == "SAS" else index[1::-1]
+        return f"{context.grid.describe(state)}, {describe_action(context.action_name, context.actions[action])}"
 
     full = (n_actions, n, n) if layout == "ASS" else (n, n_actions, n)
     shape = shape_of(reward, "reward")
@@ -269,7 +277,7 @@ def _rewards(
             value=f"has shape {shape}",
         )
     if shape == (n,):
-        numbers = as_numbers(reward, "rewards", lambda place, _: scope.grid.describe(place[0]))
+        numbers = as_numbers(reward, "rewards", lambda place, _: context.grid.describe(place[0]))
         return np.repeat(numbers[:, None], n_actions, axis=1)
     numbers = as_numbers(reward, "rewards", describe)
     if shape == (n, n_actions):
@@ -277,17 +285,17 @@ def _rewards(
     return list(numbers if layout == "ASS" else np.moveaxis(numbers, 1, 0))
 
 
-def _possible(
+def _feasible_pairs(
     matrices: list[sp.csr_array], given: NDArray[np.float64] | list[NDArray | sp.csr_array]
 ) -> NDArray[np.bool_]:
     """(S, A) the pairs that the rewards do not call infeasible."""
     if not isinstance(given, list):
         return ~np.isneginf(given)
     both = zip(matrices, given, strict=True)
-    return np.stack([~_never(rows, paid) for rows, paid in both], axis=1)
+    return np.stack([~_rows_never_allowed(rows, paid) for rows, paid in both], axis=1)
 
 
-def _never(rows: sp.csr_array, paid: NDArray | sp.csr_array) -> NDArray[np.bool_]:
+def _rows_never_allowed(rows: sp.csr_array, paid: NDArray | sp.csr_array) -> NDArray[np.bool_]:
     """(S,) whether all that a row can lead to pays -inf; in an empty row, whether all states do."""
     n = len(rows.indptr) - 1
     stated = sp.csr_array(np.isneginf(paid) if isinstance(paid, np.ndarray) else paid == -np.inf)
@@ -308,13 +316,13 @@ def _outcomes(pairs: Pairs, by_action: list[NDArray | sp.csr_array]) -> Outcomes
         paid[mine] = _entries(reward, pairs.states[owner[mine]], rows.indices[mine])
 
     def entry(i: int) -> str:
-        way = f"pays {paid[i]} on the way to {pairs.scope.grid.describe(int(rows.indices[i]))}"
+        way = f"pays {paid[i]} on the way to {pairs.context.grid.describe(int(rows.indices[i]))}"
         return f"{way}; what cannot be done pays -inf on every way" if paid[i] == -np.inf else way
 
-    pairs.refuse_entries("rewards must be finite", ~np.isfinite(paid), entry)
-    return Outcomes.of(
+    pairs.raise_for_entries("rewards must be finite", ~np.isfinite(paid), entry)
+    return Outcomes.from_list(
         pairs.keys[owner],
-        pairs.scope.grid.size * len(pairs.scope.actions),
+        pairs.context.grid.size * len(pairs.context.actions),
         rows.indices,
         rows.data,
         paid,
@@ -333,23 +341,23 @@ def _entries(matrix: NDArray | sp.csr_array, row: NDArray, column: NDArray) -> N
     return np.where(found, np.append(matrix.data, 0.0)[at], 0.0)
 
 
-def _indices(array: ArrayLike, what: str) -> NDArray:
-    indices = np.asarray(unmasked(array, what))
+def _indices(array: ArrayLike, subject: str) -> NDArray:
+    indices = np.asarray(require_unmasked(array, subject))
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or not indices.size:
         raise ModelError(
-            f"{what} must be a list of indices",
+            f"{subject} must be a list of indices",
             value=f"got {indices.dtype} of shape {indices.shape}",
         )
     return indices
 
 
-def _inside(index: NDArray, count: int, what: str) -> NDArray[np.int64]:
+def _check_range(index: NDArray, count: int, subject: str) -> NDArray[np.int64]:
     """``index``, all of it in 0..count - 1."""
     bad = np.flatnonzero((index < 0) | (index >= count))
     if bad.size:
         raise ModelError(
-            f"{what} indices must lie in 0..{count - 1}",
-            place=f"pair {bad[0]}",
+            f"{subject} indices must lie in 0..{count - 1}",
+            location=f"pair {bad[0]}",
             value=f"has {index[bad[0]]}",
             count=bad.size,
             total=len(index),

@@ -14,33 +14,33 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, ModelError, needs, shown
+from tessella.errors import ArgumentError, ModelError, format_value, require_extra
 from tessella.mdp.checks import as_numbers
-from tessella.mdp.dynamics import Parts
-from tessella.mdp.scope import Scope, make_scope
+from tessella.mdp.context import EvaluationContext, make_context
+from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.start import start_distribution
-from tessella.mdp.tabular.pairs import Pairs, check_rows, pairs_of, tabular_parts
+from tessella.mdp.tabular.pairs import Pairs, build_tabular, check_rows, pairs_of
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
     from tessella.mdp.start import Start
 
-Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
+ToyTextTable = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
 
 
-def from_gymnasium(env: Any) -> Parts:
+def from_gymnasium(env: Any) -> ModelComponents:
     """See ``MDP.from_gymnasium``."""
     table = getattr(getattr(env, "unwrapped", env), "P", None)
     if table is None:
         raise ModelError(
-            "the environment must list its transitions", place=str(env), value="has no table P"
+            "the environment must list its transitions", location=str(env), value="has no table P"
         )
-    scope = make_scope({"state": range(len(table))}, range(len(table[0])), "action")
-    outcomes = _read(scope, table)
-    pairs = pairs_of(scope, outcomes, outcomes.probability * ~outcomes.ended)
+    context = make_context({"state": range(len(table))}, range(len(table[0])), "action")
+    outcomes = _read_outcomes(context, table)
+    pairs = pairs_of(context, outcomes, outcomes.probability * ~outcomes.ended)
     expected = outcomes.expected_reward[np.flatnonzero(np.diff(outcomes.start))]
-    return tabular_parts(pairs, expected, outcomes, outcomes.built())
+    return build_tabular(pairs, expected, outcomes, outcomes.rounding())
 
 
 def name_of(env: Any) -> str:
@@ -54,13 +54,15 @@ def start_of(env: Any) -> NDArray[np.float64] | None:
     return None if start is None else as_numbers(start, "initial_state_distrib")
 
 
-def _read(scope: Scope, table: Any) -> Outcomes:
+def _read_outcomes(context: EvaluationContext, table: Any) -> Outcomes:
     """The outcomes of a toy-text table, checked."""
-    n, n_actions = scope.grid.size, len(scope.actions)
+    n, n_actions = context.grid.size, len(context.actions)
     for s in range(n):
         if s not in table or len(table[s]) != n_actions:
             raise ModelError(
-                f"every state must list {n_actions} actions", place=f"state={s}", value="does not"
+                f"every state must list {n_actions} actions",
+                location=f"state={s}",
+                value="does not",
             )
     lists = [table[s][a] for s in range(n) for a in range(n_actions)]
     columns = list(zip(*(outcome for outcomes in lists for outcome in outcomes), strict=True))
@@ -71,38 +73,38 @@ def _read(scope: Scope, table: Any) -> Outcomes:
     places = (np.ones(len(pair)), (pair, np.arange(len(pair))))
     keys = np.arange(len(lists))
     alone = sp.csr_array(places, shape=(len(lists), len(pair)))
-    numbers = _numbers(Pairs(scope, keys // n_actions, keys % n_actions, alone), pair, columns)
-    outcomes = Outcomes.of(pair, len(lists), *numbers, np.asarray(columns[3], dtype=bool))
-    check_rows(pairs_of(scope, outcomes, outcomes.probability))
+    numbers = _numbers(Pairs(context, keys // n_actions, keys % n_actions, alone), pair, columns)
+    outcomes = Outcomes.from_list(pair, len(lists), *numbers, np.asarray(columns[3], dtype=bool))
+    check_rows(pairs_of(context, outcomes, outcomes.probability))
     return outcomes
 
 
 def _numbers(pairs: Pairs, pair: NDArray, columns: list) -> tuple[NDArray, NDArray, NDArray]:
     """Next states, probabilities and rewards of the outcomes, each checked by itself."""
 
-    def numbers(column: int, what: str) -> NDArray:
-        return as_numbers(columns[column], what, lambda i, _: pairs.describe(int(pair[i[0]])))
+    def numbers(column: int, subject: str) -> NDArray:
+        return as_numbers(columns[column], subject, lambda i, _: pairs.describe(int(pair[i[0]])))
 
     p, state, reward = numbers(0, "probabilities"), numbers(1, "next states"), numbers(2, "rewards")
-    n = pairs.scope.grid.size
-    pairs.refuse_entries(
+    n = pairs.context.grid.size
+    pairs.raise_for_entries(
         f"next states must lie in 0..{n - 1}",
         ~((state >= 0) & (state < n) & (state == np.rint(state))),
-        lambda i: f"goes to {shown(columns[1][i])}",
+        lambda i: f"goes to {format_value(columns[1][i])}",
     )
-    pairs.refuse_entries(
+    pairs.raise_for_entries(
         "transition rows must not be negative",
         p < 0,
-        lambda i: f"holds {shown(float(p[i]))} for state={columns[1][i]}",
+        lambda i: f"holds {format_value(float(p[i]))} for state={columns[1][i]}",
         "rows",
     )
-    pairs.refuse_entries(
+    pairs.raise_for_entries(
         "rewards must be finite", ~np.isfinite(reward), lambda i: f"pays {reward[i]}"
     )
     return state, p, reward
 
 
-def transition_table(mdp: MDP) -> Table:
+def transition_table(mdp: MDP) -> ToyTextTable:
     """The toy-text table ``P`` of any model; infeasible actions have no outcomes."""
     o = _outcomes(mdp)
     columns = (o.probability.tolist(), o.state.tolist(), o.reward.tolist(), o.ended.tolist())
@@ -120,7 +122,7 @@ def _outcomes(mdp: MDP) -> Outcomes:
     pairs = mdp.to_pairs()
     keys = pairs.states * mdp.n_actions + pairs.choices
     lengths = np.diff(pairs.transition.indptr)
-    return Outcomes.of(
+    return Outcomes.from_list(
         np.repeat(keys, lengths),
         mdp.n_states * mdp.n_actions,
         pairs.transition.indices,
@@ -131,7 +133,7 @@ def _outcomes(mdp: MDP) -> Outcomes:
 
 def to_gymnasium(mdp: MDP, start: Start) -> Any:
     """See ``MDP.to_gymnasium``."""
-    with needs("to_gymnasium", "gym"):
+    with require_extra("to_gymnasium", "gym"):
         import gymnasium
     weights = start_distribution(mdp, start)
     mask = mdp.feasible_mask
@@ -147,10 +149,10 @@ def to_gymnasium(mdp: MDP, start: Start) -> Any:
             self.action_space = gymnasium.spaces.Discrete(mdp.n_actions)
             self.initial_state_distrib = weights
             self._state = 0
-            self._table: Table | None = None
+            self._table: ToyTextTable | None = None
 
         @property
-        def P(self) -> Table:
+        def P(self) -> ToyTextTable:
             if self._table is None:
                 self._table = transition_table(mdp)
             return self._table
@@ -162,8 +164,10 @@ def to_gymnasium(mdp: MDP, start: Start) -> Any:
 
         def step(self, action):
             if not mask[self._state, action]:
-                place = mdp.describe(self._state, int(action))
-                raise ArgumentError("the action must be feasible", place=place, value="is not")
+                location = mdp.describe(self._state, int(action))
+                raise ArgumentError(
+                    "the action must be feasible", location=location, value="is not"
+                )
             taken = mdp.dynamics.step(
                 np.array([self._state]), np.array([int(action)]), self.np_random
             )

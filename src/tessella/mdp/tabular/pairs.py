@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, shown
-from tessella.mdp.actions import described
+from tessella.errors import ModelError, format_value
+from tessella.mdp.actions import describe_action
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
-from tessella.mdp.dynamics import Parts
-from tessella.mdp.scope import Scope
+from tessella.mdp.context import EvaluationContext
+from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
-from tessella.rounding import EXACT, Built
+from tessella.rounding import NO_ROUNDING, ModelRounding
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Pairs:
     """L state-action pairs and their rows."""
 
-    scope: Scope
+    context: EvaluationContext
     states: NDArray[np.int64]  # (L,)
     choices: NDArray[np.int64]  # (L,)
     rows: sp.csr_array  # (L, S)
@@ -37,46 +37,61 @@ class Pairs:
     @property
     def keys(self) -> NDArray[np.int64]:
         """(L,) ``s * A + a``."""
-        return self.states * len(self.scope.actions) + self.choices
+        return self.states * len(self.context.actions) + self.choices
 
     @property
     def owner(self) -> NDArray[np.int64]:
         """The pair that each stored entry of ``rows`` belongs to."""
         return np.repeat(np.arange(len(self.states)), np.diff(self.rows.indptr))
 
-    def part(self, kept: NDArray[np.int64]) -> Pairs:
+    def subset(self, kept: NDArray[np.int64]) -> Pairs:
         """The pairs at these positions."""
-        return Pairs(self.scope, self.states[kept], self.choices[kept], self.rows[kept])
+        return Pairs(self.context, self.states[kept], self.choices[kept], self.rows[kept])
 
     def describe(self, pair: int) -> str:
         """``stock=3, regime=0, order=8``."""
         s, a = int(self.states[pair]), int(self.choices[pair])
-        action = described(self.scope.action_name, self.scope.actions[a])
-        return f"{self.scope.grid.describe(s)}, {action}"
+        action = describe_action(self.context.action_name, self.context.actions[a])
+        return f"{self.context.grid.describe(s)}, {action}"
 
-    def refuse(
-        self, rule: str, bad: NDArray[np.bool_], value: Callable[[int], str], noun: str = "pairs"
+    def raise_for_pairs(
+        self,
+        requirement: str,
+        bad: NDArray[np.bool_],
+        value: Callable[[int], str],
+        noun: str = "pairs",
     ) -> None:
         """Raise for the first of the ``bad`` pairs, and count them."""
         where = np.flatnonzero(bad)
         if where.size:
             first = int(where[0])
-            place, total = self.describe(first), len(self.states)
+            location, total = self.describe(first), len(self.states)
             raise ModelError(
-                rule, place=place, value=value(first), count=where.size, total=total, noun=noun
+                requirement,
+                location=location,
+                value=value(first),
+                count=where.size,
+                total=total,
+                noun=noun,
             )
 
-    def refuse_entries(
-        self, rule: str, bad: NDArray[np.bool_], value: Callable[[int], str], noun: str = "pairs"
+    def raise_for_entries(
+        self,
+        requirement: str,
+        bad: NDArray[np.bool_],
+        value: Callable[[int], str],
+        noun: str = "pairs",
     ) -> None:
         """The same for ``bad`` stored entries; ``value`` gets the first bad entry of the pair."""
         if not bad.any():
             return
         broken = np.zeros(len(self.states), dtype=bool)
         broken[self.owner[bad]] = True
-        self.refuse(rule, broken, lambda pair: value(self._first(bad, pair)), noun)
+        self.raise_for_pairs(
+            requirement, broken, lambda pair: value(self._first_bad_entry(bad, pair)), noun
+        )
 
-    def _first(self, bad: NDArray[np.bool_], pair: int) -> int:
+    def _first_bad_entry(self, bad: NDArray[np.bool_], pair: int) -> int:
         start = int(self.rows.indptr[pair])
         return start + int(bad[start:].argmax())
 
@@ -89,21 +104,28 @@ def check_rows(pairs: Pairs) -> None:
 
 def check_entries(pairs: Pairs) -> None:
     """Refuse entries of rows that are no probabilities."""
-    rows, grid = pairs.rows, pairs.scope.grid
+    rows, grid = pairs.rows, pairs.context.grid
 
     def entry(i: int) -> str:
-        return f"holds {shown(float(rows.data[i]))} for {grid.describe(int(rows.indices[i]))}"
+        return (
+            f"holds {format_value(float(rows.data[i]))} for {grid.describe(int(rows.indices[i]))}"
+        )
 
-    pairs.refuse_entries("transition rows must be finite", ~np.isfinite(rows.data), entry, "rows")
-    pairs.refuse_entries("transition rows must not be negative", rows.data < 0, entry, "rows")
+    pairs.raise_for_entries(
+        "transition rows must be finite", ~np.isfinite(rows.data), entry, "rows"
+    )
+    pairs.raise_for_entries("transition rows must not be negative", rows.data < 0, entry, "rows")
 
 
 def check_sums(pairs: Pairs, tolerance: float) -> None:
     """Refuse rows that miss 1 by more than ``tolerance``."""
     sums = pairs.rows.sum(axis=1)
     off = np.abs(sums - 1) > tolerance
-    pairs.refuse(
-        "transition rows must sum to 1", off, lambda i: f"sums to {shown(float(sums[i]))}", "rows"
+    pairs.raise_for_pairs(
+        "transition rows must sum to 1",
+        off,
+        lambda i: f"sums to {format_value(float(sums[i]))}",
+        "rows",
     )
 
 
@@ -122,47 +144,47 @@ def check_rewards(pairs: Pairs, paid: NDArray[np.float64]) -> NDArray[np.float64
         called = ", though feasible= says that it can be done" if paid[i] == -np.inf else ""
         return f"pays {paid[i]}{called}"
 
-    pairs.refuse("rewards must be finite", ~np.isfinite(paid), value)
+    pairs.raise_for_pairs("rewards must be finite", ~np.isfinite(paid), value)
     return paid
 
 
-def refuse_repeats(pairs: Pairs) -> None:
+def require_distinct_pairs(pairs: Pairs) -> None:
     """Refuse a pair that is listed twice."""
     if np.bincount(pairs.keys).max() == 1:
         return
     _, first, counts = np.unique(pairs.keys, return_index=True, return_counts=True)
     stands = np.ones(len(pairs.states), dtype=np.int64)
     stands[first] = counts
-    pairs.refuse(
+    pairs.raise_for_pairs(
         "state-action pairs must differ from one another",
         stands > 1,
         lambda i: f"stands {stands[i]} times",
     )
 
 
-def pairs_of(scope: Scope, outcomes: Outcomes, probability: NDArray) -> Pairs:
+def pairs_of(context: EvaluationContext, outcomes: Outcomes, probability: NDArray) -> Pairs:
     """The pairs that have outcomes, with rows of these probabilities."""
     import scipy.sparse as sp
 
-    shape = (len(outcomes.start) - 1, scope.grid.size)
+    shape = (len(outcomes.start) - 1, context.grid.size)
     rows = sp.csr_array((probability, (outcomes.pair, outcomes.state)), shape=shape)
     rows.eliminate_zeros()
     feasible = np.flatnonzero(np.diff(outcomes.start))
-    states, choices = np.divmod(feasible, len(scope.actions))
-    return Pairs(scope, states, choices, rows[feasible])
+    states, choices = np.divmod(feasible, len(context.actions))
+    return Pairs(context, states, choices, rows[feasible])
 
 
-def tabular_parts(
+def build_tabular(
     pairs: Pairs,
     expected: NDArray[np.float64],
     outcomes: Outcomes | None = None,
-    built: Built = EXACT,
-) -> Parts:
+    built: ModelRounding = NO_ROUNDING,
+) -> ModelComponents:
     """A model's parts from pairs that pay ``expected`` (L,); ``built`` says what that cost."""
-    shape = (pairs.scope.grid.size, len(pairs.scope.actions))
+    shape = (pairs.context.grid.size, len(pairs.context.actions))
     row_of = np.full(shape, -1, dtype=np.int64)
     row_of[pairs.states, pairs.choices] = np.arange(len(pairs.states))
     reward = np.zeros(shape)
     reward[pairs.states, pairs.choices] = expected
-    dynamics = Tabular.build(pairs.scope, pairs.rows, row_of, reward, outcomes, built)
-    return Parts(pairs.scope, dynamics, row_of >= 0)
+    dynamics = Tabular.build(pairs.context, pairs.rows, row_of, reward, outcomes, built)
+    return ModelComponents(pairs.context, dynamics, row_of >= 0)

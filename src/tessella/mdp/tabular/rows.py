@@ -13,16 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import index_type
-from tessella.mdp.chance import draw
+from tessella.mdp.sampling import draw_indices
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-DENSE = 0.25  # rows with at least this share of non-zeros are multiplied as a dense matrix
-WIDEST = 64  # widest chunk of a sparse row, when row lengths differ much
+DENSE_MIN_SHARE = (
+    0.25  # rows with at least this share of non-zeros are multiplied as a dense matrix
+)
+CHUNK_MAX_ENTRIES = 64  # widest chunk of a sparse row, when row lengths differ much
 
 
-def most_merged(row: NDArray, column: NDArray) -> int:
+def max_repeats(row: NDArray, column: NDArray) -> int:
     """How many entries at most stand at one place of a matrix."""
     if not len(row):
         return 0
@@ -40,7 +42,7 @@ def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Gene
     inside = column < lengths[:, None]
     entry = np.where(inside, start[which][:, None] + column, start[which][:, None])
     rows = np.where(inside, p[entry], 0.0)
-    k = np.minimum(draw(rows, rng), lengths - 1)
+    k = np.minimum(draw_indices(rows, rng), lengths - 1)
     return start[which] + k
 
 
@@ -62,12 +64,12 @@ def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
     place[order] = np.arange(len(order))
     first, index = first[order], place[index]
     distinct = rows[first]
-    if not _same(rows, distinct, index):  # two rows met in one product: keep all
+    if not _rows_equal(rows, distinct, index):  # two rows met in one product: keep all
         return rows, everyone
     return distinct, index
 
 
-def _same(rows: sp.csr_array, distinct: sp.csr_array, index: NDArray) -> bool:
+def _rows_equal(rows: sp.csr_array, distinct: sp.csr_array, index: NDArray) -> bool:
     lengths = np.diff(rows.indptr)
     if not np.array_equal(lengths, np.diff(distinct.indptr)[index]):
         return False
@@ -79,35 +81,39 @@ def _same(rows: sp.csr_array, distinct: sp.csr_array, index: NDArray) -> bool:
     )
 
 
-def bucket(n: int) -> int:
+def round_up_size(n: int) -> int:
     """The next size of a coarse scale, so that models of nearly one size share compiled code."""
     step = 1 << max(n.bit_length() - 4, 0)
     return max(-(-n // step) * step, 8)
 
 
-def _padded(rows: sp.csr_array, n_states: int) -> sp.csr_array:
+def _pad_rows(rows: sp.csr_array, n_states: int) -> sp.csr_array:
     """``rows`` with empty rows below, up to the next size of the scale."""
     import scipy.sparse as sp
 
     n_rows = len(rows.indptr) - 1
-    full = bucket(n_rows)
+    full = round_up_size(n_rows)
     indptr = np.concatenate([rows.indptr, np.full(full - n_rows, rows.indptr[-1])])
     return sp.csr_array((rows.data, rows.indices, indptr), shape=(full, n_states))
 
 
-def lower_rows(rows: sp.csr_array, n_states: int):
+def compile_rows(rows: sp.csr_array, n_states: int):
     """The compiled form of (n_rows, S) rows, and its arrays."""
-    rows = _padded(rows, n_states)
+    rows = _pad_rows(rows, n_states)
     n_rows = len(rows.indptr) - 1
-    if rows.nnz >= DENSE * n_rows * n_states:
+    if rows.nnz >= DENSE_MIN_SHARE * n_rows * n_states:
         return DenseRows(), {"rows": rows.toarray()}
     lengths = np.diff(rows.indptr)
     longest = int(lengths.max())
     even = longest * n_rows <= 2 * rows.nnz
-    width = bucket(longest) if even else min(longest, WIDEST, max(1, int(np.ceil(lengths.mean()))))
+    width = (
+        round_up_size(longest)
+        if even
+        else min(longest, CHUNK_MAX_ENTRIES, max(1, int(np.ceil(lengths.mean()))))
+    )
     chunks = np.maximum(-(-lengths // width), 1)
     if not even:
-        chunks[-1] += bucket(int(chunks.sum())) - chunks.sum()
+        chunks[-1] += round_up_size(int(chunks.sum())) - chunks.sum()
     row_of_chunk = np.repeat(np.arange(n_rows), chunks)
     first = np.concatenate([[0], np.cumsum(chunks)])
     entry_row = np.repeat(np.arange(n_rows), lengths)

@@ -18,23 +18,30 @@ from numpy.typing import NDArray
 
 from tessella.grid import index_type
 from tessella.mdp.checks import SUM_TOLERANCE
-from tessella.mdp.dynamics import Dynamics, Factorised, Lowered, Steps
-from tessella.mdp.scope import Scope
-from tessella.mdp.tabular.plain import Table, TableProgram
+from tessella.mdp.context import EvaluationContext
+from tessella.mdp.dynamics import BackendModel, Dynamics, FactorisedSystem, Transitions
+from tessella.mdp.tabular.row_backend import RowArrays, RowBackend
 from tessella.mdp.tabular.rows import (
     DenseRows,
     SparseRows,
+    compile_rows,
     draw_entries,
-    lower_rows,
-    most_merged,
+    max_repeats,
     unique_rows,
 )
-from tessella.rounding import EPS, EXACT, Built, Mass, expected_error, mass_of_rows
+from tessella.rounding import (
+    EPS,
+    NO_ROUNDING,
+    ModelRounding,
+    RowSumBounds,
+    bound_expectation_error,
+    bound_row_sums,
+)
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-LARGE = 1_000_000  # probabilities of a table that a GPU multiplies more quickly
+ACCELERATOR_MIN_ENTRIES = 1_000_000  # probabilities of a table that a GPU multiplies more quickly
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +58,7 @@ class Outcomes:
     ended: NDArray[np.bool_]
 
     @staticmethod
-    def of(
+    def from_list(
         pair: NDArray,
         n_pairs: int,
         state: NDArray,
@@ -81,15 +88,17 @@ class Outcomes:
         """(S * A,) expected over the outcomes, 0 for a pair without any."""
         return self.expected(self.reward)
 
-    def built(self, factors: int = 1) -> Built:
+    def rounding(self, factors: int = 1) -> ModelRounding:
         """What it costs to add up the outcomes that reach one state, and expected rewards.
 
         Each probability is a product of so many given ``factors``.
         """
         most = int(np.diff(self.start).max(initial=0)) + factors - 1
-        merged = most_merged(self.pair, self.state) + factors - 1
+        merged = max_repeats(self.pair, self.state) + factors - 1
         sizes = self.expected(np.abs(self.reward))
-        return Built(EPS * merged if merged > 1 else 0.0, expected_error(most, sizes))
+        return ModelRounding(
+            EPS * merged if merged > 1 else 0.0, bound_expectation_error(most, sizes)
+        )
 
     def expected(self, paid: NDArray) -> NDArray[np.float64]:
         """(S * A,) what each pair gets on average, where its outcomes get ``paid``."""
@@ -101,21 +110,21 @@ class Outcomes:
 class Tabular(Dynamics):
     """Dynamics given as arrays; built by ``MDP.from_arrays`` and other builders."""
 
-    scope: Scope
+    context: EvaluationContext
     rows: sp.csr_array  # (n_rows, S) distinct rows
     row_of: NDArray[np.integer]  # (S, A); 0 where the action is infeasible
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
     outcomes: Outcomes | None = None
-    rounding: Built = EXACT
+    rounding: ModelRounding = NO_ROUNDING
 
     @staticmethod
     def build(
-        scope: Scope,
+        context: EvaluationContext,
         rows: sp.csr_array,
         row_of: NDArray,
         reward: NDArray,
         outcomes: Outcomes | None = None,
-        built: Built = EXACT,
+        built: ModelRounding = NO_ROUNDING,
     ) -> Tabular:
         """Store each distinct row once; ``row_of`` is -1 where the action is infeasible.
 
@@ -129,17 +138,17 @@ class Tabular(Dynamics):
             place[order] = np.arange(len(order))
             distinct, index = distinct[order], place[index]
         shared = np.where(row_of < 0, 0, index[row_of]).astype(index_type(len(distinct.indptr) - 1))
-        return Tabular(scope, distinct, shared, reward, outcomes, built)
+        return Tabular(context, distinct, shared, reward, outcomes, built)
 
-    def row_mass(self) -> Mass:
-        return mass_of_rows(self.rows)
+    def compute_row_sums(self) -> RowSumBounds:
+        return bound_row_sums(self.rows)
 
     @property
-    def built(self) -> Built:
+    def rounding_in_use(self) -> ModelRounding:
         return self.rounding
 
     @property
-    def written(self) -> Built:
+    def rounding_as_saved(self) -> ModelRounding:
         return self.rounding
 
     @cached_property
@@ -147,11 +156,11 @@ class Tabular(Dynamics):
         return int(np.diff(self.rows.indptr).max())
 
     @property
-    def terms(self) -> int:
+    def rounding_terms(self) -> int:
         return self.longest_row + 2
 
     @property
-    def adjoint_terms(self) -> int:
+    def adjoint_rounding_terms(self) -> int:
         return self._adjoint_terms
 
     @cached_property
@@ -173,25 +182,25 @@ class Tabular(Dynamics):
         return float(np.abs(self.reward).max())
 
     @cached_property
-    def lowered(self) -> Lowered:
+    def backend_model(self) -> BackendModel:
         """For NumPy on a processor, and wherever a table is small; compiled for other devices."""
         import jax
 
-        if jax.default_backend() != "cpu" and self.rows.nnz > LARGE:
-            return self.lower()
-        table = Table.of(self.rows, self.row_of, self.reward)
-        return Lowered(TableProgram(self.n_actions, self.shape), table)
+        if jax.default_backend() != "cpu" and self.rows.nnz > ACCELERATOR_MIN_ENTRIES:
+            return self.compile()
+        table = RowArrays.build(self.rows, self.row_of, self.reward)
+        return BackendModel(RowBackend(self.n_actions, self.shape), table)
 
-    def lower(self) -> Lowered:
-        from tessella.mdp.engine import on_device
+    def compile(self) -> BackendModel:
+        from tessella.mdp.compilation import to_device
 
-        rows, arrays = lower_rows(self.rows, self.scope.grid.size)
+        rows, arrays = compile_rows(self.rows, self.context.grid.size)
         arrays["row_of"] = np.ascontiguousarray(self.row_of.T)
         arrays["reward"] = np.ascontiguousarray(self.reward.T)
-        program = TabularProgram(rows, self.n_actions, self.shape)
-        return Lowered(program, on_device(arrays))
+        backend = CompiledRowBackend(rows, self.n_actions, self.shape)
+        return BackendModel(backend, to_device(arrays))
 
-    def factorised(self, policy: NDArray, discount: float) -> Factorised:
+    def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem:
         """A sparse LU of ``I - discount P_pi``, (S, S)."""
         from scipy.sparse import csc_array, eye_array
         from scipy.sparse.linalg import splu
@@ -203,10 +212,10 @@ class Tabular(Dynamics):
     def to_sparse(self) -> list[sp.csr_array]:
         return [self.rows[self.row_of[:, a]] for a in range(self.n_actions)]
 
-    def reward_under(self, action: int) -> NDArray[np.float64]:
+    def action_reward(self, action: int) -> NDArray[np.float64]:
         return self.reward[:, action].copy()
 
-    def step(self, states, actions, rng) -> Steps:
+    def step(self, states, actions, rng) -> Transitions:
         if self.outcomes is None:
             which, reached = self.row_of[states, actions], states.copy()
             going_on = self.rows.sum(axis=1)[which]  # what is missing of 1 ends the process
@@ -217,24 +226,24 @@ class Tabular(Dynamics):
                 on = ~ended
                 entry = draw_entries(self.rows.indptr, self.rows.data, which[on], rng)
                 reached[on] = self.rows.indices[entry]
-            return Steps(reached, self.reward[states, actions], ended)
+            return Transitions(reached, self.reward[states, actions], ended)
         o = self.outcomes
         entry = draw_entries(o.start, o.probability, states * self.n_actions + actions, rng)
-        return Steps(o.state[entry], o.reward[entry], o.ended[entry])
+        return Transitions(o.state[entry], o.reward[entry], o.ended[entry])
 
 
 @dataclass(frozen=True)
-class TabularProgram:
+class CompiledRowBackend:
     """The compiled side: each distinct row once; a state and action look theirs up."""
 
     rows: DenseRows | SparseRows
     n_actions: int
     shape: tuple[int, ...]
 
-    def tail(self, arrays, w_S, pay):
+    def shared_backup(self, arrays, w_S, pay):
         return self.rows.product(arrays, w_S.ravel())
 
-    def head(self, arrays, w, action, pay):
+    def action_backup(self, arrays, w, action, pay):
         import jax.numpy as jnp
         from jax import lax
 
@@ -244,10 +253,10 @@ class TabularProgram:
             q_S = q_S + lax.dynamic_index_in_dim(arrays["reward"], action, 0, keepdims=False)
         return q_S.reshape(self.shape)
 
-    def follows(self, arrays) -> bool:
+    def supports_policy_arrays(self, arrays) -> bool:
         return True
 
-    def head_under(self, arrays, w, policy, pay):
+    def policy_backup(self, arrays, w, policy, pay):
         import jax.numpy as jnp
 
         own = policy.ravel()[None]

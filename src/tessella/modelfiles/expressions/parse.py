@@ -15,164 +15,182 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tessella.modelfiles.expressions.tokens import ExpressionError, Token, number, tokens
+from tessella.modelfiles.expressions.tokens import ExpressionError, Token, parse_number, tokenize
 from tessella.modelfiles.expressions.tree import (
+    CALL_MAX_OPERANDS,
     COMPARISONS,
-    FUNCTIONS,
-    MANY,
-    PI,
-    Apply,
-    Compare,
-    Constant,
-    LookUp,
-    Name,
+    NAMED_FUNCTIONS,
+    PI_NAME,
+    CompareNode,
+    ConstantNode,
+    LookupNode,
+    NameNode,
     Node,
+    OperatorNode,
 )
 
-DEEPEST = 30  # brackets, signs, "not" and "**" within one another
-DEEPEST_TREE = 120
+NESTING_MAX_LEVELS = 30  # brackets, signs, "not" and "**" within one another
+TREE_MAX_DEPTH = 120
 
 
 def parse(text: str) -> Node:
     """The tree of ``text``; ``ExpressionError`` where it is no expression."""
-    reader = _Reader(tokens(text))
-    tree = reader.choice()
-    if reader.next.kind != "end":
-        raise ExpressionError(f"{reader.next} cannot stand here", reader.next.at)
-    if depth(tree) > DEEPEST_TREE:
-        raise ExpressionError(f"an expression is at most {DEEPEST_TREE} operations deep", 0)
+    parser = _Parser(tokenize(text))
+    tree = parser.read_or()
+    if parser.next_token.kind != "end":
+        raise ExpressionError(f"{parser.next_token} cannot stand here", parser.next_token.position)
+    if measure_depth(tree) > TREE_MAX_DEPTH:
+        raise ExpressionError(f"an expression is at most {TREE_MAX_DEPTH} operations deep", 0)
     return tree
 
 
-def depth(tree: Node) -> int:
+def measure_depth(tree: Node) -> int:
     """How many operations stand within one another; no recursion, whatever the tree."""
-    deepest, left = 0, [(tree, 1)]
-    while left:
-        node, level = left.pop()
+    deepest, pending = 0, [(tree, 1)]
+    while pending:
+        node, level = pending.pop()
         deepest = max(deepest, level)
-        left += [(part, level + 1) for part in node.parts]
+        pending += [(part, level + 1) for part in node.parts]
     return deepest
 
 
-class _Reader:
+class _Parser:
     """What is left of an expression."""
 
-    def __init__(self, words: list[Token]) -> None:
-        self.words, self.here, self.level = words, 0, 0
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens, self.index, self.nesting = tokens, 0, 0
 
     @property
-    def next(self) -> Token:
-        return self.words[self.here]
+    def next_token(self) -> Token:
+        return self.tokens[self.index]
 
-    def _taken(self) -> Token:
-        self.here += 1
-        return self.words[self.here - 1]
+    def _take(self) -> Token:
+        self.index += 1
+        return self.tokens[self.index - 1]
 
-    def _is(self, *texts: str) -> bool:
-        return self.next.kind in ("sign", "name") and self.next.text in texts
+    def _next_is(self, *texts: str) -> bool:
+        return self.next_token.kind in ("sign", "name") and self.next_token.text in texts
 
-    def _expect(self, sign: str, why: str) -> None:
-        if not self._is(sign):
-            raise ExpressionError(f"{sign!r} is missing before {self.next}, {why}", self.next.at)
-        self._taken()
-
-    def _within(self, read: Callable[[], Node]) -> Node:
-        """What ``read`` finds one level deeper."""
-        self.level += 1
-        if self.level > DEEPEST:
-            rule = f"an expression goes at most {DEEPEST} brackets or signs deep"
-            raise ExpressionError(rule, self.next.at)
-        found = read()
-        self.level -= 1
-        return found
-
-    def _chain(self, part: Callable[[], Node], *signs: str) -> Node:
-        left = part()
-        while self._is(*signs):
-            sign = self._taken()
-            left = Apply(sign.at, sign.text, (left, part()))
-        return left
-
-    def choice(self) -> Node:
-        return self._chain(self._both, "or")
-
-    def _both(self) -> Node:
-        return self._chain(self._other, "and")
-
-    def _other(self) -> Node:
-        if not self._is("not"):
-            return self._comparison()
-        sign = self._taken()
-        return Apply(sign.at, "not", (self._within(self._other),))
-
-    def _comparison(self) -> Node:
-        first = self.next
-        of, signs = [self._sum()], []
-        while self._is(*COMPARISONS):
-            signs.append(self._taken().text)
-            of.append(self._sum())
-        return Compare(first.at, tuple(signs), tuple(of)) if signs else of[0]
-
-    def _sum(self) -> Node:
-        return self._chain(self._product, "+", "-")
-
-    def _product(self) -> Node:
-        return self._chain(self._sign, "*", "/", "//", "%")
-
-    def _sign(self) -> Node:
-        if not self._is("-", "+"):
-            return self._power()
-        sign = self._taken()
-        of = self._within(self._sign)
-        return Apply(sign.at, "negative", (of,)) if sign.text == "-" else of
-
-    def _power(self) -> Node:
-        base = self._atom()
-        if not self._is("**"):
-            return base
-        sign = self._taken()
-        return Apply(sign.at, "**", (base, self._within(self._sign)))
-
-    def _atom(self) -> Node:
-        word = self._taken() if self.next.kind != "end" else self.next
-        if word.kind == "number":
-            return Constant(word.at, number(word))
-        if word.kind == "text":
-            return Constant(word.at, word.text[1:-1])
-        if word.kind == "name" and word.text not in ("and", "or", "not"):
-            return self._named(word)
-        if word.text != "(":
-            raise ExpressionError(f"a value is missing before {word}", word.at)
-        found = self._within(self.choice)
-        self._expect(")", "which closes a bracket")
-        return found
-
-    def _named(self, word: Token) -> Node:
-        if self._is("("):
-            of = self._list("(", ")")
-            return (
-                self._call(word, of) if word.text in FUNCTIONS else LookUp(word.at, word.text, of)
+    def _expect(self, symbol: str, role: str) -> None:
+        if not self._next_is(symbol):
+            raise ExpressionError(
+                f"{symbol!r} is missing before {self.next_token}, {role}", self.next_token.position
             )
-        if self._is("["):
-            return LookUp(word.at, word.text, self._list("[", "]"), square=True)
-        return Constant(word.at, math.pi) if word.text == PI else Name(word.at, word.text)
+        self._take()
 
-    def _call(self, word: Token, of: tuple[Node, ...]) -> Node:
-        function = FUNCTIONS[word.text]
-        if not function.least <= len(of) <= function.most:
-            least = f"{'at least ' if function.most > function.least else ''}{function.least}"
+    def _read_nested(self, read: Callable[[], Node]) -> Node:
+        """What ``read`` finds one level deeper."""
+        self.nesting += 1
+        if self.nesting > NESTING_MAX_LEVELS:
+            requirement = f"an expression goes at most {NESTING_MAX_LEVELS} brackets or signs deep"
+            raise ExpressionError(requirement, self.next_token.position)
+        node = read()
+        self.nesting -= 1
+        return node
+
+    def _read_chain(self, read_operand: Callable[[], Node], *symbols: str) -> Node:
+        node = read_operand()
+        while self._next_is(*symbols):
+            token = self._take()
+            node = OperatorNode(token.position, token.text, (node, read_operand()))
+        return node
+
+    def read_or(self) -> Node:
+        return self._read_chain(self._read_and, "or")
+
+    def _read_and(self) -> Node:
+        return self._read_chain(self._read_not, "and")
+
+    def _read_not(self) -> Node:
+        if not self._next_is("not"):
+            return self._read_comparison()
+        token = self._take()
+        return OperatorNode(token.position, "not", (self._read_nested(self._read_not),))
+
+    def _read_comparison(self) -> Node:
+        first = self.next_token
+        operands, symbols = [self._read_sum()], []
+        while self._next_is(*COMPARISONS):
+            symbols.append(self._take().text)
+            operands.append(self._read_sum())
+        return (
+            CompareNode(first.position, tuple(symbols), tuple(operands)) if symbols else operands[0]
+        )
+
+    def _read_sum(self) -> Node:
+        return self._read_chain(self._read_product, "+", "-")
+
+    def _read_product(self) -> Node:
+        return self._read_chain(self._read_sign, "*", "/", "//", "%")
+
+    def _read_sign(self) -> Node:
+        if not self._next_is("-", "+"):
+            return self._read_power()
+        token = self._take()
+        operand = self._read_nested(self._read_sign)
+        return (
+            OperatorNode(token.position, "negative", (operand,)) if token.text == "-" else operand
+        )
+
+    def _read_power(self) -> Node:
+        base = self._read_atom()
+        if not self._next_is("**"):
+            return base
+        token = self._take()
+        return OperatorNode(token.position, "**", (base, self._read_nested(self._read_sign)))
+
+    def _read_atom(self) -> Node:
+        token = self._take() if self.next_token.kind != "end" else self.next_token
+        if token.kind == "number":
+            return ConstantNode(token.position, parse_number(token))
+        if token.kind == "text":
+            return ConstantNode(token.position, token.text[1:-1])
+        if token.kind == "name" and token.text not in ("and", "or", "not"):
+            return self._read_name(token)
+        if token.text != "(":
+            raise ExpressionError(f"a value is missing before {token}", token.position)
+        node = self._read_nested(self.read_or)
+        self._expect(")", "which closes a bracket")
+        return node
+
+    def _read_name(self, token: Token) -> Node:
+        if self._next_is("("):
+            arguments = self._read_list("(", ")")
+            return (
+                self._make_call(token, arguments)
+                if token.text in NAMED_FUNCTIONS
+                else LookupNode(token.position, token.text, arguments)
+            )
+        if self._next_is("["):
+            return LookupNode(
+                token.position, token.text, self._read_list("[", "]"), uses_brackets=True
+            )
+        return (
+            ConstantNode(token.position, math.pi)
+            if token.text == PI_NAME
+            else NameNode(token.position, token.text)
+        )
+
+    def _make_call(self, token: Token, arguments: tuple[Node, ...]) -> Node:
+        function = NAMED_FUNCTIONS[token.text]
+        if not function.least <= len(arguments) <= function.most:
+            count_text = f"{'at least ' if function.most > function.least else ''}{function.least}"
             noun = "value" if function.most == 1 else "values"
-            raise ExpressionError(f"{word.text} takes {least} {noun}; got {len(of)}", word.at)
-        return Apply(word.at, word.text, of)
+            raise ExpressionError(
+                f"{token.text} takes {count_text} {noun}; got {len(arguments)}", token.position
+            )
+        return OperatorNode(token.position, token.text, arguments)
 
-    def _list(self, opens: str, closes: str) -> tuple[Node, ...]:
-        self._expect(opens, "which opens a list")
-        found: list[Node] = []
-        while not self._is(closes):
-            found.append(self._within(self.choice))
-            if len(found) > MANY:
-                raise ExpressionError(f"a list has at most {MANY} entries", self.next.at)
-            if not self._is(closes):
+    def _read_list(self, opening: str, closing: str) -> tuple[Node, ...]:
+        self._expect(opening, "which opens a list")
+        items: list[Node] = []
+        while not self._next_is(closing):
+            items.append(self._read_nested(self.read_or))
+            if len(items) > CALL_MAX_OPERANDS:
+                raise ExpressionError(
+                    f"a list has at most {CALL_MAX_OPERANDS} entries", self.next_token.position
+                )
+            if not self._next_is(closing):
                 self._expect(",", "which parts the entries of a list")
-        self._taken()
-        return tuple(found)
+        self._take()
+        return tuple(items)

@@ -9,20 +9,20 @@ import math
 import re
 from dataclasses import dataclass
 
-from tessella.modelfiles.mistakes import LONGEST_TEXT
+from tessella.modelfiles.mistakes import TEXT_MAX_CHARACTERS
 
-LONGEST = 4000  # characters of an expression
-LONGEST_NUMBER = 32
-WHOLE = 2**53  # beyond it not every whole number is a double
+EXPRESSION_MAX_CHARACTERS = 4000  # characters of an expression
+NUMBER_MAX_CHARACTERS = 32
+EXACT_INTEGER_MAX = 2**53  # beyond it not every whole number is a double
 
-PATTERN = re.compile(
+TOKEN_PATTERN = re.compile(
     r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)"
     r"|(?P<text>'[^'\n]*'|\"[^\"\n]*\")"
     r"|(?P<sign>\*\*|//|<=|>=|==|!=|[-+*/%<>(),\[\]])"
 )
-BLANK = re.compile(r"[ \t\r\n]*")
-INSTEAD = {
+BLANK_PATTERN = re.compile(r"[ \t\r\n]*")
+SYMBOL_HINTS = {
     "=": "'==' compares",
     "&": "'and' joins conditions",
     "|": "'or' joins conditions",
@@ -35,9 +35,9 @@ INSTEAD = {
 class ExpressionError(Exception):
     """What is wrong with an expression, and at which character, counted from 0."""
 
-    def __init__(self, text: str, at: int) -> None:
+    def __init__(self, text: str, position: int) -> None:
         super().__init__(text)
-        self.text, self.at = text, at
+        self.text, self.position = text, position
 
 
 @dataclass(frozen=True)
@@ -46,40 +46,44 @@ class Token:
 
     kind: str  # "number", "name", "text", "sign" or "end"
     text: str
-    at: int
+    position: int
 
     def __str__(self) -> str:
-        return "the end" if self.kind == "end" else repr(self.text[:LONGEST_NUMBER])
+        return "the end" if self.kind == "end" else repr(self.text[:NUMBER_MAX_CHARACTERS])
 
 
-def tokens(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Token]:
     """The words of ``text``, and a last one that says that it ends."""
-    if len(text) > LONGEST:
-        raise ExpressionError(f"an expression has at most {LONGEST:,} characters", 0)
-    found, here = [], _after_blanks(text, 0)
-    while here < len(text):
-        match = PATTERN.match(text, here)
+    if len(text) > EXPRESSION_MAX_CHARACTERS:
+        raise ExpressionError(
+            f"an expression has at most {EXPRESSION_MAX_CHARACTERS:,} characters", 0
+        )
+    result, position = [], _skip_blanks(text, 0)
+    while position < len(text):
+        match = TOKEN_PATTERN.match(text, position)
         if not match:
-            sign = text[here]
-            hint = f": {INSTEAD[sign]}" if sign in INSTEAD else ""
-            raise ExpressionError(f"{sign!r} cannot stand here{hint}", here)
-        if match.lastgroup == "text" and len(match.group()) > LONGEST_TEXT + 2:
-            raise ExpressionError(f"a text has at most {LONGEST_TEXT} characters", here)
-        found.append(Token(str(match.lastgroup), match.group(), here))
-        here = _after_blanks(text, match.end())
-    return [*found, Token("end", "", len(text))]
+            symbol = text[position]
+            hint = f": {SYMBOL_HINTS[symbol]}" if symbol in SYMBOL_HINTS else ""
+            raise ExpressionError(f"{symbol!r} cannot stand here{hint}", position)
+        if match.lastgroup == "text" and len(match.group()) > TEXT_MAX_CHARACTERS + 2:
+            raise ExpressionError(f"a text has at most {TEXT_MAX_CHARACTERS} characters", position)
+        result.append(Token(str(match.lastgroup), match.group(), position))
+        position = _skip_blanks(text, match.end())
+    return [*result, Token("end", "", len(text))]
 
 
-def _after_blanks(text: str, here: int) -> int:
-    found = BLANK.match(text, here)
-    return found.end() if found else here
+def _skip_blanks(text: str, position: int) -> int:
+    match = BLANK_PATTERN.match(text, position)
+    return match.end() if match else position
 
 
-def number(token: Token) -> float:
+def parse_number(token: Token) -> float:
     """The number that a token writes; whole numbers must be exact."""
-    if len(token.text) > LONGEST_NUMBER:
-        raise ExpressionError(f"a number has at most {LONGEST_NUMBER} characters", token.at)
+    if len(token.text) > NUMBER_MAX_CHARACTERS:
+        raise ExpressionError(
+            f"a number has at most {NUMBER_MAX_CHARACTERS} characters", token.position
+        )
     value = float(token.text)
-    if not math.isfinite(value) or (token.text.isdigit() and int(token.text) > WHOLE):
-        raise ExpressionError(f"the number {token.text} is too large", token.at)
+    if not math.isfinite(value) or (token.text.isdigit() and int(token.text) > EXACT_INTEGER_MAX):
+        raise ExpressionError(f"the number {token.text} is too large", token.position)
     return value

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-NUMBER, TRUTH, TEXT = "a number", "a condition", "text"
+NUMBER, CONDITION, TEXT = "a number", "a condition", "text"
 
 
-class Table(Protocol):
+class LookupSource(Protocol):
     """Numbers that are looked up by so many coordinates."""
 
     @property
@@ -33,7 +33,7 @@ class Table(Protocol):
 class Node:
     """A part of an expression; ``at`` is the character where it stands."""
 
-    at: int = field(compare=False)
+    position: int = field(compare=False)
 
     @property
     def parts(self) -> tuple[Node, ...]:
@@ -41,50 +41,50 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Constant(Node):
+class ConstantNode(Node):
     value: float | str
 
 
 @dataclass(frozen=True)
-class Name(Node):
+class NameNode(Node):
     name: str
 
 
 @dataclass(frozen=True)
-class Apply(Node):
-    """An operation or a function: a word of ``OPERATIONS``."""
+class OperatorNode(Node):
+    """An operation or a function: a word of ``OPERATORS``."""
 
-    word: str
-    of: tuple[Node, ...]
+    operator_name: str
+    operands: tuple[Node, ...]
 
     @property
     def parts(self) -> tuple[Node, ...]:
-        return self.of
+        return self.operands
 
 
 @dataclass(frozen=True)
-class Compare(Node):
+class CompareNode(Node):
     """``a < b <= c``: each value beside the next, and every part worked out once."""
 
-    signs: tuple[str, ...]
-    of: tuple[Node, ...]
+    comparisons: tuple[str, ...]
+    operands: tuple[Node, ...]
 
     @property
     def parts(self) -> tuple[Node, ...]:
-        return self.of
+        return self.operands
 
 
 @dataclass(frozen=True)
-class LookUp(Node):
+class LookupNode(Node):
     """An entry of a table, asked for in square brackets or as a function is."""
 
     table: str
-    of: tuple[Node, ...]
-    square: bool = False
+    operands: tuple[Node, ...]
+    uses_brackets: bool = False
 
     @property
     def parts(self) -> tuple[Node, ...]:
-        return self.of
+        return self.operands
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -93,59 +93,61 @@ def _power(base: Any, exponent: Any) -> Any:
     return np.asarray(base, dtype=float) ** exponent
 
 
-def _numbers(function: Callable) -> Callable:
+def _on_doubles(function: Callable) -> Callable:
     """The same of doubles: NumPy has rules of its own for truth values."""
     return lambda *of: function(*(np.asarray(part, dtype=float) for part in of))
 
 
-NO_VALUE = "no value\u200b"  # as text; no text of a model is like it, as that can be printed
+MISSING_TEXT = "no value\u200b"  # as text; no text of a model is like it, as that can be printed
 
 
-def _truths(*of: Any) -> bool:
+def _all_boolean(*of: Any) -> bool:
     """Whether all of them have a value."""
     return all(np.asarray(part).dtype.kind == "b" for part in of)
 
 
-def both(a: Any, b: Any) -> Any:
+def logical_and(a: Any, b: Any) -> Any:
     """``a and b``."""
-    if _truths(a, b):
+    if _all_boolean(a, b):
         return np.logical_and(a, b)
     return np.where(np.equal(a, 0) | np.equal(b, 0), 0.0, np.multiply(a, b, dtype=float))
 
 
-def _either(a: Any, b: Any) -> Any:
-    if _truths(a, b):
+def _logical_or(a: Any, b: Any) -> Any:
+    if _all_boolean(a, b):
         return np.logical_or(a, b)
     return np.where(np.equal(a, 1) | np.equal(b, 1), 1.0, np.add(a, b, dtype=float))
 
 
-def _not(a: Any) -> Any:
-    return np.logical_not(a) if _truths(a) else 1.0 - a
+def _logical_not(a: Any) -> Any:
+    return np.logical_not(a) if _all_boolean(a) else 1.0 - a
 
 
-def _chosen(condition: Any, this: Any, other: Any) -> Any:
-    if _truths(condition):
-        return np.where(condition, this, other)
-    found = np.where(np.equal(condition, 1), this, other)
-    return np.where(np.isnan(condition), NO_VALUE if found.dtype.kind == "U" else np.nan, found)
+def _select(condition: Any, if_true: Any, if_false: Any) -> Any:
+    if _all_boolean(condition):
+        return np.where(condition, if_true, if_false)
+    result = np.where(np.equal(condition, 1), if_true, if_false)
+    return np.where(
+        np.isnan(condition), MISSING_TEXT if result.dtype.kind == "U" else np.nan, result
+    )
 
 
-def comparison(sign: str, a: Any, b: Any) -> Any:
+def compare_values(symbol: str, a: Any, b: Any) -> Any:
     """``a < b`` and the like."""
-    found, missing = COMPARISONS[sign](a, b), lacks_value(a) | lacks_value(b)
-    return np.where(missing, np.nan, found) if missing.any() else found
+    result, missing = COMPARISONS[symbol](a, b), is_missing(a) | is_missing(b)
+    return np.where(missing, np.nan, result) if missing.any() else result
 
 
-def lacks_value(array: Any) -> Any:
+def is_missing(array: Any) -> Any:
     """Where an array has no value."""
     array = np.asarray(array)
     if array.dtype.kind == "U":
-        return array == NO_VALUE
+        return array == MISSING_TEXT
     return np.zeros((), dtype=bool) if array.dtype.kind == "b" else np.isnan(array)
 
 
 @dataclass(frozen=True)
-class Operation:
+class OperatorSpec:
     """What a word does, with how many parts, of which kind, and what comes out."""
 
     apply: Callable[..., Any]
@@ -155,13 +157,13 @@ class Operation:
     gives: str = NUMBER
 
     @property
-    def folds(self) -> bool:
+    def is_binary_fold(self) -> bool:
         """Whether it takes two parts at a time, however many there are."""
         return self.least == 2
 
 
-MANY = 100  # parts of a call
-BINARY = {
+CALL_MAX_OPERANDS = 100  # parts of a call
+BINARY_FUNCTIONS = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -178,7 +180,7 @@ COMPARISONS = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-ONE = {
+UNARY_FUNCTIONS = {
     "abs": np.abs,
     "floor": np.floor,
     "ceil": np.ceil,
@@ -189,19 +191,27 @@ ONE = {
     "sin": np.sin,
     "cos": np.cos,
 }
-FUNCTIONS = {
-    **{word: Operation(_numbers(function), 1, 1) for word, function in ONE.items()},
-    "min": Operation(_numbers(np.minimum), 2, MANY),
-    "max": Operation(_numbers(np.maximum), 2, MANY),
-    "where": Operation(_chosen, 3, 3),
+NAMED_FUNCTIONS = {
+    **{
+        word: OperatorSpec(_on_doubles(function), 1, 1)
+        for word, function in UNARY_FUNCTIONS.items()
+    },
+    "min": OperatorSpec(_on_doubles(np.minimum), 2, CALL_MAX_OPERANDS),
+    "max": OperatorSpec(_on_doubles(np.maximum), 2, CALL_MAX_OPERANDS),
+    "where": OperatorSpec(_select, 3, 3),
 }
-OPERATIONS = {
-    **{sign: Operation(_numbers(function), 2, 2) for sign, function in BINARY.items()},
-    "negative": Operation(_numbers(operator.neg), 1, 1),
-    "and": Operation(both, 2, 2, TRUTH, TRUTH),
-    "or": Operation(_either, 2, 2, TRUTH, TRUTH),
-    "not": Operation(_not, 1, 1, TRUTH, TRUTH),
-    **FUNCTIONS,
+OPERATORS = {
+    **{
+        sign: OperatorSpec(_on_doubles(function), 2, 2)
+        for sign, function in BINARY_FUNCTIONS.items()
+    },
+    "negative": OperatorSpec(_on_doubles(operator.neg), 1, 1),
+    "and": OperatorSpec(logical_and, 2, 2, CONDITION, CONDITION),
+    "or": OperatorSpec(_logical_or, 2, 2, CONDITION, CONDITION),
+    "not": OperatorSpec(_logical_not, 1, 1, CONDITION, CONDITION),
+    **NAMED_FUNCTIONS,
 }
-PI = "pi"
-WORDS = frozenset({"and", "or", "not", PI, *FUNCTIONS})  # that no name of a model can be
+PI_NAME = "pi"
+RESERVED_WORDS = frozenset(
+    {"and", "or", "not", PI_NAME, *NAMED_FUNCTIONS}
+)  # that no name of a model can be

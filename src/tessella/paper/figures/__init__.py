@@ -7,32 +7,45 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from tessella.paper.figures.cost import cost_figure, cost_says
-from tessella.paper.figures.heatmap import heatmap, heatmap_says
-from tessella.paper.figures.margins import margin_figure, margin_says
-from tessella.paper.figures.scaling import scaling_figure, scaling_says
-from tessella.paper.figures.seeds import seeds_figure, seeds_say
-from tessella.paper.figures.tessellations import landscape, landscape_says, policies, policies_say
-from tessella.paper.results import Results
+from tessella.paper.figures.cost import describe_cost, draw_cost
+from tessella.paper.figures.heatmap import describe_heatmap, draw_heatmap
+from tessella.paper.figures.margins import describe_margins, draw_margins
+from tessella.paper.figures.scaling import describe_scaling, draw_scaling
+from tessella.paper.figures.seeds import describe_seeds, draw_seeds
+from tessella.paper.figures.tessellations import (
+    describe_landscape,
+    describe_policies,
+    draw_landscape,
+    draw_policies,
+)
+from tessella.paper.results import PaperResults
 
 
 @dataclass(frozen=True)
-class Picture:
+class FigureSpec:
     """One figure; ``learned`` ones need finished runs of the paper's methods."""
 
     name: str
     title: str
-    draw: Callable[[Results, bool], Figure]
-    says: Callable[[Results], str]
-    learned: bool = True
+    draw: Callable[[PaperResults, bool], Figure]
+    describe: Callable[[PaperResults], str]
+    needs_runs: bool = True
 
 
-PICTURES = (
-    Picture("figure-1", "Figure 1. Optimal policies", policies, policies_say, learned=False),
-    Picture("figure-2", "Figure 2. Values and margins", landscape, landscape_says, learned=False),
-    Picture("figure-3", "Figure 3. Where errors are", margin_figure, margin_says),
-    Picture("figure-4", "Figure 4. Error and sample size", scaling_figure, scaling_says),
-    Picture("figure-5", "Figure 5. Error in every problem", heatmap, heatmap_says),
-    Picture("figure-a1", "Figure A1. Spread over seeds", seeds_figure, seeds_say),
-    Picture("figure-cost", "Loss and what was told", cost_figure, cost_says),
+FIGURES = (
+    FigureSpec(
+        "figure-1", "Figure 1. Optimal policies", draw_policies, describe_policies, needs_runs=False
+    ),
+    FigureSpec(
+        "figure-2",
+        "Figure 2. Values and margins",
+        draw_landscape,
+        describe_landscape,
+        needs_runs=False,
+    ),
+    FigureSpec("figure-3", "Figure 3. Where errors are", draw_margins, describe_margins),
+    FigureSpec("figure-4", "Figure 4. Error and sample size", draw_scaling, describe_scaling),
+    FigureSpec("figure-5", "Figure 5. Error in every problem", draw_heatmap, describe_heatmap),
+    FigureSpec("figure-a1", "Figure A1. Spread over seeds", draw_seeds, describe_seeds),
+    FigureSpec("figure-cost", "Loss and what was told", draw_cost, describe_cost),
 )

@@ -6,24 +6,24 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from tessella.paper.figures.looks import canvas, legend_below, look
-from tessella.paper.readings import curves, decays, title
-from tessella.paper.results import Results
+from tessella.paper.derived_numbers import error_curves, error_decays, method_title
+from tessella.paper.figures.style import draw_legend_below, get_style, make_figure
+from tessella.paper.results import PaperResults
 
 
-def scaling_figure(results: Results, narrow: bool) -> Figure:
-    figure = canvas(narrow, 3.6, 4.0)
+def draw_scaling(results: PaperResults, narrow: bool) -> Figure:
+    figure = make_figure(narrow, 3.6, 4.0)
     axes = figure.subplots()
     smallest = 1.0
-    for method in results.group("boundary", "value"):
-        runs = curves(results, method, results.representative)
+    for method in results.finished_methods("boundary", "value"):
+        runs = error_curves(results, method, results.representative)
         if runs.empty:
             continue
         n, mean = runs.index.to_numpy(), runs.mean(axis=1).to_numpy()
         low, high = runs.quantile(0.1, axis=1), runs.quantile(0.9, axis=1)
-        style = look(method)
+        style = get_style(method)
         axes.fill_between(n, low, high, color=style.colour, alpha=0.15, linewidth=0)
-        axes.plot(n, mean, label=title(method), **style.curve())
+        axes.plot(n, mean, label=method_title(method), **style.line_options())
         smallest = min(smallest, mean[mean > 0].min(initial=1.0))
     axes.set(xscale="log", yscale="log", xlabel="labels, or Bellman updates", ylabel="policy error")
     axes.set_ylim(bottom=smallest / 2)
@@ -32,22 +32,23 @@ def scaling_figure(results: Results, narrow: bool) -> Figure:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     axes.set_title(results.representative)
     axes.grid(visible=True)
-    legend_below(figure, narrow)
+    draw_legend_below(figure, narrow)
     return figure
 
 
-def scaling_says(results: Results) -> str:
-    powers = {m: p for m, p in decays(results).items() if not np.isnan(p)}
+def describe_scaling(results: PaperResults) -> str:
+    powers = {m: p for m, p in error_decays(results).items() if not np.isnan(p)}
     parts = []
     for group, name in (("boundary", "boundary methods"), ("value", "value-based methods")):
-        of = sorted(
-            ((powers[m], title(m)) for m in results.group(group) if m in powers), reverse=True
+        rates = sorted(
+            ((powers[m], method_title(m)) for m in results.finished_methods(group) if m in powers),
+            reverse=True,
         )
-        if of:
-            listed = ", ".join(f"{t} {p:.2f}" for p, t in of)
+        if rates:
+            listed = ", ".join(f"{t} {p:.2f}" for p, t in rates)
             parts.append(f"for {name}: {listed}")
-    seen = "Mean over seeds; bands hold the middle 80% of them."
+    caption = "Mean over seeds; bands hold the middle 80% of them."
     if not parts:
-        return f"{seen} No method has errors at two sizes or more, so none tells how they fall."
-    rises = " Where p is negative the error rises." if min(powers.values()) < 0 else ""
-    return f"{seen} The error goes about as n^-p, with p {'; '.join(parts)}.{rises}"
+        return f"{caption} No method has errors at two sizes or more, so none tells how they fall."
+    remark = " Where p is negative the error rises." if min(powers.values()) < 0 else ""
+    return f"{caption} The error goes about as n^-p, with p {'; '.join(parts)}.{remark}"

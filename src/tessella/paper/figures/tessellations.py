@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from tessella.paper.figures.looks import canvas
-from tessella.paper.published import FAMILIES
-from tessella.paper.results import Results
+from tessella.paper.figures.style import make_figure
+from tessella.paper.published import FAMILY_TITLES
+from tessella.paper.results import PaperResults
 from tessella.plot import legends, margin_map, small_multiples, value_map
 from tessella.tessellation import Tessellation
 
 
-def policies(results: Results, narrow: bool) -> Figure:
+def draw_policies(results: PaperResults, narrow: bool) -> Figure:
     """Every optimal policy, by family; the legends stand in the first free place."""
     families: dict[str, list[Tessellation]] = {}
     for label, tessellation in results.tessellations.items():
@@ -20,64 +20,66 @@ def policies(results: Results, narrow: bool) -> Figure:
     columns = 2 if narrow else 4
     # One place more than maps, for the legends.
     rows = [-(-(len(maps) + (i == 0)) // columns) for i, maps in enumerate(families.values())]
-    figure = canvas(narrow, 0.2 + 1.75 * sum(rows), 0.2 + 1.6 * sum(rows))
-    places = np.atleast_2d(figure.subplots(sum(rows), columns, squeeze=False))
-    top, kinds = 0, []
+    figure = make_figure(narrow, 0.2 + 1.75 * sum(rows), 0.2 + 1.6 * sum(rows))
+    axes_grid = np.atleast_2d(figure.subplots(sum(rows), columns, squeeze=False))
+    first_row, family_examples = 0, []
     for count, maps in zip(rows, families.values(), strict=True):
-        block = places[top : top + count].ravel()
+        block = axes_grid[first_row : first_row + count].ravel()
         small_multiples(block, maps, legend=False)
-        kinds.append(maps[0])
-        top += count
-    legends(places[rows[0] - 1, columns - 1], kinds)
-    _only_outer_labels(places, rows)
+        family_examples.append(maps[0])
+        first_row += count
+    legends(axes_grid[rows[0] - 1, columns - 1], family_examples)
+    _hide_inner_labels(axes_grid, rows)
     return figure
 
 
-def _only_outer_labels(places: np.ndarray, rows: list[int]) -> None:
+def _hide_inner_labels(axes_grid: np.ndarray, rows: list[int]) -> None:
     """Maps of one family share their axes."""
-    for row in places:
+    for row in axes_grid:
         for axes in row[1:]:
             axes.set_ylabel("")
             axes.tick_params(labelleft=False)
-    ends = np.cumsum(rows) - 1
-    for number, row in enumerate(places):
+    last_rows = np.cumsum(rows) - 1
+    for row_index, row in enumerate(axes_grid):
         for column, axes in enumerate(row):
-            below = number + 1 < len(places) and places[number + 1, column].axison
-            if number not in ends and below:
+            has_axes_below = (
+                row_index + 1 < len(axes_grid) and axes_grid[row_index + 1, column].axison
+            )
+            if row_index not in last_rows and has_axes_below:
                 axes.set_xlabel("")
                 axes.tick_params(labelbottom=False)
 
 
-def policies_say(results: Results) -> str:
+def describe_policies(results: PaperResults) -> str:
     parts = []
     for family in results.families():
-        of = [g for label, g in results.geometry.items() if results.family(label) == family]
-        cells = sorted({g.region_components for g in of})
+        geometries = [g for label, g in results.geometry.items() if results.family(label) == family]
+        cells = sorted({g.region_components for g in geometries})
         count = str(cells[0]) if len(cells) == 1 else f"{cells[0]} to {cells[-1]}"
         parts.append(
-            f"{FAMILIES[family]}: {count} connected regions in each problem, and at most "
-            f"{max(g.boundary_length for g in of):.1%} of neighbouring states act differently"
+            f"{FAMILY_TITLES[family]}: {count} connected regions in each problem, and at most "
+            f"{max(g.boundary_length for g in geometries):.1%} of neighbouring states act differently"
         )
     return ". ".join(parts) + "."
 
 
-def landscape(results: Results, narrow: bool) -> Figure:
+def draw_landscape(results: PaperResults, narrow: bool) -> Figure:
     solution = results.solutions[results.representative]
-    figure = canvas(narrow, 2.8, 5.4)
+    figure = make_figure(narrow, 2.8, 5.4)
     first, second = figure.subplots(*((2, 1) if narrow else (1, 2)))
     value_map(first, solution)
     margin_map(second, results.tessellations[results.representative])
     return figure
 
 
-def landscape_says(results: Results) -> str:
+def describe_landscape(results: PaperResults) -> str:
     solution = results.solutions[results.representative]
     value, margin = solution.value, solution.margin
     low = np.quantile(margin, 0.1)
     boundary = results.tessellations[results.representative].boundary
-    near = boundary[margin <= low].mean()
+    boundary_share = boundary[margin <= low].mean()
     return (
         f"{results.representative}: the value falls from {value.max():,.1f} to {value.min():,.1f} "
         f"across the whole grid, while the margin is small only in a band: of the tenth of states "
-        f"with the smallest margins (at most {low:.2g}), {near:.0%} touch the boundary."
+        f"with the smallest margins (at most {low:.2g}), {boundary_share:.0%} touch the boundary."
     )

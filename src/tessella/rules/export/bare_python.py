@@ -21,18 +21,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
-from tessella.mdp.actions import Combination, as_json
-from tessella.mdp.program import Among, Choose, Except, Node, Split
-from tessella.rules.export.c99 import number
-from tessella.rules.export.draft import OTHER, Draft, Rows
-from tessella.rules.export.lowered import Condition, Range, alone, cell, is_text, span, steps
-from tessella.rules.export.names import identifiers, plain
-from tessella.rules.export.target import Target
+from tessella.mdp.actions import Combination, actions_to_json
+from tessella.mdp.rule_tree import Among, Choose, Except, Node, Split
+from tessella.rules.export.c99 import format_number
+from tessella.rules.export.comparisons import (
+    Condition,
+    SumRange,
+    axis_ends,
+    is_text_axis,
+    list_branch_tests,
+    nearest_cell,
+    single_axis,
+)
+from tessella.rules.export.export_context import UNKNOWN_ACTION_INDEX, ExportContext, InputRows
+from tessella.rules.export.names import make_identifiers, to_comment_text
+from tessella.rules.export.target import ExportTarget
 
-OWN = ("ACTIONS", "decide", "decide_index", "total")
-TAKEN = (*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *OWN)
+GENERATED_NAMES = ("ACTIONS", "decide", "decide_index", "total")
+RESERVED_NAMES = (*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *GENERATED_NAMES)
 
-NUMBER = (
+NUMBER_FUNCTION_LINES = (
     "def _number(axis, value):",
     "    try:",
     "        known = bool(value >= 0 or value < 0)",
@@ -43,7 +51,7 @@ NUMBER = (
     "    return value",
 )
 
-ASK = """
+RUNNER_SOURCE = """
 import json, sys
 content, rows = json.loads(sys.stdin.read())
 names = {"__name__": "rule"}
@@ -57,104 +65,111 @@ print(json.dumps([names["ACTIONS"], [asked(row) for row in rows]]))
 """
 
 
-class BarePython(Target):
+class BarePython(ExportTarget):
     """A Python function."""
 
     name: ClassVar[str] = "Python"
     suffix: ClassVar[str] = ".py"
 
-    def write(self, draft: Draft) -> bytes:
-        return ("\n".join(Source(draft).lines()) + "\n").encode("ascii")
+    def write(self, context: ExportContext) -> bytes:
+        return ("\n".join(PythonSource(context).render_lines()) + "\n").encode("ascii")
 
-    def run(self, content: bytes, draft: Draft, rows: Rows) -> NDArray[np.int64]:
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         """Ask an interpreter of its own, without site packages or this package."""
-        listed = list(zip(*(rows[axis] for axis in draft.grid.axes), strict=True))
-        given = json.dumps([content.decode("ascii"), listed])
-        command = [sys.executable, "-I", "-S", "-c", ASK]
-        ran = subprocess.run(command, input=given, capture_output=True, text=True)
-        if ran.returncode:
-            raise FileError("the Python that was written must run", value=ran.stderr[-500:])
-        actions, said = json.loads(ran.stdout)
-        same = actions == json.loads(json.dumps(as_json(draft.policy.actions)))
-        return np.array(said) if same else np.full(len(said), OTHER)
+        states = list(zip(*(rows[axis] for axis in context.grid.axes), strict=True))
+        inputs = json.dumps([content.decode("ascii"), states])
+        command = [sys.executable, "-I", "-S", "-c", RUNNER_SOURCE]
+        process = subprocess.run(command, input=inputs, capture_output=True, text=True)
+        if process.returncode:
+            raise FileError("the Python that was written must run", value=process.stderr[-500:])
+        actions, answers = json.loads(process.stdout)
+        has_same_actions = actions == json.loads(
+            json.dumps(actions_to_json(context.policy.actions))
+        )
+        return (
+            np.array(answers) if has_same_actions else np.full(len(answers), UNKNOWN_ACTION_INDEX)
+        )
 
 
-class Source:
+class PythonSource:
     """The text of one rule in Python."""
 
-    def __init__(self, draft: Draft) -> None:
-        self.draft, self.grid = draft, draft.grid
-        self.names = identifiers(self.grid.axes, TAKEN)
+    def __init__(self, context: ExportContext) -> None:
+        self.draft, self.grid = context, context.grid
+        self.axis_names = make_identifiers(self.grid.axes, RESERVED_NAMES)
 
-    def lines(self) -> Iterator[str]:
-        yield from (f"# {plain(line)}" for line in self.draft.about)
-        for name, safe in self.names.items():
+    def render_lines(self) -> Iterator[str]:
+        yield from (f"# {to_comment_text(line)}" for line in self.draft.header_lines)
+        for name, safe in self.axis_names.items():
             if name != safe:
-                yield f"# {safe} is the axis {plain(name)}"
-        arguments = ", ".join(self.names.values())
+                yield f"# {safe} is the axis {to_comment_text(name)}"
+        arguments = ", ".join(self.axis_names.values())
         yield from ("", "ACTIONS = (")
         for action in self.draft.policy.actions:
-            shown = action.record if isinstance(action, Combination) else action
-            yield f"    {shown!a},"
+            literal = action.record if isinstance(action, Combination) else action
+            yield f"    {literal!a},"
         yield from (")", "", "", f"def decide({arguments}):")
         yield f"    return ACTIONS[decide_index({arguments})]"
-        yield from ("", "", *NUMBER)
+        yield from ("", "", *NUMBER_FUNCTION_LINES)
         yield from ("", "", f"def decide_index({arguments}):")
-        yield from self._guards()
-        yield from self._said(self.draft.root, 1)
+        yield from self._guard_lines()
+        yield from self._node_lines(self.draft.root, 1)
 
-    def _guards(self) -> Iterator[str]:
+    def _guard_lines(self) -> Iterator[str]:
         for axis in self.grid.axes:
-            name, called = self.names[axis], ascii(axis)
-            refusal = f'        raise ValueError("%s cannot be %r" % ({called}, {name}))'
-            if is_text(self.grid, axis):
-                yield f"    if not isinstance({name}, str) or not ({self._is(axis)}):"
-                yield refusal
+            name, axis_literal = self.axis_names[axis], ascii(axis)
+            raise_line = f'        raise ValueError("%s cannot be %r" % ({axis_literal}, {name}))'
+            if is_text_axis(self.grid, axis):
+                yield f"    if not isinstance({name}, str) or not ({self._label_test(axis)}):"
+                yield raise_line
                 continue
             if self.draft.off_grid == "clamp":
-                low, high = map(number, span(self.grid, axis))
-                yield f"    {name} = min(max(_number({called}, {name}), {low}), {high})"
+                low, high = map(format_number, axis_ends(self.grid, axis))
+                yield f"    {name} = min(max(_number({axis_literal}, {name}), {low}), {high})"
             else:
-                known = ", ".join(map(number, self.draft.values(axis)))
-                yield f"    if _number({called}, {name}) not in ({known},):"
-                yield refusal
+                known = ", ".join(map(format_number, self.draft.axis_values(axis)))
+                yield f"    if _number({axis_literal}, {name}) not in ({known},):"
+                yield raise_line
 
-    def _is(self, axis: str, labels: Sequence[str] | None = None) -> str:
-        known = self.draft.labels(axis) if labels is None else labels
-        return f"{self.names[axis]} in ({', '.join(map(ascii, known))},)"
+    def _label_test(self, axis: str, labels: Sequence[str] | None = None) -> str:
+        known = self.draft.axis_labels(axis) if labels is None else labels
+        return f"{self.axis_names[axis]} in ({', '.join(map(ascii, known))},)"
 
-    def _said(self, node: Node, depth: int) -> Iterator[str]:
+    def _node_lines(self, node: Node, depth: int) -> Iterator[str]:
         """The lines of a node; every way through them ends in a return."""
         pad = "    " * depth
         if isinstance(node, Choose):
-            yield f"{pad}return {node.action}  # {plain(self.draft.described(node.action))}"
+            yield f"{pad}return {node.action}  # {to_comment_text(self.draft.describe_action(node.action))}"
         elif isinstance(node, Split):
-            yield from self._split(node, depth)
+            yield from self._split_lines(node, depth)
         elif isinstance(node, Among):
-            yield f"{pad}if {self._is(node.axis, node.labels)}:"
-            yield from self._said(node.inside, depth + 1)
-            yield from self._said(node.outside, depth)
+            yield f"{pad}if {self._label_test(node.axis, node.labels)}:"
+            yield from self._node_lines(node.inside, depth + 1)
+            yield from self._node_lines(node.outside, depth)
         elif isinstance(node, Except):
-            for place, action in zip(node.places, node.actions, strict=True):
-                yield f"{pad}if {' and '.join(map(self._condition, cell(self.grid, place)))}:"
-                yield from self._said(Choose(action), depth + 1)
-            yield from self._said(node.otherwise, depth)
+            for state, action in zip(node.places, node.actions, strict=True):
+                yield f"{pad}if {' and '.join(map(self._format_condition, nearest_cell(self.grid, state)))}:"
+                yield from self._node_lines(Choose(action), depth + 1)
+            yield from self._node_lines(node.otherwise, depth)
 
-    def _split(self, node: Split, depth: int) -> Iterator[str]:
-        pad, axis = "    " * depth, alone(node.weights)
-        of = "total" if axis is None else self.names[axis]
+    def _split_lines(self, node: Split, depth: int) -> Iterator[str]:
+        pad, axis = "    " * depth, single_axis(node.weights)
+        operand = "total" if axis is None else self.axis_names[axis]
         if axis is None:
-            parts = (f"{number(weight)} * {self.names[name]}" for name, weight in node.weights)
+            parts = (
+                f"{format_number(weight)} * {self.axis_names[name]}"
+                for name, weight in node.weights
+            )
             yield f"{pad}total = {' + '.join(parts)}"
-        for step in steps(node):
+        for step in list_branch_tests(node):
             if step.test:
-                yield f"{pad}if {of} {step.test} {number(step.cut)}:"
-            yield from self._said(step.node, depth + bool(step.test))
+                yield f"{pad}if {operand} {step.test} {format_number(step.cut)}:"
+            yield from self._node_lines(step.node, depth + bool(step.test))
 
-    def _condition(self, condition: Condition) -> str:
-        if not isinstance(condition, Range):
-            return self._is(condition.axis, condition.labels)
-        name = self.names[condition.weights[0][0]]
-        ends = [] if math.isinf(condition.low) else [f"{name} > {number(condition.low)}"]
-        ends += [] if math.isinf(condition.high) else [f"{name} <= {number(condition.high)}"]
+    def _format_condition(self, condition: Condition) -> str:
+        if not isinstance(condition, SumRange):
+            return self._label_test(condition.axis, condition.labels)
+        name = self.axis_names[condition.weights[0][0]]
+        ends = [] if math.isinf(condition.low) else [f"{name} > {format_number(condition.low)}"]
+        ends += [] if math.isinf(condition.high) else [f"{name} <= {format_number(condition.high)}"]
         return " and ".join(ends) or "True"

@@ -21,14 +21,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
-from tessella.mdp.program import Among, Choose, Except, Node, Split
-from tessella.rules.export.draft import OTHER, Draft, Rows
-from tessella.rules.export.lowered import Condition, Range, alone, cell, is_text, span, steps
-from tessella.rules.export.names import derived, identifiers, plain, refuse_nul
-from tessella.rules.export.target import Absent, Target
+from tessella.mdp.rule_tree import Among, Choose, Except, Node, Split
+from tessella.rules.export.comparisons import (
+    Condition,
+    SumRange,
+    axis_ends,
+    is_text_axis,
+    list_branch_tests,
+    nearest_cell,
+    single_axis,
+)
+from tessella.rules.export.export_context import UNKNOWN_ACTION_INDEX, ExportContext, InputRows
+from tessella.rules.export.names import (
+    derive_identifier,
+    make_identifiers,
+    require_no_nul,
+    to_comment_text,
+)
+from tessella.rules.export.target import ExportTarget, ToolMissing
 
 # Of C and C++, and what headers and compilers define besides.
-RESERVED = frozenset(
+RESERVED_WORDS = frozenset(
     re.findall(
         r"\w+",
         """
@@ -44,7 +57,7 @@ strcmp
 """,
     )
 )
-MATHS = """
+MATH_FUNCTIONS = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2
 expm1 fabs fdim floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint
 llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow pow10
@@ -52,7 +65,7 @@ remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh sqr
 trunc y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos ctan csqrt
 """
 # Of the C library and of systems: a function of such a name would take the place of theirs.
-LIBRARY = frozenset(
+LIBRARY_NAMES = frozenset(
     re.findall(
         r"\w+",
         """
@@ -74,12 +87,14 @@ uname ungetc unlink usleep va_arg va_copy va_end va_start vfprintf vfscanf vprin
 vsprintf vsscanf wait waitpid warn write
 """,
     )
-) | {f"{name}{kind}" for name in MATHS.split() for kind in ("", "f", "l")}
-OWN = ("total", "i", "known")
-STRICT = ("-std=c99",)
-HERE = "tessella_harness_"  # names of the program that asks; a function is called as its file is
+) | {f"{name}{kind}" for name in MATH_FUNCTIONS.split() for kind in ("", "f", "l")}
+LOCAL_NAMES = ("total", "i", "known")
+COMPILER_FLAGS = ("-std=c99",)
+HARNESS_PREFIX = (
+    "tessella_harness_"  # names of the program that asks; a function is called as its file is
+)
 
-HARNESS = """
+HARNESS_SOURCE = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,185 +134,200 @@ int main(void)
 """
 
 
-class C99(Target):
+class C99(ExportTarget):
     """A C function."""
 
     name: ClassVar[str] = "C99"
     suffix: ClassVar[str] = ".c"
 
-    def write(self, draft: Draft) -> bytes:
-        return (Source(draft).text() + "\n").encode("ascii")
+    def write(self, context: ExportContext) -> bytes:
+        return (CSource(context).render() + "\n").encode("ascii")
 
     def run(
-        self, content: bytes, draft: Draft, rows: Rows, flags: Sequence[str] = STRICT
+        self,
+        content: bytes,
+        context: ExportContext,
+        rows: InputRows,
+        flags: Sequence[str] = COMPILER_FLAGS,
     ) -> NDArray[np.int64]:
         compiler = shutil.which("gcc") or shutil.which("cc")
         if compiler is None:
-            raise Absent("no C compiler was found")
-        source = Source(draft)
+            raise ToolMissing("no C compiler was found")
+        source = CSource(context)
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "rule.c").write_bytes(content)
-            Path(folder, "main.c").write_text(source.harness(), encoding="ascii")
+            Path(folder, "main.c").write_text(source.render_harness(), encoding="ascii")
             command = [compiler, *flags, "main.c", "-o", "main"]
-            built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-            if built.returncode:
-                raise FileError("the C that was written must compile", value=built.stderr[:500])
-            given = source.given(rows)
-            ran = subprocess.run([str(Path(folder, "main"))], input=given, capture_output=True)
-            if ran.returncode:
-                raise FileError("the C that was written must run", value=str(ran.stderr[:500]))
-        return source.said(ran.stdout)
+            compilation = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+            if compilation.returncode:
+                raise FileError(
+                    "the C that was written must compile", value=compilation.stderr[:500]
+                )
+            inputs = source.encode_rows(rows)
+            process = subprocess.run([str(Path(folder, "main"))], input=inputs, capture_output=True)
+            if process.returncode:
+                raise FileError("the C that was written must run", value=str(process.stderr[:500]))
+        return source.decode_output(process.stdout)
 
 
-class Source:
+class CSource:
     """The text of one rule in C, and a program that asks it about rows."""
 
-    def __init__(self, draft: Draft) -> None:
-        self.draft, self.grid = draft, draft.grid
-        self.function = derived(draft.stem, RESERVED | LIBRARY)
-        parts = identifiers([*draft.columns], what="part")
-        self.tables = {name: f"{self.function}_{part}" for name, part in parts.items()}
-        taken = (*RESERVED, *OWN, self.function, *self.tables.values())
-        self.names = identifiers(self.grid.axes, taken)
+    def __init__(self, context: ExportContext) -> None:
+        self.draft, self.grid = context, context.grid
+        self.function_name = derive_identifier(context.stem, RESERVED_WORDS | LIBRARY_NAMES)
+        parts = make_identifiers([*context.action_columns], subject="part")
+        self.table_names = {name: f"{self.function_name}_{part}" for name, part in parts.items()}
+        reserved = (*RESERVED_WORDS, *LOCAL_NAMES, self.function_name, *self.table_names.values())
+        self.axis_names = make_identifiers(self.grid.axes, reserved)
 
-    def text(self) -> str:
-        lines = ["/*", *(f" * {plain(line)}" for line in self.draft.about)]
-        lines += [f" * {plain(line)}" for line in self._mapped()]
-        text = any(is_text(self.grid, axis) for axis in self.grid.axes)
-        lines += [" */", *(["#include <string.h>"] if text else []), "", f"{self.signature};"]
-        lines += [self._declared(name) for name in self.draft.columns]
-        said = [*self._said(self.draft.root, 1)]
-        adds = any(line.lstrip().startswith("total = ") for line in said)
-        sums = ["    double total;"] if adds else []
-        lines += ["", self.signature, "{", *sums, *self._guards(), *said, "}"]
+    def render(self) -> str:
+        lines = ["/*", *(f" * {to_comment_text(line)}" for line in self.draft.header_lines)]
+        lines += [f" * {to_comment_text(line)}" for line in self._name_comments()]
+        has_text_axis = any(is_text_axis(self.grid, axis) for axis in self.grid.axes)
+        lines += [
+            " */",
+            *(["#include <string.h>"] if has_text_axis else []),
+            "",
+            f"{self.signature};",
+        ]
+        lines += [self._declare_table(name) for name in self.draft.action_columns]
+        body = [*self._node_lines(self.draft.root, 1)]
+        uses_total = any(line.lstrip().startswith("total = ") for line in body)
+        declarations = ["    double total;"] if uses_total else []
+        lines += ["", self.signature, "{", *declarations, *self._guard_lines(), *body, "}"]
         return "\n".join(lines)
 
-    def _mapped(self) -> Iterator[str]:
+    def _name_comments(self) -> Iterator[str]:
         """What is called otherwise than in the model, and how to call it."""
-        for name, safe in self.names.items():
+        for name, safe in self.axis_names.items():
             if name != safe:
                 yield f"{safe} is the axis {name}"
-        yield f"{self.function}(...) is the index of an action, or -1 for what is refused;"
-        for name, table in self.tables.items():
+        yield f"{self.function_name}(...) is the index of an action, or -1 for what is refused;"
+        for name, table in self.table_names.items():
             yield f"{table}[index] is what to do ({name})"
 
     @property
     def signature(self) -> str:
-        kinds = ((name, is_text(self.grid, name)) for name in self.grid.axes)
-        parts = (f"{'const char *' if text else 'double '}{self.names[n]}" for n, text in kinds)
-        return f"int {self.function}({', '.join(parts)})"
+        kinds = ((name, is_text_axis(self.grid, name)) for name in self.grid.axes)
+        parts = (
+            f"{'const char *' if text else 'double '}{self.axis_names[n]}" for n, text in kinds
+        )
+        return f"int {self.function_name}({', '.join(parts)})"
 
-    def _declared(self, name: str) -> str:
-        values = self.draft.columns[name]
+    def _declare_table(self, name: str) -> str:
+        values = self.draft.action_columns[name]
         if isinstance(values[0], str):
-            kind, words = "char *const ", [literal(v) for v in values]
+            kind, literals = "char *const ", [format_c_string(v) for v in values]
         else:
-            kind, words = "double ", [number(v) for v in values]
-        table = f"{self.tables[name]}[{len(values)}]"
-        return f"extern const {kind}{table};\nconst {kind}{table} = {{{', '.join(words)}}};"
+            kind, literals = "double ", [format_number(v) for v in values]
+        table = f"{self.table_names[name]}[{len(values)}]"
+        return f"extern const {kind}{table};\nconst {kind}{table} = {{{', '.join(literals)}}};"
 
-    def _guards(self) -> Iterator[str]:
+    def _guard_lines(self) -> Iterator[str]:
         for axis in self.grid.axes:
-            name = self.names[axis]
-            if is_text(self.grid, axis):
-                yield f"    if (!{name} || !({self._is(axis, self.draft.labels(axis))})) return -1;"
+            name = self.axis_names[axis]
+            if is_text_axis(self.grid, axis):
+                yield f"    if (!{name} || !({self._label_test(axis, self.draft.axis_labels(axis))})) return -1;"
             elif self.draft.off_grid == "clamp":
-                low, high = map(number, span(self.grid, axis))
+                low, high = map(format_number, axis_ends(self.grid, axis))
                 yield f"    if (!({name} == {name})) return -1;"
                 yield f"    if ({name} < {low}) {name} = {low};"
                 yield f"    if ({name} > {high}) {name} = {high};"
             else:
-                yield from self._on_grid(axis)
+                yield from self._grid_check_lines(axis)
 
-    def _on_grid(self, axis: str) -> Iterator[str]:
-        name, values = self.names[axis], self.draft.values(axis)
+    def _grid_check_lines(self, axis: str) -> Iterator[str]:
+        name, values = self.axis_names[axis], self.draft.axis_values(axis)
         yield "    {"
-        yield f"        static const double known[] = {{{', '.join(map(number, values))}}};"
+        yield f"        static const double known[] = {{{', '.join(map(format_number, values))}}};"
         yield "        int i = 0;"
         yield f"        while (i < {len(values)} && known[i] != {name}) i++;"
         yield f"        if (i == {len(values)}) return -1;"
         yield "    }"
 
-    def _is(self, axis: str, labels: Sequence[str]) -> str:
-        name = self.names[axis]
-        return " || ".join(f"strcmp({name}, {literal(label)}) == 0" for label in labels)
+    def _label_test(self, axis: str, labels: Sequence[str]) -> str:
+        name = self.axis_names[axis]
+        return " || ".join(f"strcmp({name}, {format_c_string(label)}) == 0" for label in labels)
 
-    def _said(self, node: Node, depth: int) -> Iterator[str]:
+    def _node_lines(self, node: Node, depth: int) -> Iterator[str]:
         """The lines of a node; every way through them ends in a return."""
         pad = "    " * depth
         if isinstance(node, Choose):
-            yield f"{pad}return {node.action}; /* {plain(self.draft.described(node.action))} */"
+            yield f"{pad}return {node.action}; /* {to_comment_text(self.draft.describe_action(node.action))} */"
         elif isinstance(node, Split):
-            yield from self._split(node, depth)
+            yield from self._split_lines(node, depth)
         elif isinstance(node, Among):
-            yield f"{pad}if ({self._is(node.axis, node.labels)}) {{"
-            yield from self._said(node.inside, depth + 1)
+            yield f"{pad}if ({self._label_test(node.axis, node.labels)}) {{"
+            yield from self._node_lines(node.inside, depth + 1)
             yield f"{pad}}}"
-            yield from self._said(node.outside, depth)
+            yield from self._node_lines(node.outside, depth)
         elif isinstance(node, Except):
-            for place, action in zip(node.places, node.actions, strict=True):
-                yield f"{pad}if ({' && '.join(map(self._condition, cell(self.grid, place)))})"
-                yield from self._said(Choose(action), depth + 1)
-            yield from self._said(node.otherwise, depth)
+            for state, action in zip(node.places, node.actions, strict=True):
+                yield f"{pad}if ({' && '.join(map(self._format_condition, nearest_cell(self.grid, state)))})"
+                yield from self._node_lines(Choose(action), depth + 1)
+            yield from self._node_lines(node.otherwise, depth)
 
-    def _split(self, node: Split, depth: int) -> Iterator[str]:
-        pad, axis = "    " * depth, alone(node.weights)
-        of = "total" if axis is None else self.names[axis]
+    def _split_lines(self, node: Split, depth: int) -> Iterator[str]:
+        pad, axis = "    " * depth, single_axis(node.weights)
+        operand = "total" if axis is None else self.axis_names[axis]
         if axis is None:
-            yield f"{pad}total = {self._sum(node.weights)};"
-        for step in steps(node):
+            yield f"{pad}total = {self._format_sum(node.weights)};"
+        for step in list_branch_tests(node):
             if step.test:
-                yield f"{pad}if ({of} {step.test} {number(step.cut)}) {{"
-                yield from self._said(step.node, depth + 1)
+                yield f"{pad}if ({operand} {step.test} {format_number(step.cut)}) {{"
+                yield from self._node_lines(step.node, depth + 1)
                 yield f"{pad}}}"
             else:
-                yield from self._said(step.node, depth)
+                yield from self._node_lines(step.node, depth)
 
-    def _sum(self, weights: Sequence[tuple[str, float]]) -> str:
-        parts = (f"{number(weight)} * {self.names[name]}" for name, weight in weights)
+    def _format_sum(self, weights: Sequence[tuple[str, float]]) -> str:
+        parts = (f"{format_number(weight)} * {self.axis_names[name]}" for name, weight in weights)
         return " + ".join(parts)
 
-    def _condition(self, condition: Condition) -> str:
-        if not isinstance(condition, Range):
-            return f"({self._is(condition.axis, condition.labels)})"
-        name = self.names[condition.weights[0][0]]
-        ends = [] if math.isinf(condition.low) else [f"{name} > {number(condition.low)}"]
-        ends += [] if math.isinf(condition.high) else [f"{name} <= {number(condition.high)}"]
+    def _format_condition(self, condition: Condition) -> str:
+        if not isinstance(condition, SumRange):
+            return f"({self._label_test(condition.axis, condition.labels)})"
+        name = self.axis_names[condition.weights[0][0]]
+        ends = [] if math.isinf(condition.low) else [f"{name} > {format_number(condition.low)}"]
+        ends += [] if math.isinf(condition.high) else [f"{name} <= {format_number(condition.high)}"]
         return " && ".join(ends) or "1"
 
-    def harness(self) -> str:
+    def render_harness(self) -> str:
         """A program that reads rows and prints what the function says."""
-        texts = [is_text(self.grid, axis) for axis in self.grid.axes]
+        texts = [is_text_axis(self.grid, axis) for axis in self.grid.axes]
         read = [
-            f"        char *{HERE}x{i} = {HERE}text();"
+            f"        char *{HARNESS_PREFIX}x{i} = {HARNESS_PREFIX}text();"
             if text
-            else f"        double {HERE}x{i} = {HERE}number();"
+            else f"        double {HARNESS_PREFIX}x{i} = {HARNESS_PREFIX}number();"
             for i, text in enumerate(texts)
         ]
-        free = [f"        free({HERE}x{i});" for i, text in enumerate(texts) if text]
-        call = f"{self.function}({', '.join(f'{HERE}x{i}' for i in range(len(texts)))})"
-        parts = {"values": self._printed(), "read": read, "free": free, "call": [call]}
-        text = HARNESS
+        free = [f"        free({HARNESS_PREFIX}x{i});" for i, text in enumerate(texts) if text]
+        call = (
+            f"{self.function_name}({', '.join(f'{HARNESS_PREFIX}x{i}' for i in range(len(texts)))})"
+        )
+        parts = {"values": self._print_lines(), "read": read, "free": free, "call": [call]}
+        text = HARNESS_SOURCE
         for part, lines in parts.items():
             text = text.replace(f"@{part}@", "\n".join(lines))
         return text
 
-    def _printed(self) -> list[str]:
+    def _print_lines(self) -> list[str]:
         """Lines that print the table of actions, each value with its length before it."""
         lines = []
-        for name, values in self.draft.columns.items():
-            at = f"{self.tables[name]}[i]"
-            shown = f'printf("%lu:%s\\n", (unsigned long)strlen({at}), {at})'
+        for name, values in self.draft.action_columns.items():
+            entry = f"{self.table_names[name]}[i]"
+            statement = f'printf("%lu:%s\\n", (unsigned long)strlen({entry}), {entry})'
             if not isinstance(values[0], str):
-                shown = f'printf("%.17g\\n", {at})'
-            lines += [f"    for (i = 0; i < {len(values)}; i++) {shown};"]
+                statement = f'printf("%.17g\\n", {entry})'
+            lines += [f"    for (i = 0; i < {len(values)}; i++) {statement};"]
         return lines
 
-    def given(self, rows: Rows) -> bytes:
+    def encode_rows(self, rows: InputRows) -> bytes:
         """Rows as the program reads them."""
         columns = []
         for axis in self.grid.axes:
-            if is_text(self.grid, axis):
+            if is_text_axis(self.grid, axis):
                 words = [str(value).encode() for value in rows[axis]]
                 columns.append([b"%d:" % len(word) + word for word in words])
             else:
@@ -305,37 +335,37 @@ class Source:
         lines = [b" ".join(row) for row in zip(*columns, strict=True)]
         return b"\n".join([b"%d" % len(lines), *lines, b""])
 
-    def said(self, printed: bytes) -> NDArray[np.int64]:
+    def decode_output(self, output: bytes) -> NDArray[np.int64]:
         """What the program printed: indices; all wrong if its table of actions is."""
-        right = True
-        for values in self.draft.columns.values():
+        is_correct = True
+        for values in self.draft.action_columns.values():
             for value in values:
-                found, printed = _first(printed, isinstance(value, str))
-                right &= found == value
-        said = np.array(printed.split(), dtype=np.int64)
-        return said if right else np.full_like(said, OTHER)
+                decoded, output = _read_value(output, isinstance(value, str))
+                is_correct &= decoded == value
+        indices = np.array(output.split(), dtype=np.int64)
+        return indices if is_correct else np.full_like(indices, UNKNOWN_ACTION_INDEX)
 
 
-def _first(printed: bytes, text: bool) -> tuple[float | str, bytes]:
+def _read_value(output: bytes, is_text_value: bool) -> tuple[float | str, bytes]:
     """The first value that the program printed, and what follows it."""
-    if not text:
-        line, _, rest = printed.partition(b"\n")
+    if not is_text_value:
+        line, _, rest = output.partition(b"\n")
         return float(line), rest
-    size, _, rest = printed.partition(b":")
+    size, _, rest = output.partition(b":")
     return rest[: int(size)].decode(), rest[int(size) + 1 :]
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A number as C, Python and SQL read it."""
     if float(value) != value:
         raise FileError("a number must be exact as a double", value=f"got {value!r}")
     return repr(float(value))
 
 
-def literal(text: str) -> str:
+def format_c_string(text: str) -> str:
     """A text as a C string: UTF-8, everything but letters, digits and spaces in octal."""
-    return f'"{"".join(map(_char, refuse_nul(text, "C").encode()))}"'
+    return f'"{"".join(map(_escape_byte, require_no_nul(text, "C").encode()))}"'
 
 
-def _char(byte: int) -> str:
+def _escape_byte(byte: int) -> str:
     return chr(byte) if byte == 32 or (byte < 128 and chr(byte).isalnum()) else f"\\{byte:03o}"

@@ -14,34 +14,34 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.export.draft import REFUSED, Draft, Rows
-from tessella.rules.export.lowered import is_text
-from tessella.rules.export.target import Target
+from tessella.rules.export.comparisons import is_text_axis
+from tessella.rules.export.export_context import REFUSED_INDEX, ExportContext, InputRows
+from tessella.rules.export.target import ExportTarget
 
 
-class CsvTable(Target):
+class CsvTable(ExportTarget):
     """A table of all states."""
 
     name: ClassVar[str] = "CSV"
     suffix: ClassVar[str] = ".csv"
-    data: ClassVar[bool] = True
+    is_data: ClassVar[bool] = True
 
-    def write(self, draft: Draft) -> bytes:
+    def write(self, context: ExportContext) -> bytes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "rule.csv")
-            draft.policy.to_csv(path)
+            context.policy.to_csv(path)
             return path.read_bytes()
 
-    def run(self, content: bytes, draft: Draft, rows: Rows) -> NDArray[np.int64]:
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         """Look the rows up."""
-        axes, columns = draft.grid.axes, list(draft.columns.values())
-        numeric = [not is_text(draft.grid, axis) for axis in axes]
+        axes, columns = context.grid.axes, list(context.action_columns.values())
+        numeric = [not is_text_axis(context.grid, axis) for axis in axes]
         numeric += [not isinstance(values[0], str) for values in columns]
-        found = {}
+        results = {}
         _, *lines = csv.reader(io.StringIO(content.decode(), newline=""))
         for line in filter(None, lines):
             cells = [float(c) if n else c for c, n in zip(line, numeric, strict=True)]
-            found[tuple(cells[: len(axes)])] = tuple(cells[len(axes) :])
-        asked = zip(*(rows[axis] for axis in axes), strict=True)
+            results[tuple(cells[: len(axes)])] = tuple(cells[len(axes) :])
+        states = zip(*(rows[axis] for axis in axes), strict=True)
         known = {key: i for i, key in enumerate(zip(*columns, strict=True))}
-        return np.array([known.get(found.get(row, ()), REFUSED) for row in asked])
+        return np.array([known.get(results.get(row, ()), REFUSED_INDEX) for row in states])

@@ -21,37 +21,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
-from tessella.files import LARGEST_TEXT_BYTES, read_whole, reading
+from tessella.files import TEXT_MAX_BYTES, read_errors, read_whole
 from tessella.grid import StateGrid
 from tessella.mdp.actions import components
 from tessella.mdp.policy import Policy
-from tessella.rules.export.draft import OTHER, REFUSED, Draft, Rows
-from tessella.rules.export.lowered import is_text
-from tessella.rules.export.target import Target
+from tessella.rules.export.comparisons import is_text_axis
+from tessella.rules.export.export_context import (
+    REFUSED_INDEX,
+    UNKNOWN_ACTION_INDEX,
+    ExportContext,
+    InputRows,
+)
+from tessella.rules.export.target import ExportTarget
 
 
-class DtControl(Target):
+class DtControl(ExportTarget):
     """A table for dtControl."""
 
     name: ClassVar[str] = "dtControl's CSV"
     suffix: ClassVar[str] = ".dtcontrol.csv"
-    data: ClassVar[bool] = True
+    is_data: ClassVar[bool] = True
 
-    def write(self, draft: Draft) -> bytes:
+    def write(self, context: ExportContext) -> bytes:
         text = io.StringIO(newline="")
-        head = f"#NON-PERMISSIVE\n#BEGIN {draft.grid.ndim} {len(draft.columns)}\n"
-        actions = [_numbers(values) for values in draft.columns.values()]
+        header = f"#NON-PERMISSIVE\n#BEGIN {context.grid.ndim} {len(context.action_columns)}\n"
+        actions = [_encode_values(values) for values in context.action_columns.values()]
         lines = csv.writer(text, lineterminator="\n")
-        for states, taken in draft.policy.by_slabs():
-            points = draft.grid.points_of(states).T.tolist()
-            chosen = [[values[a] for a in taken] for values in actions]
-            columns = [*([_short(x) for x in column] for column in points), *chosen]
+        for states, actions_taken in context.policy.iter_chunks():
+            points = context.grid.points_of(states).T.tolist()
+            chosen = [[values[a] for a in actions_taken] for values in actions]
+            columns = [*([_to_int_if_whole(x) for x in column] for column in points), *chosen]
             lines.writerows(zip(*columns, strict=True))
-        return (head + text.getvalue()).encode("ascii")
+        return (header + text.getvalue()).encode("ascii")
 
-    def beside(self, draft: Draft) -> dict[str, bytes]:
-        grid = draft.grid
-        texts = [i for i, name in enumerate(grid.axes) if is_text(grid, name)]
+    def beside(self, context: ExportContext) -> dict[str, bytes]:
+        grid = context.grid
+        texts = [i for i, name in enumerate(grid.axes) if is_text_axis(grid, name)]
         config: dict[str, Any] = {"x_column_names": list(grid.axes)}
         config["x_column_types"] = {
             "numeric": [i for i in range(grid.ndim) if i not in texts],
@@ -59,19 +64,21 @@ class DtControl(Target):
         }
         if texts:
             config["x_category_names"] = {
-                grid.axes[i]: list(draft.labels(grid.axes[i])) for i in texts
+                grid.axes[i]: list(context.axis_labels(grid.axes[i])) for i in texts
             }
-        config["about"] = list(draft.about)
+        config["about"] = list(context.header_lines)
         return {".dtcontrol_config.json": (json.dumps(config, indent=1) + "\n").encode()}
 
-    def run(self, content: bytes, draft: Draft, rows: Rows) -> NDArray[np.int64]:
-        table = _read(content.decode("ascii"), draft.grid, draft.policy.actions, "the file")
-        where = []
-        for axis, name in enumerate(draft.grid.axes):
-            where.append(draft.grid.locate(axis, np.asarray(rows[name])))
-        inside = np.all([at >= 0 for at in where], axis=0)
-        flat = np.ravel_multi_index([np.maximum(at, 0) for at in where], draft.grid.shape)
-        return np.where(inside, table[flat], REFUSED)
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
+        table = _parse_controller(
+            content.decode("ascii"), context.grid, context.policy.actions, "the file"
+        )
+        indices = []
+        for axis, name in enumerate(context.grid.axes):
+            indices.append(context.grid.locate(axis, np.asarray(rows[name])))
+        inside = np.all([index >= 0 for index in indices], axis=0)
+        flat = np.ravel_multi_index([np.maximum(index, 0) for index in indices], context.grid.shape)
+        return np.where(inside, table[flat], REFUSED_INDEX)
 
 
 def read_dtcontrol(path: str | Path, model: Any) -> Policy:
@@ -79,70 +86,72 @@ def read_dtcontrol(path: str | Path, model: Any) -> Policy:
 
     Every state of the grid must stand in it, with one action.
     """
-    with reading(path, "a controller"):
-        text = read_whole(path, "a controller", LARGEST_TEXT_BYTES).decode("utf-8")
-        table = _read(text, model.grid, tuple(model.actions), Path(path).name)
-    about = {"action_name": model.action_name, "name": Path(path).name}
-    return Policy.of(model.grid, model.actions, table, **about)
+    with read_errors(path, "a controller"):
+        text = read_whole(path, "a controller", TEXT_MAX_BYTES).decode("utf-8")
+        table = _parse_controller(text, model.grid, tuple(model.actions), Path(path).name)
+    metadata = {"action_name": model.action_name, "name": Path(path).name}
+    return Policy.from_table(model.grid, model.actions, table, **metadata)
 
 
-def _numbers(values: Sequence) -> list:
+def _encode_values(values: Sequence) -> list:
     """What stands for the values of a column: texts by their place among the distinct ones."""
     if not isinstance(values[0], str):
         return [*values]
-    places = {text: i for i, text in enumerate(dict.fromkeys(values))}
-    return [places[text] for text in values]
+    codes = {text: i for i, text in enumerate(dict.fromkeys(values))}
+    return [codes[text] for text in values]
 
 
-def _short(x: float) -> float | int:
+def _to_int_if_whole(x: float) -> float | int:
     return int(x) if x == int(x) else x
 
 
-def _read(text: str, grid: StateGrid, actions: tuple, name: str) -> NDArray[np.int64]:
+def _parse_controller(text: str, grid: StateGrid, actions: tuple, name: str) -> NDArray[np.int64]:
     """(states,) action indices."""
     lines = text.splitlines()
-    heads = [line for line in lines if line.startswith("#")]
-    begin = next((line.split()[1:] for line in heads if line.startswith("#BEGIN")), None)
+    headers = [line for line in lines if line.startswith("#")]
+    dimensions = next((line.split()[1:] for line in headers if line.startswith("#BEGIN")), None)
     parts = len(components(actions)) or 1
-    if begin is None or begin != [str(grid.ndim), str(parts)]:
-        rule = f"{name} must have a line '#BEGIN {grid.ndim} {parts}', as its states and actions do"
-        raise FileError(rule, value=f"got {begin and ' '.join(begin)!r}")
-    rows = _rows([line for line in lines if line.strip() and not line.startswith("#")], name)
+    if dimensions is None or dimensions != [str(grid.ndim), str(parts)]:
+        requirement = (
+            f"{name} must have a line '#BEGIN {grid.ndim} {parts}', as its states and actions do"
+        )
+        raise FileError(requirement, value=f"got {dimensions and ' '.join(dimensions)!r}")
+    rows = _parse_rows([line for line in lines if line.strip() and not line.startswith("#")], name)
     if rows.shape[1:] != (grid.ndim + parts,):
         raise FileError(f"{name} must have {grid.ndim + parts} numbers in each row")
-    states, chosen = _states(rows[:, : grid.ndim], grid, name), rows[:, grid.ndim :]
-    known = {key: i for i, key in enumerate(zip(*_columns(actions), strict=True))}
-    said = np.array([known.get(tuple(row), OTHER) for row in chosen.tolist()])
-    _refuse_unknown(said, chosen, name)
-    table = np.full(grid.size, REFUSED)
-    table[states] = said
-    _refuse_several(states, said, table, grid, name)
+    states, labels = _find_states(rows[:, : grid.ndim], grid, name), rows[:, grid.ndim :]
+    known = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
+    indices = np.array([known.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
+    _require_known_actions(indices, labels, name)
+    table = np.full(grid.size, REFUSED_INDEX)
+    table[states] = indices
+    _require_one_action(states, indices, table, grid, name)
     return table
 
 
-def _rows(lines: list[str], name: str) -> NDArray[np.float64]:
+def _parse_rows(lines: list[str], name: str) -> NDArray[np.float64]:
     try:
         cells = [[float(cell) for cell in row] for row in csv.reader(lines)]
         return np.array(cells, dtype=float).reshape(len(cells), -1)
     except ValueError as error:
-        rule = f"{name} must hold rows of numbers, all as long"
-        raise FileError(rule, value=str(error)) from error
+        requirement = f"{name} must hold rows of numbers, all as long"
+        raise FileError(requirement, value=str(error)) from error
 
 
-def _columns(actions: tuple) -> list[list]:
+def _list_action_columns(actions: tuple) -> list[list]:
     names = components(actions)
     columns = [[a[n] for a in actions] for n in names] if names else [list(actions)]
-    return [_numbers(column) for column in columns]
+    return [_encode_values(column) for column in columns]
 
 
-def _states(points: NDArray, grid: StateGrid, name: str) -> NDArray[np.int64]:
+def _find_states(points: NDArray, grid: StateGrid, name: str) -> NDArray[np.int64]:
     states = grid.nearest(points)
-    off = np.abs(grid.points_of(states) - points).max(axis=1, initial=0.0)
-    bad = np.flatnonzero(off > 1e-9 * np.maximum(1.0, np.abs(points).max(axis=1, initial=0.0)))
+    error = np.abs(grid.points_of(states) - points).max(axis=1, initial=0.0)
+    bad = np.flatnonzero(error > 1e-9 * np.maximum(1.0, np.abs(points).max(axis=1, initial=0.0)))
     if bad.size:
         raise FileError(
             f"{name} must hold states of the grid",
-            place=f"row {bad[0] + 1}",
+            location=f"row {bad[0] + 1}",
             value=f"has {points[bad[0]].tolist()}",
             count=bad.size,
             total=len(points),
@@ -151,24 +160,24 @@ def _states(points: NDArray, grid: StateGrid, name: str) -> NDArray[np.int64]:
     return states
 
 
-def _refuse_unknown(said: NDArray, chosen: NDArray, name: str) -> None:
-    bad = np.flatnonzero(said == OTHER)
+def _require_known_actions(indices: NDArray, labels: NDArray, name: str) -> None:
+    bad = np.flatnonzero(indices == UNKNOWN_ACTION_INDEX)
     if bad.size:
-        value = f"has {chosen[bad[0]].tolist()}"
-        raise FileError(f"{name} must name actions", place=f"row {bad[0] + 1}", value=value)
+        value = f"has {labels[bad[0]].tolist()}"
+        raise FileError(f"{name} must name actions", location=f"row {bad[0] + 1}", value=value)
 
 
-def _refuse_several(
-    states: NDArray, said: NDArray, table: NDArray, grid: StateGrid, name: str
+def _require_one_action(
+    states: NDArray, indices: NDArray, table: NDArray, grid: StateGrid, name: str
 ) -> None:
     """Refuse a state without an action, or with more than one."""
-    several = states[table[states] != said]
-    for bad, what in ((several, "has several"), (np.flatnonzero(table < 0), "has none")):
+    conflicting = states[table[states] != indices]
+    for bad, subject in ((conflicting, "has several"), (np.flatnonzero(table < 0), "has none")):
         if bad.size:
             raise FileError(
                 f"{name} must name one action for each state",
-                place=grid.describe(int(bad[0])),
-                value=what,
+                location=grid.describe(int(bad[0])),
+                value=subject,
                 count=len(np.unique(bad)),
                 total=grid.size,
                 noun="states",

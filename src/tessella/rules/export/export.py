@@ -13,39 +13,44 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, FileError, expect
-from tessella.files import writing
+from tessella.errors import ArgumentError, FileError, require_type
+from tessella.files import atomic_write
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.program import Program
+from tessella.mdp.rule_tree import RuleTree
 from tessella.rules.export.bare_python import BarePython
 from tessella.rules.export.c99 import C99
 from tessella.rules.export.csv_table import CsvTable
-from tessella.rules.export.draft import OTHER, REFUSED, Draft, OffGrid
 from tessella.rules.export.dtcontrol import DtControl
-from tessella.rules.export.formula import Formula
+from tessella.rules.export.export_context import (
+    REFUSED_INDEX,
+    UNKNOWN_ACTION_INDEX,
+    ExportContext,
+    OffGrid,
+)
 from tessella.rules.export.json_file import JsonFile
 from tessella.rules.export.onnx_graph import OnnxGraph
+from tessella.rules.export.spreadsheet import SpreadsheetFormula
 from tessella.rules.export.sql import Sql
-from tessella.rules.export.target import Absent, Target
+from tessella.rules.export.target import ExportTarget, ToolMissing
 from tessella.rules.export.workbook import Workbook
 
-TARGETS: tuple[Target, ...] = (
+TARGETS: tuple[ExportTarget, ...] = (
     C99(),
     BarePython(),
     Sql(),
     JsonFile(),
     OnnxGraph(),
-    Formula(),
+    SpreadsheetFormula(),
     Workbook(),
     DtControl(),  # before the suffix that its own ends with
     CsvTable(),
 )
-SLAB = 1 << 20  # states that a file is asked about at once
+CHUNK_STATES = 1 << 20  # states that a file is asked about at once
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedFile:
     """A file that was written.
 
     Attributes:
@@ -66,7 +71,7 @@ class Exported:
 
 def export(
     policy: Any, path: str | Path, mdp: MDP | None = None, *, off_grid: OffGrid | None = None
-) -> Exported:
+) -> ExportedFile:
     """Write a rule, or any policy, in the language that the ending of ``path`` names.
 
     ``.c`` C99; ``.py`` Python without imports; ``.sql`` a CASE expression; ``.json`` what
@@ -83,80 +88,89 @@ def export(
     """
     path, model = Path(path), mdp if mdp is not None else getattr(policy, "mdp", None)
     if mdp is not None:
-        expect("export", mdp, MDP)
+        require_type("export", mdp, MDP)
         policy = mdp.policy(policy)
     policy = getattr(policy, "policy", policy)
     if not isinstance(policy, Policy):
-        rule = "export needs a policy, or the model that something else decides for"
-        raise ArgumentError(rule, value=f"got {type(policy).__name__} and no model")
-    target = target_of(path)
-    _refuse_off_grid(off_grid, target)
+        requirement = "export needs a policy, or the model that something else decides for"
+        raise ArgumentError(requirement, value=f"got {type(policy).__name__} and no model")
+    target = find_target(path)
+    _check_off_grid(off_grid, target)
     stem = path.name[: -len(target.suffix)] or "rule"
-    draft = Draft(policy, stem, off_grid or "clamp", model)
+    context = ExportContext(policy, stem, off_grid or "clamp", model)
     try:
-        content = target.write(draft)
+        content = target.write(context)
     except RecursionError:
-        rule = f"{target.name} has no room for rules nested so deeply; a .csv has"
-        raise FileError(rule, value=f"{path.name} would have {_depth(policy):,} levels") from None
+        requirement = f"{target.name} has no room for rules nested so deeply; a .csv has"
+        raise FileError(
+            requirement, value=f"{path.name} would have {_get_depth(policy):,} levels"
+        ) from None
     except OSError as error:  # where parts of it are put together
         raise FileError(f"{path} cannot be written", value=error.strerror or str(error)) from error
-    states, remark = _checked(target, content, draft, path)
-    files = {draft.stem + ending: more for ending, more in target.beside(draft).items()}
+    states, remark = _check_all_states(target, content, context, path)
+    files = {context.stem + suffix: extra for suffix, extra in target.beside(context).items()}
     for name, held in (files | {path.name: content}).items():
-        with writing(path.with_name(name)) as part:
+        with atomic_write(path.with_name(name)) as part:
             part.write_bytes(held)
-    return Exported(path, target.name, states, remark)
+    return ExportedFile(path, target.name, states, remark)
 
 
-def _depth(policy: Policy) -> int:
-    return policy.rule.depth if isinstance(policy.rule, Program) else 1
+def _get_depth(policy: Policy) -> int:
+    return policy.rule.depth if isinstance(policy.rule, RuleTree) else 1
 
 
-def _refuse_off_grid(off_grid: object, target: Target) -> None:
+def _check_off_grid(off_grid: object, target: ExportTarget) -> None:
     if off_grid is not None and off_grid not in get_args(OffGrid):
-        rule = f"off_grid is one of {', '.join(map(repr, get_args(OffGrid)))}"
-        raise ArgumentError(rule, value=f"got {off_grid!r}")
-    if off_grid is not None and target.data:
-        rule = f"{target.suffix} is a file of data, whose reader says what becomes of other input"
-        raise ArgumentError(rule, value=f"got off_grid={off_grid!r}")
+        requirement = f"off_grid is one of {', '.join(map(repr, get_args(OffGrid)))}"
+        raise ArgumentError(requirement, value=f"got {off_grid!r}")
+    if off_grid is not None and target.is_data:
+        requirement = (
+            f"{target.suffix} is a file of data, whose reader says what becomes of other input"
+        )
+        raise ArgumentError(requirement, value=f"got off_grid={off_grid!r}")
 
 
-def target_of(path: Path) -> Target:
+def find_target(path: Path) -> ExportTarget:
     """The language that the ending of a file names."""
     for target in TARGETS:
         if path.name.lower().endswith(target.suffix):
             return target
-    rule = f"a rule is exported to {', '.join(target.suffix for target in TARGETS)}"
-    raise ArgumentError(rule, value=f"got {path.name!r}")
+    requirement = f"a rule is exported to {', '.join(target.suffix for target in TARGETS)}"
+    raise ArgumentError(requirement, value=f"got {path.name!r}")
 
 
-def _checked(target: Target, content: bytes, draft: Draft, path: Path) -> tuple[int, str]:
+def _check_all_states(
+    target: ExportTarget, content: bytes, context: ExportContext, path: Path
+) -> tuple[int, str]:
     """How many states the file was asked about, and why not."""
-    grid, said = draft.grid, []
+    grid, answers = context.grid, []
     try:
-        for first in range(0, grid.size, SLAB):
-            states = np.arange(first, min(first + SLAB, grid.size))
+        for first in range(0, grid.size, CHUNK_STATES):
+            states = np.arange(first, min(first + CHUNK_STATES, grid.size))
             rows = {name: v.tolist() for name, v in grid.coordinates(states).items()}
-            said.append(target.run(content, draft, rows))
-    except Absent as absent:
-        return 0, str(absent)
-    refuse_difference(np.concatenate(said), draft, path.name)
+            answers.append(target.run(content, context, rows))
+    except ToolMissing as missing:
+        return 0, str(missing)
+    require_agreement(np.concatenate(answers), context, path.name)
     return grid.size, ""
 
 
-def refuse_difference(said: NDArray[np.int64], draft: Draft, name: str) -> None:
+def require_agreement(answers: NDArray[np.int64], context: ExportContext, name: str) -> None:
     """Refuse answers for all states that differ from the policy's anywhere."""
-    meant = draft.policy.table.ravel()
-    bad = np.flatnonzero(said != meant)
+    expected = context.policy.table.ravel()
+    bad = np.flatnonzero(answers != expected)
     if bad.size:
         state = int(bad[0])
-        other = {REFUSED: "is refused", OTHER: "gets something else"}
-        found = other.get(int(said[state])) or f"gets {draft.described(int(said[state]))}"
+        special = {REFUSED_INDEX: "is refused", UNKNOWN_ACTION_INDEX: "gets something else"}
+        text = (
+            special.get(int(answers[state]))
+            or f"gets {context.describe_action(int(answers[state]))}"
+        )
         raise FileError(
             f"{name} must do what the policy does, and was not written",
-            place=draft.grid.describe(state),
-            value=f"{found}, not {draft.described(int(meant[state]))}",
+            location=context.grid.describe(state),
+            value=f"{text}, not {context.describe_action(int(expected[state]))}",
             count=bad.size,
-            total=len(meant),
+            total=len(expected),
             noun="states",
         )

@@ -9,31 +9,33 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.export.draft import Draft, Rows
-from tessella.rules.export.lowered import is_text
-from tessella.rules.export.target import Target
+from tessella.rules.export.comparisons import is_text_axis
+from tessella.rules.export.export_context import ExportContext, InputRows
+from tessella.rules.export.target import ExportTarget
 
 
-class JsonFile(Target):
+class JsonFile(ExportTarget):
     """The rule itself, with what was proven."""
 
     name: ClassVar[str] = "JSON"
     suffix: ClassVar[str] = ".json"
-    data: ClassVar[bool] = True
+    is_data: ClassVar[bool] = True
 
-    def write(self, draft: Draft) -> bytes:
+    def write(self, context: ExportContext) -> bytes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "rule.json")
-            draft.policy.save(path)
+            context.policy.save(path)
             return path.read_bytes()
 
-    def run(self, content: bytes, draft: Draft, rows: Rows) -> NDArray[np.int64]:
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "rule.json")
             path.write_bytes(content)
-            read = type(draft.policy).load(path)
+            loaded = type(context.policy).load(path)
         columns = []
-        for axis, name in enumerate(read.grid.axes):
+        for axis, name in enumerate(loaded.grid.axes):
             values = np.asarray(rows[name])
-            columns.append(read.grid.locate(axis, values) if is_text(read.grid, name) else values)
-        return read.act(np.stack(columns, axis=-1)).astype(np.int64)
+            columns.append(
+                loaded.grid.locate(axis, values) if is_text_axis(loaded.grid, name) else values
+            )
+        return loaded.act(np.stack(columns, axis=-1)).astype(np.int64)

@@ -12,41 +12,41 @@ from collections.abc import Iterable, Sequence
 
 from tessella.errors import FileError
 
-PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+PLAIN_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
-def identifiers(
-    names: Sequence[str], taken: Iterable[str] = (), what: str = "axis"
+def make_identifiers(
+    names: Sequence[str], reserved: Iterable[str] = (), subject: str = "axis"
 ) -> dict[str, str]:
-    """Each name to an ASCII identifier, all different, none of ``taken``, whatever the case."""
-    used, found = {word.lower() for word in taken}, {}
+    """Each name to an ASCII identifier, all different, none of ``select_rows``, whatever the case."""
+    used, result = {word.lower() for word in reserved}, {}
     for position, name in enumerate(names, 1):
-        safe = name if PLAIN.fullmatch(name) else f"{what}{position}"
+        safe = name if PLAIN_IDENTIFIER.fullmatch(name) else f"{subject}{position}"
         while safe.lower() in used:
             safe += "_"
         used.add(safe.lower())
-        found[name] = safe
-    return found
+        result[name] = safe
+    return result
 
 
-def derived(stem: str, taken: Iterable[str] = ()) -> str:
+def derive_identifier(stem: str, reserved: Iterable[str] = ()) -> str:
     """An ASCII identifier for a file's stem, another one for another stem of the usual kind.
 
     ``rule-a`` becomes ``rule_a``, and what is neither letter, digit, nor one of "_-. " its code.
     """
-    safe = "".join(c if c.isascii() and c.isalnum() else _spelled(c) for c in stem)
+    safe = "".join(c if c.isascii() and c.isalnum() else _spell_character(c) for c in stem)
     safe = safe if safe[:1].isalpha() else f"rule_{safe}".rstrip("_")
-    used = {word.lower() for word in taken}
+    used = {word.lower() for word in reserved}
     while safe.lower() in used:
         safe += "_"
     return safe
 
 
-def _spelled(character: str) -> str:
+def _spell_character(character: str) -> str:
     return "_" if character in "_-. " else f"u{ord(character):x}"
 
 
-def plain(text: object) -> str:
+def to_comment_text(text: object) -> str:
     """``text`` in printable ASCII on one line, with nothing that ends or begins a comment."""
     line = ascii(str(text))[1:-1]
     for mark in ("*/", "/*", "??", "--"):
@@ -55,7 +55,7 @@ def plain(text: object) -> str:
     return line
 
 
-def refuse_nul(text: str, language: str) -> str:
+def require_no_nul(text: str, language: str) -> str:
     """``text`` as it is, refused where it holds a NUL, which ends a text in ``language``."""
     if "\0" in text:
         raise FileError(f"a text in {language} cannot hold a NUL", value=f"got {text!r}")

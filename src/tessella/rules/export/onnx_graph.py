@@ -17,124 +17,153 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import needs
-from tessella.mdp.program import Among, Choose, Except, Node, Split
-from tessella.rules.export.draft import OTHER, Draft, Rows
-from tessella.rules.export.lowered import Condition, Labels, Range, cell, is_text, span, steps
-from tessella.rules.export.names import identifiers, plain
-from tessella.rules.export.target import Absent, Target
+from tessella.errors import require_extra
+from tessella.mdp.rule_tree import Among, Choose, Except, Node, Split
+from tessella.rules.export.comparisons import (
+    Condition,
+    LabelSet,
+    SumRange,
+    axis_ends,
+    is_text_axis,
+    list_branch_tests,
+    nearest_cell,
+)
+from tessella.rules.export.export_context import UNKNOWN_ACTION_INDEX, ExportContext, InputRows
+from tessella.rules.export.names import make_identifiers, to_comment_text
+from tessella.rules.export.target import ExportTarget, ToolMissing
 
-OPSET, LABELS_OPSET, IR = 17, 2, 8
-INDEX = "action_index"
-PORTION = 1 << 14  # rows that a graph is run on at once: it keeps one array for each comparison
+ONNX_OPSET_VERSION, ONNX_ML_OPSET_VERSION, ONNX_IR_VERSION = 17, 2, 8
+INDEX_OUTPUT_NAME = "action_index"
+CHUNK_ROWS = 1 << 14  # rows that a graph is run on at once: it keeps one array for each comparison
 
 
-class OnnxGraph(Target):
+class OnnxGraph(ExportTarget):
     """A graph for any ONNX runtime."""
 
     name: ClassVar[str] = "ONNX"
     suffix: ClassVar[str] = ".onnx"
 
-    def require(self) -> None:
-        with needs("exporting to ONNX", "onnx"):
+    def require_packages(self) -> None:
+        with require_extra("exporting to ONNX", "onnx"):
             import onnx  # noqa: F401
 
-    def write(self, draft: Draft) -> bytes:
-        self.require()
+    def write(self, context: ExportContext) -> bytes:
+        self.require_packages()
         import onnx
 
-        model = Graph(draft, onnx).model()
+        model = GraphBuilder(context, onnx).build_model()
         onnx.checker.check_model(model, full_check=True)
         return model.SerializeToString()
 
-    def run(self, content: bytes, draft: Draft, rows: Rows) -> NDArray[np.int64]:
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         try:
             import onnxruntime
         except ImportError as error:
-            raise Absent("onnxruntime is missing, which comes with the extra 'onnx'") from error
+            raise ToolMissing(
+                "onnxruntime is missing, which comes with the extra 'onnx'"
+            ) from error
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = 1
         session = onnxruntime.InferenceSession(
             content, settings, providers=["CPUExecutionProvider"]
         )
-        names = input_names(draft)
-        given = {
-            names[axis]: np.array(rows[axis], dtype=object if is_text(draft.grid, axis) else float)
-            for axis in draft.grid.axes
+        names = name_inputs(context)
+        inputs = {
+            names[axis]: np.array(
+                rows[axis], dtype=object if is_text_axis(context.grid, axis) else float
+            )
+            for axis in context.grid.axes
         }
-        count = len(rows[draft.grid.axes[0]])
-        said = []
-        for first in range(0, count, PORTION):
-            portion = {name: values[first : first + PORTION] for name, values in given.items()}
-            said.append([np.asarray(part) for part in session.run(None, portion)])
-        index, *parts = map(np.concatenate, zip(*said, strict=True))
-        taken = index >= 0
-        for values, part in zip(draft.columns.values(), parts, strict=True):
-            meant = np.asarray(values)[index[taken]]
-            index[taken] = np.where(part[taken] == meant, index[taken], OTHER)
+        count = len(rows[context.grid.axes[0]])
+        answers = []
+        for first in range(0, count, CHUNK_ROWS):
+            chunk = {name: values[first : first + CHUNK_ROWS] for name, values in inputs.items()}
+            answers.append([np.asarray(part) for part in session.run(None, chunk)])
+        index, *parts = map(np.concatenate, zip(*answers, strict=True))
+        is_valid = index >= 0
+        for values, part in zip(context.action_columns.values(), parts, strict=True):
+            expected = np.asarray(values)[index[is_valid]]
+            index[is_valid] = np.where(
+                part[is_valid] == expected, index[is_valid], UNKNOWN_ACTION_INDEX
+            )
         return index
 
 
-def input_names(draft: Draft) -> dict[str, str]:
+def name_inputs(context: ExportContext) -> dict[str, str]:
     """Axis to the name of its input."""
-    return identifiers(draft.grid.axes, (INDEX,))
+    return make_identifiers(context.grid.axes, (INDEX_OUTPUT_NAME,))
 
 
-class Graph:
+class GraphBuilder:
     """The graph of one rule, node by node."""
 
-    def __init__(self, draft: Draft, onnx: Any) -> None:
-        self.draft, self.grid, self.onnx = draft, draft.grid, onnx
+    def __init__(self, context: ExportContext, onnx: Any) -> None:
+        self.draft, self.grid, self.onnx = context, context.grid, onnx
         self.nodes: list = []
         self.constants: dict[str, Any] = {}
-        self.inputs = input_names(draft)
-        self.outputs = identifiers([*draft.columns], (INDEX, *self.inputs.values()), "part")
-        self.codes: dict[str, str] = {}  # text axis -> the places of its labels
+        self.inputs = name_inputs(context)
+        self.outputs = make_identifiers(
+            [*context.action_columns], (INDEX_OUTPUT_NAME, *self.inputs.values()), "part"
+        )
+        self.label_codes: dict[str, str] = {}  # text axis -> the places of its labels
         self.clamped: dict[str, str] = {}  # axis -> its coordinate, moved to the ends
         self.sums: dict[tuple, str] = {}
 
-    def model(self) -> Any:
+    def build_model(self) -> Any:
         helper, tensor = self.onnx.helper, self.onnx.TensorProto
-        known = reduce(lambda a, b: self.add("And", a, b), map(self._known, self.grid.axes))
-        said = self._said(self.draft.root)
-        self.add("Where", known, said, self._whole(-1), to=INDEX)
-        outputs = [helper.make_tensor_value_info(INDEX, tensor.INT64, ["n"])]
-        for name, values in self.draft.columns.items():
+        is_valid = reduce(
+            lambda a, b: self.add("And", a, b), map(self._add_input_test, self.grid.axes)
+        )
+        answer = self._add_rule_node(self.draft.root)
+        self.add("Where", is_valid, answer, self._add_integer(-1), output=INDEX_OUTPUT_NAME)
+        outputs = [helper.make_tensor_value_info(INDEX_OUTPUT_NAME, tensor.INT64, ["n"])]
+        for name, values in self.draft.action_columns.items():
             text = isinstance(values[0], str)
             table = np.array([*values, ""], object) if text else np.array([*values, math.nan])
-            self.add("Gather", self._constant(table), INDEX, to=self.outputs[name])
+            self.add(
+                "Gather", self._add_constant(table), INDEX_OUTPUT_NAME, output=self.outputs[name]
+            )
             kind = tensor.STRING if text else tensor.DOUBLE
             outputs.append(helper.make_tensor_value_info(self.outputs[name], kind, ["n"]))
         inputs = [
             helper.make_tensor_value_info(
                 self.inputs[axis],
-                tensor.STRING if is_text(self.grid, axis) else tensor.DOUBLE,
+                tensor.STRING if is_text_axis(self.grid, axis) else tensor.DOUBLE,
                 ["n"],
             )
             for axis in self.grid.axes
         ]
-        about = "\n".join(map(plain, self.draft.about))
+        about = "\n".join(map(to_comment_text, self.draft.header_lines))
         graph = helper.make_graph(
             self.nodes, "rule", inputs, outputs, [*self.constants.values()], doc_string=about
         )
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", LABELS_OPSET)]
+        opsets = [
+            helper.make_opsetid("", ONNX_OPSET_VERSION),
+            helper.make_opsetid("ai.onnx.ml", ONNX_ML_OPSET_VERSION),
+        ]
         model = helper.make_model(
-            graph, opset_imports=opsets, ir_version=IR, producer_name="tessella", doc_string=about
+            graph,
+            opset_imports=opsets,
+            ir_version=ONNX_IR_VERSION,
+            producer_name="tessella",
+            doc_string=about,
         )
         facts = {"facts": self.draft.facts, "inputs": self.inputs, "outputs": self.outputs}
         facts |= {
-            "actions": [self.draft.described(i) for i in range(len(self.draft.policy.actions))]
+            "actions": [
+                self.draft.describe_action(i) for i in range(len(self.draft.policy.actions))
+            ]
         }
         helper.set_model_props(model, {key: json.dumps(value) for key, value in facts.items()})
         return model
 
-    def add(self, kind: str, *given: str, to: str = "", **settings: Any) -> str:
+    def add(self, kind: str, *inputs: str, output: str = "", **settings: Any) -> str:
         """One more node; the name of what it gives."""
-        name = to or f":{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(kind, [*given], [name], **settings))
+        name = output or f":{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, [*inputs], [name], **settings))
         return name
 
-    def _constant(self, values: Any) -> str:
+    def _add_constant(self, values: Any) -> str:
         """A constant, stored once; the name of it."""
         array = np.asarray(values)
         key = f"={array.dtype.str}{array.shape}{array.tolist()!r}"
@@ -143,93 +172,101 @@ class Graph:
             self.constants[key] = self.onnx.numpy_helper.from_array(array, name)
         return self.constants[key].name
 
-    def _whole(self, value: int) -> str:
-        return self._constant(np.int64(value))
+    def _add_integer(self, value: int) -> str:
+        return self._add_constant(np.int64(value))
 
-    def _number(self, value: float) -> str:
-        return self._constant(np.float64(value))
+    def _add_float(self, value: float) -> str:
+        return self._add_constant(np.float64(value))
 
-    def _known(self, axis: str) -> str:
+    def _add_input_test(self, axis: str) -> str:
         """Whether the coordinate is not refused: (n,) bool."""
-        given = self.inputs[axis]
-        if is_text(self.grid, axis):
-            labels = self.draft.labels(axis)
-            places = [*range(len(labels))]
-            self.codes[axis] = self.add(
+        name = self.inputs[axis]
+        if is_text_axis(self.grid, axis):
+            labels = self.draft.axis_labels(axis)
+            codes = [*range(len(labels))]
+            self.label_codes[axis] = self.add(
                 "LabelEncoder",
-                given,
+                name,
                 domain="ai.onnx.ml",
                 keys_strings=[*labels],
-                values_int64s=places,
+                values_int64s=codes,
                 default_int64=-1,
             )
-            return self.add("Greater", self.codes[axis], self._whole(-1))
+            return self.add("Greater", self.label_codes[axis], self._add_integer(-1))
         if self.draft.off_grid == "refuse":
-            column = self.add("Unsqueeze", given, self._constant(np.array([1])))
-            same = self.add("Equal", column, self._constant(np.array(self.draft.values(axis))))
-            return self.add("Greater", self._counted(same), self._whole(0))
-        return self.add("Equal", given, given)
+            column = self.add("Unsqueeze", name, self._add_constant(np.array([1])))
+            same = self.add(
+                "Equal", column, self._add_constant(np.array(self.draft.axis_values(axis)))
+            )
+            return self.add("Greater", self._add_count(same), self._add_integer(0))
+        return self.add("Equal", name, name)
 
-    def _counted(self, same: str) -> str:
+    def _add_count(self, matches: str) -> str:
         """(n, k) bool to the (n,) number of those that are true."""
-        whole = f":{len(self.nodes)}"
+        integers = f":{len(self.nodes)}"
         kind = self.onnx.TensorProto.INT64
-        self.nodes.append(self.onnx.helper.make_node("Cast", [same], [whole], to=kind))
-        return self.add("ReduceSum", whole, self._constant(np.array([1])), keepdims=0)
+        self.nodes.append(self.onnx.helper.make_node("Cast", [matches], [integers], to=kind))
+        return self.add("ReduceSum", integers, self._add_constant(np.array([1])), keepdims=0)
 
-    def _coordinate(self, axis: str) -> str:
+    def _add_coordinate(self, axis: str) -> str:
         if axis not in self.clamped:
-            low, high = span(self.grid, axis)
-            above = self.add("Max", self.inputs[axis], self._number(low))
-            self.clamped[axis] = self.add("Min", above, self._number(high))
+            low, high = axis_ends(self.grid, axis)
+            above = self.add("Max", self.inputs[axis], self._add_float(low))
+            self.clamped[axis] = self.add("Min", above, self._add_float(high))
         return self.clamped[axis]
 
-    def _sum(self, weights: tuple[tuple[str, float], ...]) -> str:
+    def _add_sum(self, weights: tuple[tuple[str, float], ...]) -> str:
         if weights not in self.sums:
             parts = [
-                self._coordinate(axis)
+                self._add_coordinate(axis)
                 if weight == 1.0
-                else self.add("Mul", self._coordinate(axis), self._number(weight))
+                else self.add("Mul", self._add_coordinate(axis), self._add_float(weight))
                 for axis, weight in weights
             ]
             self.sums[weights] = reduce(lambda a, b: self.add("Add", a, b), parts)
         return self.sums[weights]
 
-    def _said(self, node: Node) -> str:
+    def _add_rule_node(self, node: Node) -> str:
         """The name of the (n,) or single action indices that a node gives."""
         if isinstance(node, Choose):
-            return self._whole(node.action)
+            return self._add_integer(node.action)
         if isinstance(node, Among):
-            inside = self._met(Labels(node.axis, node.labels))
-            return self.add("Where", inside, self._said(node.inside), self._said(node.outside))
+            inside = self._add_condition(LabelSet(node.axis, node.labels))
+            return self.add(
+                "Where", inside, self._add_rule_node(node.inside), self._add_rule_node(node.outside)
+            )
         if isinstance(node, Except):
-            said = self._said(node.otherwise)
-            for place, action in zip(node.places, node.actions, strict=True):
-                met = [self._met(condition) for condition in cell(self.grid, place)]
-                here = reduce(lambda a, b: self.add("And", a, b), met)
-                said = self.add("Where", here, self._whole(action), said)
-            return said
+            answer = self._add_rule_node(node.otherwise)
+            for state, action in zip(node.places, node.actions, strict=True):
+                matches = [
+                    self._add_condition(condition) for condition in nearest_cell(self.grid, state)
+                ]
+                here = reduce(lambda a, b: self.add("And", a, b), matches)
+                answer = self.add("Where", here, self._add_integer(action), answer)
+            return answer
         assert isinstance(node, Split)
-        *tests, last = steps(node)
-        said = self._said(last.node)
+        *tests, last = list_branch_tests(node)
+        answer = self._add_rule_node(last.node)
         for step in reversed(tests):
-            above = self.add("Greater", self._sum(node.weights), self._number(step.cut))
-            both = [self._said(step.node), said]
-            said = self.add("Where", above, *(both if step.test == ">" else both[::-1]))
-        return said
+            above = self.add("Greater", self._add_sum(node.weights), self._add_float(step.cut))
+            answers = [self._add_rule_node(step.node), answer]
+            answer = self.add("Where", above, *(answers if step.test == ">" else answers[::-1]))
+        return answer
 
-    def _met(self, condition: Condition) -> str:
+    def _add_condition(self, condition: Condition) -> str:
         """Whether a condition holds: (n,) bool."""
-        if isinstance(condition, Labels):
-            table = np.isin(self.draft.labels(condition.axis), condition.labels)
-            return self.add("Gather", self._constant(table), self.codes[condition.axis])
-        assert isinstance(condition, Range)
-        of = self._sum(condition.weights)
-        met = []
+        if isinstance(condition, LabelSet):
+            table = np.isin(self.draft.axis_labels(condition.axis), condition.labels)
+            return self.add("Gather", self._add_constant(table), self.label_codes[condition.axis])
+        assert isinstance(condition, SumRange)
+        operand = self._add_sum(condition.weights)
+        tests = []
         if math.isfinite(condition.low):
-            met.append(self.add("Greater", of, self._number(condition.low)))
+            tests.append(self.add("Greater", operand, self._add_float(condition.low)))
         if math.isfinite(condition.high):
-            met.append(self.add("Not", self.add("Greater", of, self._number(condition.high))))
-        if not met:
-            met.append(self.add("Equal", of, of))
-        return reduce(lambda a, b: self.add("And", a, b), met)
+            tests.append(
+                self.add("Not", self.add("Greater", operand, self._add_float(condition.high)))
+            )
+        if not tests:
+            tests.append(self.add("Equal", operand, operand))
+        return reduce(lambda a, b: self.add("And", a, b), tests)

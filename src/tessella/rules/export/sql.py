@@ -19,107 +19,125 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.export.c99 import number
-from tessella.rules.export.draft import Draft, Rows
-from tessella.rules.export.lowered import Condition, Range, alone, is_text, span, ways
-from tessella.rules.export.names import plain, refuse_nul
-from tessella.rules.export.target import Target
+from tessella.rules.export.c99 import format_number
+from tessella.rules.export.comparisons import (
+    Condition,
+    SumRange,
+    axis_ends,
+    is_text_axis,
+    iterate_clauses,
+    single_axis,
+)
+from tessella.rules.export.export_context import ExportContext, InputRows
+from tessella.rules.export.names import require_no_nul, to_comment_text
+from tessella.rules.export.target import ExportTarget
 
 
-class Sql(Target):
+class Sql(ExportTarget):
     """A CASE expression."""
 
     name: ClassVar[str] = "SQL"
     suffix: ClassVar[str] = ".sql"
 
-    def write(self, draft: Draft) -> bytes:
-        lines = [f"-- {plain(line)}" for line in draft.about]
-        columns = list(_columns(draft).items())
-        lines += [f"-- column {plain(c)} is the axis {plain(a)}" for a, c in columns if a != c]
-        cases = [_case(draft, name) for name in draft.columns]
+    def write(self, context: ExportContext) -> bytes:
+        lines = [f"-- {to_comment_text(line)}" for line in context.header_lines]
+        columns = list(_name_columns(context).items())
+        lines += [
+            f"-- column {to_comment_text(c)} is the axis {to_comment_text(a)}"
+            for a, c in columns
+            if a != c
+        ]
+        cases = [_format_case(context, name) for name in context.action_columns]
         return ("\n".join([*lines, ",\n".join(cases)]) + "\n").encode()
 
-    def run(self, content: bytes, draft: Draft, rows: Rows) -> NDArray[np.int64]:
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         """Ask SQLite about a table of the rows."""
-        columns = [quoted(name) for name in _columns(draft).values()]
+        columns = [quote_name(name) for name in _name_columns(context).values()]
         database = sqlite3.connect(":memory:")
         try:
             database.execute(f"CREATE TABLE states ({', '.join(columns)})")
-            listed = zip(*(rows[axis] for axis in draft.grid.axes), strict=True)
-            marks = ", ".join("?" * len(columns))
-            database.executemany(f"INSERT INTO states VALUES ({marks})", listed)
-            found = database.execute(f"SELECT\n{content.decode()} FROM states").fetchall()
+            states = zip(*(rows[axis] for axis in context.grid.axes), strict=True)
+            placeholders = ", ".join("?" * len(columns))
+            database.executemany(f"INSERT INTO states VALUES ({placeholders})", states)
+            results = database.execute(f"SELECT\n{content.decode()} FROM states").fetchall()
         finally:
             database.close()
-        return draft.indices(found)
+        return context.indices(results)
 
 
-def _columns(draft: Draft) -> dict[str, str]:
+def _name_columns(context: ExportContext) -> dict[str, str]:
     """Axis to column: the same name, unless two differ in nothing but case."""
     used: set[str] = set()
-    found = {}
-    for axis in draft.grid.axes:
+    result = {}
+    for axis in context.grid.axes:
         column = axis
         while column.casefold() in used:
             column += "_"
         used.add(column.casefold())
-        found[axis] = column
-    return found
+        result[axis] = column
+    return result
 
 
-def _case(draft: Draft, name: str) -> str:
-    columns, values = {a: quoted(c) for a, c in _columns(draft).items()}, draft.columns[name]
-    lines = ["CASE", f"  WHEN {' OR '.join(_refusals(draft, columns))} THEN NULL"]
-    for way in ways(draft.grid, draft.root):
-        met = " AND ".join(_condition(draft, c, columns) for c in way.conditions)
-        lines.append(f"  {f'WHEN {met} THEN' if met else 'ELSE'} {value(values[way.action])}")
-        if not met:
+def _format_case(context: ExportContext, name: str) -> str:
+    columns, values = (
+        {a: quote_name(c) for a, c in _name_columns(context).items()},
+        context.action_columns[name],
+    )
+    lines = ["CASE", f"  WHEN {' OR '.join(_refusal_tests(context, columns))} THEN NULL"]
+    for clause in iterate_clauses(context.grid, context.root):
+        test = " AND ".join(_format_condition(context, c, columns) for c in clause.conditions)
+        lines.append(
+            f"  {f'WHEN {test} THEN' if test else 'ELSE'} {format_sql_value(values[clause.action])}"
+        )
+        if not test:
             break
-    return "\n".join([*lines, f"END AS {quoted(name)}"])
+    return "\n".join([*lines, f"END AS {quote_name(name)}"])
 
 
-def _refusals(draft: Draft, columns: dict[str, str]) -> Iterator[str]:
+def _refusal_tests(context: ExportContext, columns: dict[str, str]) -> Iterator[str]:
     for axis, column in columns.items():
         yield f"{column} IS NULL"
-        if is_text(draft.grid, axis):
-            yield f"{column} NOT IN ({', '.join(map(value, draft.labels(axis)))})"
+        if is_text_axis(context.grid, axis):
+            yield f"{column} NOT IN ({', '.join(map(format_sql_value, context.axis_labels(axis)))})"
             continue
         yield f"+{column} <> {column} + 0"
-        if draft.off_grid == "refuse":
-            yield f"{column} NOT IN ({', '.join(map(number, draft.values(axis)))})"
+        if context.off_grid == "refuse":
+            yield f"{column} NOT IN ({', '.join(map(format_number, context.axis_values(axis)))})"
 
 
-def _condition(draft: Draft, condition: Condition, columns: dict[str, str]) -> str:
-    if not isinstance(condition, Range):
-        return f"{columns[condition.axis]} IN ({', '.join(map(value, condition.labels))})"
-    of = _sum(draft, condition, columns)
-    ends = [] if math.isinf(condition.low) else [f"{of} > {number(condition.low)}"]
-    ends += [] if math.isinf(condition.high) else [f"{of} <= {number(condition.high)}"]
+def _format_condition(context: ExportContext, condition: Condition, columns: dict[str, str]) -> str:
+    if not isinstance(condition, SumRange):
+        return (
+            f"{columns[condition.axis]} IN ({', '.join(map(format_sql_value, condition.labels))})"
+        )
+    operand = _format_sum(context, condition, columns)
+    ends = [] if math.isinf(condition.low) else [f"{operand} > {format_number(condition.low)}"]
+    ends += [] if math.isinf(condition.high) else [f"{operand} <= {format_number(condition.high)}"]
     return " AND ".join(ends)
 
 
-def _sum(draft: Draft, condition: Range, columns: dict[str, str]) -> str:
+def _format_sum(context: ExportContext, condition: SumRange, columns: dict[str, str]) -> str:
     """A column alone needs no clamping, since its cuts lie within the axis; a sum does."""
-    single = alone(condition.weights)
+    single = single_axis(condition.weights)
     if single is not None:
         return columns[single]
     parts = []
     for axis, weight in condition.weights:
-        column, (low, high) = columns[axis], map(number, span(draft.grid, axis))
-        if draft.off_grid == "clamp":
-            inside = f"WHEN {column} < {low} THEN {low} WHEN {column} > {high} THEN {high}"
-            column = f"CASE {inside} ELSE {column} END"
-        parts.append(f"({number(weight)}) * {column}" if weight != 1.0 else column)
+        column, (low, high) = columns[axis], map(format_number, axis_ends(context.grid, axis))
+        if context.off_grid == "clamp":
+            cases = f"WHEN {column} < {low} THEN {low} WHEN {column} > {high} THEN {high}"
+            column = f"CASE {cases} ELSE {column} END"
+        parts.append(f"({format_number(weight)}) * {column}" if weight != 1.0 else column)
     return f"({' + '.join(parts)})"
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name as SQL quotes it."""
-    return '"' + refuse_nul(name, "SQL").replace('"', '""') + '"'
+    return '"' + require_no_nul(name, "SQL").replace('"', '""') + '"'
 
 
-def value(x: Any) -> str:
+def format_sql_value(x: Any) -> str:
     """A text or a number as SQL reads it."""
     if isinstance(x, str):
-        return "'" + refuse_nul(x, "SQL").replace("'", "''") + "'"
-    return str(x) if isinstance(x, int) and not isinstance(x, bool) else number(x)
+        return "'" + require_no_nul(x, "SQL").replace("'", "''") + "'"
+    return str(x) if isinstance(x, int) and not isinstance(x, bool) else format_number(x)

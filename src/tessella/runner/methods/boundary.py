@@ -14,13 +14,13 @@ from tessella.learn.local import LocalBoundary
 from tessella.learn.margin import MarginBoundary
 from tessella.learn.neural import NeuralBoundary
 from tessella.learn.sample import Sample, draw
-from tessella.runner.methods.method import Fit, Group, Instance, Method
-from tessella.runner.record import Told
+from tessella.runner.methods.method import Fit, Instance, MethodGroup, StudyMethod
+from tessella.runner.record import InformationBudget
 from tessella.runner.spec import Spec, setting_from_json, setting_to_json
 
 
 @dataclass(frozen=True)
-class Boundary:
+class BoundaryMethod:
     """A boundary learner with its own defaults.
 
     Args:
@@ -30,52 +30,52 @@ class Boundary:
 
     title: str
     learner: type
-    start: float
-    each: float
+    base_seconds: float
+    seconds_per_label: float
     sees_margins: bool = False
-    group: Group = "boundary"
+    group: MethodGroup = "boundary"
     edition: int = 2
 
     def settings(self) -> dict[str, Any]:
-        given = self.learner().get_params(deep=False)
+        settings = self.learner().get_params(deep=False)
         # The seed of a run decides its randomness.
-        given.pop("random_state", None)
-        return {name: setting_to_json(value, (Features,)) for name, value in given.items()}
+        settings.pop("random_state", None)
+        return {name: setting_to_json(value, (Features,)) for name, value in settings.items()}
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(n, seed) for n in sizes for seed in seeds]
 
-    def together(self, spec: Spec) -> Hashable:
+    def batch_key(self, spec: Spec) -> Hashable:
         return spec.environment, spec.n
 
     def seconds(self, spec: Spec) -> float:
-        return self.start + self.each * spec.n
+        return self.base_seconds + self.seconds_per_label * spec.n
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
         samples = [draw(instance.solution, s.n, rng=s.generator("sample")) for s in specs]
         seeds = [spec.entropy("training") for spec in specs]
         began = time.perf_counter()
-        policies = fit_batch(self._learner(specs[0]), samples, seeds)
+        policies = fit_batch(self._make_learner(specs[0]), samples, seeds)
         seconds = (time.perf_counter() - began) / len(specs)
         return [
-            Fit(policy, self._told(instance, sample), seconds)
+            Fit(policy, self._information_used(instance, sample), seconds)
             for policy, sample in zip(policies, samples, strict=True)
         ]
 
-    def _told(self, instance: Instance, sample: Sample) -> Told:
+    def _information_used(self, instance: Instance, sample: Sample) -> InformationBudget:
         labels = sample.exact_labels
-        return Told(labels, labels if self.sees_margins else 0, instance.backups)
+        return InformationBudget(labels, labels if self.sees_margins else 0, instance.backups)
 
-    def _learner(self, spec: Spec) -> Any:
+    def _make_learner(self, spec: Spec) -> Any:
         settings = {
             name: setting_from_json(value, (Features,)) for name, value in spec.settings.items()
         }
         return self.learner(**settings)
 
 
-BOUNDARY: dict[str, Method] = {
-    "linear": Boundary("Linear Boundary", LinearBoundary, 0.01, 2e-6),
-    "neural": Boundary("Neural Boundary", NeuralBoundary, 0.04, 1e-5),
-    "margin": Boundary("Margin Boundary", MarginBoundary, 0.04, 1e-5, sees_margins=True),
-    "local": Boundary("Local Boundary", LocalBoundary, 0.008, 1e-6),
+BOUNDARY_METHODS: dict[str, StudyMethod] = {
+    "linear": BoundaryMethod("Linear Boundary", LinearBoundary, 0.01, 2e-6),
+    "neural": BoundaryMethod("Neural Boundary", NeuralBoundary, 0.04, 1e-5),
+    "margin": BoundaryMethod("Margin Boundary", MarginBoundary, 0.04, 1e-5, sees_margins=True),
+    "local": BoundaryMethod("Local Boundary", LocalBoundary, 0.008, 1e-6),
 }

@@ -17,11 +17,11 @@ from tessella.mdp.model import MDP
 from tessella.problems.problem import Problem
 from tessella.problems.registry import problem
 from tessella.runner.names import UnknownNameError
-from tessella.runner.record import Told
-from tessella.runner.spec import Spec, canonical
+from tessella.runner.record import InformationBudget
+from tessella.runner.spec import Spec, to_canonical_json
 from tessella.solvers.solution import Solution
 
-Group = Literal["boundary", "value", "reference"]
+MethodGroup = Literal["boundary", "value", "reference"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,18 +63,18 @@ class Fit:
     """
 
     policy: Any
-    told: Told
+    told: InformationBudget
     seconds: float
 
 
-class Method(Protocol):
+class StudyMethod(Protocol):
     """A way to get a policy; ``title`` and ``group`` are for people, the rest decides runs."""
 
     @property
     def title(self) -> str: ...
 
     @property
-    def group(self) -> Group: ...
+    def group(self) -> MethodGroup: ...
 
     @property
     def edition(self) -> int:
@@ -89,7 +89,7 @@ class Method(Protocol):
         """The (n, seed) that a study with these sizes and seeds needs of this method."""
         ...
 
-    def together(self, spec: Spec) -> Hashable:
+    def batch_key(self, spec: Spec) -> Hashable:
         """Specs of equal dynamics and equal answers train in one call.
 
         A method that sees the noise of observations answers with the problem.
@@ -109,26 +109,26 @@ class Method(Protocol):
         ...
 
 
-def problem_of(spec: Spec) -> Problem:
+def get_problem(spec: Spec) -> Problem:
     """The record that ``spec`` names; one of another edition is another problem."""
     try:
-        known = problem(spec.environment)
+        found_problem = problem(spec.environment)
     except TessellaError as error:
         raise UnknownNameError(str(error)) from error
     edition = spec.model.get("edition", 1)
-    if edition != known.edition:
+    if edition != found_problem.edition:
         raise UnknownNameError(
-            f"{known.name!r} has edition {known.edition} here; the study asks for edition {edition}"
+            f"{found_problem.name!r} has edition {found_problem.edition} here; the study asks for edition {edition}"
         )
-    return known
+    return found_problem
 
 
-def instance_of(spec: Spec) -> Instance:
+def get_instance(spec: Spec) -> Instance:
     """The model of ``spec``, kept for the next batch."""
     settings = {name: value for name, value in spec.model.items() if name != "edition"}
-    return _instance(problem_of(spec), canonical(settings))
+    return _build_instance(get_problem(spec), to_canonical_json(settings))
 
 
 @lru_cache(maxsize=32)
-def _instance(known: Problem, settings: str) -> Instance:
-    return Instance(known.build(**json.loads(settings)))
+def _build_instance(found_problem: Problem, settings: str) -> Instance:
+    return Instance(found_problem.build(**json.loads(settings)))

@@ -16,19 +16,19 @@ import numpy as np
 
 from tessella.baselines.fitted_q import FittedQ
 from tessella.baselines.tabular_q import TabularQ
-from tessella.runner.methods.method import Fit, Group, Instance, Method
-from tessella.runner.methods.value_based import ValueBased
-from tessella.runner.record import Told
+from tessella.runner.methods.method import Fit, Instance, MethodGroup, StudyMethod
+from tessella.runner.methods.value_based import ValueBasedMethod
+from tessella.runner.record import InformationBudget
 from tessella.runner.spec import Spec
 
 
-class Once:
+class DeterministicMethod:
     """A method of one run for each problem: n and seed have no part in it."""
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(0, 0)]
 
-    def together(self, spec: Spec) -> Hashable:
+    def batch_key(self, spec: Spec) -> Hashable:
         return spec.environment
 
     def seconds(self, spec: Spec) -> float:
@@ -36,11 +36,11 @@ class Once:
 
 
 @dataclass(frozen=True)
-class TruncatedValueIteration(Once):
+class TruncatedValueIteration(DeterministicMethod):
     """The greedy policy of the k-th sweep of value iteration."""
 
     sweeps: int
-    group: Group = "reference"
+    group: MethodGroup = "reference"
     edition: int = 1
 
     @property
@@ -56,51 +56,53 @@ class TruncatedValueIteration(Once):
 
         began, sweeps = time.perf_counter(), specs[0].settings["sweeps"]
         # The action values are one sweep more than the value they come from.
-        before = ValueIteration(max_sweeps=sweeps - 1)
-        q = solve(instance.mdp, before, partial=True).q
+        method = ValueIteration(max_sweeps=sweeps - 1)
+        q = solve(instance.mdp, method, partial=True).q
         seconds = time.perf_counter() - began
-        told = Told(backups=sweeps * instance.mdp.n_states)
-        return [Fit(np.argmax(q, axis=-1), told, seconds) for _ in specs]
+        information = InformationBudget(backups=sweeps * instance.mdp.n_states)
+        return [Fit(np.argmax(q, axis=-1), information, seconds) for _ in specs]
 
 
 @dataclass(frozen=True)
-class ExactTable(Once):
+class ExactTable(DeterministicMethod):
     """The optimal policy itself, as a table with an entry for each state."""
 
     title: str = "Exact table"
-    group: Group = "reference"
+    group: MethodGroup = "reference"
     edition: int = 1
 
     def settings(self) -> dict[str, Any]:
         return {}
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        solution, states = instance.solution, instance.mdp.n_states
-        told = Told(labels=states, backups=instance.backups)
+        solution, n_states = instance.solution, instance.mdp.n_states
+        information = InformationBudget(labels=n_states, backups=instance.backups)
         # The first solve of a process compiles; the second shows what solving takes.
         began = time.perf_counter()
         Instance(instance.mdp).solution  # noqa: B018
         seconds = time.perf_counter() - began
-        return [Fit(solution.policy, told, seconds) for _ in specs]
+        return [Fit(solution.policy, information, seconds) for _ in specs]
 
 
 @dataclass(frozen=True)
-class OtherBaseline(ValueBased):
+class ReferenceBaseline(ValueBasedMethod):
     """A value-based baseline beside the usual ones, at ``times`` the largest budget."""
 
-    group: Group = "reference"
-    times: int = 1
+    group: MethodGroup = "reference"
+    budget_factor: int = 1
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
-        return [(self.times * max(sizes), seed) for seed in seeds]
+        return [(self.budget_factor * max(sizes), seed) for seed in seeds]
 
 
-REFERENCES: dict[str, Method] = {
+REFERENCES: dict[str, StudyMethod] = {
     "value_iteration_2": TruncatedValueIteration(2),
     "value_iteration_4": TruncatedValueIteration(4),
-    "tabular_q_100": OtherBaseline("Tabular Q-learning × 100", TabularQ, 0.0, 5e-7, times=100),
+    "tabular_q_100": ReferenceBaseline(
+        "Tabular Q-learning × 100", TabularQ, 0.0, 5e-7, budget_factor=100
+    ),
     # The lowest sum of both families' errors on other seeds.
-    "fitted_q_tuned": OtherBaseline(
+    "fitted_q_tuned": ReferenceBaseline(
         "Fitted Q iteration, tuned", partial(FittedQ, leaf=10, iterations=5), 0.0, 5e-5
     ),
     "exact_table": ExactTable(),

@@ -5,48 +5,48 @@ from __future__ import annotations
 from functools import cache
 from typing import get_args
 
-from tessella.problems.imported import imported
-from tessella.runner.methods.method import Group, Method
-from tessella.runner.names import UnknownNameError, own_name
+from tessella.problems.import_object import import_object
+from tessella.runner.methods.method import MethodGroup, StudyMethod
+from tessella.runner.names import UnknownNameError, require_own_name
 
-PARTS = ("title", "group", "edition", "settings", "runs", "together", "seconds", "fit")
+REQUIRED_MEMBERS = ("title", "group", "edition", "settings", "runs", "batch_key", "seconds", "fit")
 
-_registered: dict[str, Method] = {}
+_registered: dict[str, StudyMethod] = {}
 
 
 @cache
-def known() -> dict[str, Method]:
+def package_methods() -> dict[str, StudyMethod]:
     """The methods that come with the package, boundary learners first."""
-    from tessella.runner.methods.boundary import BOUNDARY
+    from tessella.runner.methods.boundary import BOUNDARY_METHODS
     from tessella.runner.methods.references import REFERENCES
-    from tessella.runner.methods.value_based import VALUE_BASED
+    from tessella.runner.methods.value_based import VALUE_BASED_METHODS
 
-    return {**BOUNDARY, **VALUE_BASED, **REFERENCES}
+    return {**BOUNDARY_METHODS, **VALUE_BASED_METHODS, **REFERENCES}
 
 
-def register_method(method: Method) -> str:
+def register_method(method: StudyMethod) -> str:
     """Make a method known by its name, and give that name back; the later of two counts."""
-    name = own_name(method, "method", known())
-    _registered[name] = _checked(method, repr(name))
+    name = require_own_name(method, "method", package_methods())
+    _registered[name] = _require_method(method, repr(name))
     return name
 
 
-def by_name(name: str) -> Method:
+def find_method(name: str) -> StudyMethod:
     """The method called ``name``."""
     if ":" in name:
-        return _checked(imported(name, "method", UnknownNameError), repr(name))
-    found = known().get(name) or _registered.get(name)
-    if found is None:
-        there = ", ".join([*known(), *_registered])
-        raise UnknownNameError(f"no method is called {name!r}; there are {there}")
-    return found
+        return _require_method(import_object(name, "method", UnknownNameError), repr(name))
+    method = package_methods().get(name) or _registered.get(name)
+    if method is None:
+        known_names = ", ".join([*package_methods(), *_registered])
+        raise UnknownNameError(f"no method is called {name!r}; there are {known_names}")
+    return method
 
 
-def _checked(found: Method, name: str) -> Method:
-    lacking = [part for part in PARTS if not hasattr(found, part)]
-    if lacking:
-        raise UnknownNameError(f"{name} is no method: it has no {', '.join(lacking)}")
-    if found.group not in get_args(Group):
-        rule = f"the group of {name} must be one of {', '.join(get_args(Group))}"
-        raise UnknownNameError(f"{rule}; it is {found.group!r}")
-    return found
+def _require_method(method: StudyMethod, name: str) -> StudyMethod:
+    missing = [part for part in REQUIRED_MEMBERS if not hasattr(method, part)]
+    if missing:
+        raise UnknownNameError(f"{name} is no method: it has no {', '.join(missing)}")
+    if method.group not in get_args(MethodGroup):
+        requirement = f"the group of {name} must be one of {', '.join(get_args(MethodGroup))}"
+        raise UnknownNameError(f"{requirement}; it is {method.group!r}")
+    return method

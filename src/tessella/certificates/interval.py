@@ -1,0 +1,149 @@
+"""Numbers with an enclosure: an interval that holds the exact number, whatever the rounding.
+
+A float operation is off by at most ``u |result|`` with u = EPS / 2, so one step outward covers it.
+A sum of n products is off by at most ``(n + 1) u sum|w_i x_i|``, in whatever order it is added up;
+``(n + 2) EPS`` times the computed sum of sizes covers that and its own rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+EPS = float(np.finfo(float).eps)
+
+
+class Interval(float):
+    """A number that is also an interval: the exact one lies in ``lower..upper``.
+
+    It is a float wherever a float is wanted; arithmetic with it gives plain floats.
+    """
+
+    __slots__ = ("lower", "upper")
+    lower: float
+    upper: float
+
+    def __new__(cls, value: float, lower: float, upper: float) -> Interval:
+        if not lower <= value <= upper:
+            raise ArithmeticError(
+                f"an enclosure must hold its value: {lower} <= {value} <= {upper}"
+            )
+        self = super().__new__(cls, value)
+        self.lower, self.upper = float(lower), float(upper)
+        return self
+
+    @staticmethod
+    def from_error(value: float, error: float) -> Interval:
+        """``value`` known within ``error``."""
+        return Interval(value, next_down(value - error), next_up(value + error))
+
+    @property
+    def width(self) -> float:
+        return self.upper - self.lower
+
+    def __contains__(self, number: float) -> bool:
+        return bool(self.lower <= number <= self.upper)
+
+    def scale(self, factor: float) -> Interval:
+        """``factor`` times this, for a positive factor that is right to a few units of rounding."""
+        rounding_factors = (1 - 4 * EPS, 1 + 4 * EPS)
+        lower = min(self.lower * factor * r for r in rounding_factors)
+        return Interval(
+            self * factor, lower, max(self.upper * factor * r for r in rounding_factors)
+        )
+
+    def divide(self, other: Interval) -> Interval | None:
+        """This divided by the size of ``other``; None where that may be 0."""
+        if 0.0 in other:
+            return None
+        min_size, max_size = sorted((abs(other.lower), abs(other.upper)))
+        quotients = [
+            numerator / denominator
+            for numerator in (self.lower, self.upper)
+            for denominator in (min_size, max_size)
+        ]
+        return Interval(self / abs(other), next_down(min(quotients)), next_up(max(quotients)))
+
+    def intersect(self, other: Interval, subject: str) -> Interval:
+        """What both enclosures leave; they enclose one number, so they cannot be disjoint."""
+        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
+        if lower > upper:
+            raise ArithmeticError(
+                f"two ways to {subject} exclude one another: {self!r} and {other!r}"
+            )
+        return Interval(min(max(self, lower), upper), lower, upper)
+
+    def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]
+        return float(self), self.lower, self.upper
+
+    def __repr__(self) -> str:
+        return f"{float(self):.6g} [{self.lower!r}, {self.upper!r}]"
+
+    __str__ = float.__repr__
+    __hash__ = float.__hash__
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalArray:
+    """An array of numbers, each with its enclosure; all three have one shape."""
+
+    value: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for array in (self.value, self.lower, self.upper):
+            array.setflags(write=False)
+
+    @property
+    def width(self) -> float:
+        """Of the widest enclosure."""
+        return float(np.max(self.upper - self.lower, initial=0.0))
+
+    def max(self) -> Interval:
+        """The largest of the numbers."""
+        return Interval(*(float(array.max()) for array in (self.value, self.lower, self.upper)))
+
+
+def next_up(number: float) -> float:
+    """The next float above; 0 stays, as products and quotients that are 0 are exact."""
+    return math.nextafter(number, math.inf) if number else 0.0
+
+
+def next_down(number: float) -> float:
+    """The next float below; 0 stays."""
+    return math.nextafter(number, -math.inf) if number else 0.0
+
+
+def enclose_mean(weights: NDArray[np.float64], intervals: IntervalArray) -> Interval:
+    """``sum_s w_s x_s`` for weights that are not negative and x in the band."""
+    w = weights.ravel()
+    value, lower, upper = (
+        float(np.vdot(w, array)) for array in (intervals.value, intervals.lower, intervals.upper)
+    )
+    size = float(np.vdot(w, np.abs(intervals.lower))) + float(np.vdot(w, np.abs(intervals.upper)))
+    slack = (w.size + 2) * EPS * size
+    return Interval(value, lower - slack, upper + slack)
+
+
+def enclose_weight(
+    weights: NDArray[np.float64], certain: NDArray, possible: NDArray, estimated: NDArray, error
+):
+    """Enclosed weight of a set of states, whose weights are off by ``error`` in all.
+
+    Args:
+        surely, perhaps: (grid) states that belong to the set, and those that may.
+        guess: (grid) the set as computed, between the two.
+    """
+    value, lower, upper = (
+        float(weights[mask].sum(dtype=float)) for mask in (estimated, certain, possible)
+    )
+    slack = (weights.size + 2) * EPS * upper
+    floor = max(lower - slack - error, 0.0)
+    # No weight at all is certain only where no state may belong.
+    return Interval(
+        value, floor, (upper + slack + error) * (1 + 4 * EPS) if possible.any() else 0.0
+    )

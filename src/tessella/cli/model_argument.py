@@ -1,0 +1,265 @@
+"""The MODEL argument, the same in every command, and what is made of it.
+
+A MODEL is, in this order: a file that ends in ``.toml`` (a model file) or ``.nc`` (a saved model or
+solution); ``module.py:name`` or ``package.module:name`` (a problem, a model, or a function that
+returns one); the name of a problem. ``--set name=value`` gives a problem, a model file or a
+function other settings.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from tessella.grid import StateGrid
+    from tessella.mdp.model import MDP
+    from tessella.problems.problem import Problem
+    from tessella.solvers.solution import Solution
+
+SAVED_SUFFIX, MODEL_FILE_SUFFIX, PYTHON_SUFFIX = ".nc", ".toml", ".py"
+
+
+class ModelParam(click.ParamType):
+    """What names a model; completed by the problems' names and by files."""
+
+    name = "model"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from tessella.problems.registry import all_problems
+
+        matches = [p for p in all_problems() if p.name.startswith(incomplete)]
+        completions = [CompletionItem(known.name, help=known.title) for known in matches]
+        return [*completions, CompletionItem(incomplete, type="file")]
+
+
+def model_argument(function: Callable) -> Callable:
+    """Adds the argument MODEL and the option ``--set``."""
+    settings = click.option(
+        "--set", "given", multiple=True, metavar="NAME=VALUE", help="Another setting; may repeat."
+    )
+    return click.argument("model", type=ModelParam())(settings(function))
+
+
+def load_model(word: str, given: tuple[str, ...] = ()) -> MDP:
+    """The model that ``word`` names, with the settings that were typed."""
+    from tessella.mdp.model import MDP
+
+    opened = open_model(word, given)
+    return opened if isinstance(opened, MDP) else opened.mdp
+
+
+def load_solution(word: str, given: tuple[str, ...]) -> Solution:
+    """The solution of the model that ``word`` names: read, remembered, or found."""
+    from tessella.cli.solution_cache import solve_cached
+    from tessella.mdp.model import MDP
+
+    opened = open_model(word, given)
+    return solve_cached(opened, any_tol=True).solution if isinstance(opened, MDP) else opened
+
+
+def open_model(word: str, given: tuple[str, ...] = ()) -> MDP | Solution:
+    """What ``word`` names: a model, or a solution with its model."""
+    sys.path.append(os.getcwd())  # a problem of one's own may lie in the current folder
+    path = Path(word)
+    if path.suffix == MODEL_FILE_SUFFIX:
+        from tessella.modelfiles.read_model import read_model
+
+        return read_model(path, dict(_parse_settings(given)))
+    if path.suffix == SAVED_SUFFIX:
+        return _open_saved(path, given)
+    if ":" in word:
+        return _open_from_code(word, given)
+    return build_problem(_find_problem(word), given)
+
+
+def _find_problem(name: str) -> Problem:
+    from tessella.problems.registry import problem
+
+    return problem(name)
+
+
+def build_problem(named_problem: Problem, given: tuple[str, ...]) -> MDP:
+    """A problem's model, with the settings that were typed."""
+    from tessella.errors import ArgumentError
+
+    settings = {}
+    for word in given:
+        key, equals, text = word.partition("=")
+        parameter = named_problem.parameter(key.strip())
+        try:
+            settings[parameter.name] = parameter.parse(text) if equals else None
+        except ValueError:
+            requirement = f"{parameter.name} must be {parameter.range}"
+            raise ArgumentError(
+                requirement, location=named_problem.name, value=f"got {text!r}"
+            ) from None
+    return named_problem.build(**settings)
+
+
+def _open_saved(path: Path, given: tuple[str, ...]) -> MDP | Solution:
+    from tessella.mdp.files.netcdf import FORMAT, kind_of
+    from tessella.mdp.model import MDP
+    from tessella.solvers.solution import Solution
+
+    _refuse_settings(given, f"{path.name} holds numbers")
+    return MDP.load(path) if kind_of(path) == FORMAT else Solution.load(path)
+
+
+def _open_from_code(word: str, given: tuple[str, ...]) -> MDP:
+    from tessella.errors import ArgumentError, ModelError, TessellaError
+    from tessella.mdp.model import MDP
+    from tessella.problems.problem import Problem
+
+    imported = _load_from_file(word) if _names_python_file(word) else _import_named(word)
+    if isinstance(imported, Problem):
+        return build_problem(imported, given)
+    if isinstance(imported, MDP):
+        _refuse_settings(given, f"{word} is a model")
+        return imported
+    if not callable(imported):
+        requirement = "a model is a Problem, an MDP, or a function that returns one"
+        raise ArgumentError(requirement, location=repr(word), value=f"is {type(imported).__name__}")
+    try:
+        mdp = imported(**{name: parse_literal(text) for name, text in _parse_settings(given)})
+    except TessellaError:
+        raise
+    except Exception as error:
+        requirement = f"{word} could not be called"
+        raise ModelError(requirement, value=f"{type(error).__name__}: {error}") from error
+    if isinstance(mdp, Problem):
+        return mdp.build()
+    if isinstance(mdp, MDP):
+        return mdp
+    raise ArgumentError(f"{word} must return an MDP", value=f"got {type(mdp).__name__}")
+
+
+def _names_python_file(word: str) -> bool:
+    return word.rpartition(":")[0].endswith(PYTHON_SUFFIX)
+
+
+def _load_from_file(word: str) -> Any:
+    """``name`` in the file of ``path/module.py:name``."""
+    from tessella.errors import ArgumentError, FileError
+
+    file, _, name = word.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise FileError(f"{path} cannot be read as Python", value="it is missing")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise FileError(f"{path} cannot be run as Python", value=reason) from error
+    if not hasattr(module, name):
+        raise ArgumentError(f"{path} has no {name!r}")
+    return getattr(module, name)
+
+
+def _import_named(word: str) -> Any:
+    from tessella.problems.import_object import import_object
+
+    return import_object(word, "problem")
+
+
+def _refuse_settings(given: tuple[str, ...], reason: str) -> None:
+    from tessella.errors import ArgumentError
+
+    if given:
+        raise ArgumentError(f"--set is for problems, model files and functions; {reason}")
+
+
+def _parse_settings(given: tuple[str, ...]) -> list[tuple[str, str]]:
+    from tessella.errors import ArgumentError
+
+    pairs = [word.partition("=") for word in given]
+    for (key, equals, _), word in zip(pairs, given, strict=True):
+        if not (key.strip() and equals):
+            raise ArgumentError("--set is written name=value", value=f"got {word!r}")
+    return [(key.strip(), text.strip()) for key, _, text in pairs]
+
+
+def parse_literal(text: str) -> Any:
+    """What was typed: a number, true or false, a list with commas, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        parts = text.split(",")
+        return (
+            [parse_literal(part.strip()) for part in parts if part.strip()] if parts[1:] else text
+        )
+
+
+def parse_coordinates(grid: StateGrid, words: tuple[str, ...], subject: str) -> dict[str, Any]:
+    """Coordinates by name, typed as ``stock=3,regime=0``; text where an axis holds text."""
+    from tessella.errors import ArgumentError
+
+    result: dict[str, Any] = {}
+    for word in (part for whole in words for part in whole.split(",") if part.strip()):
+        key, equals, text = word.partition("=")
+        if not (key.strip() and equals and text.strip()):
+            raise ArgumentError(f"{subject} is written name=value", value=f"got {word!r}")
+        is_text = grid.values[grid.axis(key.strip())].dtype.kind == "U"
+        result[key.strip()] = text.strip() if is_text else parse_literal(text.strip())
+    return result
+
+
+def start_option(function: Callable) -> Callable:
+    """Adds the option ``--start``."""
+    about = "stationary, a state's number, or stock=3,regime=0; by default the model's own."
+    return click.option("--start", help=about)(function)
+
+
+def parse_start(mdp: MDP, text: str | None) -> Any:
+    """A start as it is typed: ``stationary``, a state's number, or ``stock=3,regime=0``."""
+    if text is None or text == "stationary":
+        return text
+    number = parse_literal(text)
+    return number if isinstance(number, int) else parse_coordinates(mdp.grid, (text,), "--start")
+
+
+def describe_model(mdp: MDP) -> dict[str, Any]:
+    """A model for programs."""
+    axes = zip(mdp.grid.axes, mdp.grid.values, strict=True)
+    return {
+        "name": mdp.name,
+        "fingerprint": mdp.fingerprint,
+        "states": mdp.n_states,
+        "axes": [
+            {"name": name, "size": len(v), "first": v.tolist()[0], "last": v.tolist()[-1]}
+            for name, v in axes
+        ],
+        "action_name": mdp.action_name,
+        "actions": [str(action) for action in mdp.actions],
+        "criterion": describe_criterion(mdp),
+        "told_in": "costs" if mdp.minimise else "rewards",
+    }
+
+
+def describe_criterion(mdp: MDP) -> str:
+    """The criterion in words, of costs where the model is told in costs."""
+    return str(mdp.criterion).replace("reward", "cost" if mdp.minimise else "reward")
+
+
+def format_title(mdp: MDP) -> str:
+    """``INV-Mix: 825 states (stock 33 x regime 25), 5 order actions, discount 0.95``."""
+    axes = " x ".join(f"{n} {s}" for n, s in zip(mdp.grid.axes, mdp.grid.shape, strict=True))
+    action_name = "" if mdp.action_name == "action" else f"{mdp.action_name} "
+    actions_text = f"{mdp.n_actions} {action_name}action{'' if mdp.n_actions == 1 else 's'}"
+    title = f"{mdp.name or 'model'}: {mdp.n_states:,} states ({axes}), {actions_text}, {describe_criterion(mdp)}"
+    return title + (", told in costs" if mdp.minimise else "")

@@ -1,0 +1,80 @@
+"""A map of one or two axes as text: coloured blocks in a terminal, letters in a pipe.
+
+The first axis runs to the right, the second upwards, and rows of a map downwards, as in pictures. A
+longer axis than there is room for is shown at evenly spaced places, first and last included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.grid import DOWNWARD_AXIS, picture_axes
+
+LEVEL_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+MAP_MAX_ROWS = 40  # rows at most
+RgbColour = tuple[int, int, int]
+
+
+def spaced_indices(length: int, max_count: int) -> NDArray[np.int64]:
+    """Evenly spaced places on an axis, at most ``room`` of them."""
+    return np.unique(np.linspace(0, length - 1, min(length, max(max_count, 1))).round().astype(int))
+
+
+def format_blocks(
+    levels: NDArray[np.integer],
+    axes: Sequence[str],
+    values: Sequence[Sequence[str]],
+    colours: Sequence[RgbColour],
+    *,
+    coloured: bool,
+    width: int,
+) -> str:
+    """``levels`` (n,) or (n, m) numbers from 0 on, each shown in its colour or by its letter."""
+    axis_order = [axes.index(name) for name in picture_axes(axes)]
+    axes, values = [axes[k] for k in axis_order], [values[k] for k in axis_order]
+    levels = levels.transpose(axis_order)
+    grid = levels[:, None] if levels.ndim == 1 else levels
+    row_labels = list(values[1]) if levels.ndim == 2 else [""]
+    margin = max(map(len, row_labels))
+    cell_width = 2 if coloured else 1
+    column_indices, row_indices = (
+        spaced_indices(len(grid), (width - margin - 2) // cell_width),
+        spaced_indices(grid.shape[1], MAP_MAX_ROWS),
+    )
+
+    def cell(level: int) -> str:
+        if coloured:
+            return click.style("  ", bg=colours[level % len(colours)])
+        return LEVEL_LETTERS[level % len(LEVEL_LETTERS)]
+
+    lines: list[str] = [axes[1]] if levels.ndim == 2 else []
+    for j in row_indices if axes[-1] == DOWNWARD_AXIS else row_indices[::-1]:
+        row = "".join(cell(int(grid[i, j])) for i in column_indices)
+        lines.append(f"{row_labels[j].rjust(margin)} {row}".rstrip())
+    first, last = (values[0][int(k)] for k in (column_indices[0], column_indices[-1]))
+    label_width = max(cell_width * len(column_indices) - len(first) - len(last), 1)
+    lines.append(" " * (margin + 1) + first + f" {axes[0]} ".center(label_width) + last)
+    shown_parts = [
+        f"{n} of {m}"
+        for n, m in ((len(column_indices), len(grid)), (len(row_indices), grid.shape[1]))
+        if n < m
+    ]
+    return "\n".join(
+        lines + ([f"shown: {' and '.join(shown_parts)} places"] if shown_parts else [])
+    )
+
+
+def format_legend(names: Sequence[str], colours: Sequence[RgbColour], *, coloured: bool) -> str:
+    """What each colour or letter means."""
+    if coloured:
+        return "\n".join(
+            f"{click.style('  ', bg=colour)} {name}"
+            for name, colour in zip(names, colours, strict=True)
+        )
+    return "\n".join(
+        f"{LEVEL_LETTERS[k % len(LEVEL_LETTERS)]} {name}" for k, name in enumerate(names)
+    )

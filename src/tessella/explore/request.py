@@ -1,0 +1,91 @@
+"""What a request asks, read field by field; an error names the field, its kind and its range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tessella.errors import ArgumentError
+
+
+class RequestFields:
+    """The fields of a request, or of a part of one."""
+
+    def __init__(self, fields: object, location: str = "a request") -> None:
+        if not isinstance(fields, Mapping):
+            raise ArgumentError(
+                f"{location} is a JSON object", value=f"got {_format_brief(fields)}"
+            )
+        self.fields, self.owner = fields, location
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self.fields.get(name, default)
+        if not isinstance(value, str):
+            self._refuse(name, "text", value)
+        return value
+
+    def choice(self, name: str, options: Sequence[str], default: str | None = None) -> str:
+        value = self.fields.get(name, default)
+        if not isinstance(value, str) or value not in options:
+            self._refuse(name, f"one of {', '.join(options)}", value)
+        return value
+
+    def integer(self, name: str, default: int, low: int, high: int) -> int:
+        value = self.fields.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            self._refuse(name, f"a whole number from {low} to {high}", value)
+        return value
+
+    def number(self, name: str, default: float, low: float, high: float) -> float:
+        value = self.fields.get(name, default)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value) or not low <= value <= high:
+            self._refuse(name, f"a number from {low:g} to {high:g}", value)
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        value = self.fields.get(name, False)
+        if not isinstance(value, bool):
+            self._refuse(name, "true or false", value)
+        return value
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        value = self.fields.get(name, {})
+        if not isinstance(value, Mapping):
+            self._refuse(name, "a JSON object", value)
+        return dict(value)
+
+    def options(self, name: str, options: Sequence[str]) -> list[str]:
+        """A list of some of the options."""
+        value = self.fields.get(name, [])
+        if not isinstance(value, list) or not all(
+            isinstance(one, str) and one in options for one in value
+        ):
+            self._refuse(name, f"a list of some of {', '.join(options)}", value)
+        return value
+
+    def names(self, name: str) -> list[str]:
+        """A list of names, whatever they are."""
+        value = self.fields.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            self._refuse(name, "a list of names", value)
+        return value
+
+    def part(self, name: str) -> RequestFields | None:
+        value = self.fields.get(name)
+        return None if value is None else RequestFields(value, name)
+
+    def has(self, name: str) -> bool:
+        return self.fields.get(name) is not None
+
+    def _refuse(self, name: str, expected: str, value: object) -> Any:
+        requirement = f"{name!r} of {self.owner} is {expected}"
+        raise ArgumentError(requirement, value=f"got {_format_brief(value)}")
+
+
+def _format_brief(value: object) -> str:
+    if isinstance(value, Mapping | list):
+        return f"{'an object' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
+    text = repr(value) if not isinstance(value, int) or abs(value) < 1e18 else "a huge number"
+    return text if len(text) <= 40 else f"{text[:37]}..."

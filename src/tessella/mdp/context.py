@@ -1,0 +1,303 @@
+"""What the functions of a model may name, and calling them by the names of their arguments.
+
+Arrays are open meshes of rank ``1 + d + 1``: actions first, then the d axes of the grid, then the
+noise. A function that names only some of them returns an array that has length 1 elsewhere, so what
+depends on little stays small.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.errors import ModelError, TessellaError, format_value
+from tessella.grid import StateGrid, refuse_reserved, require_unmasked
+from tessella.mdp.actions import Actions, components, describe_action, normalise_actions, values_of
+
+Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may say of it
+TIME = "time"  # the axis of a finite horizon, and what functions call it
+NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
+FUNCTION_MAX_ENTRIES = 200_000_000  # numbers that the functions of a problem or of a file work out
+
+
+@dataclass
+class Budget:
+    """How many numbers may be worked out for a model in all, and how many are left.
+
+    Those that are being worked out count ``times`` as many.
+    """
+
+    most: int
+    left: int
+    times: int = 1
+
+
+_budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+@contextmanager
+def limit_entries(most: int = FUNCTION_MAX_ENTRIES) -> Iterator[None]:
+    """Inside this, a model is rejected before more numbers than ``most`` are worked out for it."""
+    before = _budget.set(Budget(most, most))
+    try:
+        yield
+    finally:
+        _budget.reset(before)
+
+
+@contextmanager
+def repeated(times: int) -> Iterator[None]:
+    """Inside this, numbers count for so many periods that are built alike."""
+    budget = _budget.get() or Budget(0, 0)
+    before, budget.times = budget.times, times
+    try:
+        yield
+    finally:
+        budget.times = before
+
+
+def count_entries(entries: int, subject: str) -> None:
+    """Count numbers that are about to be worked out, and reject a model that becomes too large."""
+    budget = _budget.get()
+    if budget is None:
+        return
+    budget.left -= entries * budget.times
+    if budget.left < 0:
+        requirement = f"at most {budget.most:,} numbers may be worked out for this model"
+        place, needed = subject, budget.most - budget.left
+        raise ModelError(
+            requirement, location=place, value=f"makes it {needed:,}; choose smaller settings"
+        )
+
+
+@dataclass
+class PeriodContext:
+    """A period of a horizon that is being built."""
+
+    time: int
+    uses_time: bool = False  # whether a function has asked for the time
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationContext:
+    """Axes, action and, while a model is built, the pairs that can occur."""
+
+    grid: StateGrid
+    actions: tuple
+    action_name: str = "action"
+    feasible: NDArray[np.bool_] | None = None  # (A, *grid, 1); None where every pair can occur
+    period: PeriodContext | None = None  # the one that is built, with a finite horizon
+
+    def identity(self) -> tuple:
+        """What enters the fingerprint of a model; the time of a period is in its numbers."""
+        return self.grid, self.actions, self.action_name, self.feasible
+
+    @property
+    def action_values(self) -> dict[str, NDArray]:
+        """(A,) actions as numbers, text or records, by their name, and components by theirs."""
+        values = values_of(self.actions)
+        return {self.action_name: values} | {n: values[n] for n in components(self.actions)}
+
+    @property
+    def rank(self) -> int:
+        return self.grid.ndim + 2
+
+    def axis(self, name: str) -> int:
+        """Position of the axis that a part of the model names."""
+        return self.grid.axis(name, error=ModelError)
+
+    def mesh(self, noise: NamedValues | None = None) -> dict[str, NDArray]:
+        """Name to open-mesh array of rank 1 + d + 1."""
+        d = self.grid.ndim
+        names = {
+            n: v.reshape((1,) * (i + 1) + (-1,) + (1,) * (d - i))
+            for i, (n, v) in enumerate(zip(self.grid.axes, self.grid.values, strict=True))
+        }
+        for name, values in self.action_values.items():
+            names[name] = values.reshape((-1,) + (1,) * (d + 1))
+        if noise is not None:
+            if noise[0] in names:
+                raise ModelError(f"a noise cannot be called {noise[0]!r}: that name is taken")
+            names[noise[0]] = noise[1].reshape((1,) * (d + 1) + (-1,))
+        return names if self.period is None else TimeTrackingMesh(names, self.period)
+
+    def as_mesh(self, array: NDArray, subject: str, last: int = 1) -> NDArray:
+        """``array`` as an open mesh whose noise axis has length 1 or ``last``."""
+        full = (len(self.actions), *self.grid.shape, last)
+        shape = (1,) * (self.rank - array.ndim) + array.shape
+        if array.ndim > self.rank or any(
+            length not in (1, most) for length, most in zip(shape, full, strict=True)
+        ):
+            names = [self.action_name, *self.grid.axes, "noise"]
+            lengths = ", ".join(f"{n} {most}" for n, most in zip(names, full, strict=True))
+            raise ModelError(
+                f"{subject} must broadcast over {lengths}", value=f"has shape {array.shape}"
+            )
+        return array.reshape(shape)
+
+    def describe(
+        self, index: Sequence[int], lengths: Sequence[int], noise: NamedValues | None = None
+    ) -> str:
+        """Name the position ``place`` in an open mesh of these lengths: what it depends on.
+
+        A mesh of lower rank lacks its first axes, as in broadcasting.
+        """
+        short = max(self.rank - len(lengths), 0)
+        index, lengths = [*[0] * short, *index], [*[1] * short, *lengths]
+        names = [*self.grid.axes, self.action_name]
+        values = [*self.grid.values, self.actions]
+        order = [*range(1, self.grid.ndim + 1), 0]
+        parts = [
+            describe_action(name, of[index[axis]])
+            for name, of, axis in zip(names, values, order, strict=True)
+            if (lengths[axis] > 1 or len(of) == 1) and index[axis] < len(of)
+        ]
+        if noise is not None and lengths[-1] > 1 and index[-1] < len(noise[1]):
+            parts.append(f"{noise[0]}={format_value(noise[1][index[-1]])}")
+        return ", ".join(parts)
+
+
+class TimeTrackingMesh(dict[str, NDArray]):
+    """Names with the time of a period among them; the period is told when that is asked for."""
+
+    def __init__(self, names: Mapping[str, NDArray], period: PeriodContext) -> None:
+        rank = next(iter(names.values())).ndim
+        super().__init__(names, **{TIME: np.full((1,) * rank, period.time)})
+        self.period = period
+
+    def __getitem__(self, name: str) -> NDArray:
+        self.period.uses_time = self.period.uses_time or name == TIME
+        return super().__getitem__(name)
+
+
+def make_context(
+    grid: StateGrid | Mapping[str, Sequence], actions: Actions, action_name: str
+) -> EvaluationContext:
+    """What a model's functions may name, checked."""
+    grid = grid if isinstance(grid, StateGrid) else StateGrid(grid)
+    named = normalise_actions(actions, action_name)
+    if action_name in grid.axes:
+        raise ModelError(f"the action cannot be called {action_name!r}: an axis is")
+    refuse_reserved(action_name, "the action")
+    for name in components(named):
+        if name in (*grid.axes, action_name):
+            subject = "an axis" if name in grid.axes else "the action"
+            requirement = f"a component of the actions cannot be called {name!r}: {subject} is"
+            raise ModelError(requirement)
+    return EvaluationContext(grid, named, action_name)
+
+
+def call_by_name(
+    function: Callable,
+    names: Mapping[str, NDArray],
+    subject: str,
+    *,
+    each: int = 1,
+    error: type[TessellaError] = ModelError,
+) -> Any:
+    """``function`` of those ``names`` that it asks for; it returns ``each`` numbers for a point."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as fault:
+        raise error(f"{subject} must be a function of named coordinates; {fault}") from None
+    wanted = [p.name for p in parameters if p.name in names or p.default is p.empty]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        wanted = list(names)
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        may = f"it may name {', '.join(names)}"
+        raise error(f"{subject} asks for {unknown[0]!r}", value=may)
+    given = {name: names[name] for name in wanted}
+    budget = _budget.get()
+    if budget is not None:
+        enough = budget.left // max(budget.times, 1)
+        count_entries(_result_size(function, given, each, enough), subject)
+    try:
+        return function(**given)
+    except TessellaError:
+        raise
+    except Exception as fault:
+        raise error(
+            f"{subject} failed: {type(fault).__name__}: {fault}; "
+            "functions must work elementwise on arrays"
+        ) from fault
+
+
+def _result_size(function: Callable, given: dict[str, NDArray], each: int, enough: int) -> int:
+    """How many numbers a function returns; counted from above unless that is more than ``choose_relative_tolerance``.
+
+    Then it is called on the first two values of every axis: its result is as long there as the axes
+    on which it depends.
+    """
+    shapes = [array.shape for array in given.values()]
+    full = [max(lengths) for lengths in zip(*shapes, strict=True)]  # beyond what NumPy broadcasts
+    most = each * math.prod(full)
+    if most <= enough:
+        return most
+    first = {name: array[(slice(2),) * array.ndim] for name, array in given.items()}
+    try:
+        parts = _parts(function(**first))
+    except Exception:  # it works on whole axes only
+        return most
+
+    def size(part: Any) -> int:
+        shape = np.shape(part)
+        along = zip(reversed(shape), reversed(full), strict=False)
+        return math.prod(axis if got == min(axis, 2) else got for got, axis in along)
+
+    return sum(map(size, parts))
+
+
+def _parts(result: Any) -> list[Any]:
+    """The arrays that a function of a model returns: one, by name, or next states and rewards."""
+    if isinstance(result, Mapping):
+        return list(result.values())
+    if isinstance(result, tuple):
+        return [part for one in result for part in _parts(one)]
+    return [result]
+
+
+def feasible_mask(
+    context: EvaluationContext, feasible: ArrayLike | Callable[..., ArrayLike]
+) -> NDArray[np.bool_]:
+    """(S, A) mask from an array of the grid's shape + actions, or a function of axes and action."""
+    full = (*context.grid.shape, len(context.actions))
+    count_entries(math.prod(full), "feasible")
+    if callable(feasible):
+        given = require_unmasked(
+            call_by_name(feasible, context.mesh(), "feasible"), "feasible", context.describe
+        )
+        result = context.as_mesh(np.asarray(given), "feasible")
+        result = np.moveaxis(np.broadcast_to(result[..., 0], (full[-1], *full[:-1])), 0, -1)
+    else:
+        result = np.asarray(require_unmasked(feasible, "feasible"))
+    if result.dtype.kind != "b":
+        raise ModelError("feasible must be true or false", value=f"got {result.dtype}")
+    if result.shape not in (full, (context.grid.size, full[-1])):
+        raise ModelError(f"feasible must have shape {full}", value=f"got {result.shape}")
+    mask = result.reshape(context.grid.size, full[-1]).copy()
+    require_feasible_actions(context.grid, mask)
+    mask.setflags(write=False)
+    return mask
+
+
+def require_feasible_actions(grid: StateGrid, mask: NDArray[np.bool_]) -> None:
+    """Refuse a state with no feasible action."""
+    stuck = np.flatnonzero(~mask.any(axis=1))
+    if stuck.size:
+        raise ModelError(
+            "every state needs a feasible action",
+            location=grid.describe(stuck[0]),
+            value="has none",
+            count=stuck.size,
+            total=grid.size,
+            noun="states",
+        )

@@ -1,0 +1,237 @@
+"""A model told back: what happens in one period, in the order of events, and how large it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp.dynamics import Dynamics
+from tessella.mdp.finite_horizon import Timed
+from tessella.mdp.model import MDP
+from tessella.mdp.stage_outcomes import (
+    can_move_along,
+    is_random_along,
+    outcome_positions,
+    outcome_probabilities,
+)
+from tessella.mdp.stages.axis_shift import AxisShift
+from tessella.mdp.stages.move import AxisMatrix
+from tessella.mdp.stages.operation import Displacement, Operation
+from tessella.mdp.stages.pay import Identity
+from tessella.mdp.stages.reward import ExpectedReward
+from tessella.mdp.stages.scratch import AddAxes, GridChange
+from tessella.mdp.stages.stage import CompiledStage
+from tessella.mdp.stages.staged import Staged
+from tessella.mdp.tabular.tabular import Tabular
+
+NEGLIGIBLE_REWARD_SHARE = 1e-12  # of the largest reward: what rounding may leave of none
+
+
+def describe_events(mdp: MDP) -> list[str]:
+    """One sentence for each event of a period."""
+    dynamics, name, axes, time = mdp.dynamics, mdp.action_name, mdp.grid.axes, ""
+    periods: Sequence[Dynamics] = [dynamics]
+    if isinstance(dynamics, Timed):
+        periods, time, axes = dynamics.distinct_periods, axes[0], axes[1:]
+    if not isinstance(periods[0], Staged):
+        rows = periods[0].rows if isinstance(periods[0], Tabular) else None
+        entries = "" if rows is None else f" ({rows.nnz:,} entries)"
+        return [f"the next state is drawn from the row of state and {name}{entries}"]
+    sentences = []
+    for stages in zip(*(p.stages for p in periods if isinstance(p, Staged)), strict=False):
+        event = _EventDescription(tuple(dict.fromkeys(stages)), axes, name, time)
+        sentences.append(str(event))
+        axes = event.axes_after
+    return sentences
+
+
+@dataclass(frozen=True)
+class _EventDescription:
+    """A stage, as it is in each period that differs; scratch axes are among its ``axes``."""
+
+    stages: tuple[CompiledStage, ...]
+    axes: tuple[str, ...]
+    action: str
+    time: str
+
+    @property
+    def operation(self) -> Operation:
+        return self.stages[0].operation
+
+    @property
+    def axes_after(self) -> tuple[str, ...]:
+        return self.operation.grid.axes if isinstance(self.operation, GridChange) else self.axes
+
+    def __str__(self) -> str:
+        if isinstance(self.operation, Identity):
+            return f"{self._describe_payment()}; the state stays"
+        if isinstance(self.operation, GridChange):
+            return self._describe_scratch_axes(self.operation)
+        subject, signs = self._describe_change(), self._payment_verbs()
+        return f"{subject}; it {' or '.join(signs)}" if signs else subject
+
+    def _payment_verbs(self) -> list[str]:
+        """Whether it pays, costs, or both, each in some state."""
+        paid = [_reward_factors(stage)[0] for stage in self.stages if stage.reward is not None]
+        low = min((float(np.min(numbers)) for numbers in paid), default=0.0)
+        high = max((float(np.max(numbers)) for numbers in paid), default=0.0)
+        small = NEGLIGIBLE_REWARD_SHARE * max(-low, high)
+        return ["pays"] * (high > small) + ["costs"] * (low < -small)
+
+    def _describe_payment(self) -> str:
+        """What a stage pays in which nothing moves."""
+        done = [{"pays": "paid", "costs": "charged"}[sign] for sign in self._payment_verbs()]
+        given = self._names_that_matter(_reward_factors)
+        on = f" that depends on {_join_names(given)}" if given else ""
+        return f"an amount{on} is {' or '.join(done)}" if done else "nothing is paid"
+
+    def _describe_scratch_axes(self, operation: GridChange) -> str:
+        """Of coordinates that exist within a period only: they begin, or end."""
+        if not isinstance(operation, AddAxes):
+            gone = self.axes[operation.grid.ndim :]
+            return f"{_join_names(gone)} {_plural(gone, 'is', 'are')} forgotten"
+        known, grid = len(self.axes), operation.grid
+        new = zip(grid.axes[known:], grid.values[known:], strict=True)
+        begun = _join_names([f"{axis} begins at {values[0]}" for axis, values in new])
+        return f"{begun}, known within the period only"
+
+    def _describe_change(self) -> str:
+        """What changes, and by what: chance, the action, other coordinates."""
+        moved, noise = self._moved_axes(), self.stages[0].noise
+        if noise is not None and len(noise[1]) > 1:
+            return self._describe_noise(noise[0], len(noise[1]), moved)
+        if not moved:
+            return "the state stays"
+        if noise is None and isinstance(self.operation, AxisMatrix | AxisShift):
+            return self._describe_chain(moved)
+        return f"{_join_names(moved)} {self._describe_assignment(moved)}"
+
+    def _describe_noise(self, noise: str, count: int, moved: list[str]) -> str:
+        """Of a noise: what its law depends on, what it changes, and what changes without it."""
+        drawn = [axis for axis in moved if self._holds_in_any_stage(is_random_along, axis)]
+        others = [
+            axis
+            for axis in moved
+            if axis not in drawn and self._holds_in_any_stage(can_move_along, axis)
+        ]
+        noise_table, acts = (
+            self._probability_inputs(),
+            self.action in self._coordinate_inputs(drawn),
+        )
+        chances = f", chances by {_join_names(noise_table)}" if noise_table else ""
+        subject = f"changes {_join_names(drawn)}" if drawn else "is drawn"
+        clauses = [f"{noise} ({count} outcomes{chances}) {subject}"]
+        clauses += [f"depending on {self.action}"] * acts
+        if others:
+            itself = set(self._coordinate_inputs(others)) <= set(others)
+            does = (
+                _plural(others, "moves on", "move on")
+                if itself
+                else self._describe_assignment(others)
+            )
+            clauses.append(f"while {_join_names(others)} {does}")
+        return ", ".join(clauses if drawn or others else [*clauses, "the state stays"])
+
+    def _describe_chain(self, moved: list[str]) -> str:
+        """Of a Markov chain: its rows may depend on more than its own coordinate."""
+        given = [name for name in self._probability_inputs() if name not in moved]
+        on = f", depending on {_join_names(given)}" if given else ""
+        laws = [outcome_probabilities(stage.operation) for stage in self.stages]
+        chance = " by chance" * any(((p > 0) & (p < 1)).any() for p in laws)
+        return f"{_join_names(moved)} moves on{chance}{on}"
+
+    def _describe_assignment(self, axes: list[str]) -> str:
+        given = self._coordinate_inputs(axes)
+        value = _plural(axes, "gets a new value", "get new values")
+        return f"{value}, from {_join_names(given)}" if given else value
+
+    def _probability_inputs(self) -> list[str]:
+        """What the chances depend on."""
+        return self._names_that_matter(
+            lambda stage: [np.moveaxis(outcome_probabilities(stage.operation), 1, -1)]
+        )
+
+    def _coordinate_inputs(self, axes: list[str]) -> list[str]:
+        """What new coordinates depend on, but for the outcome."""
+
+        def places(stage: CompiledStage) -> list[NDArray]:
+            own = [outcome_positions(stage.operation, self.axes.index(axis)) for axis in axes]
+            return [np.moveaxis(along, 1, -1) for along in own]
+
+        return self._names_that_matter(places)
+
+    def _holds_in_any_stage(self, test: Callable[[Operation, int], bool], axis: str) -> bool:
+        return any(test(stage.operation, self.axes.index(axis)) for stage in self.stages)
+
+    def _moved_axes(self) -> list[str]:
+        still, own = Displacement(), [stage.operation for stage in self.stages]
+        return [
+            axis
+            for k, axis in enumerate(self.axes)
+            if any(operation.max_displacement(k) != still for operation in own)
+        ]
+
+    def _names_that_matter(self, numbers: Callable[[CompiledStage], list[NDArray]]) -> list[str]:
+        """By which of axes, time and action the (A | 1, *broadcast, ...) numbers differ."""
+        names, first, found = (self.action, *self.axes), numbers(self.stages[0]), set()
+        for own in map(numbers, self.stages):
+            found |= {
+                name for array in own for k, name in enumerate(names) if _varies_along(array, k)
+            }
+            found |= set() if _same_numbers(own, first) else {self.time}
+        return [name for name in (*self.axes, self.time, self.action) if name in found]
+
+
+def _reward_factors(stage: CompiledStage) -> list[NDArray]:
+    """(A | 1, *broadcast, ...) what a stage pays, and the probabilities that it is paid with."""
+    reward = stage.reward
+    if isinstance(reward, ExpectedReward):
+        return [reward.reward, reward.probs]
+    return [] if reward is None else [reward]
+
+
+def _varies_along(array: NDArray, axis: int) -> bool:
+    return array.shape[axis] > 1 and bool((array != array.take([0], axis)).any())
+
+
+def _same_numbers(some: list[NDArray], others: list[NDArray]) -> bool:
+    """Whether open meshes hold the same numbers, whatever their lengths."""
+    pairs = zip(some, others, strict=False)
+    return len(some) == len(others) and all(bool((a == b).all()) for a, b in pairs)
+
+
+def _plural(names: Sequence[str], one: str, many: str) -> str:
+    return many if len(names) > 1 else one
+
+
+def _join_names(names: Sequence[str]) -> str:
+    """``stock, regime and order``."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def model_bytes(dynamics: Dynamics) -> int:
+    """Bytes of the arrays that tell what happens."""
+    if isinstance(dynamics, Timed):
+        return dynamics.final.nbytes + sum(map(model_bytes, dynamics.distinct_periods))
+    if isinstance(dynamics, Staged):
+        arrays = [array for stage in dynamics.stages for array in stage.arrays().values()]
+    elif isinstance(dynamics, Tabular):
+        rows = dynamics.rows
+        arrays = [rows.data, rows.indices, rows.indptr, dynamics.row_of, dynamics.reward]
+    else:
+        arrays = []
+    return sum(array.nbytes for array in arrays)
+
+
+def largest_intermediate(dynamics: Dynamics) -> int:
+    """Numbers of the largest array that a period goes through, scratch axes included."""
+    if isinstance(dynamics, Timed):
+        return len(dynamics.periods) * max(map(largest_intermediate, dynamics.distinct_periods))
+    return (
+        dynamics.largest_intermediate if isinstance(dynamics, Staged) else math.prod(dynamics.shape)
+    )

@@ -1,0 +1,471 @@
+"""Dynamics over a finite horizon: time is the first axis of the states, and every period moves it.
+
+With P_t and r_t the law and the rewards of period t, over states x without time,
+
+    backup(w)[(t, x), a] = r_t(x, a) + sum_x' P_t(x' | x, a) w(t + 1, x'),      t < T - 1,
+
+and in the last period what is final stands in for w. Periods are dynamics of their own, one object
+where time does not matter, so that what is the same at all times is stored once. Solvers may work
+on the whole, or one period at a time from the last (``at``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella.criteria.finite_horizon import FiniteHorizon
+from tessella.errors import ModelError, format_value
+from tessella.grid import StateGrid, require_unmasked
+from tessella.mdp import checks
+from tessella.mdp.context import (
+    TIME,
+    EvaluationContext,
+    Feasible,
+    PeriodContext,
+    call_by_name,
+    feasible_mask,
+    make_context,
+    repeated,
+)
+from tessella.mdp.dynamics import (
+    Backend,
+    BackendModel,
+    Dynamics,
+    ModelComponents,
+    NumpyBackend,
+    Transitions,
+)
+from tessella.mdp.period_backend import PeriodBackend, PeriodRows
+from tessella.mdp.stages.stage import CompiledStage, Stage
+from tessella.mdp.stages.staged import StageBackend, Staged
+from tessella.mdp.tabular.row_backend import DENSE_ROWS_MAX_ENTRIES, RowArrays
+from tessella.rounding import EPS, ModelRounding, RowSumBounds, TermCounts
+
+GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
+PERIOD_ROWS_MAX_ENTRIES = (
+    1 << 22
+)  # probabilities of all distinct periods that are made into tables, from above
+VECTORISED_MAX_STATES = (
+    1 << 21
+)  # states beyond which the whole is swept one period at a time, to save memory
+
+
+@dataclass(frozen=True, eq=False)
+class Timed(Dynamics):
+    """Dynamics of every period of a horizon; made by the builders of ``MDP``.
+
+    Attributes:
+        scope: with time as the first axis.
+        periods: (T) dynamics of each period, one object where they are the same.
+        final: (states of a period) what the end pays, as of the last period: discounted by one.
+    """
+
+    context: EvaluationContext
+    periods: tuple[Dynamics, ...]
+    final: NDArray[np.float64]
+
+    @cached_property
+    def distinct_periods(self) -> list[Dynamics]:
+        return list({id(period): period for period in self.periods}.values())
+
+    @property
+    def _period_states(self) -> int:
+        """Of one period."""
+        return self.final.size
+
+    def identity(self) -> tuple:
+        """What enters the fingerprint of a model: every distinct period once."""
+        place = {id(period): i for i, period in enumerate(self.distinct_periods)}
+        return self.context, [place[id(p)] for p in self.periods], self.distinct_periods, self.final
+
+    def compute_row_sums(self) -> RowSumBounds:
+        masses = [period.row_sums for period in self.distinct_periods]
+        return RowSumBounds(
+            1.0, max(mass.excess for mass in masses)
+        )  # after the last nothing goes on
+
+    @property
+    def is_interpolated(self) -> bool:
+        return any(period.is_interpolated for period in self.distinct_periods)
+
+    @property
+    def rounding_in_use(self) -> ModelRounding:
+        if not self.uses_rows:
+            return self.rounding_as_given
+        return self._worst_rounding([period.rounding_in_use for period in self.distinct_periods])
+
+    @property
+    def rounding_as_given(self) -> ModelRounding:
+        return self._worst_rounding([period.rounding_as_given for period in self.distinct_periods])
+
+    @property
+    def rounding_as_saved(self) -> ModelRounding:
+        # What is final is paid in expectation, a product that a file holds rounded.
+        worst = self._worst_rounding([period.rounding_as_saved for period in self.distinct_periods])
+        return replace(
+            worst, reward=worst.reward + EPS * (self.rounding_terms + 2) * self._final_scale
+        )
+
+    def _worst_rounding(self, each: Sequence[ModelRounding]) -> ModelRounding:
+        rows = max(built.rows for built in each)
+        # Discounting what is final has rounded it once.
+        final = (rows + EPS) * self._final_scale
+        return ModelRounding(rows, max(built.reward for built in each) + final)
+
+    @property
+    def _final_scale(self) -> float:
+        return float(np.abs(self.final).max())
+
+    @property
+    def rounding_terms(self) -> int:
+        return max(added.terms for added in self._rounding_counts)
+
+    @property
+    def adjoint_rounding_terms(self) -> int:
+        return max(added.adjoint_terms for added in self._rounding_counts)
+
+    @property
+    def _rounding_counts(self) -> list[TermCounts]:
+        """Of each distinct period; no tables are made for these where there would be too many."""
+        return [
+            period.stage_rounding_counts
+            if isinstance(period, Staged) and not self.uses_rows
+            else TermCounts(period.rounding_terms, period.adjoint_rounding_terms)
+            for period in self.distinct_periods
+        ]
+
+    @property
+    def longest_row(self) -> int:
+        return max(period.longest_row for period in self.distinct_periods)
+
+    @property
+    def reward_scale(self) -> float:
+        return max(period.reward_scale for period in self.distinct_periods) + self._final_scale
+
+    @property
+    def uses_rows(self) -> bool:
+        """Whether its periods are tables, or few enough numbers to be made into tables."""
+        cells = min(
+            self._period_states**2 * self.n_actions, DENSE_ROWS_MAX_ENTRIES
+        )  # a table may be held as dense
+        staged = [period for period in self.distinct_periods if isinstance(period, Staged)]
+        return sum(
+            max(period.max_row_entries, cells) for period in staged
+        ) <= PERIOD_ROWS_MAX_ENTRIES and all(
+            isinstance(period.backend_model.backend, NumpyBackend)
+            for period in self.distinct_periods
+        )
+
+    @cached_property
+    def backend_model(self) -> BackendModel:
+        """For NumPy where every period is a table, and compiled otherwise."""
+        if not self.uses_rows:
+            return self.compile()
+        tables = [cast(RowArrays, period.backend_model.arrays) for period in self.periods]
+        period = cast(NumpyBackend, self.periods[0].backend_model.backend)
+        backend = PeriodBackend(self.n_actions, period)
+        return BackendModel(backend, PeriodRows(tables, self.final))
+
+    def compile(self) -> BackendModel:
+        import jax
+
+        from tessella.mdp.compilation import to_device
+
+        if len(self.distinct_periods) == 1:
+            low = self.distinct_periods[0].compiled_model
+            backend, arrays = cast(Backend, low.backend), low.arrays
+            timed = jax.tree.map(lambda _: False, arrays)
+        else:
+            backend, arrays, timed = _stack_periods([_as_staged(period) for period in self.periods])
+        flags = tuple(jax.tree.leaves(timed))
+        large = self.context.grid.size > VECTORISED_MAX_STATES
+        whole = CompiledPeriodBackend(backend, len(self.periods), flags, large)
+        return BackendModel(whole, to_device({"periods": arrays, "final": self.final}))
+
+    def to_sparse(self) -> list:
+        import scipy.sparse as sp
+
+        n, periods = self._period_states, len(self.periods)
+        before = [period.to_sparse() for period in self.distinct_periods]
+        of = {
+            id(period): matrices
+            for period, matrices in zip(self.distinct_periods, before, strict=True)
+        }
+
+        def whole(action: int):
+            blocks = [of[id(period)][action] for period in self.periods[:-1]]
+            inner = sp.block_diag(blocks, format="coo") if blocks else sp.coo_array((0, 0))
+            entries = inner.data, (inner.row, inner.col + n)
+            return sp.csr_array(entries, shape=(n * periods, n * periods))
+
+        return [whole(action) for action in range(self.n_actions)]
+
+    def action_reward(self, action: int) -> NDArray[np.float64]:
+        paid = [period.action_reward(action) for period in self.periods]
+        if self.final.any():
+            paid[-1] = paid[-1] + self.periods[-1].to_sparse()[action] @ self.final.ravel()
+        return np.concatenate(paid)
+
+    def step(self, states, actions, rng) -> Transitions:
+        time, x = np.divmod(states, self._period_states)
+        reached, paid = np.empty(len(states), np.int64), np.empty(len(states))
+        ended, last = np.zeros(len(states), bool), time == len(self.periods) - 1
+        for t in np.unique(time):
+            at = np.flatnonzero(time == t)
+            steps = self.periods[t].step(x[at], actions[at], rng)
+            reached[at], paid[at], ended[at] = steps.states, steps.rewards, steps.ended
+        there = last & ~ended  # what is final is for those who get to the end
+        paid[there] += self.final.ravel()[reached[there]]
+        return Transitions(
+            np.where(last, time, time + 1) * self._period_states + reached, paid, last | ended
+        )
+
+
+@dataclass(frozen=True)
+class CompiledPeriodBackend:
+    """The compiled side: the program of a period, for all of them at once or for one.
+
+    ``timed`` says of each of the period's arrays whether it has one slice for each time.
+    """
+
+    period: Backend
+    periods: int
+    is_timed: tuple[bool, ...]
+    one_period_at_a_time: bool  # swept one period at a time
+
+    @property
+    def n_actions(self) -> int:
+        return self.period.n_actions
+
+    def final(self, arrays):
+        """What the end pays."""
+        return arrays["final"]
+
+    def period_arrays(self, arrays, time):
+        """The arrays of one period."""
+        return self._with_leaves(arrays, [a[time] for a in self._timed_leaves(arrays)])
+
+    def shared_backup(self, arrays, w_S, pay):
+        import jax.numpy as jnp
+
+        end = arrays["final"] if pay else jnp.zeros_like(w_S[0])
+        after = jnp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
+        return self._map_periods(
+            arrays, lambda own, w: self.period.shared_backup(own, w, pay), after
+        )
+
+    def action_backup(self, arrays, w, action, pay):
+        return self._map_periods(
+            arrays, lambda own, v: self.period.action_backup(own, v, action, pay), w
+        )
+
+    def supports_policy_arrays(self, arrays) -> bool:
+        return self.period.supports_policy_arrays(self.period_arrays(arrays, 0))
+
+    def policy_backup(self, arrays, w, policy, pay):
+        def under(own, v, taken):
+            return self.period.policy_backup(own, v, taken, pay)
+
+        return self._map_periods(arrays, under, w, policy)
+
+    def _map_periods(self, arrays, step, *by_time):
+        """``step`` of each period's arrays and of slices by time, stacked."""
+        import jax
+        from jax import lax
+
+        def one(slices):
+            timed, *others = slices
+            return step(self._with_leaves(arrays, timed), *others)
+
+        slices = (self._timed_leaves(arrays), *by_time)
+        return lax.map(one, slices) if self.one_period_at_a_time else jax.vmap(one)(slices)
+
+    def _timed_leaves(self, arrays) -> list:
+        import jax
+
+        leaves = jax.tree.leaves(arrays["periods"])
+        return [leaf for leaf, timed in zip(leaves, self.is_timed, strict=True) if timed]
+
+    def _with_leaves(self, arrays, timed: list):
+        """The period's arrays, with these in the places of those that depend on time."""
+        import jax
+
+        leaves, tree = jax.tree.flatten(arrays["periods"])
+        own = iter(timed)
+        kept = [next(own) if t else leaf for leaf, t in zip(leaves, self.is_timed, strict=True)]
+        return jax.tree.unflatten(tree, kept)
+
+
+def _as_staged(period: Dynamics) -> Staged:
+    assert isinstance(period, Staged)  # nothing else is built for each time
+    return period
+
+
+def _stack_periods(periods: list[Staged]) -> tuple[StageBackend, list, list]:
+    """Program, arrays, and which of the arrays have a slice for each time."""
+    operations, arrays, timed = [], [], []
+    for stages in zip(*(period.stages for period in periods), strict=True):
+        kinds = [stage.operation.compiled(stage.depends_on_action) for stage in stages]
+        each = [stage.arrays() for stage in _drop_repeats(stages)]
+        alike = all(kind == kinds[0] for kind in kinds)
+        if not alike or any(_shapes(a) != _shapes(each[0]) for a in each):
+            i = len(operations) + 1
+            raise ModelError(
+                "a stage must depend on the same axes at all times", location=f"stage {i}"
+            )
+        operations.append(kinds[0])
+        one = {key: _merge_periods([a[key] for a in each]) for key in each[0]}
+        arrays.append({key: values for key, (values, _) in one.items()})
+        timed.append({key: depends for key, (_, depends) in one.items()})
+    return StageBackend(tuple(operations), periods[0].n_actions), arrays, timed
+
+
+def _drop_repeats(stages: Sequence[CompiledStage]) -> Sequence[CompiledStage]:
+    """One stage for all times where it is one object."""
+    return stages[:1] if all(stage is stages[0] for stage in stages) else stages
+
+
+def _shapes(arrays: Mapping[str, NDArray]) -> dict[str, tuple[int, ...]]:
+    return {key: values.shape for key, values in arrays.items()}
+
+
+def _merge_periods(each: list[NDArray]) -> tuple[NDArray, bool]:
+    """The array of all times, or all of them stacked; and whether time matters."""
+    if all(np.array_equal(array, each[0]) for array in each[1:]):
+        return each[0], False
+    return np.stack(each), True
+
+
+def build_horizon(
+    context: EvaluationContext,
+    horizon: FiniteHorizon,
+    stages: Sequence[Stage],
+    feasible: Feasible,
+    scratch: Mapping[str, Sequence] | None,
+) -> ModelComponents:
+    """A staged model with a horizon; functions may name ``time``."""
+    wide = _add_time_axis(context, horizon)
+    mask = (
+        None if feasible is None else feasible_mask(wide, _repeat_mask(context, horizon, feasible))
+    )
+    by_time = None if mask is None else mask.reshape(horizon.periods, context.grid.size, -1)
+    make = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
+    periods: list[Dynamics] = []
+    for t in range(horizon.periods):
+        moment = replace(context, period=PeriodContext(t))
+        allowed = None if by_time is None else by_time[t]
+        # What the second period works out, all others do; what time does not change, the first did.
+        with repeated({0: 1, 1: horizon.periods - 1}.get(t, 0)):
+            periods.append(Staged.build(moment, stages, allowed, scratch, make))
+        if make.has_all(stages):
+            periods *= horizon.periods  # time does not matter
+            break
+    return _components(context, wide, horizon, tuple(periods), mask)
+
+
+class StageCache:
+    """Makes the numbers of stages, once for those that do not name the time.
+
+    ``ever_feasible`` (S, A) says which pairs can occur at some time.
+    """
+
+    def __init__(self, ever: NDArray[np.bool_] | None) -> None:
+        self.ever_feasible = ever
+        self.compiled: dict[int, CompiledStage] = {}
+
+    def __call__(self, stage: Stage, moment: EvaluationContext) -> CompiledStage:
+        if id(stage) in self.compiled:
+            return self.compiled[id(stage)]
+        assert moment.period is not None
+        moment.period.uses_time = False
+        numbers = stage.compile(moment)
+        if moment.period.uses_time:
+            return numbers
+        if moment.feasible is not None and self.ever_feasible is not None:
+            ever = self.ever_feasible.T.reshape(moment.feasible.shape)
+            numbers = stage.compile(replace(moment, feasible=ever))
+        self.compiled[id(stage)] = numbers
+        return numbers
+
+    def has_all(self, stages: Sequence[Stage]) -> bool:
+        return all(id(stage) in self.compiled for stage in stages)
+
+
+def repeat_over_horizon(parts: ModelComponents, horizon: FiniteHorizon) -> ModelComponents:
+    """A model whose periods are all alike, over a horizon."""
+    wide = _add_time_axis(parts.context, horizon)
+    mask = parts.feasible
+    if mask is not None:
+        mask = np.tile(mask, (horizon.periods, 1))
+    made = _components(parts.context, wide, horizon, (parts.dynamics,) * horizon.periods, mask)
+    return (
+        made
+        if parts.start is None
+        else replace(made, start=_start_at_time_zero(parts.start, horizon))
+    )
+
+
+def _components(
+    context: EvaluationContext, wide: EvaluationContext, horizon: FiniteHorizon, periods, mask
+) -> ModelComponents:
+    final = horizon.discount * _final_reward(context, horizon)
+    start = _start_at_time_zero(np.full(context.grid.size, 1 / context.grid.size), horizon)
+    return ModelComponents(wide, Timed(wide, periods, final), mask, start)
+
+
+def _start_at_time_zero(start: NDArray[np.float64], horizon: FiniteHorizon) -> NDArray[np.float64]:
+    """A start at time 0."""
+    return np.concatenate([start, np.zeros((horizon.periods - 1) * start.size)])
+
+
+def _add_time_axis(context: EvaluationContext, horizon: FiniteHorizon) -> EvaluationContext:
+    """The scope with time as the first axis."""
+    if TIME in (*context.grid.axes, *context.action_values):
+        requirement = f"with a finite horizon neither axis nor action can be called {TIME!r}"
+        raise ModelError(requirement)
+    axes = dict(zip(context.grid.axes, context.grid.values, strict=True))
+    grid = StateGrid({TIME: range(horizon.periods), **axes})
+    return make_context(grid, context.actions, context.action_name)
+
+
+def _repeat_mask(
+    context: EvaluationContext, horizon: FiniteHorizon, feasible: GivenMask
+) -> GivenMask:
+    """A mask of one period as a mask of all; a function as it is."""
+    if callable(feasible):
+        return feasible
+    mask = np.asarray(require_unmasked(feasible, "feasible"))
+    full = (*context.grid.shape, len(context.actions))
+    if mask.shape not in (full, (context.grid.size, full[-1])):
+        return mask
+    return np.broadcast_to(mask.reshape(full), (horizon.periods, *full))
+
+
+def _final_reward(context: EvaluationContext, horizon: FiniteHorizon) -> NDArray[np.float64]:
+    """(grid) what the end pays, checked."""
+    given, subject, shape = horizon.final, "the final value", context.grid.shape
+    if callable(given):
+        names = {name: mesh[0, ..., 0] for name, mesh in context.mesh().items()}
+        given = call_by_name(given, {name: names[name] for name in context.grid.axes}, subject)
+    array = checks.as_numbers(given, subject)
+    try:
+        wide = np.broadcast_to(
+            array if array.shape != (context.grid.size,) else array.reshape(shape), shape
+        )
+    except ValueError:
+        requirement = f"{subject} must have the grid's shape {shape}"
+        raise ModelError(requirement, value=f"has shape {array.shape}") from None
+    checks.raise_for_first(
+        f"{subject} must be finite",
+        ~np.isfinite(wide),
+        lambda place: context.grid.describe(int(np.ravel_multi_index(place, shape))),
+        lambda place: f"is {format_value(float(wide[place]))}",
+        "states",
+    )
+    return wide.copy()

@@ -1,0 +1,308 @@
+"""Sums over slices in tiles, as one kernel: the form of ``slices`` for accelerators.
+
+    E[w](x) = r(x) + sum_k p_k(x) w(pad(x + offset_k)).
+
+The grid is cut into rows (all axes but the last) and columns (the last); a program works on a few
+rows of ``columns`` neighbouring columns. What depends on rows alone is a number to it, what depends
+on columns a vector, so any array that broadcasts over the grid is read by strides.
+
+A sum along rows whose offsets follow one another, o, o - 1, o - 2, ..., keeps a window of rows in
+registers: for each k it reads one row and p_k, and does ``rows`` products. Terms at either end that
+weigh nothing are left out, tile by tile: together less than a 64th of one rounding of what is added
+up. ``interpret`` runs the same kernels without an accelerator, slowly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+
+from tessella.mdp.stages.tiling import TileSizes
+
+UNROLLED_MAX_TERMS = 8  # sums of more terms are looped over
+ROWS_PER_PROGRAM = 4  # rows of a program where no window slides
+NEGLIGIBLE_WEIGHT_DIVISOR = (
+    64  # terms that weigh less than a rounding, divided by this and by their number
+)
+
+
+class ShiftTerms(NamedTuple):
+    """A sum over slices along one axis, of one action."""
+
+    axis: int
+    step_sign: int | None  # 1 or -1 where offsets follow one another, so that a window slides
+    low: int | None  # the position that is padded as the first, where those past the ends stop
+    pad: Any
+    offsets: Any  # (K,)
+    probs: Any  # (K, *broadcast)
+
+
+class TileColumns(NamedTuple):
+    """The columns of a program, and which of them there are."""
+
+    index: Any
+    mask: Any  # None where the grid ends with a tile
+
+    def load(self, ref: Any, where: Any) -> Any:
+        if self.mask is None:
+            return triton.load(ref.at[where])
+        other = jnp.zeros((), ref.dtype)
+        return triton.load(ref.at[where], mask=self.mask, other=other)
+
+    def store(self, ref: Any, where: Any, value: Any, there: Any) -> None:
+        mask = jnp.broadcast_to(there, self.index.shape)
+        triton.store(ref.at[where], value, mask=mask if self.mask is None else mask & self.mask)
+
+
+class StridedArray:
+    """An array (n, *broadcast) in memory, read at a lead index and a place of the grid."""
+
+    def __init__(self, ref: Any, shape: Sequence[int]) -> None:
+        self.ref, lengths = ref, tuple(shape[1:])
+        self.size = math.prod(lengths)
+        self.strides = [
+            math.prod(lengths[axis + 1 :]) if length > 1 else 0
+            for axis, length in enumerate(lengths)
+        ]
+
+    def depends_on(self, axis: int) -> bool:
+        return self.strides[axis] > 0
+
+    def at(self, lead: Any, place: Sequence[Any], columns: TileColumns) -> Any:
+        """A number, or a vector where it depends on columns."""
+        where = _scaled(lead, self.size)
+        for index, stride in zip(place, self.strides[:-1], strict=True):
+            where = where + _scaled(index, stride)
+        if self.depends_on(-1):
+            return columns.load(self.ref, where + columns.index)
+        return self.ref[where]
+
+
+def _scaled(index: Any, stride: int) -> Any:
+    return index * jnp.int32(stride) if stride else jnp.int32(0)
+
+
+class TileGrid:
+    """Rows and columns of an array, and which program works on which."""
+
+    def __init__(self, like: Any, tiles: TileSizes) -> None:
+        self.tiles, self.dtype, self.size = tiles, like.dtype, like.size
+        *self.lengths, self.n_columns = like.shape  # of the axes of rows, and of the last
+        self.n_rows = math.prod(self.lengths)
+        self.strides = [math.prod(self.lengths[a + 1 :]) for a in range(len(self.lengths))]
+        self.width = tiles.row_bytes // self.dtype.itemsize
+        self.column_tiles = pl.cdiv(self.n_columns, self.width)
+
+    def columns(self, tile: Any) -> TileColumns:
+        index = tile * jnp.int32(self.width) + lax.iota(jnp.int32, self.width)
+        return TileColumns(index, index < self.n_columns if self.n_columns % self.width else None)
+
+    def row_coordinates(self, row: Any, skipped: int | None = None) -> list[Any]:
+        """Positions along the axes of rows, of the ``row``-th place; 0 along a ``skipped`` one."""
+        place: list[Any] = [jnp.int32(0)] * len(self.lengths)
+        for axis in reversed(range(len(self.lengths))):
+            if axis != skipped:
+                place[axis] = row % jnp.int32(self.lengths[axis])
+                row = row // jnp.int32(self.lengths[axis])
+        return place
+
+    def row_offset(self, place: Sequence[Any]) -> Any:
+        """Where a row begins in memory."""
+        row = jnp.int32(0)
+        for index, stride in zip(place, self.strides, strict=True):
+            row = row + _scaled(index, stride)
+        return row * jnp.int32(self.n_columns)
+
+    def run(self, kernel: Callable, programs: int, inputs: Sequence[Any]) -> Any:
+        made = pl.pallas_call(
+            kernel,
+            out_shape=jax.ShapeDtypeStruct((self.size,), self.dtype),
+            grid=(programs,),
+            interpret=self.tiles.interpret,
+            compiler_params=triton.CompilerParams(num_warps=self.tiles.warps, num_stages=1),
+        )
+        return made(*(jnp.reshape(x, (-1,)) for x in inputs))
+
+
+def expected_value(tiles: TileSizes, w: Any, steps: ShiftTerms, reward: Any = None) -> Any:
+    """(grid) the sum over ``steps`` of ``w``, plus ``reward`` (*broadcast)."""
+    grid = TileGrid(w, tiles)
+    inputs = [w, steps.pad, steps.offsets, steps.probs]
+    inputs += [] if reward is None else [reward]
+    if steps.axis == w.ndim - 1:
+        kernel, programs = _column_kernel(grid, steps, reward)
+    elif steps.step_sign is None:
+        kernel, programs = _row_kernel(grid, steps, reward)
+    else:
+        inputs.append(significant_terms(steps.probs, grid, tiles.unrolled_terms))
+        kernel, programs = _sliding_window_kernel(grid, steps, reward)
+    return grid.run(kernel, programs, inputs).reshape(w.shape)
+
+
+def significant_terms(probs: Any, grid: TileGrid, written: int) -> Any:
+    """(column tiles, 2) the first term that weighs anything, and rounds of ``written`` terms."""
+    count = probs.shape[0]
+    weighs = probs > jnp.finfo(probs.dtype).eps / (NEGLIGIBLE_WEIGHT_DIVISOR * count)
+    weighs = weighs.any(axis=tuple(range(1, probs.ndim - 1)))  # (K, columns | 1)
+    if weighs.shape[1] > 1:
+        beyond = grid.column_tiles * grid.width - grid.n_columns
+        weighs = jnp.pad(weighs, ((0, 0), (0, beyond)))
+        weighs = weighs.reshape(count, grid.column_tiles, grid.width).any(axis=2)
+    first = jnp.argmax(weighs, axis=0)
+    last = count - 1 - jnp.argmax(weighs[::-1], axis=0)
+    rounds = pl.cdiv(last + 1 - first, written)
+    first = jnp.clip(first, 0, jnp.maximum(count - rounds * written, 0))
+    both = jnp.stack([first, rounds], axis=1).astype(jnp.int32)
+    return jnp.broadcast_to(both, (grid.column_tiles, 2))
+
+
+def _sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
+    """The kernel of a sum along an axis of rows, of offsets that follow one another."""
+    axis, along, written = steps.axis, steps.step_sign or 1, grid.tiles.unrolled_terms
+    count, height, length = steps.probs.shape[0], grid.tiles.rows, grid.lengths[steps.axis]
+    axis_tiles, others = pl.cdiv(length, height), grid.n_rows // length
+
+    def kernel(w, pad, offsets, probs, *refs):
+        *paid, terms, out = refs
+        probs = StridedArray(probs, steps.probs.shape)
+        tile, rest = _split(pl.program_id(0), axis_tiles)
+        around, column_tile = _split(rest, others)
+        columns, around = grid.columns(column_tile), grid.row_coordinates(around, axis)
+        first = tile * jnp.int32(height)
+        places = [
+            _with_coordinate(around, axis, jnp.minimum(first + r, jnp.int32(length - 1)))
+            for r in range(height)
+        ]
+        k0, rounds = terms[2 * column_tile], terms[2 * column_tile + 1]
+        begun = first + offsets[0] + jnp.int32(along) * k0
+
+        def row(padded):
+            place = _with_coordinate(around, axis, _unpad(steps, pad, padded, length))
+            return columns.load(w, grid.row_offset(place) + columns.index)
+
+        def weights(k):
+            inside = None if count % written == 0 else (k < count).astype(grid.dtype)
+            k = k if inside is None else jnp.minimum(k, jnp.int32(count - 1))
+            own = places if probs.depends_on(axis) else places[:1]
+            p = [probs.at(k, place, columns) for place in own]
+            p = p if inside is None else [x * inside for x in p]
+            return p if len(p) > 1 else p * height
+
+        def slide(done, carry):
+            totals, window = carry
+            p = weights(k0 + done)
+            totals = tuple(t + x * v for t, x, v in zip(totals, p, window, strict=True))
+            if along < 0:
+                return totals, (row(begun - (done + 1)), *window[:-1])
+            return totals, (*window[1:], row(begun + done + jnp.int32(height)))
+
+        def several(m, carry):
+            for k in range(written):
+                carry = slide(m * jnp.int32(written) + jnp.int32(k), carry)
+            return carry
+
+        totals = tuple(_initial_total(grid, paid, reward, place, columns) for place in places)
+        window = tuple(row(begun + r) for r in range(height))
+        totals, _ = lax.fori_loop(jnp.int32(0), rounds, several, (totals, window))
+        for r, (place, total) in enumerate(zip(places, totals, strict=True)):
+            columns.store(out, grid.row_offset(place) + columns.index, total, first + r < length)
+
+    return kernel, axis_tiles * others * grid.column_tiles
+
+
+def _row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
+    """The kernel of a sum along an axis of rows, of any offsets."""
+    length = grid.lengths[steps.axis]
+
+    def value(w, pad, offset, place, columns):
+        to = _unpad(steps, pad, place[steps.axis] + offset, length)
+        return columns.load(
+            w, grid.row_offset(_with_coordinate(place, steps.axis, to)) + columns.index
+        )
+
+    return _multi_row_kernel(grid, steps, reward, value)
+
+
+def _column_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
+    """The kernel of a sum along the last axis."""
+
+    def value(w, pad, offset, place, columns):
+        if steps.low is None:
+            to = columns.load(pad, columns.index + offset)
+        else:
+            to = _clip_position(columns.index + (offset + jnp.int32(steps.low)), grid.n_columns)
+        return columns.load(w, grid.row_offset(place) + to)
+
+    return _multi_row_kernel(grid, steps, reward, value)
+
+
+def _multi_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any, value: Callable):
+    """A kernel that does a few rows side by side; ``value`` reads one of them, moved."""
+    count, row_tiles = steps.probs.shape[0], pl.cdiv(grid.n_rows, ROWS_PER_PROGRAM)
+
+    def kernel(w, pad, offsets, probs, *refs):
+        *paid, out = refs
+        probs = StridedArray(probs, steps.probs.shape)
+        tile, column_tile = _split(pl.program_id(0), row_tiles)
+        columns, first = grid.columns(column_tile), tile * jnp.int32(ROWS_PER_PROGRAM)
+        places = [
+            grid.row_coordinates(jnp.minimum(first + r, jnp.int32(grid.n_rows - 1)))
+            for r in range(ROWS_PER_PROGRAM)
+        ]
+
+        def add(k, totals):
+            offset = offsets[k]
+            return tuple(
+                total + probs.at(k, place, columns) * value(w, pad, offset, place, columns)
+                for total, place in zip(totals, places, strict=True)
+            )
+
+        totals = tuple(_initial_total(grid, paid, reward, place, columns) for place in places)
+        if count <= UNROLLED_MAX_TERMS:
+            for k in range(count):
+                totals = add(jnp.int32(k), totals)
+        else:
+            totals = lax.fori_loop(jnp.int32(0), jnp.int32(count), add, totals)
+        for r, (place, total) in enumerate(zip(places, totals, strict=True)):
+            columns.store(
+                out, grid.row_offset(place) + columns.index, total, first + r < grid.n_rows
+            )
+
+    return kernel, row_tiles * grid.column_tiles
+
+
+def _split(index: Any, length: int) -> tuple[Any, Any]:
+    """(position within ``length``, how many lengths before it)."""
+    return index % jnp.int32(length), index // jnp.int32(length)
+
+
+def _with_coordinate(place: Sequence[Any], axis: int, to: Any) -> list[Any]:
+    return [to if a == axis else index for a, index in enumerate(place)]
+
+
+def _unpad(steps: ShiftTerms, pad: Any, padded: Any, length: int) -> Any:
+    """The position along the axis that a padded one stands for."""
+    if steps.low is None:
+        return pad[_clip_position(padded, steps.pad.shape[0])]
+    return _clip_position(padded + jnp.int32(steps.low), length)
+
+
+def _clip_position(position: Any, length: int) -> Any:
+    return jnp.clip(position, jnp.int32(0), jnp.int32(length - 1))
+
+
+def _initial_total(
+    grid: TileGrid, paid: Sequence[Any], reward: Any, index: Sequence[Any], columns: TileColumns
+):
+    """A vector of what is paid at a place: where sums begin."""
+    if reward is None:
+        return jnp.zeros(grid.width, grid.dtype)
+    amount = StridedArray(paid[0], (1, *reward.shape)).at(jnp.int32(0), index, columns)
+    return jnp.broadcast_to(amount, grid.width)

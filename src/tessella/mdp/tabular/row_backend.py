@@ -1,0 +1,235 @@
+"""Tables by NumPy and SciPy: what a processor does with rows, without compiling anything.
+
+With U the distinct rows, one sweep over all actions is one product U w, from which every action
+picks its own. A sweep of one policy touches that policy's rows only: they are taken out once, and
+kept while the policy stays the same. Where states share rows, so that there are fewer of them than
+states, multiplying all of them is less work still. A run begins at w = 0, where U w needs no work.
+
+A call of NumPy takes a microsecond, as long as some hundred products: the actions of a small table
+are compared in one go, not one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp.dynamics import NumpyBackend
+from tessella.mdp.tabular.rows import DENSE_MIN_SHARE
+from tessella.numerics import NUMPY
+
+# Beyond some 9,000 entries a dense product or solve is shared among threads, which wait for one
+# another: on busy cores a hundred times longer than a sparse one takes on its own.
+DENSE_ROWS_MAX_ENTRIES = (
+    1 << 13
+)  # of rows that are multiplied as dense: a sparse product starts slowly
+LONG_ROW_ENTRIES = (
+    10  # entries of sparse rows, on average: linear systems are then solved by iterations ...
+)
+BICGSTAB_MAX_STEPS = 40  # ... of two products each, at most
+DENSE_SOLVE_MAX_STATES = 90  # states up to which a linear system is solved as a dense one
+CHEAP_SWEEP_MAX_ENTRIES = (
+    1 << 18
+)  # entries whose product takes little longer than all calls of a sweep
+SHORT_ROW_ENTRIES = (
+    4  # entries a pair: moves so simple lead nearby, and policies settle after many sweeps
+)
+ALL_ACTIONS_MAX_PAIRS = (
+    1 << 20
+)  # of states and actions, up to which all action values are held at once
+
+Made = TypeVar("Made")
+
+
+class LastPolicyCache(Generic[Made]):
+    """What was made of the last policy: made anew only where another one comes."""
+
+    def __init__(self) -> None:
+        self._entry: tuple[NDArray, Made] | None = None
+
+    def get(self, policy: NDArray, make: Callable[[NDArray], Made]) -> Made:
+        kept = self._entry
+        if kept is not None and kept[0] is policy:
+            return kept[1]
+        same = kept is not None and np.array_equal(kept[0], policy)
+        made = kept[1] if kept is not None and same else make(policy)
+        self._entry = policy, made
+        return made
+
+
+@dataclass(eq=False)
+class RowArrays:
+    """The numbers of a model, ready to be multiplied."""
+
+    rows: Any  # (U, S) sparse or dense
+    row_of: NDArray[np.integer]  # (A, S)
+    reward: NDArray[np.float64]  # (A, S)
+    row_slices: (
+        tuple[slice, ...] | None
+    )  # of each action's rows, where they stand at regular places
+    sweeps_are_cheap: (
+        bool  # whether sweeps over all actions cost little: their values are held at once
+    )
+    has_long_rows: (
+        bool  # whether rows have many entries: their linear systems are solved by iterations
+    )
+    _cache: LastPolicyCache[PolicyRows] = field(default_factory=LastPolicyCache, repr=False)
+
+    @staticmethod
+    def build(rows: Any, row_of: NDArray, reward: NDArray) -> RowArrays:
+        """From distinct sparse rows (U, S) and (S, A) of all else."""
+        entries = rows.nnz
+        if rows.shape[0] * rows.shape[1] <= max(DENSE_ROWS_MAX_ENTRIES, rows.nnz / DENSE_MIN_SHARE):
+            rows = rows.toarray()
+        quick = row_of.size <= ALL_ACTIONS_MAX_PAIRS and entries <= max(
+            CHEAP_SWEEP_MAX_ENTRIES, SHORT_ROW_ENTRIES * row_of.size
+        )
+        by_action = np.ascontiguousarray(row_of.T, dtype=np.intp if quick else None)
+        paid, places = np.ascontiguousarray(reward.T), _regular_slices(row_of)
+        long = not isinstance(rows, np.ndarray) and entries >= LONG_ROW_ENTRIES * rows.shape[0]
+        return RowArrays(rows, by_action, paid, places, quick, long)
+
+    def action_entries(self, w: NDArray, action: int) -> NDArray[np.float64]:
+        """(S,) the entries of ``w = U v`` that belong to an action."""
+        return w[self.row_of[action] if self.row_slices is None else self.row_slices[action]]
+
+    def policy_rows(self, policy: NDArray) -> PolicyRows:
+        """The rows of one policy; the last is remembered."""
+        return self._cache.get(policy, lambda policy: self.select_rows(policy.ravel()))
+
+    def select_rows(self, actions: NDArray) -> PolicyRows:
+        """The rows of (S,) actions."""
+        states = np.arange(len(actions))
+        own = self.row_of[actions, states]
+        paid = self.reward[actions, states]
+        if self.rows.shape[0] <= len(actions):
+            return PolicyRows(self.rows, own, paid, self.has_long_rows)
+        return PolicyRows(self.rows[own], None, paid, self.has_long_rows)
+
+
+def _regular_slices(row_of: NDArray) -> tuple[slice, ...] | None:
+    """Where the rows of each action stand, if all pairs stand in order; None if they do not."""
+    (n, n_actions), every = row_of.shape, np.arange(row_of.size)
+    if (row_of.ravel() == every).all():
+        return tuple(slice(a, None, n_actions) for a in range(n_actions))
+    if (row_of.T.ravel() == every).all():
+        return tuple(slice(a * n, (a + 1) * n) for a in range(n_actions))
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyRows:
+    """The rows of one policy, or those of all with the places of its own."""
+
+    rows: Any
+    row_index: NDArray[np.integer] | None
+    reward: NDArray[np.float64]
+    has_long_rows: bool = False  # whether rows have many entries, on average
+
+    def expect(self, w: NDArray) -> NDArray[np.float64]:
+        """(S,) P_pi w."""
+        after = self.rows @ w
+        return after if self.row_index is None else after[self.row_index]
+
+    def solve_system(self, rhs: NDArray, discount: float, tol: float = 0.0) -> NDArray[np.float64]:
+        """(S,) the solution of (I - discount P_pi) x = rhs: directly, or to a residual of ``tol``.
+
+        Long rows fill up as they are eliminated, and mostly mix, so that few iterations will do.
+        """
+        size = abs(rhs).max(initial=0.0)
+        if tol and self.has_long_rows and size:
+            x = self._solve_iteratively(rhs / size, discount, tol)
+            if x is not None:
+                return size * x
+        return self._solve_directly(rhs, discount)
+
+    def _solve_iteratively(self, rhs: NDArray, discount: float, tol: float) -> NDArray | None:
+        """By BiCGSTAB; None where that leaves more than twice ``tol`` of the norm."""
+
+        def system(x):
+            return x - self.expect(discount * x)
+
+        x = NUMPY.bicgstab(system, rhs, tol=tol, maxiter=BICGSTAB_MAX_STEPS)
+        left = np.linalg.norm(rhs - system(x))
+        return x if left <= 2 * tol * np.linalg.norm(rhs) else None
+
+    def _solve_directly(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
+        import scipy.sparse as sp
+        from scipy.sparse.linalg import splu
+
+        rows, n = self.rows if self.row_index is None else self.rows[self.row_index], len(rhs)
+        full = isinstance(rows, np.ndarray)
+        if n <= DENSE_SOLVE_MAX_STATES or (
+            full and np.count_nonzero(rows) >= DENSE_MIN_SHARE * rows.size
+        ):
+            system = -discount * (rows if full else rows.toarray())
+            system.ravel()[:: n + 1] += 1
+            return np.asarray(np.linalg.solve(system, rhs), dtype=np.float64)
+        # Each row begins with the 1 of I. As columns they are the transpose, which is factorised.
+        rows, states = sp.csr_array(rows) if full else rows, np.arange(n + 1, dtype=np.int32)
+        first = rows.indptr[:-1]
+        entries = np.insert(-discount * rows.data, first, 1.0)
+        places = np.insert(rows.indices, first, states[:-1])
+        system = sp.csc_array((entries, places, rows.indptr + states), shape=(n, n))
+        return splu(system).solve(rhs, "T")
+
+    def adjoint(self, x: NDArray) -> NDArray[np.float64]:
+        """(S,) P_pi' x."""
+        if self.row_index is not None:
+            x = np.bincount(self.row_index, x, minlength=self.rows.shape[0])
+        return self.rows.T @ x
+
+
+@dataclass(frozen=True)
+class RowBackend(NumpyBackend):
+    """The backward pass of a table."""
+
+    n_actions: int
+    shape: tuple[int, ...]
+
+    def shared_backup(self, arrays: RowArrays, w_S, pay):
+        if not w_S.any():
+            return np.zeros(arrays.rows.shape[0])
+        return arrays.rows @ w_S.ravel()
+
+    def action_backup(self, arrays: RowArrays, w, action, pay):
+        q_S = arrays.action_entries(w, action)
+        return (q_S + arrays.reward[action] if pay else q_S).reshape(self.shape)
+
+    def sweeps_are_cheap(self, arrays: RowArrays) -> bool:
+        return arrays.sweeps_are_cheap
+
+    def solves_iteratively(self, arrays: RowArrays) -> bool:
+        return arrays.has_long_rows
+
+    def all_action_values(self, arrays: RowArrays, w_S):
+        if not arrays.sweeps_are_cheap:
+            return None
+        q_AS = (arrays.rows @ w_S.ravel()).take(arrays.row_of)
+        q_AS += arrays.reward
+        return q_AS.reshape(self.n_actions, *self.shape)
+
+    def iterate_policy(self, arrays: RowArrays, v_S, policy, count, discount, gain):
+        one, v = arrays.policy_rows(policy), v_S.ravel()
+        paid = one.reward - gain
+        for _ in range(count):
+            v = one.expect(discount * v)
+            v += paid
+        return v.reshape(self.shape)
+
+    def policy_pass(self, arrays: RowArrays, w_S, policy, pay):
+        one = arrays.policy_rows(policy)
+        after = one.expect(w_S.ravel())
+        return (after + one.reward if pay else after).reshape(self.shape)
+
+    def solve_policy_system(self, arrays: RowArrays, rhs, policy, discount, tol=0.0):
+        return (
+            arrays.policy_rows(policy).solve_system(rhs.ravel(), discount, tol).reshape(self.shape)
+        )
+
+    def policy_adjoint(self, arrays: RowArrays, x, policy):
+        return arrays.policy_rows(policy).adjoint(x.ravel()).reshape(self.shape)

@@ -1,0 +1,264 @@
+"""What happens in a period, as a document tells it: stages in their order, or events at rates."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ModelError
+from tessella.mdp.context import call_by_name
+from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
+from tessella.mdp.stages.stage import Stage
+from tessella.modelfiles.expressions.formula import FORMULA_MAX_COMBINATIONS, Formula, VisibleNames
+from tessella.modelfiles.expressions.tree import NUMBER
+from tessella.modelfiles.mistakes import format_brief
+from tessella.modelfiles.model_document import ModelDocument
+from tessella.modelfiles.symbols import NEXT_NAME
+from tessella.modelfiles.toml_lines import KeyPath
+
+CERTAIN_NOISE = (
+    "end"  # the noise of a jump without a distribution, as in the problems of the package
+)
+
+
+@dataclass(eq=False)
+class PeriodReader:
+    """Reads stages and events of a model whose other parts are known."""
+
+    model: ModelDocument
+    stages: list[tuple[KeyPath, Stage]] = field(default_factory=list)
+    events: list[tuple[KeyPath, Event]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.document, self.symbols = self.model.document, self.model.symbols
+        self.quantities = self.model.quantities
+
+    def _entries(self, key: str) -> list[tuple[KeyPath, dict]]:
+        entries = self.model.data.get(key)
+        numbered = enumerate(entries if isinstance(entries, list) else [])
+        return [((key, i), entry) for i, entry in numbered if isinstance(entry, dict)]
+
+    def read_stages(self) -> None:
+        """All stages that have no mistakes."""
+        readers = {
+            "pay": self._read_pay,
+            "decide": self._read_decide,
+            "shift": self._read_shift,
+            "move": self._read_move,
+            "jump": self._read_jump,
+        }
+        for key_path, entry in self._entries("stages"):
+            kind = entry.get("kind")
+            if isinstance(kind, str) and kind in readers:
+                before = len(self.document.mistakes)
+                stage = readers[kind](key_path, entry)
+                if stage is not None and len(self.document.mistakes) == before:
+                    self.stages.append((key_path, stage))
+
+    def read_events(self) -> None:
+        """All events that have no mistakes."""
+        names: set[str] = set()
+        for key_path, entry in self._entries("events"):
+            state, name = self.symbols.state_names, entry.get("name")
+            if isinstance(name, str) and name in names:
+                requirement = f"events must have different names; {format_brief(name)} stands above"
+                self.document.note_mistake((*key_path, "name"), requirement)
+            names |= {name} if isinstance(name, str) else set()
+            rate = self._read_formula(key_path, entry, "rate", state)
+            to, has_name = self._read_targets(key_path, entry, state), isinstance(name, str)
+            pays, costs = self._paid(key_path, entry, state)
+            if rate is not None and has_name and (to is not None or "to" not in entry):
+                arguments = (
+                    simplify_formula(rate),
+                    to,
+                    simplify_formula(pays),
+                    simplify_formula(costs),
+                )
+                self.events.append((key_path, Event(str(name), *arguments)))
+
+    def read_rate(self, key: str) -> Formula | float | None:
+        """What is paid, or costs, per unit of time."""
+        return simplify_formula(
+            self._read_formula((), self.model.data, key, self.symbols.state_names)
+        )
+
+    def _read_formula(
+        self, key_path: KeyPath, entry: Mapping, key: str, names: VisibleNames
+    ) -> Formula | None:
+        if key not in entry:
+            return None
+        return self.quantities.read_formula((*key_path, key), entry[key], names)
+
+    def _paid(
+        self, key_path: KeyPath, entry: Mapping, names: VisibleNames
+    ) -> tuple[Formula | None, Formula | None]:
+        pays, costs = (self._read_formula(key_path, entry, key, names) for key in ("pays", "costs"))
+        return pays, costs
+
+    def _read_axis(self, key_path: KeyPath, entry: dict) -> str | None:
+        name, axes = entry.get("axis"), {**self.symbols.axes, **self.symbols.scratch}
+        if not isinstance(name, str):
+            return None
+        self.symbols.refuse_unknown("axis", name, axes, (*key_path, "axis"))
+        return name if name in axes else None
+
+    def _read_noise(self, key_path: KeyPath, entry: dict) -> Noise | None:
+        """The noise of a stage; one with mistakes of its own is known by name alone."""
+        name, known = entry.get("noise"), self.symbols.noises
+        if not isinstance(name, str):
+            return None
+        self.symbols.refuse_unknown("distribution", name, known, (*key_path, "noise"))
+        return self.model.noises.get(name)
+
+    def _certain_noise(self) -> Noise:
+        """A noise of one value; nobody can write its name where something else is called END."""
+        is_taken = CERTAIN_NOISE in self.symbols.definitions
+        return Noise(f"the {CERTAIN_NOISE}" if is_taken else CERTAIN_NOISE, (0,), (1.0,))
+
+    def _read_target(
+        self, key_path: KeyPath, axis: str | None, given: Any, names: VisibleNames
+    ) -> Formula | None:
+        """The value that an axis takes: text on an axis of text."""
+        kinds = {**self.symbols.axes, **self.symbols.scratch}
+        return self.quantities.read_formula(key_path, given, names, kinds.get(axis or "", NUMBER))
+
+    def _read_targets(
+        self, key_path: KeyPath, entry: dict, names: VisibleNames
+    ) -> JumpTargets | None:
+        targets = entry.get("to")
+        if not isinstance(targets, dict):
+            return None
+        axes, formulas = {**self.symbols.axes, **self.symbols.scratch}, {}
+        for name, given in targets.items():
+            target_path = (*key_path, "to", name)
+            self.symbols.refuse_unknown("axis", name, axes, target_path)
+            formulas[name] = self._read_target(target_path, name, given, names)
+        valid = {name: formula for name, formula in formulas.items() if formula is not None}
+        return JumpTargets(valid) if len(valid) == len(targets) else None
+
+    def _read_pay(self, key_path: KeyPath, entry: dict) -> Stage | None:
+        pays, costs = self._paid(key_path, entry, self.symbols.state_names)
+        if "pays" not in entry and "costs" not in entry:
+            self.document.note_mistake(key_path, "a stage of kind 'pay' needs 'pays' or 'costs'")
+        return Pay(pays, costs) if pays or costs else None
+
+    def _read_decide(self, key_path: KeyPath, entry: dict) -> Stage | None:
+        names, axis = self.symbols.state_names, self._read_axis(key_path, entry)
+        to = self._read_target((*key_path, "to"), axis, entry.get("to"), names)
+        pays, costs = self._paid(key_path, entry, names)
+        if axis is None or to is None:
+            return None
+        return Decide(axis, to, pays=pays, costs=costs, **_given_options(entry, "between", "edge"))
+
+    def _read_shift(self, key_path: KeyPath, entry: dict) -> Stage | None:
+        axis, noise = self._read_axis(key_path, entry), self._read_noise(key_path, entry)
+        symbols, name = self.symbols, entry.get("noise")
+        by = self._read_formula(
+            key_path, entry, "by", symbols.visible_names(symbols.stage_noises(name), symbols.action)
+        )
+        pays, costs = self._paid(key_path, entry, symbols.noise_stage_names(name))
+        if axis is None or noise is None:
+            return None
+        options = _given_options(entry, "between", "edge")
+        return Shift(axis, noise, by, pays=pays, costs=costs, **options)
+
+    def _read_jump(self, key_path: KeyPath, entry: dict) -> Stage | None:
+        noise = self._read_noise(key_path, entry) if "noise" in entry else self._certain_noise()
+        symbols = self.symbols
+        names = (
+            symbols.noise_stage_names(entry["noise"]) if "noise" in entry else symbols.state_names
+        )
+        to, (pays, costs) = (
+            self._read_targets(key_path, entry, names),
+            self._paid(key_path, entry, names),
+        )
+        if noise is None or to is None:
+            return None
+        return Jump(noise, to, pays=pays, costs=costs, **_given_options(entry, "between", "edge"))
+
+    def _read_move(self, key_path: KeyPath, entry: dict) -> Stage | None:
+        names, axis = self.symbols.state_names, self._read_axis(key_path, entry)
+        pays, costs = self._paid(key_path, entry, names)
+        matrix = self._read_matrix((*key_path, "matrix"), axis, entry.get("matrix"))
+        if axis is None or matrix is None:
+            return None
+        return Move(axis, matrix, pays=pays, costs=costs)
+
+    def _read_matrix(self, key_path: KeyPath, axis: str | None, given: Any) -> Any:
+        if isinstance(given, list):
+            return self._read_rows(key_path, given)
+        values = {**self.model.axes, **self.model.scratch}.get(axis or "")
+        if not isinstance(given, str) or axis is None or values is None:
+            return None
+        symbols = self.symbols
+        kind = {**symbols.axes, **symbols.scratch}[axis]
+        names = symbols.visible_names(
+            symbols.axes, symbols.scratch, symbols.action, symbols.time, {NEXT_NAME: kind}
+        )
+        formula = self.quantities.read_formula(key_path, given, names)
+        return None if formula is None else ChainMatrix(axis, np.asarray(values), formula)
+
+    def _read_rows(self, key_path: KeyPath, given: list) -> list | None:
+        rows = [
+            [self.quantities.read_number((*key_path, i, j), x) for j, x in enumerate(row)]
+            for i, row in enumerate(given)
+            if isinstance(row, list)
+        ]
+        are_complete = len(rows) == len(given) and all(x is not None for row in rows for x in row)
+        return rows if are_complete else None
+
+
+class JumpTargets:
+    """Several formulas as one function, from names to a value for each axis that moves."""
+
+    def __init__(self, formulas: Mapping[str, Formula]) -> None:
+        self.formulas = dict(formulas)
+        names = dict.fromkeys(name for formula in formulas.values() for name in formula.free_names)
+        self.__signature__ = _make_signature(names)
+
+    def __call__(self, /, **arrays: Any) -> dict[str, Any]:
+        return {
+            axis: call_by_name(f, arrays, f"the move of {axis}")
+            for axis, f in self.formulas.items()
+        }
+
+
+class ChainMatrix:
+    """The (..., n, n) matrix of a chain, from a formula of its axis and of ``next``."""
+
+    def __init__(self, axis: str, values: NDArray, formula: Formula) -> None:
+        self.axis, self.values, self.formula = axis, values, formula
+        self.__signature__ = _make_signature(
+            n for n in formula.free_names if n not in (axis, NEXT_NAME)
+        )
+
+    def __call__(self, /, **arrays: Any) -> NDArray[np.float64]:
+        n = len(self.values)
+        if n * n > FORMULA_MAX_COMBINATIONS:
+            requirement = f"a matrix has at most {FORMULA_MAX_COMBINATIONS:,} entries"
+            raise ModelError(requirement, value=f"{self.axis} has {n:,} values")
+        names = arrays | {self.axis: self.values[:, None], NEXT_NAME: self.values[None, :]}
+        matrix = np.asarray(
+            call_by_name(self.formula, names, f"the matrix of {self.axis}"), dtype=float
+        )
+        shape = np.broadcast_shapes(matrix.shape, (n, n))
+        return np.broadcast_to(matrix, shape)
+
+
+def simplify_formula(formula: Formula | None) -> Any:
+    """A formula that names nothing as the number that it is."""
+    return formula if formula is None or formula.free_names else float(formula())
+
+
+def _make_signature(names: Any) -> inspect.Signature:
+    kw = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Signature([inspect.Parameter(name, kw) for name in names])
+
+
+def _given_options(entry: dict, *keys: str) -> dict[str, Any]:
+    return {key: entry[key] for key in keys if key in entry}

@@ -1,0 +1,284 @@
+"""Branch and bound: whether a class has a rule of some size that keeps a promise at all.
+
+A node allows actions A(s) in each state. With the least losses of any policy within A,
+
+    L(s) = min_{a in A(s)} gap(s, a) + discount sum P(s' | s, a) L(s'),
+    own(s, a) = gap(s, a) + discount sum P(s' | s, a) L(s') - L(s) >= 0,
+
+a rule within A loses mu L + sum_s d(s) own(s, rule(s)) from the start, d its visits, and at least
+L(s) + own(s, rule(s)) from every state s. With m <= d for all rules of the node that keep the
+promise, no rule of a size does so if
+
+    mu L + (min over rules of that size of sum_s m(s) own(s, rule(s)))  >  promise,
+
+which the exact solver of the class says; of the worst state, if none takes only actions that lose
+the promise at most. Else the cheapest rule is judged; if it breaks the promise, the node is divided
+at the state where the bound misses most, (d - m) own: the rule takes that action there, or another.
+For m there are the actions that are left (see ``visits``), and for every price >= 0
+
+    m(s) >= min over policies of (d(s) + price x loss) - price x promise,
+
+for who loses no more than the promise cannot avoid much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.criteria.discounted import Discounted
+from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
+from tessella.rules.loss_target import LossTarget
+from tessella.rules.rule_class import Costs, Fitted, RuleClass
+from tessella.rules.unavoidable_visits import (
+    ROUNDING_SAFETY_FACTOR,
+    bound_gaps_below,
+    bound_visits_below,
+)
+
+NODE_BUDGET_STATE_ACTIONS, MAX_NODES = 100_000, 1_000  # nodes: states x actions x nodes, and nodes
+LOSS_PRICE_SHARES = (0.1, 0.3, 0.6)  # x promise, as shares of the visits of the optimal policy
+VISIT_BOUND_STATE_TARGETS, VISIT_BOUND_MAX_TARGETS = (
+    40_000,
+    100,
+)  # states whose least visits are found: states x these, and these
+TIGHTENING_MAX_ROUNDS = 4  # of a node: least losses, and what they forbid
+POLICY_ITERATION_MAX_STEPS = 50  # of policy iteration
+IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest gap: what is not worth a step
+
+
+@dataclass(frozen=True, eq=False)
+class MinimumLoss:
+    """The least losses within some actions.
+
+    Attributes:
+        table: (S,) a policy that has them.
+        loss: (S,) bounded from below, rounding included.
+        own: (S, A) what an action loses beyond; infinite for what is not allowed.
+    """
+
+    table: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    excess: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BranchNode:
+    """A node that may hold a rule: what its rules must cost at most, by additive costs (S, A)."""
+
+    allowed: NDArray[np.bool_]
+    least: MinimumLoss
+    min_visits: NDArray[np.float64]
+    costs: NDArray[np.float64]
+    target: float
+
+
+class BranchAndBound:
+    """Rules of one class that keep a promise of a small discounted model.
+
+    Attributes:
+        nodes: how many may be looked at yet.
+    """
+
+    def __init__(
+        self,
+        evaluator: PolicyEvaluator,
+        loss_target: LossTarget,
+        make_costs: Callable[[NDArray], Costs],
+        evaluate: Callable[[RuleClass, Fitted], PolicyLoss | None],
+        is_time_up: Callable[[], bool],
+        max_nodes: float = math.inf,
+    ) -> None:
+        self.evaluator, self.loss_target = evaluator, loss_target
+        self._make_costs, self._evaluate, self._is_time_up = make_costs, evaluate, is_time_up
+        self._gap, self.nodes_left = bound_gaps_below(evaluator), max_nodes
+
+    @staticmethod
+    def compute_node_budget(evaluator: PolicyEvaluator) -> int:
+        """How many nodes take no longer than the search itself, about."""
+        return min(
+            NODE_BUDGET_STATE_ACTIONS // (evaluator.mdp.n_states * evaluator.mdp.n_actions),
+            MAX_NODES,
+        )
+
+    @staticmethod
+    def is_applicable(evaluator: PolicyEvaluator, loss_target: LossTarget) -> bool:
+        """Whether there is something to gain: with a promise of 0, the first bound is exact."""
+        return (
+            evaluator.is_small
+            and isinstance(evaluator.mdp.criterion, Discounted)
+            and not loss_target.is_zero
+        )
+
+    def rule_out_sizes(self, rule_class: RuleClass, known_bound: int, max_size: int) -> int:
+        """No rule of fewer numbers keeps the promise: at least ``least``, at most ``most + 1``.
+
+        It ends with the first size of which a rule is found that does, and when there are no nodes
+        or no time left.
+        """
+        size, node = max(known_bound, 1), self._root
+        if node is not None and not self._is_time_up():
+            size = max(size, self._fits(rule_class, max_size, node)[1])
+        if self._is_time_up():
+            return known_bound
+        while size <= max_size and self._is_size_ruled_out(rule_class, size):
+            size += rule_class.step
+        return size if size > max(known_bound, 1) else known_bound
+
+    def _is_size_ruled_out(self, rule_class: RuleClass, size: int) -> bool:
+        """Whether it is certain that no rule of at most so many numbers keeps the promise."""
+        stack: list[BranchNode | None] = [self._root]
+        while stack:
+            node = stack.pop()
+            fits, needed = ([], size + 1) if node is None else self._fits(rule_class, size, node)
+            if self._is_time_up() or self.nodes_left <= 0:
+                return False
+            self.nodes_left -= 1
+            if node is None or needed > size:
+                continue
+            cheapest = min(fits, key=lambda fitted: fitted.cost, default=None)
+            policy_loss = None if cheapest is None else self._evaluate(rule_class, cheapest)
+            if policy_loss is None or self.loss_target.is_met_by(policy_loss):
+                return False
+            branches = self._branch(node, policy_loss)
+            if not branches:
+                return False
+            stack += [self._tighten(*branch) for branch in branches]
+        return True
+
+    @cached_property
+    def _root(self) -> BranchNode | None:
+        table = self.evaluator.solution.policy.table.ravel()
+        return self._tighten(self.evaluator.feasible, table.astype(np.int64))
+
+    def _fits(self, kind: RuleClass, most: int, node: BranchNode) -> tuple[list[Fitted], int]:
+        """Rules of at most so many numbers in a node, and how many numbers are needed there.
+
+        A class may be exact for the costs of some nodes only, as run-length tables are.
+        """
+        costs = self._make_costs(node.costs)
+        fits = kind.fit(costs, most, node.target)
+        exact = not kind.why_not_exact(costs)
+        return fits, kind.size_lower_bound(costs, node.target, most, fits) if exact else 1
+
+    def _tighten(self, allowed: NDArray, table: NDArray) -> BranchNode | None:
+        """A node with all that its bounds forbid; None if nothing is left of it."""
+        limit = self.loss_target.limit * (1 + 1e-9)
+        minimum, min_visits = self._minimise_loss(allowed, table), self._unavoidable_visits
+        for _ in range(TIGHTENING_MAX_ROUNDS):
+            if self.loss_target.worst:
+                loss_bounds = minimum.loss[:, None] + minimum.excess
+            else:
+                min_visits = np.maximum(
+                    self._unavoidable_visits, bound_visits_below(self.evaluator, allowed)
+                )
+                loss_bounds = self.evaluator.start @ minimum.loss + _multiply_visits(
+                    min_visits, minimum.excess
+                )
+            remaining = allowed & (loss_bounds <= limit)
+            if not remaining.any(axis=1).all():
+                return None
+            if (remaining == allowed).all():
+                break
+            allowed, minimum = remaining, self._minimise_loss(remaining, minimum.table)
+        return self._make_node(allowed, minimum, min_visits, limit)
+
+    def _make_node(
+        self, allowed: NDArray, minimum: MinimumLoss, min_visits: NDArray, limit: float
+    ) -> BranchNode | None:
+        if self.loss_target.worst:
+            return BranchNode(allowed, minimum, min_visits, (~allowed).astype(float), 0.5)
+        slack = limit - float(self.evaluator.start @ minimum.loss)
+        if slack < 0:
+            return None
+        slack = max(slack, IMPROVEMENT_RELATIVE_TOLERANCE * limit)
+        costs = np.where(
+            allowed, np.minimum(_multiply_visits(min_visits, minimum.excess), 2 * slack), 2 * slack
+        )
+        return BranchNode(allowed, minimum, min_visits, costs, slack)
+
+    def _branch(self, node: BranchNode, policy_loss: PolicyLoss) -> list[tuple[NDArray, NDArray]]:
+        """Two nodes, of which the second is looked at first; none where no state tells."""
+        all_states = np.arange(len(policy_loss.table))
+        excess = np.where(node.allowed, node.least.excess, 0.0)[all_states, policy_loss.table]
+        shortfall = np.maximum(policy_loss.visits - node.min_visits, 0.0) * excess
+        s = int(shortfall.argmax())
+        if shortfall[s] <= 0:
+            return []
+        forbidden, fixed = node.allowed.copy(), node.allowed.copy()
+        forbidden[s, policy_loss.table[s]] = False
+        fixed[s] = False
+        fixed[s, policy_loss.table[s]] = True
+        fixed_table = node.least.table.copy()
+        fixed_table[s] = policy_loss.table[s]
+        return [(forbidden, node.least.table), (fixed, fixed_table)]
+
+    def _minimise_loss(self, allowed: NDArray, table: NDArray) -> MinimumLoss:
+        return self._solve_restricted(np.where(allowed, self._gap, np.inf), table)
+
+    def _solve_restricted(self, costs: NDArray, table: NDArray) -> MinimumLoss:
+        """Policy iteration for least discounted costs (S, A), infinite for what is not allowed."""
+        all_states, discount = np.arange(len(costs)), self.evaluator.mdp.discount
+        tolerance = IMPROVEMENT_RELATIVE_TOLERANCE * float(
+            costs[np.isfinite(costs)].max(initial=1e-300)
+        )
+        table = np.where(np.isfinite(costs[all_states, table]), table, costs.argmin(axis=1))
+        loss, q = self._evaluate_table(costs, table)
+        for _ in range(POLICY_ITERATION_MAX_STEPS):
+            best = q.argmin(axis=1)
+            improves = q[all_states, best] < q[all_states, table] - tolerance
+            if not improves.any():
+                break
+            table = np.where(improves, best, table)
+            loss, q = self._evaluate_table(costs, table)
+        residual = max(float((loss - q.min(axis=1)).max()), 0.0) / (1 - discount)
+        loss = np.maximum(loss - 2 * residual - tolerance, 0.0)
+        return MinimumLoss(
+            table, loss, np.maximum(q - loss[:, None] - 4 * residual - 2 * tolerance, 0.0)
+        )
+
+    def _evaluate_table(self, costs: NDArray, table: NDArray) -> tuple[NDArray, NDArray]:
+        """(S,) discounted costs of a table, and (S, A) those of another action for once."""
+        loss = self.evaluator.discounted_sum(table, costs[np.arange(len(costs)), table])
+        return loss, costs + self.evaluator.mdp.discount * self.evaluator.expected_next(loss)
+
+    @cached_property
+    def _unavoidable_visits(self) -> NDArray[np.float64]:
+        """(S,) visits of every policy that keeps the promise on average, from below."""
+        visits = np.zeros(len(self._gap))
+        if self.loss_target.worst:
+            return visits
+        optimal_visits = self.evaluator.optimal.visits
+        stakes = optimal_visits * np.where(np.isfinite(self._gap), self._gap, 0.0).max(axis=1)
+        for s in np.argsort(-stakes)[
+            : min(VISIT_BOUND_STATE_TARGETS // len(stakes), VISIT_BOUND_MAX_TARGETS)
+        ]:
+            if stakes[s] > 0:
+                visits[s] = max(
+                    self._bound_visits(int(s), price_share, float(optimal_visits[s]))
+                    for price_share in LOSS_PRICE_SHARES
+                )
+        return np.maximum(visits, 0.0) * ROUNDING_SAFETY_FACTOR
+
+    def _bound_visits(self, s: int, price_share: float, optimal_visits: float) -> float:
+        """The bound on the visits of one state by one price."""
+        price = price_share * optimal_visits / self.loss_target.limit
+        costs = price * self._gap
+        costs[s] += 1.0
+        minimum = self._solve_restricted(
+            costs, self.evaluator.solution.policy.table.ravel().astype(np.int64)
+        )
+        return float(self.evaluator.start @ minimum.loss) - price * self.loss_target.limit * (
+            1 + 1e-9
+        )
+
+
+def _multiply_visits(visits: NDArray, excess: NDArray) -> NDArray[np.float64]:
+    """(S, A) visits x own, 0 where nobody comes."""
+    with np.errstate(invalid="ignore"):
+        return np.where(visits[:, None] > 0, visits[:, None] * excess, 0.0)

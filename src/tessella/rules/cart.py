@@ -1,0 +1,118 @@
+"""Greedy trees: CART, on the cheapest action of every state, each weighted by what is at stake.
+
+    stake(s) = second-lowest less lowest cost,    or 1 where it is not 0
+
+It grows one cut at a time and looks at no later one, so it proves nothing, and on a grid of any
+size it takes no longer than sorting. What it is good for here: its cuts, of which the cheapest
+trees of every size are taken (``Boxes.pruned``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, fold_tree
+
+MIN_RELATIVE_WEIGHT = (
+    1e-9  # of the usual stake: states at which nothing is at stake still have a say
+)
+PRUNING_PATH_MAX_STATES, PRUNING_PATH_MAX_PRICES = (
+    5_000,
+    40,
+)  # states, up to which trees are cut back by prices, and such prices
+
+
+def grow_cart_trees(
+    positions: NDArray[np.float32], costs: NDArray[np.float64], max_leaves: int
+) -> Iterator[BoxTree]:
+    """Trees of at most so many leaves over (S, F) whole numbers, for (S, A) costs.
+
+    A cut's ``axis`` is a column of ``places``.
+    """
+    stakes = _compute_stakes(costs)
+    if stakes.any() and max_leaves > 1:
+        for weights in (stakes, (stakes > 0).astype(float)):
+            yield _truncate_tree(_fit_cart(positions, costs, weights, max_leaves), 2 * max_leaves)
+
+
+def grow_nested_trees(
+    positions: NDArray[np.float32], costs: NDArray[np.float64], max_leaves: int
+) -> Iterator[BoxTree]:
+    """The same tree with 1, 2, ... leaves, as it grows, each leaf with CART's own action.
+
+    Then those of its cost-complexity path: grown to the end, and cut back more and more.
+    """
+    stakes = _compute_stakes(costs)
+    if not stakes.any() or max_leaves < 2:
+        return
+    classifier = _fit_cart(positions, costs, stakes, max_leaves)
+    for k in range(1, classifier.get_n_leaves() + 1):
+        yield _truncate_tree(classifier, 2 * k - 1)
+    for alpha in (
+        _list_pruning_prices(positions, costs, stakes)
+        if len(positions) <= PRUNING_PATH_MAX_STATES
+        else ()
+    ):
+        pruned = _fit_cart(positions, costs, stakes, None, alpha)
+        if pruned.get_n_leaves() <= max_leaves:
+            yield _truncate_tree(pruned, pruned.tree_.node_count)
+
+
+def _compute_stakes(costs: NDArray) -> NDArray[np.float64]:
+    """(S,) what is at stake in each state."""
+    if costs.shape[1] < 2:
+        return np.zeros(len(costs))
+    lowest = np.partition(costs, 1, axis=1)
+    return lowest[:, 1] - lowest[:, 0]
+
+
+def _fit_cart(
+    positions: NDArray, costs: NDArray, weights: NDArray, max_leaves: int | None, alpha: float = 0.0
+) -> Any:
+    from sklearn.tree import DecisionTreeClassifier
+
+    classifier = DecisionTreeClassifier(max_leaf_nodes=max_leaves, ccp_alpha=alpha, random_state=0)
+    return classifier.fit(
+        positions, costs.argmin(axis=1), sample_weight=_normalise_weights(weights)
+    )
+
+
+def _list_pruning_prices(
+    positions: NDArray, costs: NDArray, weights: NDArray
+) -> NDArray[np.float64]:
+    """Prices of a leaf at which CART cuts its tree back."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    classifier = DecisionTreeClassifier(random_state=0)
+    best = costs.argmin(axis=1)
+    path = classifier.cost_complexity_pruning_path(
+        positions, best, sample_weight=_normalise_weights(weights)
+    )
+    alphas = np.unique(np.maximum(path.ccp_alphas, 0.0))
+    return alphas[:: max(1, len(alphas) // PRUNING_PATH_MAX_PRICES)]
+
+
+def _normalise_weights(weights: NDArray) -> NDArray[np.float64]:
+    return np.maximum(weights / weights.mean(), MIN_RELATIVE_WEIGHT)
+
+
+def _truncate_tree(classifier: Any, n_nodes: int) -> BoxTree:
+    """The tree as it was when it had so many nodes: the best cut comes first, its parts next."""
+    fitted_tree = classifier.tree_
+    majority = classifier.classes_[fitted_tree.value[:, 0].argmax(axis=1)]
+
+    def get_children(node: int) -> tuple[int, int] | None:
+        below = int(fitted_tree.children_left[node])
+        return (below, int(fitted_tree.children_right[node])) if 0 <= below < n_nodes else None
+
+    def build(node: int, children: list[BoxTree]) -> BoxTree:
+        if not children:
+            return BoxLeaf(int(majority[node]))
+        position = int(np.floor(fitted_tree.threshold[node])) + 1
+        return BoxCut(int(fitted_tree.feature[node]), position, *children)
+
+    return fold_tree(0, get_children, build)

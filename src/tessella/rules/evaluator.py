@@ -1,0 +1,433 @@
+"""What many candidate rules lose, found quickly: the figures that a search goes by.
+
+    loss L = A_pi^-1 gap_pi,   visits d = mu A_pi^-1,   A_pi = I - discount P_pi,
+
+with gap(s, a) = V*(s) - Q*(s, a), 0 where it is a tie. In a small model M = A_*^-1 of the optimal
+policy is made once; a rule that differs from it in k states, with rows that differ by
+D = discount (P_pi - P_*), costs one system of order k (Woodbury):
+
+    L = M_k (I - D M_k)^-1 gap_k,   d = mu M + z D M,   z = mu M_k (I - D M_k)^-1,
+
+and the rows of D M, one for each state and action, are made when a rule first needs them.
+
+For an average, gap(s, a) = max_b Q*(s, b) - Q*(s, a), A_pi = I - P_pi + 1 mu with mu the same for
+all states, and d the long-run shares: d gap_pi = g* - g_pi, the same from every start. A rule must
+have one recurrent class then; with a total reward it must end, and where the process has ended the
+rows of P are 0. A large model goes through the package's own loops, only as far as losses must be
+told apart: its mean loss is d gap_pi, so that the visits are all that is computed, beginning with
+those of the optimal policy. Before that, d >= mu makes mu gap_pi a bound from below. What is
+promised in the end rests on a certificate, or on bounds that residuals prove, never on these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lu_factor, lu_solve
+from scipy.sparse import block_array, csr_array, diags_array, eye_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu, spsolve
+
+from tessella.criteria.average import ENDING_MIN_DEFICIT, Average
+from tessella.criteria.total import Total
+from tessella.errors import ModelError, NotConverged
+from tessella.mdp.policy import Policy
+from tessella.rounding import EPS
+from tessella.solvers.absorbing import find_absorbing_states
+from tessella.solvers.elimination import EliminationFactors
+from tessella.solvers.evaluate import evaluate
+from tessella.solvers.loop import Engine
+from tessella.solvers.occupancy import compute_visits
+from tessella.solvers.solution import Solution
+
+DENSE_MAX_STATES = 2_000  # states of a model whose rows are written out
+DENSE_MAX_ENTRIES = 60_000_000  # of all rows together
+TIE_ERROR_MULTIPLE = 8  # errors of the gain, within which gaps are 0 where the values have no bound
+SPARSE_MAX_DENSITY = 0.1  # share of rows that is not 0, up to which they are kept as sparse
+LOWER_BOUND_SWEEPS = 40  # of many rules at once, which bound their losses from below
+VISITS_MIN_TOLERANCE, VISITS_MAX_TOLERANCE = (
+    1e-9,
+    1e-3,
+)  # total errors of the visits of a large model ...
+AVERAGE_SHARES_TOLERANCE = 1e-4  # ... and of an average
+LOSS_RELATIVE_TOLERANCE = (
+    1e-8  # losses of a large model are told apart by this share of the values, or by more
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyLoss:
+    """What a rule loses.
+
+    Attributes:
+        table: (S,) its actions.
+        loss: (S,) V* - V_pi; for an average, g* - g_pi and what a start loses beyond it. None in a
+            large model.
+        visits: (S,) expected discounted visits, from the start or from the state that loses most;
+            for an average, shares of time. In single precision in a large model.
+        mean: the loss from the start.
+        worst: the loss from the state that loses most; NaN in a large model where nobody asked.
+    """
+
+    table: NDArray[np.int32]
+    loss: NDArray[np.float64] | None
+    visits: NDArray
+    mean: float
+    worst: float
+
+
+class PolicyEvaluator:
+    """What rules lose in the model of a solution, from one start.
+
+    With ``worst``, visits of a rule of a small model are those from the state that loses most.
+    ``apart`` is the least difference of losses that matters, which large models make use of.
+    """
+
+    def __init__(self, solution: Solution, start: NDArray[np.float64], worst: bool = False) -> None:
+        self.worst, self.loss_tolerance = worst, 0.0
+        self.solution, self.mdp, self.start = solution, solution.mdp, start.ravel()
+        self.is_average = isinstance(self.mdp.criterion, Average)
+        self.is_total = isinstance(self.mdp.criterion, Total)
+        if self.is_average:  # the start is forgotten
+            self.start = self.mdp.criterion.occupancy_rhs(self.start)
+        self._cache: dict[bytes, PolicyLoss | None] = {}
+
+    @cached_property
+    def gap(self) -> NDArray[np.float64]:
+        """(S, A) V* - Q*, 0 where that is a tie, inf where infeasible."""
+        q = self.solution.q.reshape(self.mdp.n_states, -1)
+        best = q.max(axis=1) if self.is_average else self.solution.value.ravel()
+        gap = best[:, None] - q
+        return np.where(gap <= self.tie_tolerance, 0.0, gap)
+
+    @property
+    def second_best_gap(self) -> NDArray[np.float64]:
+        """(S,) what the second-best action loses; 0 where there is none."""
+        second = np.sort(self.gap, axis=1)[:, min(1, self.mdp.n_actions - 1)]
+        return np.where(np.isfinite(second), second, 0.0)
+
+    @property
+    def tie_tolerance(self) -> float:
+        """Gaps up to this are taken for 0; where nothing bounds the values, what rounding makes."""
+        tolerance = self.solution.tie_tolerance
+        if np.isfinite(tolerance):
+            return tolerance
+        rounding = EPS * (self.mdp.dynamics.rounding_terms + 8) * float(np.ptp(self.solution.value))
+        return TIE_ERROR_MULTIPLE * (self.solution.error_bound + rounding)
+
+    @cached_property
+    def feasible(self) -> NDArray[np.bool_]:
+        return self.mdp.feasible_mask
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the rows are few enough to be written out."""
+        n = self.mdp.n_states
+        return n <= DENSE_MAX_STATES and n * n * self.mdp.n_actions <= DENSE_MAX_ENTRIES
+
+    @cached_property
+    def _absorbing_mask(self) -> NDArray[np.bool_]:
+        """(S,) where a process of total rewards has ended."""
+        if not self.is_total:
+            return np.zeros(self.mdp.n_states, dtype=bool)
+        return find_absorbing_states(Engine(self.mdp, None)).ravel()
+
+    @cached_property
+    def rows(self) -> NDArray[np.float64]:
+        """(A, S, S) transition probabilities of a small model, 0 where it has ended."""
+        dense = np.stack([matrix.toarray() for matrix in self.mdp.to_sparse().transition])
+        dense[:, self._absorbing_mask] = 0.0
+        return dense
+
+    def _build_policy_matrix(self, table: NDArray) -> csr_array:
+        """(S, S) the rows of a table, 0 where the process has ended."""
+        if self.is_small:
+            return csr_array(self.rows[table, np.arange(len(table))])
+        matrices = self.mdp.to_sparse().transition
+        selectors = [
+            diags_array(((table == a) & ~self._absorbing_mask).astype(float))
+            for a in range(len(matrices))
+        ]
+        return csr_array(sum(t @ p for t, p in zip(selectors, matrices, strict=True)))
+
+    @property
+    def n_evaluated(self) -> int:
+        """How many rules have been judged."""
+        return len(self._cache)
+
+    def is_admissible(self, table: NDArray) -> bool:
+        """Whether a table takes feasible actions, and its chains are such that it has a loss."""
+        if not self.feasible[np.arange(len(table)), table].all():
+            return False
+        return not (self.is_average or self.is_total) or self._get_loss(table) is not None
+
+    def _count_closed_classes(self, chain: csr_array) -> int:
+        """How many sets of states a chain never leaves, once there, and does not end in."""
+        chain.eliminate_zeros()
+        n_classes, class_of = connected_components(chain, directed=True, connection="strong")
+        entries = chain.tocoo()
+        can_leave = np.zeros(n_classes, dtype=bool)
+        can_leave[class_of[entries.row[class_of[entries.row] != class_of[entries.col]]]] = True
+        can_leave[class_of[np.asarray(chain.sum(axis=1)).ravel() < 1 - ENDING_MIN_DEFICIT]] = True
+        return int((~can_leave).sum())
+
+    def __call__(self, table: NDArray) -> PolicyLoss:
+        """What a table of actions that ``fits`` loses."""
+        policy_loss = self._get_loss(table)
+        if policy_loss is None:
+            raise ModelError("a rule that is judged must have a loss")
+        return policy_loss
+
+    def _get_loss(self, table: NDArray) -> PolicyLoss | None:
+        table = np.ascontiguousarray(table.ravel(), dtype=np.int32)
+        key = blake2b(table.tobytes()).digest()
+        if key not in self._cache:
+            self._cache[key] = self._evaluate(table)
+        return self._cache[key]
+
+    def _evaluate(self, table: NDArray) -> PolicyLoss | None:
+        """What a feasible table loses; None if it has no loss."""
+        chain = (
+            self._build_policy_matrix(table)
+            if self.is_total or (self.is_average and self.is_small)
+            else None
+        )
+        if chain is not None and self._count_closed_classes(chain) != int(self.is_average):
+            return None
+        if self.is_average and chain is not None:
+            return self._of_chain(table, chain)
+        if self.is_small:
+            return self._evaluate_by_update(table)
+        return (
+            self._evaluate_by_factorisation(table)
+            if self.is_total
+            else self._evaluate_iteratively(table)
+        )
+
+    def _of_chain(self, table: NDArray, chain: csr_array) -> PolicyLoss | None:
+        """What a rule loses per period: by its gain, where gaps or rounding do not tell that."""
+        aim = LOSS_RELATIVE_TOLERANCE * self.mdp.dynamics.reward_scale
+        if self.tie_tolerance <= aim and np.isfinite(self.solution.tie_tolerance):
+            judged = self._evaluate_by_update(table)
+            loss = judged.loss
+            assert loss is not None
+            rise = self.gap[np.arange(len(table)), table] + chain @ loss - loss  # encloses the loss
+            off = np.ptp(rise) + EPS * (len(table) + 8) * np.abs(loss).max()
+            if off <= aim and np.isfinite(off):
+                return judged
+        return self._evaluate_average(
+            Policy.from_table(self.mdp.grid, self.mdp.actions, table), 0.0, chain
+        )
+
+    @cached_property
+    def _inverse(self) -> NDArray[np.float64]:
+        """(S, S) expected discounted visits under the optimal policy, from each state."""
+        optimal = self.solution.policy.table.ravel()
+        all_states = np.arange(len(optimal))
+        system = np.eye(len(optimal)) - self.mdp.discount * self.rows[optimal, all_states]
+        if self.is_average:
+            system = system + self.start
+        return np.asarray(np.linalg.inv(system), dtype=np.float64)
+
+    def _evaluate_by_update(self, table: NDArray) -> PolicyLoss:
+        optimal = self.solution.policy.table.ravel()
+        changed = np.flatnonzero(table != optimal)
+        visit_changes, columns = (
+            self._compute_visit_changes(changed, table[changed]),
+            self._inverse[:, changed],
+        )
+        factors = lu_factor(np.eye(len(changed)) - visit_changes[:, changed], check_finite=False)
+        loss = columns @ lu_solve(factors, self.gap[changed, table[changed]], check_finite=False)
+        start = self._choose_visit_origin(loss)
+        z = lu_solve(factors, start @ columns, trans=1, check_finite=False)
+        return self._make_loss(table, loss, start @ self._inverse + z @ visit_changes)
+
+    @cached_property
+    def _visit_changes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """(A, S, S) rows D M, and which of them (A, S) have been made."""
+        return np.empty_like(self.rows), np.zeros(self.rows.shape[:2], dtype=bool)
+
+    def _compute_visit_changes(self, states: NDArray, actions: NDArray) -> NDArray[np.float64]:
+        """(k, S) how the visits move with one period of other actions, D M of these states."""
+        changes, is_known = self._visit_changes
+        is_missing = ~is_known[actions, states]
+        if is_missing.any():
+            s, a = states[is_missing], actions[is_missing]
+            optimal = self.solution.policy.table.ravel()[s]
+            row_change = self.mdp.discount * (self.rows[a, s] - self.rows[optimal, s])
+            changes[a, s], is_known[a, s] = row_change @ self._inverse, True
+        return changes[actions, states]
+
+    def discounted_sum(self, table: NDArray, payments: NDArray) -> NDArray[np.float64]:
+        """(S,) discounted sums A_pi^-1 of what a table pays in each state of a small model."""
+        changed = np.flatnonzero(table != self.solution.policy.table.ravel())
+        base = self._inverse @ payments
+        visit_changes = self._compute_visit_changes(changed, table[changed])
+        system = np.eye(len(changed)) - visit_changes[:, changed]
+        return base + self._inverse[:, changed] @ np.linalg.solve(system, visit_changes @ payments)
+
+    def expected_next(self, values: NDArray) -> NDArray[np.float64]:
+        """(S, A) what is expected of (S,) in the next state of a small model."""
+        return np.asarray(self._stacked_rows @ values).reshape(self.mdp.n_actions, -1).T
+
+    @cached_property
+    def _stacked_rows(self) -> NDArray[np.float64] | csr_array:
+        """(A x S, S) all rows, without what is 0 where that is most."""
+        flat = self.rows.reshape(-1, self.mdp.n_states)
+        return csr_array(flat) if np.count_nonzero(flat) < SPARSE_MAX_DENSITY * flat.size else flat
+
+    def _choose_visit_origin(self, loss: NDArray) -> NDArray[np.float64]:
+        """(S,) where visits are counted from: the start, or the state that loses most."""
+        if not self.worst or self.is_average or not loss.any():
+            return self.start
+        return np.eye(1, len(loss), int(loss.argmax()))[0]
+
+    def _make_loss(self, table: NDArray, loss: NDArray, visits: NDArray) -> PolicyLoss:
+        mean = float(self.start @ loss)
+        return PolicyLoss(table, loss, visits, mean, mean if self.is_average else float(loss.max()))
+
+    def compute_policy_gaps(self, policy_loss: PolicyLoss) -> NDArray[np.float64]:
+        """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
+        assert policy_loss.loss is not None, (
+            "the loss of every state is known in small models alone"
+        )
+        expected_loss = self.expected_next(policy_loss.loss)
+        q = (
+            -np.where(self.feasible, self.gap, 0.0) - self.mdp.discount * expected_loss
+        )  # up to V*(s)
+        q[~self.feasible] = -np.inf
+        return q.max(axis=1, keepdims=True) - q
+
+    @cached_property
+    def _value_scale(self) -> float:
+        """How large values and gaps are."""
+        gaps = self.gap[np.isfinite(self.gap)]
+        return max(float(np.abs(self.solution.value).max()), float(gaps.max())) or 1.0
+
+    def bound_loss_below(self, table: NDArray) -> float:
+        """What a table surely loses at least: in the first period, or in the state itself."""
+        gaps = self.gap[np.arange(len(table)), table.ravel()]
+        if self.is_average:
+            return 0.0
+        return float(gaps.max() if self.worst else self.start @ gaps)
+
+    def _evaluate_iteratively(self, table: NDArray) -> PolicyLoss | None:
+        """A rule of a large model, as far as losses must be told apart."""
+        gaps = self.gap[np.arange(len(table)), table]
+        is_optimal = np.array_equal(table, self.solution.policy.table.ravel())
+        if not (is_optimal or self.is_average or gaps.any()):
+            return PolicyLoss(table, None, self.optimal.visits, 0.0, 0.0)
+        policy = Policy.from_table(self.mdp.grid, self.mdp.actions, table)
+        tol = max(LOSS_RELATIVE_TOLERANCE * self._value_scale, self.loss_tolerance)
+        if self.is_average:
+            return self._evaluate_average(policy, tol)
+        policy_visits = self._compute_visits(
+            policy, None if is_optimal else self.optimal.visits, tol, float(gaps.max())
+        )
+        mean, worst = float(policy_visits @ gaps), np.nan
+        if self.worst:
+            evaluation = evaluate(
+                self.mdp, policy, tol=tol, guess=self.solution.value, partial=True
+            )
+            worst = float(np.maximum(self.solution.value - evaluation.value, 0.0).max())
+        return PolicyLoss(table, None, policy_visits.astype(np.float32), mean, worst)
+
+    def _compute_visits(
+        self, policy: Policy, guess: NDArray | None, tol: float, largest_gap: float
+    ) -> NDArray[np.float64]:
+        """(S,) visits from the start, so near that a loss of ``largest`` each is off by ``tol``."""
+        criterion = self.mdp.criterion
+        max_loss = criterion.value_of_constant_reward(largest_gap)
+        visits_tolerance = (
+            min(max(tol / max_loss, VISITS_MIN_TOLERANCE), VISITS_MAX_TOLERANCE)
+            if max_loss and not self.worst
+            else VISITS_MAX_TOLERANCE
+        )
+        start = self.start.reshape(self.mdp.grid.shape)
+        initial_shares = (
+            None if guess is None else criterion.equivalent_constant_reward(guess.astype(float))
+        )
+        result = compute_visits(self.mdp, policy, start, tol=visits_tolerance, guess=initial_shares)
+        return np.asarray(criterion.value_of_constant_reward(result.share)).ravel()
+
+    def _evaluate_average(
+        self, policy: Policy, tol: float, chain: csr_array | None = None
+    ) -> PolicyLoss | None:
+        """By the gains; where those are not known well, what a rule loses at most."""
+        best, start = self.solution, self.start.reshape(self.mdp.grid.shape)
+        try:
+            evaluation = evaluate(self.mdp, policy, tol=tol or None, guess=best.value, partial=True)
+            factors = None if chain is None else EliminationFactors.of(chain, np.inf)
+            if factors is None:
+                share = compute_visits(
+                    self.mdp, policy, start, tol=AVERAGE_SHARES_TOLERANCE
+                ).share.ravel()
+            else:
+                share = factors.stationary_distribution()
+        except (ModelError, NotConverged):
+            return None
+        gain_loss = max((best.gain or 0.0) - (evaluation.gain or 0.0), 0.0)
+        if not (best.converged and evaluation.converged):
+            gain_loss += best.error_bound + evaluation.error_bound
+        apart = (best.value - evaluation.value).ravel()
+        loss = None if chain is None else apart - apart.mean() + gain_loss
+        return PolicyLoss(
+            policy.table.ravel(), loss, share.astype(np.float32), gain_loss, gain_loss
+        )
+
+    def _evaluate_by_factorisation(self, table: NDArray) -> PolicyLoss:
+        """A large model that ends, by the factors of I - P_pi."""
+        factors = splu((eye_array(len(table)) - self._build_policy_matrix(table)).tocsc())
+        loss = factors.solve(self.gap[np.arange(len(table)), table])
+        return self._make_loss(table, np.maximum(loss, 0.0), factors.solve(self.start, trans="T"))
+
+    @cached_property
+    def optimal(self) -> PolicyLoss:
+        """The optimal policy: its visits are where a search begins."""
+        return self(self.solution.policy.table)
+
+    def sum_unit_loss(self) -> float:
+        """How much a loss of 1 in every period adds up to, about: that of the optimal policy."""
+        return (
+            float(self.optimal.visits.sum())
+            if self.is_total
+            else self.mdp.criterion.value_of_constant_reward(1.0)
+        )
+
+    def compute_optimal_value(self) -> float:
+        """The optimal value from the start, or the gain."""
+        gain = self.solution.gain
+        return float(self.start @ self.solution.value.ravel()) if gain is None else float(gain)
+
+    def random(self) -> float:
+        """The value from the start of taking every feasible action as often."""
+        share = self.feasible / self.feasible.sum(axis=1, keepdims=True)
+        model = self.mdp.to_sparse()
+        continuing = np.where(self._absorbing_mask[:, None], 0.0, share)
+        rows = sum(p.multiply(continuing[:, a : a + 1]) for a, p in enumerate(model.transition))
+        reward = (share * np.where(self.feasible, model.reward, 0.0)).sum(axis=1)
+        system = eye_array(len(reward)) - self.mdp.discount * rows
+        if not self.is_average:
+            return float(self.start @ spsolve(system.tocsc(), reward))
+        bordered = block_array([[system, np.ones((len(reward), 1))], [self.start[None], None]])
+        return float(np.asarray(spsolve(bordered.tocsc(), np.append(reward, 0.0)))[-1])
+
+    def bound_losses_below(self, tables: NDArray, worst: bool) -> NDArray[np.float64]:
+        """(B,) lower bounds on the losses of (B, S) tables of a small model, by sweeps from 0."""
+        all_states = np.arange(tables.shape[1])
+        gaps = self.gap[all_states, tables].T  # (S, B)
+        loss = gaps.copy()
+        for _ in range(LOWER_BOUND_SWEEPS):
+            expected_loss = np.zeros_like(loss)
+            for a, rows in enumerate(self.rows):
+                is_taken = np.equal(tables.T, a)
+                states = np.flatnonzero(is_taken.any(axis=1))
+                expected_loss[states] = np.where(
+                    is_taken[states], rows[states] @ loss, expected_loss[states]
+                )
+            loss = gaps + self.mdp.discount * expected_loss
+        return loss.max(axis=0) if worst else self.start @ loss

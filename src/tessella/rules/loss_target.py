@@ -1,0 +1,155 @@
+"""What is promised: a loss of at most ``most``, on average from a start or from the worst state.
+
+A relative promise is a share of |J(pi*)|, the size of the optimal value from the start, as
+``relative_loss`` of a certificate is; or of J(pi*) - J(random), what the optimum gains over taking
+every feasible action as often. A promise of 0 is kept by rules that nobody can tell from optimal:
+``resolution`` is what ties and the error of the solution may hide. Any other promise is kept as it
+stands, and refused where the solution is not known well enough to keep it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ArgumentError, format_value, is_number
+from tessella.rounding import round_up
+from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
+from tessella.rules.proven_loss import ProvenLoss
+from tessella.solvers.solution import Solution
+
+LossReference = Literal["optimal", "random"]
+
+
+@dataclass(frozen=True, eq=False)
+class LossTarget:
+    """A loss that a rule must keep within.
+
+    Attributes:
+        loss: as it was asked for.
+        most: in the model's own units.
+        worst: whether it is about the worst state, and not the mean over the start.
+        unit: what a loss is divided by to be told as it was asked for; 1 for an absolute loss.
+        relative_to: "optimal" or "random", or "" for an absolute loss.
+        resolution: losses up to this cannot be told from 0.
+        tolerance: how exact a solution must be for losses of ``most`` to be told from 0.
+        start: (S,) distribution of the first state.
+        lasting: whether it is about an average, which is the same from every state.
+        minimise: whether the model was told in costs; then it speaks of them.
+    """
+
+    loss: float
+    limit: float
+    worst: bool
+    unit: float
+    relative_to: str
+    resolution: float
+    tolerance: float
+    start: NDArray[np.float64]
+    is_average: bool = False
+    minimise: bool = False
+
+    def loss_of(self, policy_loss: PolicyLoss) -> float:
+        """The loss that the promise is about."""
+        return policy_loss.worst if self.worst else policy_loss.mean
+
+    def is_met_by(self, policy_loss: PolicyLoss) -> bool:
+        """Whether a rule seems to keep it; a proof has the last word."""
+        return self.loss_of(policy_loss) <= (
+            self.limit * (1 - 1e-9) if self.loss else self.resolution / 2
+        )
+
+    def is_proven_by(self, proof: ProvenLoss) -> bool:
+        """Whether it is proven to be kept."""
+        bound = proof.worst if self.worst else proof.mean
+        return bound <= (self.limit if self.loss else self.resolution)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it allows no loss that can be told from 0."""
+        return self.limit <= self.resolution
+
+    @property
+    def hint(self) -> str:
+        """What to do where the solution is too rough to tell such a loss from 0; or empty."""
+        if not self.loss or not self.is_zero:
+            return ""
+        return f"the solution is too rough for it: solve to a tolerance of {self.tolerance:.0e}"
+
+    def __str__(self) -> str:
+        where = "from the worst state" if self.worst else "on average from the start"
+        where = "per period" if self.is_average else where
+        noun = "an extra cost" if self.minimise else "a loss"
+        if not self.relative_to:
+            return f"{noun} of at most {format_value(self.loss)} {where}"
+        share_text = f"{format_value(100 * self.loss)}% of {describe_loss_reference(self.minimise, self.relative_to)}"
+        return f"{noun} of at most {share_text} {where}"
+
+
+def describe_loss_reference(minimise: bool, relative_to: str = "optimal") -> str:
+    """What a relative loss is a share of, in words."""
+    if relative_to == "random":
+        return f"what the optimum {'saves' if minimise else 'gains'} over random actions"
+    return "the optimal cost" if minimise else "the optimal value"
+
+
+def make_loss_target(
+    solution: Solution,
+    evaluator: PolicyEvaluator,
+    loss: float,
+    worst: bool,
+    relative: bool,
+    relative_to: LossReference,
+) -> LossTarget:
+    """A checked promise for the model of a solution."""
+    if not (is_number(loss) and loss >= 0):
+        raise ArgumentError("a promised loss is a number, at least 0", value=f"got {loss!r}")
+    require_flag("worst", worst)
+    require_flag("relative", relative)
+    if relative_to not in ("optimal", "random"):
+        requirement = "a loss is relative to 'optimal' or to 'random'"
+        raise ArgumentError(requirement, value=f"got {relative_to!r}")
+    unit = _compute_unit(solution, evaluator, relative_to) if relative else 1.0
+    tie_loss, error = evaluator.sum_unit_loss() * 2 * evaluator.tie_tolerance, solution.error_bound
+    limit, resolution = float(loss) * unit, float(tie_loss + 4 * error)
+    loss_target = LossTarget(
+        loss=float(loss),
+        limit=limit,
+        worst=bool(worst),
+        unit=unit,
+        relative_to=relative_to if relative else "",
+        resolution=resolution,
+        tolerance=error * limit / resolution / 2 if resolution else 0.0,
+        start=evaluator.start,
+        is_average=evaluator.is_average,
+        minimise=solution.mdp.minimise,
+    )
+    if loss and error > limit:
+        requirement = f"a promise must be larger than the error of the solution; {loss_target.hint}"
+        raise ArgumentError(
+            requirement, value=f"promised are {limit:.3g}, the error is {round_up(error)}"
+        )
+    return loss_target
+
+
+def require_flag(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name} is True or False", value=f"got {value!r}")
+
+
+def _compute_unit(
+    solution: Solution, evaluator: PolicyEvaluator, relative_to: LossReference
+) -> float:
+    optimal = evaluator.compute_optimal_value()
+    unit = abs(optimal) if relative_to == "optimal" else optimal - evaluator.random()
+    # An optimum that is not known exactly makes the unit no larger than it surely is.
+    unit -= solution.error_bound * (1 + 1e-9)
+    if not unit > 0:
+        requirement = "a relative loss needs an optimal value other than 0; say relative=False"
+        error_text = f", within {round_up(solution.error_bound)}" if solution.error_bound else ""
+        raise ArgumentError(requirement, value=f"it is {optimal:.3g}{error_text}")
+    return unit

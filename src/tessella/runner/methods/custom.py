@@ -1,0 +1,140 @@
+"""Methods of one's own in a line: a learner, a baseline, or any function that gives a policy.
+
+Each is asked for one policy at a time, with randomness that n and seed decide; what it gives back
+may be whatever ``tessella.as_policy`` reads. Its settings are in the spec of each run, so that a
+changed one is another run; raise ``edition`` when the code changes what it gives.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tessella.learn.fit import fit_batch
+from tessella.learn.sample import draw
+from tessella.mdp.model import MDP
+from tessella.runner.methods.method import Fit, Instance, MethodGroup
+from tessella.runner.record import InformationBudget
+from tessella.runner.spec import Spec, setting_to_json
+
+
+class SingleRunMethod(ABC):
+    """A method that makes its policies one at a time, for every n and seed."""
+
+    name: str
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
+        """The policy of one run, and what it was told."""
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(n, seed) for n in sizes for seed in seeds]
+
+    def batch_key(self, spec: Spec) -> Hashable:
+        return spec.environment, spec.n
+
+    def seconds(self, spec: Spec) -> float:
+        return 0.01 + 1e-5 * spec.n
+
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        return [self._one(instance, spec) for spec in specs]
+
+    def _one(self, instance: Instance, spec: Spec) -> Fit:
+        began = time.perf_counter()
+        policy, information = self.make_policy(instance, spec)
+        return Fit(policy, information, time.perf_counter() - began)
+
+
+@dataclass(frozen=True)
+class LearnerMethod(SingleRunMethod):
+    """A scikit-learn classifier, or a boundary learner, that is shown n exact labels.
+
+    Args:
+        name: by which it is found.
+        learner: an object, not a class; each run has a copy of it, with a seed of its own.
+    """
+
+    name: str
+    learner: Any
+    edition: int = 1
+    group: MethodGroup = "boundary"
+
+    def settings(self) -> dict[str, Any]:
+        parameters = self.learner.get_params()
+        settings = {k: v for k, v in parameters.items() if k.split("__")[-1] != "random_state"}
+        return {"learner": type(self.learner).__name__} | {
+            k: setting_to_json(v) for k, v in settings.items()
+        }
+
+    def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
+        sample = draw(instance.solution, spec.n, rng=spec.generator("sample"))
+        (policy,) = fit_batch(self.learner, [sample], [spec.entropy("training")])
+        return policy, InformationBudget(labels=sample.exact_labels, backups=instance.backups)
+
+
+@dataclass(frozen=True)
+class BaselineMethod(SingleRunMethod):
+    """A policy trained from a simulator.
+
+    Args:
+        name: by which it is found.
+        train: ``train(mdp, updates, rng) -> policy``; it is trusted to use the model as a
+            simulator and no more than ``updates`` times.
+        about: its settings, as numbers and text.
+    """
+
+    name: str
+    train: Callable[[MDP, int, np.random.Generator], Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    edition: int = 1
+    group: MethodGroup = "value"
+
+    def settings(self) -> dict[str, Any]:
+        return dict(self.about)
+
+    def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
+        policy = self.train(instance.mdp, spec.n, spec.generator("transitions"))
+        return policy, InformationBudget(simulator_calls=getattr(policy, "simulator_calls", spec.n))
+
+
+@dataclass(frozen=True)
+class FunctionMethod(SingleRunMethod):
+    """Any way to a policy.
+
+    Args:
+        name: by which it is found.
+        function: ``function(instance, n, rng) -> policy``; ``instance.mdp`` is the model and
+            ``instance.solution`` its optimum.
+        told: what each run was told.
+        once: whether one run is all there is: n and seed have no part in it.
+        about: its settings, as numbers and text.
+    """
+
+    name: str
+    function: Callable[[Instance, int, np.random.Generator], Any]
+    told: InformationBudget = field(default_factory=InformationBudget)
+    once: bool = False
+    about: Mapping[str, Any] = field(default_factory=dict)
+    edition: int = 1
+    group: MethodGroup = "reference"
+
+    def settings(self) -> dict[str, Any]:
+        return dict(self.about)
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(0, 0)] if self.once else super().runs(sizes, seeds)
+
+    def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
+        return self.function(instance, spec.n, spec.generator("policy")), self.told

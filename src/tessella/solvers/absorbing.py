@@ -1,0 +1,221 @@
+"""Where a process ends, and how total rewards are enclosed once it is known how long that takes.
+
+A state ends the process where all actions stay there and pay nothing (in models of more than
+200,000 states, up to rounding). A run first looks for values
+with a small residual, then bounds the time to the end under every policy that could be best
+(``hitting_times``), and so turns residuals into bounds on values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.criteria.average import ENDING_MIN_DEFICIT
+from tessella.errors import ModelError, NotConverged
+from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
+from tessella.mdp.dynamics import fold_actions
+from tessella.mdp.model import MDP
+from tessella.numerics import numerics
+from tessella.rounding import EPS
+from tessella.solvers.elimination import FeasibleRows, rows_are_affordable
+from tessella.solvers.hitting_times import bound_absorption_time, bound_policy_hitting_time
+from tessella.solvers.loop import Callback, Engine, decide, iterate
+from tessella.solvers.method import Method
+from tessella.solvers.operators import ModelData
+from tessella.solvers.recurrent_classes import (
+    CLASSES_MAX_STATES,
+    check_recurrent_classes,
+    shortest_way,
+)
+from tessella.solvers.result import Result
+
+TIME_BOUND_MAX_TRIES = 6  # to find a time to the end that holds at the value found with it
+TIME_GROWTH_FACTOR = 1.5  # of the time needed, so that the next look finds no more
+
+
+def solve_total_reward(
+    engine: Engine, method: Method, *, callback: Callback | None, partial: bool
+) -> tuple[Engine, Result]:
+    """(an engine whose bounds hold, the optimum)."""
+    mdp, absorbing = engine.mdp, find_absorbing_states(engine)
+    residual_engine = Engine(
+        mdp, None, absorption_time=1.0, traced=engine.traced
+    )  # whose bounds are those of residuals
+    hidden_callback = None if callback is None else _hide_bounds(callback)
+    guess = set_zero_at(absorbing, method.begin(mdp))
+    try:
+        result = iterate(
+            residual_engine, method, guess=guess, callback=hidden_callback, partial=partial
+        )
+    except ModelError:  # waiting may cost so little, and the end so much, that no round turns to it
+        guess = _value_of_ending(mdp, absorbing)
+        if guess is None:
+            raise
+        result = iterate(
+            residual_engine, method, guess=guess, callback=hidden_callback, partial=partial
+        )
+    history, absorption_time = replace(result.history, bound=np.full(result.sweeps, np.inf)), 0.0
+    bounded_engine = residual_engine
+    for _ in range(TIME_BOUND_MAX_TRIES):
+        residual = result.error_bound / max(absorption_time, 1.0)
+        required_time = _bound_time(residual_engine, absorbing, result.value, residual)
+        if required_time <= absorption_time:  # what was assumed is so at the value that was found
+            return bounded_engine, replace(result, history=history)
+        absorption_time = required_time * TIME_GROWTH_FACTOR if absorption_time else required_time
+        bounded_engine = Engine(
+            mdp, engine.tol, absorption_time=absorption_time, traced=engine.traced
+        )
+        result = iterate(
+            bounded_engine, method, guess=result.value, callback=callback, partial=partial
+        )
+        history = history.followed_by(result.history)
+    raise NotConverged("the time to the end grows with every look at it; nothing is proven")
+
+
+def _value_of_ending(mdp: MDP, ends: NDArray) -> NDArray[np.float64] | None:
+    """(grid) the value of the shortest way to the end: policies that improve on it all end.
+
+    None where the model is too large to be written out.
+    """
+    from scipy.sparse import diags_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    if not rows_are_affordable(mdp):
+        return None
+    rows = FeasibleRows.feasible(mdp)
+    stops = rows.rows.sum(axis=1) < 1 - ENDING_MIN_DEFICIT
+    ended = ends.ravel()
+    targets = ended.copy()
+    targets[rows.state[stops]] = True
+    actions = shortest_way(rows, np.flatnonzero(targets))
+    actions[rows.state[stops]] = rows.action[stops]
+    goes_on = (~ended).astype(float)
+    chosen = rows.of_policy(actions)
+    system = eye_array(mdp.n_states) - diags_array(goes_on) @ chosen.rows
+    return splu(system.tocsc()).solve(goes_on * chosen.reward).reshape(ends.shape)
+
+
+def _bound_time(
+    residual_engine: Engine, absorbing: NDArray, value: NDArray, residual: float
+) -> float:
+    """Bound on the time to the end for policies that could be best; refuses where it has none."""
+    actions = np.asarray(decide(residual_engine, value, residual).policy)
+    absorption_time = bound_absorption_time(residual_engine, absorbing, value, actions, residual)
+    if not np.isfinite(absorption_time):
+        check_recurrent_classes(residual_engine.mdp, actions, False)
+        raise ModelError(
+            "the total reward needs policies that end; some that are as good as the best, as far "
+            "as can be told, may go on for ever"
+        )
+    return absorption_time
+
+
+def _hide_bounds(callback: Callback) -> Callback:
+    """A callback that is told of no bound, as long as none is proven."""
+    return lambda progress: callback(replace(progress, bound=float("inf"), left=None))
+
+
+def set_zero_at(absorbing: NDArray, guess: NDArray | None) -> NDArray | None:
+    """A guess that is 0 where the process has ended: any other constant would stay there."""
+    if guess is None or np.shape(guess) not in (absorbing.shape, (absorbing.size,)):
+        return guess
+    return np.where(absorbing, 0.0, np.reshape(guess, absorbing.shape))
+
+
+def bound_policy_absorption(engine: Engine, actions: NDArray) -> tuple[Engine, NDArray[np.bool_]]:
+    """An engine whose bounds hold for the values of one policy, and where the process ends."""
+    absorbing = find_absorbing_states(engine)
+    absorption_time = bound_policy_hitting_time(engine, actions, absorbing)
+    if not np.isfinite(absorption_time):
+        check_recurrent_classes(engine.mdp, actions, True)
+        raise ModelError("the total reward needs policies that end; this one may go on for ever")
+    return Engine(
+        engine.mdp, engine.tol, absorption_time=absorption_time, traced=engine.traced
+    ), absorbing
+
+
+@in_float64
+def find_absorbing_states(engine: Engine) -> NDArray[np.bool_]:
+    """(grid) whether a state ends the process; refuses a model whose end cannot be reached."""
+    mdp = engine.mdp
+    if mdp.n_states <= CLASSES_MAX_STATES:
+        absorbing = to_backend(engine.program, _find_absorbing_by_rows(mdp))
+    else:
+        random = 1 + np.random.default_rng(0).random(mdp.grid.shape)
+        trial = to_backend(engine.program, random)
+        slack = 2 * EPS * (mdp.dynamics.rounding_terms + 8) + 2 * mdp.dynamics.rounding_in_use.rows
+        absorbing = _find_absorbing_by_trial(engine.program, engine.data, trial, np.float64(slack))
+    can_reach = _find_reaching_states(engine.program, engine.data, absorbing)
+    unreachable = np.flatnonzero(~np.asarray(can_reach))
+    if unreachable.size:
+        raise ModelError(
+            "the total reward needs an end that can be reached from everywhere",
+            location=mdp.grid.describe(int(unreachable[0])),
+            value="cannot reach it",
+            count=unreachable.size,
+            total=mdp.n_states,
+            noun="states",
+        )
+    return np.asarray(absorbing)
+
+
+def _find_absorbing_by_rows(mdp: MDP) -> NDArray[np.bool_]:
+    """(grid) states whose feasible rows lead to themselves alone, and pay nothing."""
+    is_absorbing = np.ones(mdp.n_states, dtype=bool)
+    for action, matrix in enumerate(mdp.dynamics.to_sparse()):
+        matrix.eliminate_zeros()
+        is_self_loop = (np.diff(matrix.indptr) == 1) & (matrix.diagonal() > 1 - ENDING_MIN_DEFICIT)
+        has_reward = mdp.dynamics.action_reward(action) != 0
+        is_absorbing &= (is_self_loop & ~has_reward) | ~mdp.feasible_mask[:, action]
+    return is_absorbing.reshape(mdp.grid.shape)
+
+
+@compile_per_shape("backend")
+def _find_absorbing_by_trial(backend, data: ModelData, trial, slack):
+    """(grid) the same without rows; leaving with a chance below ``slack`` counts as staying."""
+    arrays, feasible, xp = data.arrays, data.feasible, numerics(trial)
+    shared = backend.shared_backup(arrays, trial, False)
+    shared_reward = backend.shared_backup(arrays, xp.zeros_like(trial), True)
+
+    def mark_leaving(action, has_left):
+        has_moved = abs(backend.action_backup(arrays, shared, action, False) - trial) > slack
+        has_moved = has_moved | (backend.action_backup(arrays, shared_reward, action, True) != 0)
+        return has_left | _mask_feasible(feasible, action, has_moved)
+
+    return ~fold_actions(backend, mark_leaving, xp.zeros(trial.shape, bool))
+
+
+@compile_per_shape("backend")
+def _find_reaching_states(backend, data: ModelData, absorbing):
+    """(grid) from which states an end can be reached."""
+    arrays, feasible, xp = data.arrays, data.feasible, numerics(absorbing)
+
+    def build_expectation(w):
+        shared = backend.shared_backup(arrays, w, False)
+        return lambda action: backend.action_backup(arrays, shared, action, False)
+
+    row_sum = build_expectation(xp.ones(absorbing.shape))
+
+    def mark_stopping(action, can_stop):
+        return can_stop | _mask_feasible(feasible, action, row_sum(action) < 1 - ENDING_MIN_DEFICIT)
+
+    def grow(carry):
+        can_reach, _ = carry
+        probability = build_expectation(can_reach.astype(float))
+
+        def mark_leading(action, can_lead):
+            return can_lead | _mask_feasible(feasible, action, probability(action) > 0)
+
+        extended = fold_actions(backend, mark_leading, can_reach)
+        return extended, (extended != can_reach).any()
+
+    first = fold_actions(backend, mark_stopping, absorbing)
+    return xp.while_loop(lambda carry: carry[1], grow, (first, xp.array(True)))[0]
+
+
+def _mask_feasible(feasible: Any, action: Any, marked: Any) -> Any:
+    return marked if feasible is None else marked & feasible[action]

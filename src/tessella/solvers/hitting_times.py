@@ -1,0 +1,252 @@
+"""How long it takes to reach certain states, at most: what values without a discount rest on.
+
+Let w >= 1 + P_a w~ for all actions a of a set A(s), with w~ the same as w but 0 in the states to be
+reached. Then no policy that keeps to A needs more than w(s) periods, in expectation, from s to one
+of them. From any trial w with  1 + P_a w~ <= w + rho,  rho < 1,  such a bound is w / (1 - rho).
+
+For averages it is one reference state. If h solves g + h = T h up to a residual r, with all actions
+near the best in A, and g', h' solve it exactly when only actions of A are allowed, then, both taken
+as 0 in the reference,
+
+    |h - h'| <= r w,      |q(s, a) - q'(s, a)| <= r max w.
+
+Actions outside of A that are worse than the best by more than twice that (and rounding) are worse
+at h' too; so h' and g' solve it with all actions allowed, and h' is the relative value.
+
+For total rewards it is the end, where values are 0 and there is no g. A policy that leaves A for
+ever loses for ever, and one that keeps to A ends, so h' is the best total reward.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.criteria.average import ENDING_MIN_DEFICIT
+from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
+from tessella.mdp.dynamics import fold_actions
+from tessella.numerics import numerics
+from tessella.rounding import EPS, RowSumBounds
+from tessella.solvers.loop import Engine
+from tessella.solvers.operators import ModelData, Operators, max_abs
+from tessella.solvers.result import Precision
+
+HITTING_SWEEPS_PER_CALL, HITTING_MAX_CALLS = (
+    50,
+    40,
+)  # of a trial w in one compiled call, and calls at most
+TRIAL_MAX_RESIDUAL = 0.5  # rho at which a trial will do
+FIRST_ATTEMPT_PRODUCTS, ATTEMPT_GROWTH_FACTOR, MAX_ATTEMPTS = (
+    20,
+    5,
+    3,
+)  # products of the first attempt, growth, how many
+ATTEMPT_RELATIVE_TOLERANCE = 1e-6  # what an attempt may leave
+TIE_WIDENING_FACTOR, MAX_WIDENINGS = (
+    4.0,
+    6,
+)  # a set A that was too small is widened by this, so many times
+
+
+@in_float64
+def bound_relative_error(
+    engine: Engine, value: NDArray, policy: NDArray, bound: float
+) -> Precision:
+    """The error of relative values ``value``, whose gain is known within ``bound``."""
+    arrays = np.asarray(value, dtype=float), np.asarray(policy, np.int32)
+    h, actions = to_backend(engine.program, arrays)
+    data = engine.build_policy_data(actions)
+    reference = _mark_most_visited(engine.program, data, actions)
+    eta = float(_compute_rounding(engine.program, engine.data, h))
+    residual = 2 * bound + 2 * eta
+    hitting_time, tie = _bound_near_optimal_time(engine, data, h, actions, reference, residual, eta)
+    return Precision(
+        2 * residual * hitting_time, tie
+    )  # from 0 in the reference to 0 in the first state
+
+
+@in_float64
+def bound_absorption_time(
+    engine: Engine, absorbing: NDArray, value: NDArray, policy: NDArray, residual: float
+) -> float:
+    """Bound on the expected periods to the end for all policies that could be best.
+
+    ``value`` has a residual of at most ``r``; inf where some such policy may never end.
+    """
+    v, actions, targets = to_backend(
+        engine.program, (value, np.asarray(policy, np.int32), absorbing)
+    )
+    eta = float(_compute_rounding(engine.program, engine.data, v))
+    return _bound_near_optimal_time(engine, engine.data, v, actions, targets, residual + eta, eta)[
+        0
+    ]
+
+
+def _bound_near_optimal_time(
+    engine: Engine, data: ModelData, h, actions, targets, residual: float, eta: float
+):
+    """(largest w, tie) for all actions that the error r w leaves within reach of the best."""
+    tie_width = 4 * eta
+    for _ in range(MAX_WIDENINGS):
+        hitting_time = _bound_time(engine, data, h, np.float64(tie_width), actions, targets, True)
+        required_width = 2 * (residual * hitting_time + eta)
+        if required_width <= tie_width or not np.isfinite(required_width):
+            return hitting_time, required_width
+        tie_width = TIE_WIDENING_FACTOR * required_width
+    return np.inf, np.inf
+
+
+@in_float64
+def bound_policy_hitting_time(
+    engine: Engine, policy: NDArray, absorbing: NDArray | None = None
+) -> float:
+    """Bound on the expected periods under a policy to its most visited state, or to the end."""
+    backend = engine.program
+    actions = to_backend(backend, np.asarray(policy, np.int32))
+    data = engine.build_policy_data(actions)
+    targets = (
+        _mark_most_visited(backend, data, actions)
+        if absorbing is None
+        else to_backend(backend, absorbing)
+    )
+    zeros = to_backend(backend, np.zeros(engine.mdp.grid.shape))
+    return _bound_time(engine, data, zeros, np.float64(0), actions, targets, False)
+
+
+@in_float64
+def times_to_the_end(
+    engine: Engine, ends: NDArray, value: NDArray, policy: NDArray, step: float, fixed: bool
+) -> NDArray[np.float64]:
+    """(grid) w, 0 at the end: w >= 1 + P_a w for all actions that ``step * w`` could make the best.
+
+    With a ``fixed`` policy for its actions alone. inf where such policies may never end.
+    """
+    v, table, closed = to_backend(engine.program, (value, np.asarray(policy, np.int32), ends))
+    reach = 4 * float(_compute_rounding(engine.program, engine.data, v))
+    for _ in range(MAX_WIDENINGS):
+        where = engine, engine.data, v, np.float64(reach), table, closed
+        w = _zero_at_targets(np.asarray(_times(*where, not fixed)), ends)
+        needed = 4 * step * float(w.max())
+        if fixed or needed <= reach or not np.isfinite(needed):
+            return w
+        reach = TIE_WIDENING_FACTOR * needed
+    return np.full(value.shape, np.inf)
+
+
+def _bound_time(
+    engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool
+) -> float:
+    """max w over states, for actions within ``reach`` of the best, or for a policy's own."""
+    return float(_times(engine, data, h, tie_width, actions, targets, several).max())
+
+
+def _times(engine: Engine, data: ModelData, h, reach, table, closed, several: bool):
+    """(grid) w, for actions within ``reach`` of the best, or for a policy's own."""
+    backend = engine.program
+    w = _make_first_trial(backend, data, table, closed)
+    for _ in range(HITTING_MAX_CALLS):
+        w, rho = _sweep_trial(backend, several, data, h, reach, table, closed, w)
+        largest = float(w.max())
+        rho = float(rho) + EPS * (engine.mdp.dynamics.rounding_terms + 8) * largest
+        rho += (
+            _compute_row_sum_error(engine.row_sum_bounds) + engine.mdp.dynamics.rounding_in_use.rows
+        ) * largest
+        if rho < TRIAL_MAX_RESIDUAL:
+            return w / (1 - rho) * (1 + 8 * EPS)
+        if not np.isfinite(largest):
+            break
+    return np.full(engine.mdp.grid.shape, np.inf)
+
+
+def _compute_row_sum_error(row_sums: RowSumBounds) -> float:
+    """How far rounding may have put a row sum off; a process that ends is there the sooner."""
+    return (
+        row_sums.deviation if row_sums.deviation < ENDING_MIN_DEFICIT else max(row_sums.excess, 0.0)
+    )
+
+
+@compile_per_shape("backend")
+def _mark_most_visited(backend, data: ModelData, policy):
+    """(grid) the state with the largest share of time in the long run, marked."""
+    operators, xp = Operators(backend, data), numerics(policy)
+    rhs = xp.full(policy.shape, 1 / policy.size)
+    occupancy = _solve_roughly(
+        operators.policy_system_adjoint(policy, rhs), rhs, operators.precondition_adjoint
+    )
+    flat_index = xp.arange(policy.size).reshape(policy.shape)
+    return flat_index == xp.argmax(occupancy)
+
+
+def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
+    """x with left(x) near ``right``, from x = right on.
+
+    BiCGSTAB may lose its way after some products, or break down; so it begins anew from the best
+    point so far, each time for longer, and what does not help is not taken.
+    """
+    xp = numerics(rhs)
+
+    def attempt(carry):
+        max_products, x = carry
+        residual = rhs - system(x)
+        step = xp.bicgstab(
+            system,
+            residual,
+            tol=ATTEMPT_RELATIVE_TOLERANCE,
+            maxiter=max_products,
+            preconditioner=preconditioner,
+        )
+        better = abs(rhs - system(x + step)).sum() < abs(residual).sum()
+        return max_products * ATTEMPT_GROWTH_FACTOR, xp.where(
+            better, x + step, x
+        )  # what is no number is not better
+
+    return xp.repeat(MAX_ATTEMPTS, attempt, (FIRST_ATTEMPT_PRODUCTS, rhs))[1]
+
+
+@compile_per_shape("backend")
+def _compute_rounding(backend, data: ModelData, value):
+    operators = Operators(backend, data)
+    v, shift = operators.criterion.split_shift(value)
+    return operators.rounding(v, shift) + EPS * max_abs(v)
+
+
+@compile_per_shape("backend")
+def _make_first_trial(backend, data: ModelData, policy, targets):
+    """The expected time under one policy, roughly; 1 where that cannot be."""
+    operators = Operators(backend, data)
+
+    def system(w):
+        return w - operators.policy_expectation(policy, _zero_at_targets(w, targets))
+
+    ones = numerics(policy).ones(policy.shape)
+    w = _solve_roughly(system, ones, operators.precondition)
+    return numerics(w).where((w > 0).all(), w, ones)
+
+
+@compile_per_shape("backend", "several")
+def _sweep_trial(backend, several: bool, data: ModelData, h, tie_width, policy, targets, w):
+    """(w after some sweeps of 1 + max_a P_a w~, the largest rise in the last)."""
+    operators, xp = Operators(backend, data), numerics(h)
+    q_of = operators.q(operators.criterion.split_shift(h)[0])
+    lowest = xp.full(h.shape, -xp.inf)
+    best = fold_actions(backend, lambda a, b: xp.maximum(b, q_of(a)), lowest) if several else None
+
+    def sweep(w):
+        shared = backend.shared_backup(data.arrays, _zero_at_targets(w, targets), False)
+
+        def step(action, longest):
+            is_allowed = q_of(action) >= best - tie_width if several else policy == action
+            time = 1 + backend.action_backup(data.arrays, shared, action, False)
+            return xp.maximum(longest, xp.where(is_allowed, time, -xp.inf))
+
+        return fold_actions(backend, step, lowest)
+
+    w = xp.repeat(HITTING_SWEEPS_PER_CALL, sweep, w)
+    return w, (sweep(w) - w).max()
+
+
+def _zero_at_targets(w: Any, targets: Any) -> Any:
+    """w with 0 in the states to be reached."""
+    return numerics(w).where(targets, 0.0, w)

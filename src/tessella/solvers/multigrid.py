@@ -1,0 +1,363 @@
+"""A coarse correction: what wanders slowly over the grid is solved for at once, on a few nodes.
+
+Let A be the linear system of a policy's average, I - P_pi and the mean of the unknown. Where the
+chain wanders slowly, A nearly vanishes on smooth functions, and Krylov methods get nowhere. Choose
+cut points along each axis; their crossings are the *nodes*. Let the columns of Z be the functions
+that are 1 at one node, 0 at the others and linear along each axis in between, W the averages
+against the same functions, and A_c the system that A makes of functions Z c, read at the nodes:
+
+    A_c[i, j] = (A Z_j)(node i).
+
+It is the system of a chain P_c that lives on the nodes, since Z has rows that sum to 1. Then
+
+    M = I + Z A_c^-1 W
+
+is near I where A is harmless, and near the inverse of A where it is not. It is a preconditioner and
+nothing else: whichever policy it was made for decides how long a solve takes, not what it finds.
+
+A period moves a state by no more than its reach along an axis. So functions of nodes far enough
+apart do not meet, and one product serves all nodes of a *colour*. And where it moves no further
+than from one cut point to the next, the nodes at one cut point of that axis are a *block* that has
+to do with the next blocks only: such a system is factorised and solved by blocks, and may have many
+more nodes. Other systems are one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import inf, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.numerics import numerics
+from tessella.solvers.block_tridiagonal import (
+    BlockFactors,
+    BlockTridiagonal,
+    factorise_blocks,
+    make_zero_inverse,
+    numbers_of_factors,
+)
+
+COST = 6_000_000, 30  # numbers met in a solve, at most, in all and for each state
+WORK = 10**10, 20_000  # products to factorise, at most, in all and for each state
+INTERPOLATION_MAX_NUMBERS = 20_000_000  # numbers of the functions along all axes, at most
+RESTRICTION_MAX_PRODUCTS_PER_STATE = (
+    300  # products for each state, at most, to go from states to nodes
+)
+SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes
+LEAK_PROBABILITY = (
+    1e-9  # a period of P_c is the last with this chance: its system has an inverse then
+)
+COARSE_SOLUTION_MAX_SIZE = (
+    1e8  # solution for a right side of 1: beyond, the leak alone decides (0.1 / LEAK)
+)
+
+
+class CoarseCorrection(NamedTuple):
+    """What the correction needs, as the kernels take it."""
+
+    interpolation: tuple  # (m, n) for each axis: hat functions over its cut points
+    restriction: tuple  # (m, n) the same, with rows that sum to 1
+    factors: BlockFactors  # of (1 + LEAK) I - P_c
+    block_order: Any  # (nodes,) block by block: which node
+    block_position: Any  # (nodes,) each node's place in that order
+    shares: Any  # (nodes,) of the time that P_c spends there
+    node_means: Any  # (nodes,) of the functions
+
+
+class CoarseAxis(NamedTuple):
+    """Cut points of one axis, and which of their functions never meet in one period."""
+
+    cut_points: tuple[int, ...]
+    length: int  # of the axis
+    max_displacement: tuple[int, int]  # how far a period may move a state down and up
+    n_colours: int
+
+    @staticmethod
+    def with_gap(length: int, gap: int, max_displacement: tuple[int, int]) -> CoarseAxis:
+        """Cut points at most ``gap`` apart, evenly; one alone if that is twice the axis."""
+        count = 1 if gap >= 2 * length else -(-(length - 1) // gap) + 1
+        cut_points = np.linspace(0, length - 1, count).round().astype(int)
+        first, last = _find_cut_range(cut_points, max_displacement)
+        n_colours = next(c for c in range(1, count + 1) if (last[:-c] < first[c:]).all())
+        return CoarseAxis(tuple(cut_points.tolist()), length, max_displacement, n_colours)
+
+    @property
+    def hat_functions(self) -> NDArray[np.float64]:
+        """(m, length) functions that are 1 at one cut point and 0 at the others; they sum to 1."""
+        positions = np.arange(self.length)
+        return np.stack(
+            [np.interp(positions, self.cut_points, row) for row in np.eye(len(self.cut_points))]
+        )
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether each function is met from its own cut point and the next ones only."""
+        first, last = _find_cut_range(np.array(self.cut_points), self.max_displacement)
+        index = np.arange(len(first))
+        return bool((last <= index + 1).all() and (first >= index - 1).all())
+
+    def sum_by_colour(self) -> NDArray[np.float64]:
+        """(colours, length) sums of the functions of one colour."""
+        hats = self.hat_functions
+        return np.stack([hats[c :: self.n_colours].sum(0) for c in range(self.n_colours)])
+
+    def find_owners(self) -> NDArray[np.int64]:
+        """(colours, m) at each cut point: the one of the colour whose function may be met there."""
+        first, last = _find_cut_range(np.array(self.cut_points), self.max_displacement)
+        i, k = np.arange(len(first))[:, None], np.arange(len(first))
+        is_met = (first <= i) & (i <= last)  # at one of each colour, at most
+        by_colour = [k[c :: self.n_colours] for c in range(self.n_colours)]
+        return np.stack([o[is_met[:, o].argmax(1)] for o in by_colour])
+
+
+def _find_cut_range(
+    cut_points: NDArray[np.int64], max_displacement: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(m,), (m,) the first and the last cut point from where a period meets each one's function."""
+    down, up = max_displacement
+    lower, upper = (
+        np.r_[-inf, cut_points[:-1]],
+        np.r_[cut_points[1:], inf],
+    )  # where it is not 0, in between
+    first = np.searchsorted(cut_points, lower - up, side="right")
+    return first, np.searchsorted(cut_points, upper + down, side="left") - 1
+
+
+class NodeBlocks(NamedTuple):
+    """Nodes as blocks."""
+
+    axis: int | None  # blocks are the cut points of this one; None: one block
+    n_blocks: int
+    block_size: int  # of a block
+
+    @staticmethod
+    def choose(axes: Sequence[CoarseAxis]) -> NodeBlocks:
+        """Whichever is solved quickest."""
+        nodes = prod(len(coarse_axis.cut_points) for coarse_axis in axes)
+        narrow = {
+            k: len(coarse_axis.cut_points)
+            for k, coarse_axis in enumerate(axes)
+            if coarse_axis.is_narrow
+        }
+        candidates = [NodeBlocks(k, m, nodes // m) for k, m in narrow.items()]
+        return min([NodeBlocks(None, 1, nodes), *candidates], key=lambda way: way.solve_cost)
+
+    @property
+    def solve_cost(self) -> int:
+        """Numbers met in a solve."""
+        return (5 * self.n_blocks - 4) * self.block_size**2
+
+    @property
+    def factor_cost(self) -> int:
+        """Products to factorise, about."""
+        return (5 * self.n_blocks - 4) * self.block_size**3
+
+    def order_nodes(self, sizes: Sequence[int]) -> NDArray[np.int64]:
+        """(nodes,) block by block: which node."""
+        nodes = np.arange(prod(sizes)).reshape(sizes)
+        return (nodes if self.axis is None else np.moveaxis(nodes, self.axis, 0)).ravel()
+
+
+def choose_coarse_axes(
+    shape: Sequence[int], displacements: Sequence[tuple[int, int]]
+) -> tuple[CoarseAxis, ...]:
+    """Cut points for each axis: gaps that take long to cross are halved, as long as it pays.
+
+    A period's many small steps go some way and back: they bring a state about as far as the square
+    root of its reach.
+    """
+    typical_steps = np.sqrt([max(*displacement, 1) for displacement in displacements])
+    result, states = (), prod(shape)
+    for gaps in _halve_gaps(shape, typical_steps):
+        axes = tuple(map(CoarseAxis.with_gap, shape, gaps, displacements))
+        node_blocks, products = (
+            NodeBlocks.choose(axes),
+            prod(coarse_axis.n_colours for coarse_axis in axes),
+        )
+        too_costly = node_blocks.solve_cost > _limit_for_states(
+            COST, states
+        ) or node_blocks.factor_cost > _limit_for_states(WORK, states)
+        too_wide = (
+            _count_interpolation_numbers(axes) > INTERPOLATION_MAX_NUMBERS
+            or _count_restriction_products(axes) > RESTRICTION_MAX_PRODUCTS_PER_STATE * states
+        )
+        if result and (too_costly or too_wide or products > SETUP_MAX_PRODUCTS):
+            break
+        result = axes
+    return result
+
+
+def bytes_of_correction(cuts: Sequence[CoarseAxis]) -> int:
+    """Bytes of the arrays of ``CoarseCorrection``: functions and averages, blocks, and four for the nodes."""
+    split = NodeBlocks.choose(cuts)
+    blocks, nodes = (
+        numbers_of_factors(split.n_blocks, split.block_size),
+        split.n_blocks * split.block_size,
+    )
+    return 8 * (2 * _count_interpolation_numbers(cuts) + blocks + 4 * nodes)
+
+
+def _count_interpolation_numbers(axes: Sequence[CoarseAxis]) -> int:
+    """Numbers of the functions along all axes."""
+    return sum(len(coarse_axis.cut_points) * coarse_axis.length for coarse_axis in axes)
+
+
+def _count_restriction_products(axes: Sequence[CoarseAxis]) -> int:
+    """Products to go from states to nodes, one axis after the other."""
+    nodes, shape = (
+        [len(coarse_axis.cut_points) for coarse_axis in axes],
+        [coarse_axis.length for coarse_axis in axes],
+    )
+    return sum(prod(nodes[: k + 1]) * prod(shape[k:]) for k in range(len(axes)))
+
+
+def _limit_for_states(limits: tuple[int, int], states: int) -> int:
+    total, per_state = limits
+    return min(total, per_state * states)
+
+
+def _halve_gaps(shape: Sequence[int], typical_steps: NDArray[np.float64]) -> Iterator[list[int]]:
+    """Gaps of each axis, from twice all to 1; the one that takes longest to cross is halved."""
+    gaps = [2 * length for length in shape]
+    yield gaps
+    while max(gaps) > 1:
+        slowest = int(np.argmax(np.where(np.array(gaps) > 1, gaps / typical_steps, 0)))
+        gaps = [(g + 1) // 2 if k == slowest else g for k, g in enumerate(gaps)]
+        yield gaps
+
+
+def interpolate(c: Any, interpolation: Sequence[Any]) -> Any:
+    """(grid) Z c, for coefficients c of the nodes."""
+    c = c.reshape([len(basis) for basis in interpolation])
+    for basis in interpolation:  # each takes the first axis and puts its own last
+        c = numerics(c).tensordot(c, basis, (0, 0))
+    return c
+
+
+def restrict(x: Any, interpolation: Sequence[Any]) -> Any:
+    """Z' x over the nodes: sums against each of the functions."""
+    for basis in interpolation:
+        x = numerics(x).tensordot(x, basis, (0, 1))
+    return x
+
+
+def probe_coarse_system(
+    expect: Callable[[Any], Any], axes: Sequence[CoarseAxis], template: Any
+) -> Any:
+    """(products, nodes) P_pi Z at the nodes, for each colour; ``expect`` multiplies by P_pi."""
+    xp = numerics(template)
+    node_index = np.ix_(*(c.cut_points for c in axes))
+    sums = [xp.asarray(c.sum_by_colour()) for c in axes]
+    colour_index = xp.asarray(np.array(list(product(*(range(c.n_colours) for c in axes)))))
+
+    def probe_colours(colours):
+        function = xp.ones(())
+        for axis, axis_sums in enumerate(sums):
+            function = xp.expand_dims(function, -1) * axis_sums[colours[axis]]
+        return expect(function)[node_index].ravel()
+
+    return xp.map_items(probe_colours, colour_index)
+
+
+def build_correction(probes: NDArray[np.float64], axes: Sequence[CoarseAxis]) -> CoarseCorrection:
+    """The correction, from what ``probe_coarse_system`` saw; one that corrects nothing, if there is none.
+
+    That is so where a chain falls apart, or takes all but for ever to forget its start.
+    """
+    node_blocks = NodeBlocks.choose(axes)
+    order = node_blocks.order_nodes([len(coarse_axis.cut_points) for coarse_axis in axes])
+    interpolation, node_means = (
+        tuple(coarse_axis.hat_functions for coarse_axis in axes),
+        np.ones(()),
+    )
+    for basis in interpolation:
+        node_means = np.multiply.outer(node_means, basis.mean(1))
+    restriction = tuple(basis / basis.sum(1, keepdims=True) for basis in interpolation)
+    orders, weights = (order, np.argsort(order)), (0 * node_means.ravel(), node_means.ravel())
+    no_correction = CoarseCorrection(
+        interpolation,
+        restriction,
+        make_zero_inverse(node_blocks.n_blocks, node_blocks.block_size),
+        *orders,
+        *weights,
+    )
+    with np.errstate(all="ignore"):  # what is no number shows in the end
+        try:
+            factors = factorise_blocks(
+                _assemble_system(probes, axes, node_blocks, no_correction.block_position)
+            )
+        except np.linalg.LinAlgError:
+            return no_correction
+        stationary = _solve_blocks(factors.transposed, no_correction, no_correction.node_means)
+        result = no_correction._replace(factors=factors, shares=stationary / stationary.sum())
+        trial = _solve_coarse(result, np.sin(np.arange(len(order)) ** 2.0))
+    return result if abs(trial).max() <= COARSE_SOLUTION_MAX_SIZE else no_correction
+
+
+def _assemble_system(
+    probes: NDArray, axes: Sequence[CoarseAxis], node_blocks: NodeBlocks, block_position: NDArray
+) -> BlockTridiagonal:
+    """(1 + LEAK) I - P_c by blocks."""
+    sizes, n = [len(coarse_axis.cut_points) for coarse_axis in axes], node_blocks.block_size
+    diagonal = np.tile((1 + LEAK_PROBABILITY) * np.eye(n), (node_blocks.n_blocks, 1, 1))
+    lower, upper = np.zeros((2, node_blocks.n_blocks - 1, n, n))
+    block, row = np.divmod(block_position, n)
+    owners = [coarse_axis.find_owners() for coarse_axis in axes]
+    for colours, values in zip(product(*(range(c.n_colours) for c in axes)), probes, strict=True):
+        owner_index = np.ix_(*(owner[k] for owner, k in zip(owners, colours, strict=True)))
+        columns = block_position[
+            np.ravel_multi_index(np.broadcast_arrays(*owner_index), sizes).ravel()
+        ]
+        target_block, column = np.divmod(columns, n)
+        for band, offset, lag in ((lower, -1, 1), (diagonal, 0, 0), (upper, 1, 0)):
+            is_here = target_block - block == offset
+            band[block[is_here] - lag, row[is_here], column[is_here]] -= values[is_here]
+    return BlockTridiagonal(lower, diagonal, upper)
+
+
+def apply_correction(coarse: CoarseCorrection, residual: Any) -> Any:
+    """M residual, in the precision of the residual; on the nodes, always in double."""
+    interpolation, restriction = (
+        _cast_like(residual, coarse.interpolation),
+        _cast_like(residual, coarse.restriction),
+    )
+    c = _solve_coarse(coarse, restrict(residual, restriction).ravel())
+    return residual + interpolate(c.astype(residual.dtype), interpolation)
+
+
+def apply_adjoint_correction(coarse: CoarseCorrection, residual: Any) -> Any:
+    """M' residual."""
+    interpolation, restriction = (
+        _cast_like(residual, coarse.interpolation),
+        _cast_like(residual, coarse.restriction),
+    )
+    c = _solve_coarse_adjoint(coarse, restrict(residual, interpolation).ravel())
+    return residual + interpolate(c.astype(residual.dtype), restriction)
+
+
+def _solve_coarse(coarse: CoarseCorrection, rhs: Any) -> Any:
+    """About A_c^-1 right: (I - P_c) c + mean(c) = right; the mean is the gain, shares' right."""
+    gain = coarse.shares @ rhs
+    c = _solve_blocks(coarse.factors, coarse, rhs - gain)
+    return c - coarse.node_means @ c + gain
+
+
+def _solve_coarse_adjoint(coarse: CoarseCorrection, rhs: Any) -> Any:
+    total = rhs.sum()
+    c = _solve_blocks(coarse.factors.transposed, coarse, rhs - coarse.node_means * total)
+    return c + coarse.shares * (total - c.sum())
+
+
+def _solve_blocks(factors: BlockFactors, coarse: CoarseCorrection, rhs: Any) -> Any:
+    block_size = factors.levels[0].inverse.shape[1] if factors.levels else len(rhs)
+    return factors.solve(rhs[coarse.block_order].reshape(-1, block_size)).ravel()[
+        coarse.block_position
+    ]
+
+
+def _cast_like(x: Any, matrices: Sequence[Any]) -> list[Any]:
+    return [matrix.astype(x.dtype) for matrix in matrices]
