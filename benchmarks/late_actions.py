@@ -4,8 +4,8 @@
 
 q(s, a) is an expectation over the stages before the one that acts, and the best action is chosen at
 the start, outside of that expectation: max_a E[x_a] is not E[max_a x_a]. So stages before the last
-acting one are done for each action; those after it are done once (``shared_backup``). The compiler spares
-that one, too, where it acts only by what it pays: the expectation in it knows no action.
+acting one are done for each action; those after it are done once (``shared_backup``). The compiler
+spares that one, too, where it acts only by what it pays: the expectation in it knows no action.
 """
 
 from __future__ import annotations
@@ -63,16 +63,17 @@ def backup_seconds(mdp) -> float:
 
     @in_float64
     def measured() -> float:
-        program, arrays = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
+        backend = mdp.dynamics.backend_model.backend
+        arrays = mdp.dynamics.backend_model.arrays
 
         @jax.jit
         def backup(arrays, w):
-            tail = program.shared_backup(arrays, w, True)
+            shared = backend.shared_backup(arrays, w, True)
 
             def better(action, best):
-                return jnp.maximum(best, program.action_backup(arrays, tail, action, True))
+                return jnp.maximum(best, backend.action_backup(arrays, shared, action, True))
 
-            return fold_actions(program, better, jnp.full(w.shape, -jnp.inf))
+            return fold_actions(backend, better, jnp.full(w.shape, -jnp.inf))
 
         w, seconds = jnp.zeros(mdp.grid.shape), []
         for _ in range(TIMES + 1):  # the first one compiles

@@ -4,7 +4,7 @@
 
 Both tables, over the paper's benchmarks and the zoo, unless some are named; lines that are not
 measured stay as they are. Two problems are taken
-with smaller settings (``JAX_CACHE_VARIABLES``), and VerticalCAS is left out: for each of its 41 periods it has
+with smaller settings (``SETTINGS``), and VerticalCAS is left out: for each of its 41 periods it has
 1,779,570 states and 9 actions, and visits x gap, which every class is fitted to, would take 5.3 GB.
 
 The first: numbers needed at four losses, on average and from the worst state. Each entry is the

@@ -108,8 +108,8 @@ def main() -> int:
                 most = max(most, count_memory_maps())
             memory.append(resident_mb())
             minutes = (time.perf_counter() - began) / 60
-            row = f"| {shapes[-1] + 1:,} | {len(COMPILATION_CACHE)} | {count_memory_maps():,} | {memory[-1]:.0f} "
-            print(f"{row}| {minutes:.1f} |", flush=True)
+            row = f"| {shapes[-1] + 1:,} | {len(COMPILATION_CACHE)} | {count_memory_maps():,} "
+            print(f"{row}| {memory[-1]:.0f} | {minutes:.1f} |", flush=True)
     growth = max(memory) / memory[min(1, len(memory) - 1)]
     held = most < ALLOWED / 4 and growth < GROWTH
     print(

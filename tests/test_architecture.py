@@ -58,7 +58,7 @@ BLIND = {
 class Import:
     """One import of one module of the package by another."""
 
-    importer: str  # "solvers.driver"
+    importer: str  # "solvers.loop"
     imported: str  # "mdp.model"
     line: int
     when: str  # "loading", "calling" or "typing"
@@ -224,7 +224,7 @@ KNOWN = {
     "mdp.model",
     "mdp.file",
     "solvers",
-    "solvers.driver",
+    "solvers.loop",
     "learn",
     "learn.fit",
     "plot",
@@ -234,11 +234,11 @@ KNOWN = {
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("mdp.model", "from tessella.solvers.loop import run", ("solvers.driver", "loading")),
-        ("mdp.model", "import tessella.solvers.loop as d", ("solvers.driver", "loading")),
+        ("mdp.model", "from tessella.solvers.loop import run", ("solvers.loop", "loading")),
+        ("mdp.model", "import tessella.solvers.loop as d", ("solvers.loop", "loading")),
         ("mdp.model", "from tessella import solvers", ("solvers", "loading")),
         ("mdp.model", "from tessella.solvers import solve", ("solvers", "loading")),
-        ("mdp.model", "from ..solvers.driver import run", ("solvers.driver", "loading")),
+        ("mdp.model", "from ..solvers.loop import run", ("solvers.loop", "loading")),
         ("mdp.model", "from .. import solvers", ("solvers", "loading")),
         ("mdp.model", "def f():\n    from tessella.solvers import solve", ("solvers", "calling")),
         (
@@ -263,9 +263,9 @@ def test_an_upward_import_is_seen_however_it_is_written(name, text, expected):
 def test_peeking_through_another_module_is_seen():
     chain = [
         Import("learn.fit", "mdp.model", 1, "loading"),
-        Import("mdp.model", "solvers.driver", 1, "calling"),
+        Import("mdp.model", "solvers.loop", 1, "calling"),
     ]
-    assert peeking(chain) == ["learn.fit -> mdp.model -> solvers.driver"]
+    assert peeking(chain) == ["learn.fit -> mdp.model -> solvers.loop"]
     assert peeking([Import("plot", "solvers", 1, "typing")]) == []
     assert peeking([Import("plot", "solvers", 1, "loading")]) == ["plot -> solvers"]
 

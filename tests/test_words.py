@@ -45,8 +45,8 @@ def test_no_name_is_archaic_or_private():
 
 
 def test_settings_become_json_and_come_back_in_one_place():
-    """Six functions called ``_run_plain_steps`` did that once, each in its own way."""
-    assert len(names()["_plain"]) <= 1  # steps of a process, in the solvers
+    """Six functions called ``_plain`` did that once, each in its own way."""
+    assert "_plain" not in names()
     assert names()["setting_to_json"] == names()["setting_from_json"] == {"runner/spec.py"}
 
 
@@ -56,20 +56,13 @@ def test_every_way_of_giving_a_name_is_seen():
     assert sorted(found) == list("bcdefhij")
 
 
-# Internal names that a public one still shares; none may join them.
-SHARED = {"Numbers": "solvers/operators.py", "Method": "runner/methods/method.py"} | {
-    "draw": "mdp/sampling.py",
-    "train": "learn/network.py",
-}
-
-
 def test_no_module_gives_a_public_name_to_something_else():
     given_by: dict[str, set[str]] = defaultdict(set)
     for path in SOURCE.rglob("*.py"):
         file = str(path.relative_to(SOURCE))
         for node in ast.parse(path.read_text()).body:
             name = getattr(node, "name", "")
-            if name in tessella.__all__ and file != "cli.py" and SHARED.get(name) != file:
+            if name in tessella.__all__ and file != "cli.py":
                 given_by[name].add(file)
     assert {name: files for name, files in given_by.items() if len(files) > 1} == {}
 
@@ -95,9 +88,9 @@ def test_examples_of_the_docs_are_run_in_one_place():
 
 def test_a_name_with_a_colon_is_imported_in_one_place():
     found = [path.name for path in SOURCE.rglob("*.py") if "import_module(m" in path.read_text()]
-    assert found == ["imported.py"]
+    assert found == ["import_object.py"]
 
 
 def test_references_that_run_once_say_so_in_one_place():
     text = (SOURCE / "runner" / "methods" / "references.py").read_text()
-    assert text.count("def together(") == 1
+    assert text.count("def batch_key(") == 1

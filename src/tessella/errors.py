@@ -1,6 +1,6 @@
-"""What went wrong, said so that it can be mended: the rule, the place, the value, how often.
+"""What went wrong, so that it can be mended: the requirement, the location, the value, how often.
 
-The message reads ``rule; place value (count of total noun)``, for example
+The message reads ``requirement; location value (count of total noun)``, for example
 ``transition rows must sum to 1; stock=3, regime=0, order=8 sums to 0.97 (1 of 4,125 rows)``.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class TessellaError(ValueError):
-    """A rule is broken; the parts of the message are attributes."""
+    """A requirement is not met; the parts of the message are attributes."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class TessellaError(ValueError):
         super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Errors travel between processes; the message alone would become the rule.
+        # Errors travel between processes; the message alone would become the requirement.
         names = ("requirement", "location", "value", "count", "total", "noun")
         parts = {name: getattr(self, name) for name in names}
         return partial(type(self), **parts), (), vars(self)

@@ -26,7 +26,8 @@ from tessella.errors import FileError
 TEXT_MAX_BYTES = 1 << 30  # of a file that is read as JSON
 JSON_MAX_INTEGER = 2**63 - 1
 FLOAT_MAX = sys.float_info.max
-NATURAL_NUMBER, NOT_NEGATIVE = "a whole number, at least 0", "a number, at least 0"
+NATURAL_NUMBER = "a whole number, at least 0"
+NOT_NEGATIVE = "a number, at least 0"
 OPEN_FLAGS = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 CONTENT_ERRORS = (  # what parsing and building raise of content that is not as it should be
     OSError,

@@ -26,10 +26,10 @@ HISTORY_VARIABLES = ("history_bound", "history_changed", "history_seconds")
 RESERVED_NAMES = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY_VARIABLES)
 
 AXIS_MAX_SIZE = 1e150  # size of a value along an axis, so that squares of distances are finite
-DOWNWARD_AXIS = (
-    "row"  # pictures draw an axis of this name from the top down, as a matrix is written
-)
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1  # the integers that an axis can hold
+# Pictures draw an axis of this name from the top down, as a matrix is written.
+DOWNWARD_AXIS = "row"
+INT64_MIN = -(2**63)  # the smallest integer that an axis can hold
+INT64_MAX = 2**63 - 1  # the largest
 
 _max_states: ContextVar[float] = ContextVar("most_states", default=math.inf)
 

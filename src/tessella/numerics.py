@@ -29,7 +29,7 @@ class Numerics(ABC):
 
     @abstractmethod
     def while_loop(self, condition: Callable, body: Callable, carry: Any) -> Any:
-        """``carry = body(carry)`` while ``go_on(carry)``."""
+        """``carry = body(carry)`` while ``condition(carry)``."""
 
     @abstractmethod
     def repeat(self, count: Any, body: Callable, carry: Any) -> Any:
@@ -37,7 +37,7 @@ class Numerics(ABC):
 
     @abstractmethod
     def branch(self, condition: Any, if_true: Callable, if_false: Callable) -> Any:
-        """``one()`` or ``other()``."""
+        """``if_true()`` or ``if_false()``."""
 
     @abstractmethod
     def map_items(self, function: Callable, items: Any) -> Any:
@@ -49,11 +49,11 @@ class Numerics(ABC):
 
     @abstractmethod
     def scan_backward(self, step: Callable, carry: Any, items: Any) -> Any:
-        """From the last item on, ``carry, out = step(carry, (place, item))``: all out, stacked."""
+        """From the last item on, ``carry, out = step(carry, (index, item))``: all out, stacked."""
 
     @abstractmethod
     def put(self, array: Any, index: Any, value: Any) -> Any:
-        """``array`` with ``number`` at ``place``."""
+        """``array`` with ``value`` at ``index``."""
 
     @abstractmethod
     def bicgstab(
@@ -65,7 +65,7 @@ class Numerics(ABC):
         maxiter: int,
         preconditioner: Callable | None = None,
     ) -> Any:
-        """About the solution of ``system(x) = rhs``; ``rough`` is the preconditioner."""
+        """About the solution of ``system(x) = rhs``; ``preconditioner`` is roughly its inverse."""
 
 
 class NumpyNumerics(Numerics):
@@ -182,7 +182,8 @@ class JaxNumerics(Numerics):
         return bicgstab(system, rhs, tol=tol, maxiter=maxiter, M=preconditioner)[0]
 
 
-NUMPY, JAX = NumpyNumerics(), JaxNumerics()
+NUMPY = NumpyNumerics()
+JAX = JaxNumerics()
 HOST_TYPES = np.ndarray, np.generic, float  # surely not JAX's
 
 

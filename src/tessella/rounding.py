@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 EPS = float(np.finfo(float).eps)
-SPLIT = 2.0**27 + 1  # cuts the 53 digits of a float in two
-PLAIN = range(-4, 15)  # powers of ten of numbers that are written without an exponent
-SMALLEST_SHARE = 1e-5  # a share is written in digits from this on
+OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+DEKKER_SPLIT_FACTOR = 2.0**27 + 1  # cuts the 53 digits of a float in two
+PLAIN_EXPONENTS = range(-4, 15)  # powers of ten of numbers that are written without an exponent
+WRITTEN_MIN_SHARE = 1e-5  # a share is written in digits from this on
 
 
 @dataclass(frozen=True)
 class RowSumBounds:
-    """Bounds on the probability of going on: ``1 - short <= sum_s' P(s'|s,a) <= 1 + over``.
+    """Bounds on the probability of going on: ``1 - deficit <= sum_s' P(s'|s,a) <= 1 + excess``.
 
-    Both are of the order of rounding, except that a model that can end has a large ``short``. They
-    are kept as distances from 1, where floats are fine, and not as sums, where they are coarse.
+    Both are of the order of rounding, except that a model that can end has a large ``deficit``.
+    They are kept as distances from 1, where floats are fine, not as sums, where they are coarse.
     """
 
     deficit: float
@@ -154,7 +155,7 @@ def two_product(x: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
 
 def _halves(x: NDArray) -> tuple[NDArray, NDArray]:
     """(high, low) with x = high + low, each of half the digits."""
-    scaled = SPLIT * x
+    scaled = DEKKER_SPLIT_FACTOR * x
     high = scaled - (scaled - x)
     return high, x - high
 
@@ -185,8 +186,8 @@ def round_down(bound: float | Decimal, digits: int = 3) -> str:
 
 def round_up_percent(share: float, digits: int = 3) -> str:
     """``at most 0.64%``, of a share that is no larger; ``less than 0.001%`` of a tiny one."""
-    if 0 < share < SMALLEST_SHARE:
-        return f"less than {100 * SMALLEST_SHARE:g}%"
+    if 0 < share < WRITTEN_MIN_SHARE:
+        return f"less than {100 * WRITTEN_MIN_SHARE:g}%"
     return f"at most {round_up(100 * _exact(share), digits)}%"
 
 
@@ -209,7 +210,7 @@ def _write_rounded(bound: float | Decimal, digits: int, way: str) -> str:
         return "0" if exact == 0 else str(float(bound))
     size = exact.adjusted()
     last = size - digits + 1
-    if size not in PLAIN:
+    if size not in PLAIN_EXPONENTS:
         return f"{exact.quantize(Decimal(1).scaleb(last), way).normalize():e}"
     text = f"{exact.quantize(Decimal(1).scaleb(min(last, 0)), way):,f}"
     return text.rstrip("0").rstrip(".") if last < 0 else text

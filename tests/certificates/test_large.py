@@ -26,7 +26,9 @@ def inventory():
 def table(inventory, monkeypatch):
     """A policy with errors, of a model that counts as large."""
     monkeypatch.setattr(single_precision, "SINGLE_MIN_STATES", 100)
-    monkeypatch.setattr(sys.modules["tessella.certificates.certify"], "FINE_OCCUPANCY_MAX_STATES", 100)
+    monkeypatch.setattr(
+        sys.modules["tessella.certificates.certify"], "FINE_OCCUPANCY_MAX_STATES", 100
+    )
     assert single_precision.use_single_precision(inventory.mdp)
     rng = np.random.default_rng(0)
     table = inventory.policy.table.copy()

@@ -45,20 +45,20 @@ def altered(**methods):
 
 @dataclass(frozen=True)
 class Shy:
-    """A program that forgets the second action's reward."""
+    """A backend that forgets the second action's reward."""
 
     program: object
 
     def __getattr__(self, name):
         return getattr(self.program, name)
 
-    def head(self, arrays, w, action, pay):
-        return self.program.head(arrays, w, action, pay and action != 1)
+    def action_backup(self, arrays, w, action, pay):
+        return self.program.action_backup(arrays, w, action, pay and action != 1)
 
 
 def forgetful(self):
     lowered = tabular().compile()
-    return replace(lowered, program=Shy(lowered.backend))
+    return replace(lowered, backend=Shy(lowered.backend))
 
 
 def hasty(self, states, actions, rng):
@@ -74,10 +74,13 @@ def generous(self, states, actions, rng):
 @pytest.mark.parametrize(
     ("methods", "said"),
     [
-        ({"row_mass": lambda self: RowSumBounds(0.0, -0.5)}, "row_mass says that rows sum to"),
+        (
+            {"compute_row_sums": lambda self: RowSumBounds(0.0, -0.5)},
+            "row_sums says that rows sum to",
+        ),
         ({"reward_scale": property(lambda self: 0.1)}, "reward_scale 0.1 must not be less"),
         ({"longest_row": property(lambda self: 2)}, "longest_row 2 must not be less than the 5"),
-        ({"lower": forgetful}, "the program's backup under action 1 is"),
+        ({"compile": forgetful}, "the backend's backup under action 1 is"),
         ({"step": hasty}, "next states: the mean"),
         ({"step": generous}, "rewards: the mean"),
         ({"to_sparse": lambda self: []}, "to_sparse must give 2 matrices of shape"),
@@ -91,15 +94,15 @@ def test_dynamics_that_contradict_themselves_are_told_where(methods, said):
 
 def test_a_policy_backup_of_its_own_is_compared_too():
     class Lazy(Shy):
-        def head(self, arrays, w, action, pay):
-            return self.program.head(arrays, w, action, pay)
+        def action_backup(self, arrays, w, action, pay):
+            return self.program.action_backup(arrays, w, action, pay)
 
-        def head_under(self, arrays, w, policy, pay):
-            return self.program.head(arrays, w, 0, pay)
+        def policy_backup(self, arrays, w, policy, pay):
+            return self.program.action_backup(arrays, w, 0, pay)
 
-    def lower(self):
+    def compile(self):
         lowered = tabular().compile()
         return BackendModel(Lazy(lowered.backend), lowered.arrays)
 
     with pytest.raises(AssertionError, match="backup under a policy"):
-        check_dynamics(altered(lower=lower))
+        check_dynamics(altered(compile=compile))

@@ -75,7 +75,7 @@ def test_the_value_is_that_of_a_plain_loop(solved):
 
 
 def test_through_compiled_stages_it_is_the_same_within_both_bounds(solved):
-    assert isinstance(solved.mdp.dynamics.lowered.program, NumpyBackend)
+    assert isinstance(solved.mdp.dynamics.backend_model.program, NumpyBackend)
     with by("stages"):
         found = ts.solve(stock(HORIZON))
         assert not isinstance(found.mdp.dynamics.backend_model.backend, NumpyBackend)

@@ -110,5 +110,5 @@ def test_other_ways_are_refused_in_a_sentence(explorer, method, path):
 
 
 def test_it_still_answers_afterwards(explorer):
-    assert explorer.worker.ended == 0
+    assert explorer.worker.n_stopped == 0
     assert explorer.ask("map")["model"]["states"] == 16

@@ -487,11 +487,11 @@ def test_a_worker_that_dies_is_told_and_replaced(ordered):
 
 def test_work_that_nobody_waits_for_makes_room_for_others(ordered):
     explorer = ordered("sleep")
-    before = explorer.worker.ended
+    before = explorer.worker.n_stopped
     with pytest.raises(httpx.ReadTimeout):
         explorer.http.get("/api/problems", timeout=1.0)
     assert ordered("").http.get("/api/problems").status_code == 200
-    assert explorer.worker.ended == before + 1
+    assert explorer.worker.n_stopped == before + 1
 
 
 def test_work_that_takes_too_long_is_stopped(ordered, monkeypatch):

@@ -47,7 +47,7 @@ def run_best(program, arrays, w_S):
 @in_float64
 def backup(mdp, w, pay=True):
     """(A, S) by the compiled tail and head."""
-    lowered = mdp.dynamics.compiled
+    lowered = mdp.dynamics.compiled_model
     result = run_backup(
         lowered.program, lowered.arrays, jnp.asarray(w.reshape(mdp.grid.shape)), pay
     )
@@ -57,7 +57,7 @@ def backup(mdp, w, pay=True):
 @in_float64
 def forward(mdp, weights):
     """(S,) the adjoint of the backups of all actions: sum_a P_a^T weights[a]."""
-    lowered = mdp.dynamics.compiled
+    lowered = mdp.dynamics.compiled_model
     shaped = jnp.asarray(weights.reshape(mdp.n_actions, *mdp.grid.shape))
     return np.asarray(run_forward(lowered.program, lowered.arrays, shaped)).ravel()
 
@@ -65,7 +65,7 @@ def forward(mdp, weights):
 @in_float64
 def best(mdp, w):
     """(S,) the maximum over actions by the fold that solvers use: a scan when they are many."""
-    lowered = mdp.dynamics.compiled
+    lowered = mdp.dynamics.compiled_model
     result = run_best(lowered.program, lowered.arrays, jnp.asarray(w.reshape(mdp.grid.shape)))
     return np.asarray(result).ravel()
 
@@ -132,7 +132,7 @@ def test_the_row_masses_and_reward_scale_bound_what_they_say(world):
     P, r, mask = world.arrays
     sums = P.sum(axis=2).T[mask]
     for mdp in (world.staged, world.tabular):
-        mass = mdp.dynamics.mass
+        mass = mdp.dynamics.row_sums
         assert mass.low <= sums.min()
         assert sums.max() <= mass.high
         assert mass.high - mass.low <= 1e-12
@@ -202,7 +202,7 @@ def test_the_confidence_intervals_are_narrow_enough_to_see_a_wrong_action(world)
 
 def test_a_table_by_numpy_agrees_with_the_compiled_one(world):
     mdp, w = world.tabular, np.random.default_rng(9).normal(size=world.tabular.grid.shape)
-    program, arrays = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
+    program, arrays = mdp.dynamics.backend_model.backend, mdp.dynamics.backend_model.arrays
     assert isinstance(program, NumpyBackend)
     for pay in (True, False):
         tail = program.shared_backup(arrays, w, pay)
@@ -218,7 +218,7 @@ def test_a_table_by_numpy_agrees_with_the_compiled_one(world):
 def test_what_numpy_moves_forward_is_the_adjoint_of_its_expectation(world):
     """<P_pi w, x> = <w, P_pi' x>, for two policies one after the other."""
     mdp, rng = world.tabular, np.random.default_rng(11)
-    program, arrays = mdp.dynamics.lowered.program, mdp.dynamics.lowered.arrays
+    program, arrays = mdp.dynamics.backend_model.backend, mdp.dynamics.backend_model.arrays
     w, x = rng.normal(size=mdp.grid.shape), rng.random(mdp.grid.shape)
     for _ in range(2):
         policy = rng.integers(0, mdp.n_actions, mdp.grid.shape)

@@ -190,7 +190,7 @@ def test_benchmarks_are_told_apart(label):
 
 def test_pickled_models_are_the_same_in_every_way(world):
     for mdp in (world.staged, world.tabular, world.by_outcome):
-        _ = mdp.dynamics.lowered
+        _ = mdp.dynamics.backend_model
         again = cloudpickle.loads(cloudpickle.dumps(mdp))
         assert again.fingerprint == mdp.fingerprint
         policy = mdp.feasible_mask.argmax(axis=1)
@@ -203,8 +203,10 @@ def test_a_pickled_model_keeps_its_64_bits():
     mdp = benchmark("QUE-Mix")
     _ = mdp.dynamics.backend_model, mdp.dynamics.compiled_model
     again = cloudpickle.loads(cloudpickle.dumps(mdp))
-    assert not {"lowered", "compiled", "table"} & set(again.dynamics.__dict__)
+    assert not {"backend_model", "compiled_model", "rows"} & set(again.dynamics.__dict__)
     floats = [
-        leaf for leaf in jax.tree.leaves(again.dynamics.compiled.arrays) if leaf.dtype.kind == "f"
+        leaf
+        for leaf in jax.tree.leaves(again.dynamics.compiled_model.arrays)
+        if leaf.dtype.kind == "f"
     ]
     assert {leaf.dtype.name for leaf in floats} == {"float64"}

@@ -111,7 +111,7 @@ def test_compiled_passes_are_the_same_for_actions_policies_and_the_way_forward(p
 
 def test_a_narrower_grid_and_windows_have_the_same_matrix(pair):
     second = pair[0].dynamics.stages[1].operation
-    assert second.without(2) is None
+    assert second.restrict_to_leading_axes(2) is None
     assert second.without(3).shape == (4, 5, 6)
     assert [second.reach(axis) for axis in range(4)] == [(3, 3), (0, 0), (2, 0), (0, 0)]
     part = second.window(1, 2, 2)

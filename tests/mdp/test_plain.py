@@ -78,9 +78,9 @@ def test_products_are_those_of_the_rows_in_whatever_order_they_stand(form, liste
 def test_a_sweep_of_one_policy_holds_no_more_rows_than_states(form, listed, shared):
     s, a, given = listed(rows(shared))
     mdp = ts.MDP.from_pairs(s, a, given, np.zeros(len(s)), 0.9)
-    one = mdp.dynamics.backend_model.arrays.under(mdp.feasible_mask.argmax(axis=1))
+    one = mdp.dynamics.backend_model.arrays.policy_rows(mdp.feasible_mask.argmax(axis=1))
     assert one.rows.shape[0] <= STATES
-    assert (one.own is not None) is shared
+    assert (one.row_index is not None) is shared
 
 
 def test_the_rows_of_a_policy_that_stays_are_taken_out_once_and_no_rows_are_needed_at_zero():
@@ -189,7 +189,7 @@ def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
 
 def one_policy(shared: bool = False) -> tuple[row_backend.PolicyRows, np.ndarray]:
     """The rows of some policy of a table with long ones, and P_pi."""
-    table = ts.benchmark("INV-Mix").dynamics.table.lowered.arrays
+    table = ts.benchmark("INV-Mix").dynamics.rows.backend_model.arrays
     assert table.has_long_rows
     states = np.arange(table.row_of.shape[1])
     own = table.row_of[np.resize([0, 3, 1, 2], len(states)), states]

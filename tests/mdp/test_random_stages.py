@@ -110,7 +110,7 @@ def stories(draw):
 
 @in_float64
 def backups(mdp, w):
-    lowered = mdp.dynamics.compiled
+    lowered = mdp.dynamics.compiled_model
     with jax.disable_jit():
         tail = lowered.program.shared_backup(lowered.arrays, jnp.asarray(w), True)
         return [

@@ -239,7 +239,7 @@ def test_periods_too_many_for_tables_make_none():
     )
     sold = ts.Shift("x", ts.Noise("w", [0, -1], [0.5, 0.5]), pays=lambda x: 0.1 * x)
     mdp = ts.MDP.staged(shop, range(5), ts.FiniteHorizon(600), [order, sold])
-    assert not mdp.dynamics.small
+    assert not mdp.dynamics.uses_rows
     assert mdp.dynamics.rounding_terms > 0
     assert mdp.dynamics.adjoint_rounding_terms > 0
     assert mdp.dynamics.rounding_in_use == mdp.dynamics.rounding_as_given

@@ -60,7 +60,7 @@ def both(operation, w, action=0, reward=None):
         arrays["probs"] = arrays["probs"].astype(jnp.float32)
     kernel = tiled_operation(operation, True, TILES)
     assert isinstance(kernel, TiledAxisShift)
-    plain = operation.compiled(True).apply(arrays, jnp.asarray(w), action)
+    plain = operation.compile(True).apply(arrays, jnp.asarray(w), action)
     if reward is None:
         return plain, kernel.apply(arrays, jnp.asarray(w), action)
     arrays["reward"] = jnp.asarray(reward)

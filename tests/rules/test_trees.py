@@ -37,8 +37,8 @@ def least_by_trying(tree: BoxTree, costs: np.ndarray) -> dict[int, float]:
     if isinstance(tree, BoxLeaf):
         return alone
     below = places[:, tree.axis] < tree.position
-    parts = (least_by_trying(tree.halo_below, (places[below], flat[below])),)
-    parts += (least_by_trying(tree.halo_above, (places[~below], flat[~below])),)
+    parts = (least_by_trying(tree.below, (places[below], flat[below])),)
+    parts += (least_by_trying(tree.above, (places[~below], flat[~below])),)
     for i, a in parts[0].items():
         for j, b in parts[1].items():
             alone[i + j] = min(a + b, alone.get(i + j, np.inf))

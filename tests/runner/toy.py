@@ -39,7 +39,7 @@ class Toy:
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(n, seed) for n in sizes for seed in seeds]
 
-    def together(self, spec: Spec) -> tuple[str, int]:
+    def batch_key(self, spec: Spec) -> tuple[str, int]:
         return spec.environment, spec.n
 
     def seconds(self, spec: Spec) -> float:

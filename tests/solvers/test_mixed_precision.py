@@ -101,7 +101,7 @@ def test_a_solution_pulls_no_array_that_nobody_reads(pair):
     usual, held = pair
     rule = held.policy.rule
     assert isinstance(rule, TableRule)
-    assert isinstance(held.stored("value"), jax.Array)
+    assert isinstance(held.get_raw("value"), jax.Array)
     assert isinstance(held.stored("margin"), jax.Array)
     assert isinstance(vars(rule)["actions"], jax.Array)
     part = held.part("value", np.s_[3:5, 2:4])

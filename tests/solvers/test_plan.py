@@ -67,7 +67,7 @@ def test_a_small_model_is_planned_as_the_table_that_it_is_solved_as():
     mdp = ts.inventory()
     table = mdp.dynamics.backend_model.arrays
     made = ts.plan(mdp, tol=1e-6)
-    assert made.arrays["its table"] == model_bytes(mdp.dynamics.table) > table.reward.nbytes
+    assert made.arrays["its table"] == model_bytes(mdp.dynamics.rows) > table.reward.nbytes
     assert not made.compiled
     assert "its table" not in ts.plan(ts.inventory(max_stock=399), calibrate=False).arrays
 

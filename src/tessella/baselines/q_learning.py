@@ -25,10 +25,9 @@ from tessella.baselines.transitions import TRANSITIONS_PER_BLOCK, draw_uniform_t
 from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.model import MDP
 
-SEEDS_PER_CALL = 16
-UPDATES_PER_PIECE = (
-    16 * TRANSITIONS_PER_BLOCK
-)  # updates whose transitions are held in memory at a time
+SEEDS_PER_CALL = 16  # seeds in one compiled call
+# Updates whose transitions are held in memory at a time.
+UPDATES_PER_PIECE = 16 * TRANSITIONS_PER_BLOCK
 
 
 class QTables(NamedTuple):

@@ -36,7 +36,7 @@ class TabularQ:
         return self.tables * mdp.n_states * mdp.n_actions
 
     def target(self, q_TSA, next_state, coin, feasible_SA):
-        """Which table learns, and what it is told the future after ``nexts`` is worth."""
+        """Which table learns, and its target: the value of the future after ``next_state``."""
         import jax.numpy as jnp
 
         return 0, jnp.where(feasible_SA[next_state], q_TSA[0, next_state], -jnp.inf).max()

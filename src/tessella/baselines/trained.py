@@ -14,7 +14,7 @@ from tessella.mdp.policy import Policy
 
 @dataclass(frozen=True, eq=False)
 class TrainingCurve:
-    """How training went, without any look at the exact solution.
+    """How training went, without reading the exact solution.
 
     Attributes:
         unit: what ``at`` counts.

@@ -85,7 +85,7 @@ def _draw_start(mdp: MDP, rng: np.random.Generator) -> int:
     return int(rng.choice(mdp.n_states, p=start_distribution(mdp, None)))
 
 
-@in_float64  # here and not around ``walk``: rewards are the user's functions, in their setting
+@in_float64  # not around ``train_along_path``: rewards are the user's functions, in their setting
 @compile_per_shape("method")
 def _learn(method, tables, seen, state, discount, feasible_SA):
     """The tables after ``seen``, and their greedy action in ``state``."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tessella.mdp.model import MDP
 
-TRANSITIONS_PER_BLOCK = 4096
+TRANSITIONS_PER_BLOCK = 4096  # transitions drawn at a time
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,7 +117,7 @@ def compute_bounds(
 
     Args:
         reward_bound: R, rounded up.
-        rest: 1 - c, rounded down.
+        contraction_gap: 1 - c, rounded down.
         eps: of the margin neighbourhood; None for the smallest at which the premise surely holds.
     """
     forever = occupancy.mdp.criterion.value_of_constant_reward

@@ -19,7 +19,7 @@ class CertificateBase(ABC):
 
     Attributes:
         model, fingerprint, action_name: the model.
-        minimise: whether it was told in costs; then the summary speaks of them.
+        minimise: whether the model is stated in costs; then the summary speaks of them.
         policy: the policy.
         mdp: the model itself; None for a certificate from a file or another process.
         FORMAT: name and version of its document.

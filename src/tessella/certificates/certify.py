@@ -51,12 +51,11 @@ from tessella.solvers.loop import Engine, bound_error
 from tessella.solvers.occupancy import Occupancy, compute_visits
 from tessella.solvers.solution import Solution
 
-# On the sum of the occupancy's errors; it carries the decomposition and the bounds, not the loss.
-OCCUPANCY_FINEST_TOLERANCE, OCCUPANCY_COARSEST_TOLERANCE = 1e-9, 1e-6
-DECOMPOSITION_RELATIVE_ACCURACY = 1e-4  # of the mean loss: so right should its parts be ...
-FINE_OCCUPANCY_MAX_STATES = (
-    10_000  # ... in models of more states than this; of others the finest costs nothing
-)
+# The occupancy carries the decomposition and the bounds, not the loss.
+OCCUPANCY_FINEST_TOLERANCE = 1e-9  # sum of the occupancy's errors
+OCCUPANCY_COARSEST_TOLERANCE = 1e-6  # sum of the occupancy's errors
+DECOMPOSITION_RELATIVE_ACCURACY = 1e-4  # of the mean loss: accuracy of its parts in large models
+FINE_OCCUPANCY_MAX_STATES = 10_000  # states, up to which the finest tolerance costs nothing
 
 
 def certify(
@@ -281,7 +280,7 @@ def _unpack_intervals(intervals: IntervalArray) -> tuple[NDArray, NDArray, NDArr
 
 
 def _enclose_state_share(estimated: NDArray, certain: NDArray, possible: NDArray) -> Interval:
-    """Share of states in a set of which ``surely`` are and ``perhaps`` may be."""
+    """Share of states in a set that has the ``certain`` states and may have the ``possible``."""
     value, lower, upper = (int(mask.sum()) / mask.size for mask in (estimated, certain, possible))
     return Interval(value, next_down(lower), next_up(upper))
 

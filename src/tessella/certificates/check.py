@@ -57,7 +57,7 @@ END = tuple(f"end/{n}" for n in ("indptr", "indices", "data", "row_of", "reward"
 ROUNDING_MAX_ROW_ERROR = 1e-7  # rows further off 1 than this end on purpose
 AVERAGE_MAX_ROW_ERROR = 1e-6  # rows further off 1 than this have no average
 MAX_COMPRESSION_RATIO = 1032  # a compressed file holds at most so many times its size
-LABEL = 32  # bytes of a label in a file, besides its text
+LABEL_OVERHEAD_BYTES = 32  # bytes of a label in a file, besides its text
 
 FIELDS_BY_KIND = {
     "text": "format model fingerprint content action_name policy.name",
@@ -299,7 +299,7 @@ def values(variable: Any, size: int) -> np.ndarray:
     labels: list[str] = []
     for i in range(math.prod(variable.shape)):
         labels.append(variable[i])
-        size -= LABEL + len(labels[-1].encode("utf-8", "surrogatepass"))
+        size -= LABEL_OVERHEAD_BYTES + len(labels[-1].encode("utf-8", "surrogatepass"))
         if size < 0:
             raise ValueError("its labels do not fit into a file of its size")
     return np.array(labels, dtype=object)

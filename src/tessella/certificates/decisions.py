@@ -23,17 +23,17 @@ from tessella.solvers.solution import Solution
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """The choices of a policy, judged. All arrays have the grid's shape.
+    """The choices of a policy, compared with the best. All arrays have the grid's shape.
 
     Attributes:
         tie: what the error of the value, and rounding, could overturn.
         loss: local losses.
         margin: margins of the best action over the second best.
-        optimal: the solution's policy; where the error proven here tells actions apart that the
+        optimal: the solution's policy; where the error proven here separates actions that the
             solution could not, the best action.
         differs: the action is not the optimal one of these.
         wrong: the action is surely not optimal.
-        doubtful: the action may or may not be the optimal one: values too close to tell.
+        undecided: the action may or may not be the optimal one: values too close to tell.
     """
 
     tie: float

@@ -46,7 +46,7 @@ def decompose(
     loss: IntervalArray,
     occupancy: Occupancy,
 ) -> Decomposition:
-    """Split the loss of the policy ``select_rows`` (grid of action indices)."""
+    """Split the loss of the policy ``policy_table`` (grid of action indices)."""
     best, chosen = optimal.astype(np.int64), policy_table.astype(np.int64)
     all_states = np.arange(best.size)
 

@@ -29,9 +29,7 @@ from tessella.mdp.start import Start, draw_starts, start_distribution
 from tessella.rounding import round_down, round_up
 
 PATHS_PER_BATCH = 10_000  # paths that walk at once, to keep memory small
-TRUNCATION_RELATIVE_TOLERANCE = (
-    1e-6  # of R / (1 - discount): what may come after the last period, unless said otherwise
-)
+TRUNCATION_RELATIVE_TOLERANCE = 1e-6  # of R / (1 - discount): what the default horizon leaves out
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Estimate:
         paths, periods: how much was simulated.
         names: of the policy, and of the other.
         pairing: how many times as many unpaired paths would have been as good; None for one policy.
-        minimise: whether the model was told in costs; then the summary speaks of them.
+        minimise: whether the model is stated in costs; then the summary speaks of them.
     """
 
     mean: float
@@ -75,9 +73,10 @@ class Estimate:
             figures = -self.mean, -self.upper, -self.lower
         mean, lower, upper = figures
         return wrap(
-            f"Simulated estimate, not a certificate: the {subject} is {format_money(mean)}, between "
-            f"{round_down(lower, 4)} and {round_up(upper, 4)} with {format_percent(self.confidence)} "
-            f"confidence ({self.paths:,} paths of {self.periods:,} periods)."
+            f"Simulated estimate, not a certificate: the {subject} is {format_money(mean)}, "
+            f"between {round_down(lower, 4)} and {round_up(upper, 4)} "
+            f"with {format_percent(self.confidence)} confidence "
+            f"({self.paths:,} paths of {self.periods:,} periods)."
         )
 
 

@@ -29,7 +29,7 @@ class GainCertificate(CertificateBase):
 
     Attributes:
         optimal_value, policy_value: (grid) relative values, of the optimum and of the policy, from
-            which the gains are proven; of their own error nothing is said.
+            which the gains are proven; their own error is not stated.
         optimal_gain, policy_gain: reward per period, from every state.
         loss: gain(pi*) - gain(pi), from every state.
         relative_loss: ``loss / |gain(pi*)|``; None where that may be 0.

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from tessella.certificates.gain_certificate import GainCertificate
     from tessella.certificates.interval import Interval
 
-WIDE_RELATIVE_WIDTH = (
-    1e-3  # of the larger gain: a figure whose enclosure is wider is told by its ends
-)
+WIDE_RELATIVE_WIDTH = 1e-3  # of the larger gain: a wider interval is stated by its ends
 NOT_STATED_TEXT = (
     "Not stated: which single decisions are optimal, and what each of them costs. That takes "
     "bounds on the relative values too, which this certificate does not have; a solution has them."
@@ -33,7 +31,8 @@ def write_average_paragraphs(certificate: GainCertificate) -> list[str]:
 
 
 def _describe_cost(c: GainCertificate) -> str:
-    text = f"Cost: in the long run, from every state, the best possible {choose_value_word(c)} per period "
+    text = "Cost: in the long run, from every state, "
+    text += f"the best possible {choose_value_word(c)} per period "
     text += f"is {_gain(c, c.optimal_gain)} and this policy "
     text += f"{'costs' if c.minimise else 'reaches'} {_gain(c, c.policy_gain)}. "
     if _wide(c, c.loss):
@@ -67,8 +66,8 @@ def _by_time(c: GainCertificate) -> str:
     most = round_up(clock.per_time(c.loss.upper) * (1 + 2 * EPS), 4)
     verb = "costs" if c.minimise else "reaches"
     return (
-        f" With {clock}, the best possible {choose_value_word(c)} per unit of time is {best}, this policy "
-        f"{verb} {reached}, and its {choose_loss_word(c)} is at most {most}."
+        f" With {clock}, the best possible {choose_value_word(c)} per unit of time is {best}, "
+        f"this policy {verb} {reached}, and its {choose_loss_word(c)} is at most {most}."
     )
 
 

@@ -1,10 +1,10 @@
 """certify_in_slabs(solution, policy) -> CertificateSummary: a certificate of a very large model.
 
-The figures of ``certify`` that are one number each, by the same arithmetic, out of two rounds over
-slabs of the grid (``solvers.slabs``): the first finds what the residuals of V and V_pi prove, the
-second adds up. Beside the two values and the policy, no array is larger than a slab. What has a
-number for every state, and the second way to the mean loss by the occupancy, are left out; so its
-interval may be a little wider.
+The figures of ``certify`` that are one number each, by the same arithmetic, out of two passes over
+blocks of the grid, called slabs (``solvers.block_residuals``): the first finds what the residuals
+of V and V_pi prove, the second adds up. Beside the two values and the policy, no array is larger
+than a block. What has a number for every state, and the second way to the mean loss by the
+occupancy, are left out; so its interval may be a little wider.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from tessella.solvers.block_residuals import (
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.solution import Solution
 
-SUMMARY_FORMAT, SUMMARY_VERSION = "tessella certificate summary", 1
+SUMMARY_FORMAT = "tessella certificate summary"
+SUMMARY_VERSION = 1  # of the file format
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class CertificateSummary:
         mean_loss, relative_loss, worst_loss, policy_error, costly_error, value_gap, optimal_mean,
             policy_mean: as in ``Certificate``.
         worst_state: flat index of the state with the largest loss.
-        slabs: how many the grid was looked at in.
+        slabs: how many blocks the grid was divided into.
     """
 
     model: str
@@ -85,7 +86,8 @@ class CertificateSummary:
             f"{self.model or 'MDP'}, {self.states:,} states: the mean {loss_word} of {name} is "
             f"{certain(self.mean_loss)} off{relative_text}, and at most "
             f"{round_up(self.worst_loss.upper, 4)} from any state. It does not take the optimal "
-            f"action in {format_percent(self.policy_error)} of the states. All rounding is included."
+            f"action in {format_percent(self.policy_error)} of the states. "
+            "All rounding is included."
         )
 
     def save(self, path: str | Path) -> None:
@@ -120,7 +122,7 @@ def certify_in_slabs(
         start: any start: see ``tessella.mdp.start``; None for the model's own.
         tol: an action within this of the best is no costly error; None for the tie tolerance.
         labels: whether the policy answers in action indices or values, where that is not clear.
-        states: of a slab, about.
+        states: of a block, about.
     """
     require_type("certify_in_slabs", solution, Solution)
     mdp = solution.mdp
@@ -145,7 +147,7 @@ def certify_in_slabs(
 def summarise_blocks(
     comparison: BlockComparison, solution: Solution, weights: NDArray | None, tol: float | None
 ) -> CertificateSummary:
-    """The figures of a policy, slab by slab; ``weights`` (S,) are those of the start."""
+    """The figures of a policy, block by block; ``weights`` (S,) are those of the start."""
     mdp, proven_errors = comparison.mdp, _prove_errors(comparison)
     totals = _FigureTotals(
         mdp, proven_errors, solution, weights, proven_errors.tie if tol is None else float(tol)
@@ -168,7 +170,7 @@ def summarise_blocks(
 
 @dataclass(frozen=True)
 class _ProvenErrors:
-    """What a first round over the slabs finds."""
+    """What the first pass over the blocks finds."""
 
     value_error: float  # of V
     policy_value_error: float  # of U, the policy's
@@ -236,7 +238,7 @@ class _IntervalSum:
 
     @property
     def enclosed(self) -> Interval:
-        # Products and sums within a slab, then one sum over slabs: whatever their order.
+        # Products and sums within a block, then one sum over blocks: whatever their order.
         slack = (self.largest_block + self.n_blocks + 8) * EPS * self.magnitude
         value, lower, upper = self.totals
         return Interval(value, lower - slack, upper + slack)

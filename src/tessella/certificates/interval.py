@@ -135,8 +135,8 @@ def enclose_weight(
     """Enclosed weight of a set of states, whose weights are off by ``error`` in all.
 
     Args:
-        surely, perhaps: (grid) states that belong to the set, and those that may.
-        guess: (grid) the set as computed, between the two.
+        certain, possible: (grid) states that belong to the set, and those that may.
+        estimated: (grid) the set as computed, between the two.
     """
     value, lower, upper = (
         float(weights[mask].sum(dtype=float)) for mask in (estimated, certain, possible)

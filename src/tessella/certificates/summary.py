@@ -86,7 +86,7 @@ def _describe_start(c: Certificate) -> str:
 
 
 def choose_value_word(c: CertificateBase) -> str:
-    """What a value is called: a model told in costs has costs."""
+    """What a value is called: a model stated in costs has costs."""
     return "cost" if c.minimise else "value"
 
 
@@ -128,7 +128,8 @@ def _describe_cost(c: Certificate) -> str:
             f"Its mean extra cost is {loss_text}" if c.minimise else f"It gives away {loss_text}"
         )
     else:
-        text += f"No {choose_loss_word(c)} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}. "
+        limit = round_up(c.mean_loss.upper, 4)
+        text += f"No {choose_loss_word(c)} can be seen; it is at most {limit}. "
     return text + _describe_worst(c)
 
 
@@ -142,8 +143,9 @@ def _describe_worst(c: Certificate) -> str:
         if relative_loss is None
         else f" ({format_percent(relative_loss)} of the best {choose_value_word(c)} there)"
     )
-    loss_text = "an extra cost" if c.minimise else "a loss"
-    return f"The worst state to start from is {location}, with {loss_text} of {format_money(c.worst_loss)}{relative_text}."
+    noun = "an extra cost" if c.minimise else "a loss"
+    loss_text = f"{noun} of {format_money(c.worst_loss)}{relative_text}"
+    return f"The worst state to start from is {location}, with {loss_text}."
 
 
 def _describe_differences(c: Certificate) -> str:
@@ -152,8 +154,8 @@ def _describe_differences(c: Certificate) -> str:
         return "Differences: none. It takes the optimal action in every state."
     harmless = count - costly
     text = f"Differences: it does not take the optimal action in {count:,} of {c.grid.size:,} "
-    text += f"states ({format_percent(c.policy_error)}), in which {format_percent(c.bounds.error_share)} of the "
-    text += "time is spent" + (
+    text += f"states ({format_percent(c.policy_error)}), in which "
+    text += f"{format_percent(c.bounds.error_share)} of the time is spent" + (
         " (near periods count more, by the discount). " if c.discount < 1 else ". "
     )
     if harmless > 0:
@@ -214,9 +216,10 @@ def _describe_theory(c: Certificate) -> str:
     text += f"{round_up(bounds.policy_error.upper, 4)}. "
     localisation = bounds.localisation
     if localisation.holds:
-        text += f"All differences lie where the best two actions are within {format_money(localisation.eps)} of "
         loss_bound = round_up(localisation.bound.upper, 4)  # type: ignore[union-attr]
-        text += f"each other, which bounds the {choose_loss_word(c)} by {loss_bound}. "
+        text += "All differences lie where the best two actions are within "
+        text += f"{format_money(localisation.eps)} of each other, "
+        text += f"which bounds the {choose_loss_word(c)} by {loss_bound}. "
     elif localisation.holds is None:
         text += "Whether all differences lie where the best two actions are within "
         text += f"{format_money(localisation.eps)} of each other is too close to tell. "
@@ -224,7 +227,8 @@ def _describe_theory(c: Certificate) -> str:
         text += (
             f"{localisation.exceptions:,} differences lie where the best two actions are more than "
         )
-        text += f"{format_money(localisation.eps)} apart, first at {c.grid.describe(localisation.example or 0)}. "
+        example = c.grid.describe(localisation.example or 0)
+        text += f"{format_money(localisation.eps)} apart, first at {example}. "
     if bounds.second_best.holds:
         text += "No difference is worse than the second-best action, so each costs its margin."
     return text.rstrip()

@@ -23,8 +23,8 @@ from tessella.solvers.hitting_times import times_to_the_end
 from tessella.solvers.loop import Engine, bound_error, rise
 from tessella.solvers.solution import Solution
 
-MARGIN = 8.0  # of the residual: how far the ends of an enclosure move in each period, at least
-SMALLEST = 1e-290  # the same where nothing is off
+STEP_RESIDUAL_MULTIPLE = 8.0  # residuals by which the ends of an enclosure move in each period
+MIN_RESIDUAL = 1e-290  # in the units of rewards, where nothing is off
 
 
 class Ends(NamedTuple):
@@ -74,8 +74,8 @@ def certify_totals(solution: Solution, policy: Policy, start: NDArray) -> TotalC
 def _enclosed(engine: Engine, ends: NDArray, value: NDArray, table: NDArray, fixed: bool) -> Ends:
     """The best total, or that of the policy ``table`` where it is ``fixed``."""
     value, taken = np.where(ends, 0.0, value), table if fixed else None
-    step = MARGIN * max(
-        bound_error(engine, value, taken, engine.saved_model_error(value)), SMALLEST
+    step = STEP_RESIDUAL_MULTIPLE * max(
+        bound_error(engine, value, taken, engine.saved_model_error(value)), MIN_RESIDUAL
     )
     time = times_to_the_end(engine, ends, value, table, step, fixed)
     if np.isfinite(time).all():

@@ -15,7 +15,7 @@ def certificate_json(
 ) -> dict[str, Any]:
     """Errors and losses, each loss with its bounds.
 
-    Certificates of averages and of totals do not judge single decisions, and name no worst state.
+    Certificates of averages and of totals say nothing about single decisions or a worst state.
     """
     from tessella.certificates.certificate import Certificate
 

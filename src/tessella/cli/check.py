@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def command(model: str, given: tuple[str, ...], certificate: Path | None) -> Answer:
     """Check a model, and whether a certificate of it holds.
 
-    All that is wrong with a model file is said at once.
+    All mistakes in a model file are listed at once.
 
     With --certificate, the stand-alone checker decides whether each figure in it is true of the
     model; the exit status is 1 if one is not.

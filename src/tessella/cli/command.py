@@ -127,7 +127,7 @@ def to_json_value(value: Any) -> Any:
 def format_table(
     rows: Sequence[Sequence[str]], headings: Sequence[str] = (), alignment: str = ""
 ) -> str:
-    """Columns as wide as they need to be; ``right`` holds an ``r`` for each that stands right."""
+    """Columns as wide as needed; ``alignment`` holds an ``r`` for each right-aligned one."""
     lines = [list(headings), *map(list, rows)] if headings else [list(row) for row in rows]
     if not lines:
         return ""

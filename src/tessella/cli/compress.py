@@ -1,4 +1,4 @@
-"""``tessella compress MODEL``: the smallest rule within a promised loss, with its proof."""
+"""``tessella compress MODEL``: the smallest rule within a loss target, with its proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tessella fit MODEL``: learn a policy from a sample of the optimal one, and judge it."""
+"""``tessella fit MODEL``: learn a policy from a sample of the optimal one, and evaluate it."""
 
 from __future__ import annotations
 

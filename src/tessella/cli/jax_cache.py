@@ -1,7 +1,8 @@
 """Compiled code that is kept between commands: the second solve of a shape compiles nothing.
 
 JAX keeps it in the user's cache folder, one for each machine, since code for one processor may not
-run on another. What was not written for longest goes when all takes more than ``MOST`` bytes.
+run on another. What was not written for longest goes when all takes more than
+``JAX_CACHE_MAX_BYTES``.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _fix_other_axes(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
 
     free = [name for name in grid.axes if name not in fixed]
     if len(free) > 2 and free[0] == TIME:
-        free = [*free[1:], TIME]  # a horizon is looked at time by time
+        free = [*free[1:], TIME]  # a horizon is shown time by time
     for name in free[2:]:
         fixed[name] = grid.values[grid.axis(name)].tolist()[0]
     return fixed
@@ -112,7 +112,7 @@ def _take_section(tessellation: Tessellation, fixed_values: dict[str, Any]) -> T
 
 
 def _shown_values(solution: Solution, colour: str, fixed_values: dict[str, Any]) -> NDArray:
-    """Values or margins on the axes that are shown; costs where the model is told in costs."""
+    """Values or margins on the axes that are shown; costs where the model is stated in costs."""
     grid = solution.mdp.grid
     sign = -1 if solution.mdp.minimise else 1
     shown = sign * solution.value if colour == "value" else solution.margin

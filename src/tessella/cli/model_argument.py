@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from tessella.problems.problem import Problem
     from tessella.solvers.solution import Solution
 
-SAVED_SUFFIX, MODEL_FILE_SUFFIX, PYTHON_SUFFIX = ".nc", ".toml", ".py"
+SAVED_SUFFIX = ".nc"
+MODEL_FILE_SUFFIX = ".toml"
+PYTHON_SUFFIX = ".py"
 
 
 class ModelParam(click.ParamType):
@@ -252,7 +254,7 @@ def describe_model(mdp: MDP) -> dict[str, Any]:
 
 
 def describe_criterion(mdp: MDP) -> str:
-    """The criterion in words, of costs where the model is told in costs."""
+    """The criterion in words, of costs where the model is stated in costs."""
     return str(mdp.criterion).replace("reward", "cost" if mdp.minimise else "reward")
 
 
@@ -261,5 +263,7 @@ def format_title(mdp: MDP) -> str:
     axes = " x ".join(f"{n} {s}" for n, s in zip(mdp.grid.axes, mdp.grid.shape, strict=True))
     action_name = "" if mdp.action_name == "action" else f"{mdp.action_name} "
     actions_text = f"{mdp.n_actions} {action_name}action{'' if mdp.n_actions == 1 else 's'}"
-    title = f"{mdp.name or 'model'}: {mdp.n_states:,} states ({axes}), {actions_text}, {describe_criterion(mdp)}"
+    states_text = f"{mdp.n_states:,} states ({axes})"
+    parts = [states_text, actions_text, describe_criterion(mdp)]
+    title = f"{mdp.name or 'model'}: {', '.join(parts)}"
     return title + (", told in costs" if mdp.minimise else "")

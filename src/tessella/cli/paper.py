@@ -15,7 +15,7 @@ import click
 from tessella.cli.command import Answer, as_command
 from tessella.cli.params import CommaList
 
-LOCAL_MAX_WORKERS = 256  # of one machine; each holds a few hundred MB
+LOCAL_MAX_WORKERS = 256  # worker processes of one machine; each holds a few hundred MB
 
 
 @as_command(

@@ -1,4 +1,4 @@
-"""``tessella show MODEL``: a model told back in words."""
+"""``tessella show MODEL``: a model described in words."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Solutions that are kept between commands, so that ``map`` after ``solve`` is instant.
 
 They lie in the user's cache folder (``TESSELLA_CACHE``, else the system's), each under a hash of
-the model's fingerprint and the version. A file appears whole or not at all, so
-commands that run at once do not disturb each other; the oldest go when all take more than ``MOST``
-bytes.
+the model's fingerprint and the version. A file appears whole or not at all, so commands that run at
+once do not disturb each other; the oldest go when all take more than ``CACHE_MAX_BYTES``.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from tessella.solvers.loop import Progress
 
 CACHE_MAX_BYTES = 1 << 30  # bytes of all that is kept
-SOLUTION_MAX_BYTES = CACHE_MAX_BYTES // 4  # of one solution
-PROGRESS_MIN_STATES = 100_000  # states from which a solve tells how far it is
+SOLUTION_MAX_BYTES = CACHE_MAX_BYTES // 4  # bytes of one solution
+PROGRESS_MIN_STATES = 100_000  # states from which a solve shows its progress
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ def _solve_with_status(mdp: MDP, tol: float | None) -> Solution:
 
         def show_progress(progress: Progress) -> None:
             time_left = "" if progress.left is None else f", about {progress.left:.0f} s left"
-            show_status(
-                f"sweep {progress.sweep}: bound {round_up(progress.bound, 2)}, {progress.seconds:.0f} s{time_left}"
-            )
+            bound = round_up(progress.bound, 2)
+            elapsed = f"{progress.seconds:.0f} s"
+            show_status(f"sweep {progress.sweep}: bound {bound}, {elapsed}{time_left}")
 
         return solve(mdp, method, callback=show_progress)
 

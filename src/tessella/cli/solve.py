@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
 
 LISTED_MAX_ACTIONS = 12  # actions that are listed
-SAVED_MODEL_MAX_ENTRIES = 20_000_000  # entries of rows up to which a saved solution holds its model
+SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution holds its model
 
 
 @as_command(
@@ -59,7 +59,7 @@ def _require_suffixes(save: Path | None, policy: Path | None) -> None:
 
 
 def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
-    """What was written, and what is said of it."""
+    """What was written, and the text about it."""
     from tessella.mdp.files.netcdf import count_entries
 
     messages = {}

@@ -1,4 +1,4 @@
-"""How far a long work is: one line that changes in a terminal, a line now and then in a pipe."""
+"""The progress of a long computation: one line in a terminal, a line now and then in a pipe."""
 
 from __future__ import annotations
 

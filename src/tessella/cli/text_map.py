@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from tessella.grid import DOWNWARD_AXIS, picture_axes
 
 LEVEL_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-MAP_MAX_ROWS = 40  # rows at most
+MAP_MAX_ROWS = 40  # rows of text
 RgbColour = tuple[int, int, int]
 
 
 def spaced_indices(length: int, max_count: int) -> NDArray[np.int64]:
-    """Evenly spaced places on an axis, at most ``room`` of them."""
+    """Evenly spaced places on an axis, at most ``max_count`` of them."""
     return np.unique(np.linspace(0, length - 1, min(length, max(max_count, 1))).round().astype(int))
 
 

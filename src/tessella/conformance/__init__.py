@@ -1,7 +1,7 @@
 """Checks that anybody can run on parts of their own: does it keep what the package relies on?
 
 Each check runs on one object, says nothing when all is well, and raises an AssertionError that
-names the first promise that is broken, and where.
+names the first requirement that is broken, and where.
 """
 
 from tessella.conformance.dynamics import check_dynamics

@@ -1,6 +1,6 @@
 """check_dynamics(dynamics): whether dynamics of one's own say one thing in all their forms.
 
-The same law is told as matrices, as a compiled program, and as samples; solvers use the second,
+The same law is given as matrices, as a backend, and as samples; solvers use the second,
 files and certificates the first, simulation the third. Each is compared with the matrices:
 
     backup(w)[s, a] = r(s, a) + sum_s' P(s' | s, a) w(s').
@@ -15,20 +15,18 @@ from numpy.typing import NDArray
 from tessella.mdp.compilation import in_float64, to_backend
 from tessella.mdp.dynamics import BackendModel, Dynamics, policy_adjoint, policy_backup
 
-SAMPLES_PER_PAIR = 2_000  # from each state and action that samples are taken of
-MAX_SAMPLED_PAIRS = 12  # such states and actions
-MAX_STANDARD_ERRORS = 6.0  # by which a mean of samples may be off: one in 5e8 is, by chance
+SAMPLES_PER_PAIR = 2_000  # samples from each state and action
+MAX_SAMPLED_PAIRS = 12  # states and actions that samples are taken of
+MAX_STANDARD_ERRORS = 6.0  # standard errors by which a mean may be off: one in 5e8 is, by chance
 
 
 def check_dynamics(dynamics: Dynamics) -> None:
-    """Raise an AssertionError that names the first promise ``dynamics`` do not keep."""
+    """Raise an AssertionError that names the first requirement ``dynamics`` do not meet."""
     assert isinstance(dynamics, Dynamics), f"dynamics are a Dynamics, not {dynamics!r}"
     rows, reward = _read_matrices(dynamics)
     _check_sums(dynamics, rows, reward)
-    for backend_model in (
-        dynamics.backend_model,
-        dynamics.compiled_model,
-    ):  # often one and the same
+    # The two are often one and the same.
+    for backend_model in (dynamics.backend_model, dynamics.compiled_model):
         _check_backend(dynamics, backend_model, rows, reward)
     _check_samples(dynamics, rows, reward)
     again = cloudpickle.loads(cloudpickle.dumps(dynamics))
@@ -58,7 +56,7 @@ def _check_sums(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
     assert (rows >= 0).all(), f"probabilities must not be negative; the smallest is {rows.min()}"
     inside = (sums >= row_sum_bounds.low - eps).all() and (sums <= row_sum_bounds.high + eps).all()
     assert inside, (
-        f"row_mass says that rows sum to {row_sum_bounds.low}..{row_sum_bounds.high}; "
+        f"row_sums says that rows sum to {row_sum_bounds.low}..{row_sum_bounds.high}; "
         f"they sum to {sums.min()}..{sums.max()}"
     )
     largest = float(np.abs(reward).max())
@@ -67,7 +65,8 @@ def _check_sums(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
     )
     max_entries = int((rows > 0).sum(axis=-1).max())
     assert dynamics.longest_row >= max_entries, (
-        f"longest_row {dynamics.longest_row} must not be less than the {max_entries} next states of a pair"
+        f"longest_row {dynamics.longest_row} must not be less than the {max_entries} next states "
+        "of a pair"
     )
 
 
@@ -93,7 +92,7 @@ def _check_backend(
     for action in range(dynamics.n_actions):
         result = np.asarray(backend.action_backup(arrays, shared, action, True)).ravel()
         _assert_near(
-            result, expected[:, action], tolerance, f"the program's backup under action {action}"
+            result, expected[:, action], tolerance, f"the backend's backup under action {action}"
         )
     table = rng.integers(0, dynamics.n_actions, dynamics.shape).astype(np.int32)
     chosen = np.arange(table.size), table.ravel()
@@ -103,14 +102,14 @@ def _check_backend(
         np.asarray(policy_backup_result).ravel(),
         expected[chosen],
         tolerance,
-        "the program's backup under a policy",
+        "the backend's backup under a policy",
     )
     policy_expectation = policy_backup(backend, arrays, placed_table, w_S, False)
     _assert_near(
         np.asarray(policy_expectation).ravel(),
         (expected - reward)[chosen],
         2 * tolerance,
-        "the program's expectation under a policy, without pay",
+        "the backend's expectation under a policy, without pay",
     )
     adjoint_result = policy_adjoint(backend, arrays, placed_table, w_S)(w_S)
     expected_adjoint = np.einsum("st,s->t", rows[table.ravel(), np.arange(table.size)], w.ravel())
@@ -123,7 +122,7 @@ def _check_backend(
         np.asarray(adjoint_result).ravel(),
         expected_adjoint,
         tolerance,
-        "what the program moves forward under a policy",
+        "what the backend moves forward under a policy",
     )
 
 
@@ -159,5 +158,6 @@ def _assert_mean(values: NDArray, expected: float, subject: str) -> None:
     standard_error = float(values.std()) / np.sqrt(len(values))
     rounding = 1e-9 * (1 + abs(expected))
     assert abs(values.mean() - expected) <= MAX_STANDARD_ERRORS * standard_error + rounding, (
-        f"{subject}: the mean {values.mean():.6g} of {len(values):,} is not the expected {expected:.6g}"
+        f"{subject}: the mean {values.mean():.6g} of {len(values):,} is not the expected "
+        f"{expected:.6g}"
     )

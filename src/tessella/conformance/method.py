@@ -31,7 +31,7 @@ DENSE_RELATIVE_TOLERANCE = 1e-9  # of the largest value: how right the dense sol
 
 
 def check_method(method: Method) -> None:
-    """Raise an AssertionError that names the first promise ``method`` does not keep."""
+    """Raise an AssertionError that names the first requirement ``method`` does not meet."""
     assert isinstance(method, Method), f"a method is a tessella.Method, not {method!r}"
     assert hash(method) == hash(replace(method, tol=1e-3)), (
         f"{method.name}: two methods that differ in tol alone must be equal: it is a number, and "

@@ -21,7 +21,7 @@ MAX_SINGLE_QUERIES = 64  # states that are asked about one by one
 
 
 def check_policy(mdp: MDP, policy: Any) -> None:
-    """Raise an AssertionError that names the first promise ``policy`` does not keep in ``mdp``."""
+    """Raise an AssertionError that names the first requirement ``policy`` of ``mdp`` breaks."""
     assert isinstance(mdp, MDP), f"check_policy needs the model that it is for, not {mdp!r}"
     try:
         checked_policy = mdp.policy(policy)

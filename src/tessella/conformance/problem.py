@@ -21,10 +21,10 @@ from tessella.tessellation import examine, tessellate
 
 
 def check_problem(problem: Problem, *, theory: bool = True) -> None:
-    """Raise an AssertionError that names the first promise ``problem`` does not keep.
+    """Raise an AssertionError that names the first requirement ``problem`` does not meet.
 
     Args:
-        theory: also solve the default model and look for what theory says; False where that
+        theory: also solve the default model and check what theory says; False where that
             takes too long.
     """
     assert isinstance(problem, Problem), f"a problem is a tessella.Problem, not {problem!r}"

@@ -1,4 +1,4 @@
-"""The one door for criteria."""
+"""The conversion of whatever stands for a criterion: an object, a number, JSON."""
 
 from __future__ import annotations
 

@@ -22,12 +22,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import Criterion, Enclosure, X
-from tessella.rounding import EPS, RowSumBounds
+from tessella.criteria.criterion import UNKNOWN_VALUE_BOUND, Criterion, Enclosure, X
+from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
-OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
 ENDING_MIN_DEFICIT = 1e-6  # row sums further from 1 than this are no rounding: the process ends
-UNKNOWN_VALUE_BOUND = 1e200  # no relative value is known to be smaller than this beforehand
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,8 @@ class Average(Criterion):
         return 1.0 if row_sums.deviation < ENDING_MIN_DEFICIT else 0.0
 
     def why_unbounded(self, row_sums: RowSumBounds) -> str:
-        return f"average reward needs a process that never ends; rows sum to 1 - {row_sums.deficit:.3g}"
+        requirement = "average reward needs a process that never ends"
+        return f"{requirement}; rows sum to 1 - {row_sums.deficit:.3g}"
 
     def make_kernel(self, row_sums: RowSumBounds, unit: float) -> AverageKernel:
         return AverageKernel(np.float64(row_sums.deviation))

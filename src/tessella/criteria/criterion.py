@@ -1,9 +1,10 @@
 """What every criterion is: the meaning of a value, and how far a residual pins it down.
 
 A criterion is a record that the model carries. It answers in numbers for whoever reports values
-(``value_of_constant_reward``, ``equivalent_constant_reward``), and it gives the compiled loop an ``Enclosure``: how values are
-centred, and what the residual d = T v - v of a point proves about the value that is sought. So all
-that distinguishes one criterion from another is in one file here.
+(``value_of_constant_reward``, ``equivalent_constant_reward``), and it gives the compiled loop a
+``CriterionKernel``: how values are centred, and what the residual d = T v - v of a point proves
+about the value that is sought. So all that distinguishes one criterion from another is in one file
+here.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from tessella.errors import ArgumentError
 from tessella.rounding import RowSumBounds
 
 X = TypeVar("X")  # a number, or an array of them
+UNKNOWN_VALUE_BOUND = 1e200  # size of a value where none is known to be smaller beforehand
 
 
 class Enclosure(NamedTuple):
-    """What a residual proves of a backup b: the value lies within b + middle, off by ``bound``."""
+    """What a residual proves of a backup b: the value is within ``radius`` of b + ``center``."""
 
     center: Any
     radius: Any  # rounding included
@@ -31,7 +33,7 @@ class Enclosure(NamedTuple):
 class CriterionKernel(Protocol):
     """The compiled side of a criterion: numbers, so that changing them compiles nothing new.
 
-    Arguments are arrays of the engine; ``eta`` is how far a computed backup may be off.
+    Arguments are arrays of the backend; ``eta`` is how far a computed backup may be off.
     """
 
     @property
@@ -53,11 +55,11 @@ class CriterionKernel(Protocol):
         ...
 
     def row_sum_error(self, shift: Any, maximum: Any) -> Any:
-        """How far a backup is off because rows do not sum to 1; values are up to ``most``."""
+        """How far a backup is off because rows do not sum to 1; values are up to ``maximum``."""
         ...
 
     def enclose(self, low: Any, high: Any, eta: Any, max_size: Any) -> Enclosure:
-        """From the ends of the residual d; ``sizes`` bounds |b| + |shift|, which are added up."""
+        """From the ends of the residual d; ``max_size`` bounds |b| + |shift|, which are summed."""
         ...
 
     def bound_error(self, residual: Any) -> Any:
@@ -116,7 +118,7 @@ class Criterion(ABC):
 
     @abstractmethod
     def make_kernel(self, row_sums: RowSumBounds, unit: float) -> CriterionKernel:
-        """The compiled side, for row sums within ``mass``; ``unit`` is the rounding of a backup."""
+        """The compiled side, for these ``row_sums``; ``unit`` is the rounding of a backup."""
 
     @abstractmethod
     def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:

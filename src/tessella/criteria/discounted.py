@@ -1,8 +1,8 @@
 """Discounted reward: V = E[ sum_t discount^t r_t ].
 
-With c = discount * row sum, between c_low and c_high, rest = 1 - c > 0, and d = T v - v of a point
-v, b = T v: the residual of w = b + m lies between c min d - rest m and c max d - rest m. The best m
-balances the two sides, and a residual of size r proves |w - V*| <= r / rest. An occupancy is
+With c = discount * row sum, between c_low and c_high, gap = 1 - c > 0, and d = T v - v of a point
+v, b = T v: the residual of w = b + m lies between c min d - gap m and c max d - gap m. The best m
+balances the two sides, and a residual of size r proves |w - V*| <= r / gap. An occupancy is
 normalised by 1 - discount, so that it sums to 1.
 """
 
@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 from tessella.criteria.criterion import Criterion, Enclosure, X
 from tessella.errors import ModelError, format_value
 from tessella.numerics import numerics
-from tessella.rounding import EPS, RowSumBounds
+from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
-OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
-EVEN_ROW_SUM_FRACTION = (
-    1 / 4
-)  # of a backup's rounding: row sums this near to 1 pass a constant on as it is
+# Share of a backup's rounding: row sums this near to 1 pass a constant on as it is.
+EVEN_ROW_SUM_FRACTION = 1 / 4
 
 
 @dataclass(frozen=True)

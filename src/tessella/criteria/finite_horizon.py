@@ -21,12 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.criteria.criterion import Criterion, Enclosure, X
 from tessella.errors import ModelError, format_value, is_count
 from tessella.numerics import numerics
-from tessella.rounding import EPS, RowSumBounds
+from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
-HORIZON_MAX_PERIODS = (
-    100_000  # periods; with time as an axis, more would be more states than anybody has
-)
-OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+# With time as an axis, more periods would be more states than anybody has.
+HORIZON_MAX_PERIODS = 100_000  # periods
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class FiniteHorizon(Criterion):
         periods: how many decisions are made, at times 0, 1, ..., periods - 1.
         discount: in (0, 1]; 1 for a plain sum.
         final: what the end pays: a number, a function of axes, or an array of the grid's shape. In
-            a model told in costs it is what the end costs.
+            a model given in costs it is what the end costs.
     """
 
     periods: int
@@ -46,7 +44,10 @@ class FiniteHorizon(Criterion):
 
     def __post_init__(self) -> None:
         if not (is_count(self.periods) and self.periods <= HORIZON_MAX_PERIODS):
-            requirement = f"a horizon is a whole number of periods, at least 1 and at most {HORIZON_MAX_PERIODS:,}"
+            requirement = (
+                "a horizon is a whole number of periods, "
+                f"at least 1 and at most {HORIZON_MAX_PERIODS:,}"
+            )
             raise ModelError(requirement, value=f"got {format_value(self.periods)}")
         requirement = "the discount of a finite horizon must lie in (0, 1]"
         try:

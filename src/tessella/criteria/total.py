@@ -6,7 +6,7 @@ the end, from any state and for every policy that could be best, a residual of s
 
     |v - V*| <= r max w.
 
-That w is found by the solvers (``solvers.hitting``); until then nothing is proven.
+That w is found by the solvers (``solvers.hitting_times``); until then nothing is proven.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import Criterion, Enclosure, X
+from tessella.criteria.criterion import UNKNOWN_VALUE_BOUND, Criterion, Enclosure, X
 from tessella.numerics import numerics
-from tessella.rounding import EPS, RowSumBounds
-
-OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
-UNKNOWN_VALUE_BOUND = 1e200  # no value is known to be smaller than this beforehand
+from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Total(Criterion):
 
 
 class TotalKernel(NamedTuple):
-    """The compiled side; ``time`` bounds the expected periods to the end."""
+    """The compiled side; ``absorption_time`` bounds the expected periods to the end."""
 
     contraction_factor: Any
     absorption_time: Any

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OWN_MODEL = "own"  # the model that the explorer was started with
 SLIDER_END_DEFAULTS = 4.0  # a slider's far end, in defaults
 FULL_RANGE_MAX_DEFAULTS = 20.0  # a range up to so many defaults wide is a slider from end to end
-SLIDER_MIN_STEPS = 100  # of a slider, at least
+SLIDER_MIN_STEPS = 100  # steps of a slider
 
 Opener = Callable[[Mapping[str, Any]], "MDP | Solution"]
 
@@ -39,8 +39,8 @@ class ModelCatalogue:
     """Problems by name, and the model that the explorer was started with.
 
     Args:
-        own: opens that model with other settings; None where there is none.
-        most_states: a larger model is refused before it is built.
+        open_own: opens that model with other settings; None where there is none.
+        max_states: a larger model is refused before it is built.
     """
 
     def __init__(self, open_own: Opener | None, max_states: int) -> None:

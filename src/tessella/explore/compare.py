@@ -30,7 +30,7 @@ def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]
     """What changes where the policy of a request takes the place of another one's, ``before``.
 
     Both are valued under the settings of the request. Where the other settings have other states or
-    actions, no policy can take the other's place, and each is told with its own settings alone.
+    actions, no policy can take the other's place, and each is shown with its own settings alone.
     """
     before = request.part("before")
     if before is None:
@@ -88,9 +88,8 @@ def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
     value_bound = (
         _optimal_value(solution) - _average_factor(solution) * solution.error_bound - loss_bound
     )
-    value_bound -= (
-        8 * EPS * (abs(_optimal_value(solution)) + loss_bound)
-    )  # of this sum, and of the start's
+    # The rounding of this sum, and of the start's.
+    value_bound -= 8 * EPS * (abs(_optimal_value(solution)) + loss_bound)
     value_text = round_up(-value_bound, 6) if solution.mdp.minimise else round_down(value_bound, 6)
     return {
         "loss": loss_bound,
@@ -129,10 +128,10 @@ def _describe_difference(
     if isinstance(mdp.criterion, Total):  # which ``diff`` does not serve
         gain = comparison["before"]["loss"] - comparison["after"]["loss"] if changed.any() else 0.0
         return counts | {"gain": sign * gain, "changes": []}
-    difference, factor = diff(mdp, old.table, new), _average_factor(solution)
-    noise_level = (
-        4 * factor * solution.error_bound
-    )  # what both errors may make of no difference at all
+    difference = diff(mdp, old.table, new)
+    factor = _average_factor(solution)
+    # What the errors of both may make of no difference at all.
+    noise_level = 4 * factor * solution.error_bound
 
     def signed_gain(gain: float) -> float:
         return 0.0 if factor * abs(gain) <= noise_level else sign * factor * gain

@@ -11,7 +11,8 @@ from tessella.explore.session import Session
 from tessella.modelfiles.write_model import write_model
 
 RULE_SUFFIXES = (".c", ".py", ".sql", ".xlsx", ".json", ".csv", ".txt")
-MODEL_FILE, CERTIFICATE_FILE = "model.toml", "certificate.json"
+MODEL_FILE = "model.toml"
+CERTIFICATE_FILE = "certificate.json"
 
 
 def make_file(session: Session, request: RequestFields) -> tuple[str, bytes]:

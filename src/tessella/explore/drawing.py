@@ -1,8 +1,8 @@
 """A solution as the page draws it: two axes of the grid, all others standing at a place.
 
 Arrays are lists of columns, column i holding what is above place i of the first axis (or below it,
-where the second is a row: ``round_down``); a model of one axis has columns of one. What is not finite is
-null. Bounds are texts that are rounded outward.
+where the second axis points down: ``down``); a model of one axis has columns of one. What is not
+finite is null. Bounds are texts that are rounded outward.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tessella.mdp.model import MDP
 from tessella.mdp.stages.events import average_unit
 from tessella.rounding import EPS, round_up
 
-OPTIONAL_FIELDS = ("visits", "loss", "local")  # what is worked out only when it is shown
-MAP_MAX_STATES = 500_000
+OPTIONAL_FIELDS = ("visits", "loss", "local")  # computed only when they are shown
+MAP_MAX_STATES = 500_000  # states on the two axes that are shown
 
 
 def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:

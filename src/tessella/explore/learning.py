@@ -15,7 +15,7 @@ from tessella.learn import (
 from tessella.mdp.policy import Policy
 from tessella.solvers.solution import Solution
 
-LEARNING_MAX_SAMPLES = 20_000
+LEARNING_MAX_SAMPLES = 20_000  # labels, or simulator calls
 LEARNERS = {
     "linear": LinearBoundary,
     "neural": NeuralBoundary,

@@ -17,7 +17,7 @@ from tessella.rules.proven_loss import ProvenLoss
 from tessella.tessellation import examine, measure, tessellate
 
 STRUCTURE_MAX_STATES = 20_000  # states up to which structure is tested here
-PATH_MAX_PERIODS = 1000
+PATH_MAX_PERIODS = 1000  # periods
 
 
 def describe_structure(session: Session, request: RequestFields) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def describe_structure(session: Session, request: RequestFields) -> dict[str, An
 
 
 def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
-    """The smallest rule within a promise, in words, with what it loses and the frontier."""
+    """The smallest rule within a loss target, in words, with what it loses and the frontier."""
     model = session.get_model(request)
     rule = session.get_rule(model, request.part("overlay"))
     certificate = rule.certificate

@@ -10,8 +10,11 @@ from typing import Any
 
 from tessella.errors import NotConverged, TessellaError
 
-JSON_MEDIA_TYPE, BINARY_MEDIA_TYPE = "application/json", "application/octet-stream"
-STATUS_BAD_REQUEST, STATUS_TOO_LARGE, STATUS_INTERNAL_ERROR = 400, 413, 500
+JSON_MEDIA_TYPE = "application/json"
+BINARY_MEDIA_TYPE = "application/octet-stream"
+STATUS_BAD_REQUEST = 400
+STATUS_TOO_LARGE = 413
+STATUS_INTERNAL_ERROR = 500
 OUT_OF_MEMORY_TEXT = "this model does not fit into the memory that a request may take"
 INTERNAL_ERROR_TEXT = "this is a fault of the program; the terminal shows where"
 

@@ -1,7 +1,7 @@
 """The server behind the page: files of the page, and jobs for the worker.
 
 GET  /                the page            GET  /page/NAME    its style and scripts
-GET  /api/problems    what can be chosen  POST /api/JOB      work, told and answered in JSON
+GET  /api/problems    what can be chosen  POST /api/JOB      work, asked and answered in JSON
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ JOB_NAMES = ("map", "structure", "rule", "learned", "change", "path", "file")
 REQUEST_MAX_BYTES = 64 << 10  # bytes of a request
 DISCARDED_MAX_BYTES = 1 << 20  # bytes of a larger one that are read, so that its sender hears why
 REQUEST_MAX_LEVELS = 16  # levels of lists and objects in a request
-LOCAL_HOST, DEFAULT_PORT = "127.0.0.1", 8765
+LOCAL_HOST = "127.0.0.1"
+DEFAULT_PORT = 8765
 ACCEPT_BACKLOG_CONNECTIONS = 256  # connections that wait to be accepted
 STATUS_CLIENT_LEFT = 499  # the page has gone
 
 
 def make_application(open_own: Opener | None, limits: RequestLimits, port: int) -> Starlette:
-    """The server of one explorer; ``own`` opens the model that it was started with."""
+    """The server of one explorer; ``open_own`` opens the model it was started with."""
     worker = ExplorerWorker(open_own, limits)
 
     @asynccontextmanager

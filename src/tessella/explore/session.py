@@ -32,14 +32,14 @@ from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 from tessella.tessellation import tessellate
 
-SOLUTIONS_MAX_NUMBERS = 30_000_000  # of all solutions that are kept
-CACHED_MAX_POLICIES = 32
+SOLUTIONS_MAX_NUMBERS = 30_000_000  # numbers in all solutions that are kept
+CACHED_MAX_POLICIES = 32  # policies
 POLICY_KINDS = ("optimal", "rule", "learned")
 
 
 @dataclass(frozen=True, eq=False)
 class SolvedModel:
-    """A model with its solution, and what is worked out of it when first asked for."""
+    """A model with its solution, and what is computed from it when first asked for."""
 
     key: str
     solution: Solution
@@ -75,7 +75,7 @@ class SolvedModel:
         return ~self.solution.ties(policy.table)
 
     @property
-    def numbers(self) -> int:
+    def n_numbers(self) -> int:
         mdp = self.solution.mdp
         return mdp.n_states * (mdp.n_actions + 6)
 
@@ -105,7 +105,7 @@ class Session:
             opened = self.catalogue.open(name, settings)
             solution = opened if isinstance(opened, Solution) else solve(opened)
             self._models[key] = SolvedModel(key, solution)
-            self._evict(self._models, lambda kept: kept.numbers, SOLUTIONS_MAX_NUMBERS)
+            self._evict(self._models, lambda kept: kept.n_numbers, SOLUTIONS_MAX_NUMBERS)
         self._models.move_to_end(key)
         return self._models[key]
 

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from tessella.explore.catalogue import ModelCatalogue, Opener
     from tessella.explore.reply import Reply
 
-POLL_INTERVAL_SECONDS = 0.25  # seconds between looks at whether a request is still wanted
-QUEUE_FULL = 503, "others are waiting already; ask again in a moment"
-TIMED_OUT = (
-    504,
-    "this took longer than {seconds:g} seconds and was stopped; a smaller model is quicker",
+POLL_INTERVAL_SECONDS = 0.25  # seconds between checks whether a request is still wanted
+STATUS_QUEUE_FULL = 503
+STATUS_TIMED_OUT = 504
+STATUS_WORKER_DIED = 507
+QUEUE_FULL_TEXT = "others are waiting already; ask again in a moment"
+TIMED_OUT_TEXT = (
+    "this took longer than {seconds:g} seconds and was stopped; a smaller model is quicker"
 )
-WORKER_DIED = 507, "the work ended before its time; the model may need more memory than it may take"
+WORKER_DIED_TEXT = "the work ended before its time; the model may need more memory than it may take"
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,9 @@ class ExplorerWorker:
         self._process = self._pipe = None
 
     async def ask(self, job: str, body: Any, is_abandoned: Callable[[], Awaitable[bool]]) -> Reply:
-        """The worker's reply; ``gone`` says whether the request was abandoned."""
+        """The worker's reply; ``is_abandoned`` says whether nobody waits for it any more."""
         if self.waiting >= self.limits.waiting:
-            raise RequestRefused(*QUEUE_FULL)
+            raise RequestRefused(STATUS_QUEUE_FULL, QUEUE_FULL_TEXT)
         self.waiting += 1
         try:
             await self._lock.acquire()
@@ -117,7 +119,8 @@ class ExplorerWorker:
     async def _wait_for_reply(
         self, job: str, body: Any, is_abandoned: Callable[[], Awaitable[bool]]
     ) -> Reply:
-        started, request_id = time.monotonic(), next(self._request_ids)
+        request_id = next(self._request_ids)
+        started = time.monotonic()
         try:
             pipe = await asyncio.to_thread(self.start)
             pipe.send((request_id, job, body))
@@ -129,7 +132,7 @@ class ExplorerWorker:
                 await self._stop_if_late(time.monotonic() - started, is_abandoned)
         except (EOFError, OSError) as error:
             self.end()
-            raise RequestRefused(*WORKER_DIED) from error
+            raise RequestRefused(STATUS_WORKER_DIED, WORKER_DIED_TEXT) from error
 
     async def _stop_if_late(
         self, elapsed: float, is_abandoned: Callable[[], Awaitable[bool]]
@@ -137,7 +140,8 @@ class ExplorerWorker:
         """End work that takes too long, or that nobody wants while others wait."""
         if elapsed > self.limits.seconds:
             self._stop_work()
-            raise RequestRefused(TIMED_OUT[0], TIMED_OUT[1].format(seconds=self.limits.seconds))
+            reason = TIMED_OUT_TEXT.format(seconds=self.limits.seconds)
+            raise RequestRefused(STATUS_TIMED_OUT, reason)
         if self.waiting and elapsed > self.limits.patience and await is_abandoned():
             self._stop_work()
             raise RequestAbandoned

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 # Scores closer than this are a tie: sums of the same terms in another order differ by rounding.
-TIE_TOLERANCE = 1e-12
+TIE_TOLERANCE = 1e-12  # scores this close to the best tie with it
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from tessella.errors import ArgumentError, is_positive
 from tessella.learn.features import FeatureMap, Features
 from tessella.learn.learner import BoundaryLearner, Classifier, ConstantClassifier, Task
 
-NEWTON_MAX_STEPS = 100
+NEWTON_MAX_STEPS = 100  # steps
 
 
 @dataclass(frozen=True, eq=False)

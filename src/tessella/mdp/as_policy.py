@@ -1,9 +1,9 @@
-"""The one door for policies: anything that decides, as a policy of a model.
+"""Conversion to policies: anything that decides, as a policy of a model.
 
 Whatever is asked stays a rule: its table is made when somebody needs it. What it answers is read
 as action *indices* or as action *values* (the numbers or names in ``mdp.actions``): as whichever of
 the two all answers can be, and if they can be both with different meanings, the caller must say. A
-source whose answers need no explanation is asked here about one slab of states and no more.
+source whose answers need no explanation is asked here about one chunk of states and no more.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""The one compiled engine: JAX in float64, set locally and never for the user's whole process.
+"""Compilation by JAX, in float64: set locally and never for the user's whole process.
 
 JAX works with threads of its own, and ``os.fork`` copies memory without threads: in a child forked
 after JAX has been used, the next call waits for ever. Such a child is known by its number.
 
 A compiled piece belongs to one function, one structure and one set of shapes. It holds from fifty
 to a thousand memory maps, and a process may have 65,530. So all pieces live in one table: past
-``KEPT`` of them, or past ``MAPS`` maps, the one unused for longest makes room for a new one. JAX
-knows it by weak references only, so its maps and memory are free at once. What JAX remembers of its
-own functions (how ``where`` was traced for this shape and that) has no bound, and only clearing all
-caches frees it; that happens once in ``JAX_CACHE_RESET_COMPILATIONS`` pieces, after more than ten minutes of compiling.
+``CACHE_MAX_FUNCTIONS`` of them, or past ``CACHE_MAX_MEMORY_MAPS`` maps, the one unused for longest
+makes room for a new one. JAX knows it by weak references only, so its maps and memory are free at
+once. What JAX remembers of its own functions (how ``where`` was traced for this shape and that) has
+no bound, and only clearing all caches frees it; that happens once in
+``JAX_CACHE_RESET_COMPILATIONS`` pieces, after more than ten minutes of compiling.
 """
 
 from __future__ import annotations
@@ -29,19 +30,17 @@ import numpy as np
 from tessella.mdp.dynamics import NumpyBackend
 
 CACHE_MAX_FUNCTIONS = 64  # compiled pieces at most: a dozen shapes solved and certified
-CACHE_MAX_MEMORY_MAPS = 16_000  # of the whole process; past this the table shrinks ...
+CACHE_MAX_MEMORY_MAPS = 16_000  # maps of the whole process; past this the cache shrinks ...
 CACHE_MIN_FUNCTIONS = 12  # ... but not below so many pieces: others may hold the maps
-JAX_CACHE_RESET_COMPILATIONS = (
-    1000  # after so many new pieces JAX's caches are cleared, the user's with them
-)
+# After so many new pieces JAX's caches are cleared, the user's with them.
+JAX_CACHE_RESET_COMPILATIONS = 1000
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
-_caller_x64: ContextVar[bool | None] = ContextVar(
-    "caller", default=None
-)  # their setting, within ours
-_first_process: int | None = None  # the one that first used the engine; a forked child inherits it
+# The caller's setting, inside ``in_float64``.
+_caller_x64: ContextVar[bool | None] = ContextVar("caller", default=None)
+_first_process: int | None = None  # the one that first used JAX; a forked child inherits it
 
 
 def in_float64(function: Callable[Params, Result]) -> Callable[Params, Result]:
@@ -73,7 +72,7 @@ def in_callers_setting() -> Iterator[None]:
 
 
 def _callers_setting() -> bool:
-    """Whether 64-bit numbers are on outside of the engine."""
+    """Whether 64-bit numbers are on outside of ``in_float64``."""
     own = _caller_x64.get()
     return bool(jax.config.jax_enable_x64) if own is None else own  # type: ignore[attr-defined]
 
@@ -93,7 +92,7 @@ def require_unforked() -> None:
 
 @in_float64
 def to_device(tree):
-    """NumPy arrays as the engine's arrays, float64 and int32 kept.
+    """NumPy arrays as arrays on the device, float64 and int32 kept.
 
     ``jnp.asarray`` would compile something for each shape; ``device_put`` may share memory with
     what it is given, so it is given a copy. What can be made on the device is made there.
@@ -120,7 +119,7 @@ def einsum_on_device(subscripts: str, *factors: np.ndarray) -> jax.Array:
 
 
 def to_backend(backend: Any, tree: Any) -> Any:
-    """NumPy arrays as those that ``program`` works on: copies, which nobody else changes."""
+    """NumPy arrays as those that ``backend`` works on: copies, which nobody else changes."""
     if not isinstance(backend, NumpyBackend):
         return to_device(tree)
     return jax.tree.map(np.array, tree)
@@ -207,9 +206,10 @@ def compile_per_shape(
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Compile a function for each new shape; its first arguments, named ``static``, are structure.
 
-    What is compiled is kept in ``COMPILATION_CACHE``. Arguments are given by position. The first array is
-    ``consumed`` where its memory is to hold the result, and is gone afterwards. Where the first
-    argument is a program for NumPy, nothing is compiled: the function runs as it stands.
+    What is compiled is kept in ``COMPILATION_CACHE``. Arguments are given by position. With
+    ``donate_first`` the memory of the first array holds the result, and the array is gone
+    afterwards. Where the first argument is a ``NumpyBackend``, nothing is compiled: the function
+    runs as it stands.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:

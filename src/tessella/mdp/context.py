@@ -22,7 +22,7 @@ from tessella.errors import ModelError, TessellaError, format_value
 from tessella.grid import StateGrid, refuse_reserved, require_unmasked
 from tessella.mdp.actions import Actions, components, describe_action, normalise_actions, values_of
 
-Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may say of it
+Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may give for it
 TIME = "time"  # the axis of a finite horizon, and what functions call it
 NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
 FUNCTION_MAX_ENTRIES = 200_000_000  # numbers that the functions of a problem or of a file work out
@@ -166,7 +166,7 @@ class EvaluationContext:
 
 
 class TimeTrackingMesh(dict[str, NDArray]):
-    """Names with the time of a period among them; the period is told when that is asked for."""
+    """Arrays by name, the time of a period among them; reading that one is noted in the period."""
 
     def __init__(self, names: Mapping[str, NDArray], period: PeriodContext) -> None:
         rank = next(iter(names.values())).ndim
@@ -232,7 +232,7 @@ def call_by_name(
 
 
 def _result_size(function: Callable, given: dict[str, NDArray], each: int, enough: int) -> int:
-    """How many numbers a function returns; counted from above unless that is more than ``choose_relative_tolerance``.
+    """How many numbers a function returns; counted from above unless that is more than ``enough``.
 
     Then it is called on the first two values of every axis: its result is as long there as the axes
     on which it depends.

@@ -1,4 +1,4 @@
-"""A model told back: what happens in one period, in the order of events, and how large it is."""
+"""A model described: what happens in one period, in the order of events, and how large it is."""
 
 from __future__ import annotations
 

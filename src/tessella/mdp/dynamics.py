@@ -4,9 +4,10 @@ For an array ``w`` over next states, and every state ``s`` and action ``a``,
 
     backup(w)[s, a] = r(s, a) + sum_s' P(s' | s, a) w(s').
 
-It comes in two halves: what no action touches is done once (``shared_backup``), the rest once per action
-(``action_backup``), so that a maximum over actions never stores states x actions. Solvers, evaluation and
-occupancies need no more; simulation, files and bounds ask for the rest of ``Dynamics``.
+It comes in two halves: what no action touches is done once (``shared_backup``), the rest once per
+action (``action_backup``), so that a maximum over actions never stores states x actions. Solvers,
+evaluation and occupancies need no more; simulation, files and bounds ask for the rest of
+``Dynamics``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class Backend(Protocol):
     """The compiled side of dynamics: hashable structure, with the numbers passed in as arrays.
 
-    Two models of one structure and shape share a program, and so share compiled code.
+    Two models of one structure and shape share a backend, and so share compiled code.
     """
 
     @property
@@ -55,9 +56,9 @@ class Backend(Protocol):
 
 
 class NumpyBackend(ABC):
-    """A program that NumPy runs at once; nothing is compiled for it.
+    """A backend that NumPy runs at once; nothing is compiled for it.
 
-    It has the halves of a backward pass as every program has, and these beside them.
+    It has the halves of a backward pass as every backend has, and these methods beside them.
     """
 
     n_actions: int
@@ -77,7 +78,7 @@ class NumpyBackend(ABC):
         return False
 
     def solves_iteratively(self, arrays: Any) -> bool:
-        """Whether ``solved`` iterates where it is given a tolerance."""
+        """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
         return False
 
     def all_action_values(self, arrays: Any, w_S: Any) -> Any:
@@ -87,7 +88,7 @@ class NumpyBackend(ABC):
     def iterate_policy(
         self, arrays: Any, v_S: Any, policy: Any, count: int, discount: float, gain: float
     ) -> Any:
-        """``count`` times v = under(discount v) - gain."""
+        """``count`` times v = policy_pass(discount v) - gain."""
         for _ in range(count):
             v_S = self.policy_pass(arrays, discount * v_S, policy, True) - gain
         return v_S
@@ -157,7 +158,7 @@ class Dynamics(ABC):
 
     @property
     def rounding_as_given(self) -> ModelRounding:
-        """The same for the numbers as they came, where ``built`` counts rows made of them too."""
+        """The same for the numbers as given; ``rounding_in_use`` counts rows made of them too."""
         return self.rounding_in_use
 
     @property
@@ -187,7 +188,7 @@ class Dynamics(ABC):
 
     @abstractmethod
     def compile(self) -> BackendModel:
-        """Program and arrays for the compiled engine (imports JAX)."""
+        """The compiled backend and its arrays (imports JAX)."""
 
     @abstractmethod
     def to_sparse(self) -> list[sp.csr_array]:
@@ -228,7 +229,7 @@ class Dynamics(ABC):
 
     @cached_property
     def compiled_model(self) -> BackendModel:
-        """The same for whoever needs a program that can be compiled."""
+        """The same for whoever needs a backend that JAX can compile."""
         return (
             self.compile()
             if isinstance(self.backend_model.backend, NumpyBackend)
@@ -236,9 +237,9 @@ class Dynamics(ABC):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Engine arrays would be read back in the process's own precision, which may be 32 bits.
-        left = {"lowered", "compiled"}
-        return {key: value for key, value in self.__dict__.items() if key not in left}
+        # Compiled arrays would be read back in the process's own precision, which may be 32 bits.
+        left_out = {"backend_model", "compiled_model"}
+        return {key: value for key, value in self.__dict__.items() if key not in left_out}
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +280,7 @@ def policy_backup(
 def policy_adjoint(
     backend: Backend | NumpyBackend, arrays: Any, policy: Any, like: Any
 ) -> Callable[[Any], Any]:
-    """x -> P_pi' x, for arrays like ``like``: the way forward in time."""
+    """x -> P_pi' x, for arrays like ``template``: the way forward in time."""
     if isinstance(backend, NumpyBackend):
         return lambda x: backend.policy_adjoint(arrays, x, policy)
     import jax

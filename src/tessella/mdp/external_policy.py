@@ -43,7 +43,7 @@ class ExternalModel(ABC):
 
     @property
     def hint(self) -> str:
-        """What else is said of an answer that is none."""
+        """What else a message says of an answer that is none."""
         return ""
 
     @property

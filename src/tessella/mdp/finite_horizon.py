@@ -6,7 +6,7 @@ With P_t and r_t the law and the rewards of period t, over states x without time
 
 and in the last period what is final stands in for w. Periods are dynamics of their own, one object
 where time does not matter, so that what is the same at all times is stored once. Solvers may work
-on the whole, or one period at a time from the last (``at``).
+on the whole, or one period at a time from the last (``period_arrays``).
 """
 
 from __future__ import annotations
@@ -48,12 +48,10 @@ from tessella.mdp.tabular.row_backend import DENSE_ROWS_MAX_ENTRIES, RowArrays
 from tessella.rounding import EPS, ModelRounding, RowSumBounds, TermCounts
 
 GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
-PERIOD_ROWS_MAX_ENTRIES = (
-    1 << 22
-)  # probabilities of all distinct periods that are made into tables, from above
-VECTORISED_MAX_STATES = (
-    1 << 21
-)  # states beyond which the whole is swept one period at a time, to save memory
+# Probabilities of all distinct periods that are made into tables, from above.
+PERIOD_ROWS_MAX_ENTRIES = 1 << 22
+# States beyond which the whole is swept one period at a time, to save memory.
+VECTORISED_MAX_STATES = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,7 @@ class Timed(Dynamics):
     """Dynamics of every period of a horizon; made by the builders of ``MDP``.
 
     Attributes:
-        scope: with time as the first axis.
+        context: with time as the first axis.
         periods: (T) dynamics of each period, one object where they are the same.
         final: (states of a period) what the end pays, as of the last period: discounted by one.
     """
@@ -85,10 +83,9 @@ class Timed(Dynamics):
         return self.context, [place[id(p)] for p in self.periods], self.distinct_periods, self.final
 
     def compute_row_sums(self) -> RowSumBounds:
-        masses = [period.row_sums for period in self.distinct_periods]
-        return RowSumBounds(
-            1.0, max(mass.excess for mass in masses)
-        )  # after the last nothing goes on
+        row_sums = [period.row_sums for period in self.distinct_periods]
+        # After the last period nothing goes on.
+        return RowSumBounds(1.0, max(bounds.excess for bounds in row_sums))
 
     @property
     def is_interpolated(self) -> bool:
@@ -151,9 +148,8 @@ class Timed(Dynamics):
     @property
     def uses_rows(self) -> bool:
         """Whether its periods are tables, or few enough numbers to be made into tables."""
-        cells = min(
-            self._period_states**2 * self.n_actions, DENSE_ROWS_MAX_ENTRIES
-        )  # a table may be held as dense
+        # A table may be held as dense.
+        cells = min(self._period_states**2 * self.n_actions, DENSE_ROWS_MAX_ENTRIES)
         staged = [period for period in self.distinct_periods if isinstance(period, Staged)]
         return sum(
             max(period.max_row_entries, cells) for period in staged
@@ -229,7 +225,7 @@ class Timed(Dynamics):
 
 @dataclass(frozen=True)
 class CompiledPeriodBackend:
-    """The compiled side: the program of a period, for all of them at once or for one.
+    """The compiled side: the backend of a period, for all of them at once or for one.
 
     ``timed`` says of each of the period's arrays whether it has one slice for each time.
     """
@@ -308,10 +304,10 @@ def _as_staged(period: Dynamics) -> Staged:
 
 
 def _stack_periods(periods: list[Staged]) -> tuple[StageBackend, list, list]:
-    """Program, arrays, and which of the arrays have a slice for each time."""
+    """Backend, arrays, and which of the arrays have a slice for each time."""
     operations, arrays, timed = [], [], []
     for stages in zip(*(period.stages for period in periods), strict=True):
-        kinds = [stage.operation.compiled(stage.depends_on_action) for stage in stages]
+        kinds = [stage.operation.compile(stage.depends_on_action) for stage in stages]
         each = [stage.arrays() for stage in _drop_repeats(stages)]
         alike = all(kind == kinds[0] for kind in kinds)
         if not alike or any(_shapes(a) != _shapes(each[0]) for a in each):
@@ -425,7 +421,7 @@ def _start_at_time_zero(start: NDArray[np.float64], horizon: FiniteHorizon) -> N
 
 
 def _add_time_axis(context: EvaluationContext, horizon: FiniteHorizon) -> EvaluationContext:
-    """The scope with time as the first axis."""
+    """The context with time as the first axis."""
     if TIME in (*context.grid.axes, *context.action_values):
         requirement = f"with a finite horizon neither axis nor action can be called {TIME!r}"
         raise ModelError(requirement)

@@ -2,7 +2,7 @@
 
 It is the limit of d <- (d + P_pi' d) / 2, the lazy chain, which periodic chains have too, from the
 model's own start; a chain with several recurrent classes divides itself among them from there. No
-bound comes with it: it is a start like any other, and what is said about a start holds of the
+bound comes with it: it is a start like any other, and what holds of a start holds of the
 numbers that were found.
 """
 
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from tessella.mdp.policy import Policy
 
 SETTLED_CHANGE = 1e-13  # change in one period, in sum, at which a distribution has settled
-PERIODS_PER_CALL, MAX_PERIODS = 1_000, 1_000_000  # periods in one compiled call, and at most
+PERIODS_PER_CALL = 1_000  # periods in one compiled call
+MAX_PERIODS = 1_000_000  # periods, at most
 
 
 @in_float64
 def long_run_distribution(mdp: MDP, policy: Policy) -> NDArray[np.float64]:
     """(S,) share of time in each state under ``policy``, in the long run."""
-    lowered = mdp.dynamics.backend_model
-    table = to_backend(lowered.backend, policy.table)
+    model = mdp.dynamics.backend_model
+    table = to_backend(model.backend, policy.table)
     own = np.full(mdp.n_states, 1 / mdp.n_states) if mdp.start is None else mdp.start
-    d, change = to_backend(lowered.backend, own.reshape(mdp.grid.shape)), np.inf
+    d = to_backend(model.backend, own.reshape(mdp.grid.shape))
+    change = np.inf
     for _ in range(MAX_PERIODS // PERIODS_PER_CALL):
-        d, change = _advance(lowered.backend, lowered.arrays, table, d)
+        d, change = _advance(model.backend, model.arrays, table, d)
         if float(change) <= SETTLED_CHANGE:
             return _normalise(np.asarray(d).ravel())
     raise NotConverged(
@@ -52,7 +54,7 @@ def _normalise(d: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @compile_per_shape("backend")
 def _advance(backend, arrays, table, d):
-    """d after CHUNK periods of the lazy chain, and its last change."""
+    """d after ``PERIODS_PER_CALL`` periods of the lazy chain, and its last change."""
     forward, xp = policy_adjoint(backend, arrays, table, d), numerics(d)
 
     def period(pair):

@@ -58,7 +58,7 @@ class MDP:
             sample is drawn without another; it stands beside the model and is no part of its
             numbers. One number, or one for each axis.
         clock: how periods stand to time, for a model made from rates; else None.
-        minimise: whether it was told in costs. Rewards and values are those less a sign, whatever
+        minimise: whether it was given in costs. Rewards and values are those less a sign, whatever
             is printed speaks of costs, and ``cost`` of a solution has them.
     """
 
@@ -95,7 +95,7 @@ class MDP:
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
     ) -> MDP:
-        """A model told as the events of one period; see ``tessella.mdp.stages``.
+        """A model given as the events of one period; see ``tessella.mdp.stages``.
 
         ``feasible`` is a mask (grid shape + actions) or a function of axes and action. Where an
         action is infeasible, the functions of the first stages may return anything.
@@ -304,7 +304,7 @@ class MDP:
         return policy.renamed(name) if name else policy
 
     def check_feasible(self, policy: Policy) -> None:
-        """Refuse a policy of this grid that takes an infeasible action, by slabs of states."""
+        """Refuse a policy of this grid that takes an infeasible action, by chunks of states."""
         if self.feasible is None:
             return
         count, first = 0, ""
@@ -325,7 +325,8 @@ class MDP:
 
     def describe(self, state: int, action: int) -> str:
         """``stock=3, regime=0, order=8``."""
-        return f"{self.grid.describe(state)}, {describe_action(self.action_name, self.actions[action])}"
+        described = describe_action(self.action_name, self.actions[action])
+        return f"{self.grid.describe(state)}, {described}"
 
     @property
     def discount(self) -> float:
@@ -348,9 +349,8 @@ class MDP:
         context = make_context(self.grid, self.actions, self.action_name)
         components = ModelComponents(context, self.dynamics, self.feasible, self.start)
         noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
-        noise_by_axis = (
-            (0.0, *noise.tolist()) if noise.any() else 0.0
-        )  # time is not observed, it is known
+        # Time is not observed, it is known.
+        noise_by_axis = (0.0, *noise.tolist()) if noise.any() else 0.0
         whole = assemble_model(components, new_criterion, self.name, self.parameters, self.minimise)
         return replace(whole, observation_noise=noise_by_axis)
 
@@ -441,7 +441,7 @@ def assemble_model(
 
 
 def _final_as_reward(horizon: FiniteHorizon, minimise: bool) -> FiniteHorizon:
-    """A horizon whose final value is a reward; in a model told in costs it is a cost."""
+    """A horizon whose final value is a reward; in a model given in costs it is a cost."""
     return replace(horizon, final=subtract_costs(None, horizon.final)) if minimise else horizon
 
 

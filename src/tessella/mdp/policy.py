@@ -3,7 +3,7 @@
     pi: points -> actions
 
 A policy is a *rule* first: it is asked about points, in the axes' own values. Its table over the
-grid is computed when asked for, a slab of states at a time, so that a rule for a billion states
+grid is computed when asked for, a chunk of states at a time, so that a rule for a billion states
 holds no more than its own numbers. ``size`` says how much it stores, as it counts that itself:
 weights, entries of a table, observations, trees; of what others wrote, its file in numbers of eight
 bytes. Whatever a rule says is checked: it must be the index of an action.
@@ -28,9 +28,10 @@ from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_a
 from tessella.mdp.device_arrays import host_fields, with_host_arrays
 from tessella.mdp.rule_tree import RuleTree, check_program, node_from_json
 
-FORMAT, VERSION = "tessella policy", 1
+FORMAT = "tessella policy"
+VERSION = 1  # of the file format
 WHAT = "a saved policy"
-PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as its program
+PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as its tree
 CHUNK_STATES = 1 << 18  # states whose actions are asked for at once
 
 Own = TypeVar("Own", bound="Policy")
@@ -80,8 +81,8 @@ class Policy:
     Attributes:
         grid: the states.
         actions: what the action indices stand for.
-        rule: what decides. Off the grid, a `Table` takes the action of the nearest grid state, axis
-            by axis; any other rule is asked about the point itself.
+        rule: what decides. Off the grid, a `TableRule` takes the action of the nearest grid state,
+            axis by axis; any other rule is asked about the point itself.
         name: what made it.
         action_name: what an action is called: ``order``.
     """
@@ -118,9 +119,9 @@ class Policy:
     def act(self, points: ArrayLike) -> NDArray[np.int32]:
         """(n, d) points in the axes' own values -> (n,) action indices; for ``decide`` values.
 
-        Points may lie anywhere. Off the grid a `Table` takes the action of the nearest grid state,
-        axis by axis; any other rule is asked about the point itself, where no model says what is
-        feasible.
+        Points may lie anywhere. Off the grid a `TableRule` takes the action of the nearest grid
+        state, axis by axis; any other rule is asked about the point itself, where no model says
+        what is feasible.
         """
         points = np.atleast_2d(
             np.asarray(require_unmasked(points, "points", error=ArgumentError), dtype=float)
@@ -138,7 +139,7 @@ class Policy:
     def at(self, states: NDArray[np.integer]) -> NDArray[np.int32]:
         """(n,) action indices of the states with these flat indices.
 
-        A rule for more states than a slab is asked about these alone; of others the table is kept.
+        A rule for more states than a chunk is asked about these alone; of others the table is kept.
         """
         if (
             isinstance(self.rule, TableRule)
@@ -149,7 +150,7 @@ class Policy:
         return self._checked_actions(self.grid.points_of(states))
 
     def iter_chunks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
-        """Flat indices and actions of all states in flat order, a slab at a time."""
+        """Flat indices and actions of all states in flat order, a chunk at a time."""
         for first in range(0, self.grid.size, CHUNK_STATES):
             states = np.arange(first, min(first + CHUNK_STATES, self.grid.size))
             yield states, self.at(states)
@@ -207,7 +208,7 @@ class Policy:
     def load(path: str | Path) -> Policy:
         """A policy that ``save`` wrote: its table, under the name and size of what made it.
 
-        Of a rule that ``compress`` made, its program; ``Rule.load`` reads all that is known of it.
+        Of a rule that ``compress`` made, its tree; ``Rule.load`` reads all that is known of it.
         """
         content = read_json(path, WHAT)
         with read_errors(path, WHAT):
@@ -252,11 +253,11 @@ def read_grid(content: Mapping[str, Any], name: str) -> StateGrid:
 
 
 def read_program(content: Mapping[str, Any], grid: StateGrid, actions: tuple) -> RuleTree:
-    """The program in a file, every node of it checked."""
+    """The rule tree in a file, every node of it checked."""
     root = node_from_json(read_field(content, "program", "an object"))
-    backend = RuleTree(grid, root, read_field(content, "size", NATURAL_NUMBER))
-    check_program(backend, len(actions))
-    return backend
+    tree = RuleTree(grid, root, read_field(content, "size", NATURAL_NUMBER))
+    check_program(tree, len(actions))
+    return tree
 
 
 def iter_point_chunks(grid: StateGrid) -> Iterator[NDArray[np.float64]]:
@@ -285,7 +286,7 @@ def check_actions(table: ArrayLike, grid: StateGrid, actions: tuple) -> NDArray[
 def _as_indices(
     values: NDArray, actions: tuple, describe: Callable[[int], str], noun: str
 ) -> NDArray[np.int32]:
-    """(n,) ``said`` as action indices; ``describe`` names the place of the i-th."""
+    """(n,) ``values`` as action indices; ``describe`` names the place of the i-th."""
     whole = values.dtype.kind in "iub" or (
         values.dtype.kind == "f" and np.isfinite(values).all() and (values == np.rint(values)).all()
     )

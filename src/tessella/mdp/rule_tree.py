@@ -1,4 +1,4 @@
-"""A rule as a program: the one form that evaluation, explanation, files and exports read.
+"""A rule as a tree: the one form that evaluation, explanation, files and exports read.
 
     Choose(a)                         take action a (its index)
     Split(weights, cuts, branches)    index = sum_k weight_k x_k; branch j is taken where exactly j
@@ -10,7 +10,7 @@
 
 ``If x <= t`` is a split with one cut, and an order-up-to rule a split with a cut for each order.
 Numbers are floats whose shortest decimal text is what is stored. Every cut lies clear of the index
-of every grid state, so that no rounding can turn a decision: ``Program.slack`` says how clear.
+of every grid state, so that no rounding can turn a decision (``RuleTree.cut_clearance``).
 Text axes stand only in ``Among``, ``Except`` and ``Lookup``; their coordinates are 0, 1, 2, ... as
 everywhere. Off the grid, ``Except`` and ``Lookup`` take the nearest state, the others the point.
 """
@@ -108,7 +108,7 @@ class RuleTree:
         return actions
 
     def _route(self, node: Node, points: NDArray, rows: NDArray, actions: NDArray) -> NDArray:
-        """(n,) which child each point in ``rows`` goes to; -1 where ``said`` has the answer now."""
+        """(n,) which child each point in ``rows`` goes to; -1 where ``actions`` has the answer."""
         if isinstance(node, Split | Among):
             return self._child_index(node, points[rows])
         if isinstance(node, Except):
@@ -244,7 +244,7 @@ def _from_json(value: Any) -> Any:
 
 
 def check_program(program: RuleTree, n_actions: int) -> None:
-    """Refuse a program from a file with a node that could not be asked."""
+    """Refuse a tree from a file with a node that could not be evaluated."""
     for node in program.nodes():
         _check_node(node, program.grid, n_actions)
 

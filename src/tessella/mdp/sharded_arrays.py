@@ -20,7 +20,7 @@ from tessella.mdp.stages.sharded import ShardedBackend
 
 
 class ShardLayout:
-    """How arrays over a grid of ``shape`` lie on the devices of a program."""
+    """How arrays over a grid of ``shape`` lie on the devices of a backend."""
 
     def __init__(self, backend: ShardedBackend, shape: tuple[int, ...]) -> None:
         self.partition, self.mesh, self.shape = backend.partition, backend.mesh, shape

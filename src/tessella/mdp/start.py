@@ -1,4 +1,4 @@
-"""The one door for starts: where a process begins.
+"""Conversion to starts: where a process begins.
 
 None            the model's own start, or all states as likely
 an integer      that state
@@ -92,7 +92,7 @@ def _named_distribution(mdp: MDP, start: str, policy: Policy | None) -> NDArray[
         raise ArgumentError(START_REQUIREMENT, value=f"got the text {start!r}")
     if policy is None:
         raise ArgumentError("a stationary start needs a policy, and there is none in question")
-    from tessella.mdp.long_run import long_run_distribution  # loads the engine
+    from tessella.mdp.long_run import long_run_distribution  # loads JAX
 
     return long_run_distribution(mdp, policy)
 

@@ -1,1 +1,1 @@
-"""Models told in text files."""
+"""Models described in text files."""

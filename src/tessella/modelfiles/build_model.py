@@ -1,4 +1,4 @@
-"""From what a document tells to its model, and from what a model refuses to the lines that say it.
+"""From a document to its model, and from what a model refuses to the lines that ask for it.
 
 The stages of a model are checked by the model itself, which raises for the first that is wrong.
 Then each is tried alone, so that every mistake gets its line: a stage sees the state that it is
@@ -28,7 +28,7 @@ from tessella.modelfiles.toml_lines import KeyPath
 
 
 def build_model(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
-    """The model that the document tells; ``settings`` take the place of its parameters."""
+    """The model that the document describes; ``settings`` take the place of its parameters."""
     model = ModelDocument(document, settings)
     model.read()
     period = PeriodReader(model)

@@ -22,7 +22,7 @@ TYPE_NAMES = {"string": "text", "number": "a number", "array": "a list", "object
 def check_schema(
     document: TomlDocument, value: Any, schema: Schema, key_path: KeyPath = ()
 ) -> None:
-    """Note all that is wrong with ``value``, which stands at ``place``."""
+    """Note all that is wrong with ``value``, which stands at ``key_path``."""
     schema = _resolve_reference(schema)
     if "oneOf" in schema:
         branch = _choose_branch(document, value, schema, key_path)
@@ -32,7 +32,8 @@ def check_schema(
     if not _matches_type(value, schema):
         document.note_mistake(
             key_path,
-            f"{_format_key_path(key_path)} must be {_describe_schema(schema)}; got {format_brief(value)}",
+            f"{_format_key_path(key_path)} must be {_describe_schema(schema)}; "
+            f"got {format_brief(value)}",
         )
     elif isinstance(value, float) and not math.isfinite(value):
         document.note_mistake(key_path, f"{_format_key_path(key_path)} must be finite; got {value}")

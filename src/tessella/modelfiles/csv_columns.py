@@ -79,7 +79,7 @@ class CsvFiles:
     total_bytes: int = 0  # bytes of all that were read
 
     def read_columns(self, name: str) -> CsvColumns:
-        """The columns of the file ``name``; what is wrong with it is said each time."""
+        """The columns of the file ``name``; its mistakes are reported each time."""
         if name not in self.cache:
             try:
                 self.cache[name] = self._read(name)

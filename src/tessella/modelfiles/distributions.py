@@ -21,7 +21,7 @@ from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Noise, truncated_poisson
 from tessella.modelfiles.expressions.formula import FORMULA_MAX_COMBINATIONS, Formula
 
-DISTRIBUTION_MAX_VALUES = 100_000  # of a distribution
+DISTRIBUTION_MAX_VALUES = 100_000  # values of a distribution
 
 ProbabilityFunction = Callable[..., NDArray[np.float64]]
 
@@ -44,7 +44,8 @@ class ConditionalProbabilities:
         shape = np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
         if np.prod(shape, dtype=float) * self.n_values > FORMULA_MAX_COMBINATIONS:
             raise ModelError(
-                f"a distribution has at most {FORMULA_MAX_COMBINATIONS:,} probabilities over all states and actions",
+                f"a distribution has at most {FORMULA_MAX_COMBINATIONS:,} probabilities "
+                "over all states and actions",
                 value=f"there are {np.prod(shape, dtype=float) * self.n_values:,.0f}",
             )
         arguments = {name: call_by_name(f, arrays, name) for name, f in self.formulas.items()}
@@ -57,7 +58,7 @@ def make_noise(
     probability_function: ProbabilityFunction,
     formulas: Mapping[str, Formula],
 ) -> Noise:
-    """A noise whose probabilities ``make`` works out from its formulas."""
+    """A noise whose probabilities ``probability_function`` computes from its formulas."""
     probabilities = ConditionalProbabilities(probability_function, formulas, len(values))
     inputs = inspect.signature(probabilities).parameters
     return Noise(name, values, probabilities if inputs else probabilities())

@@ -1,4 +1,4 @@
-"""The distributions and tables of a document: their values first, then what is said of them.
+"""The distributions and tables of a document: their values first, then their probabilities.
 
 Tables may be looked up by the values of a distribution, and the chances of a distribution may look
 into tables; so values are read before tables, and chances after them.
@@ -85,12 +85,12 @@ class RandomSections:
         return noises
 
     def read_tables(self, values_by_name: Mapping[str, list | None]) -> None:
-        """The tables, over the ``known`` values of what they are looked up by."""
+        """Read the tables, over the values (``values_by_name``) of what they are looked up by."""
         for name, entry in self._section("tables").items():
             key_path = ("tables", name)
             if self.symbols.define(name, "a table", key_path) and isinstance(entry, dict):
                 table = self._read_table(key_path, entry, values_by_name)
-                # What is wrong with a table is said once, not wherever it is looked up.
+                # A mistake in a table is reported once, not wherever it is looked up.
                 self.symbols.tables[name] = table or InvalidTable(len(entry.get("by") or ()))
 
     def _read_table(
@@ -183,7 +183,8 @@ class RandomSections:
         if low is None or high is None:
             return None
         if not 0 <= high - low < DISTRIBUTION_MAX_VALUES:
-            requirement = f"a distribution goes up from its smallest value, to {DISTRIBUTION_MAX_VALUES:,} at most"
+            limit = f"{DISTRIBUTION_MAX_VALUES:,}"
+            requirement = f"a distribution goes up from its smallest value, to {limit} at most"
             self.document.note_mistake(key_path, f"{requirement}; got {low} to {high}")
             return None
         return [*range(low, high + 1)], make_probabilities(low, high)
@@ -208,7 +209,7 @@ class RandomSections:
         return to_integers(values.tolist()), lambda: shares
 
     def read_explicit(self, key_path: KeyPath, entry: dict):
-        """Values told one by one."""
+        """Values listed one by one."""
         values = self.quantities.read_values((*key_path, "values"), entry.get("values"))
         probabilities = entry.get("probabilities")
         if values is None or not isinstance(probabilities, list):
@@ -232,7 +233,7 @@ class InvalidTable:
 
 
 def _probability_formulas(key_path: KeyPath, entry: dict) -> list[tuple[str, KeyPath, Any]]:
-    """Name, place and text of the expressions that decide the chances of a distribution."""
+    """Name, key path and text of the expressions that decide a distribution's probabilities."""
     if entry["kind"] == "values":
         numbered = enumerate(entry["probabilities"])
         return [(str(i), (*key_path, "probabilities", i), text) for i, text in numbered]

@@ -12,7 +12,7 @@ from typing import Any
 
 from tessella.errors import FileError
 
-REPORTED_MAX_MISTAKES = 50  # mistakes that are told at once
+REPORTED_MAX_MISTAKES = 50  # mistakes that are reported at once
 VALUE_MAX_CHARACTERS = 80  # characters of a value that a message repeats
 MESSAGE_MAX_CHARACTERS = 500  # characters of a message
 TEXT_MAX_CHARACTERS = 100  # characters of a name or a value that a model shows

@@ -1,4 +1,4 @@
-"""A model file that tells a model of its own: what it holds, part by part, and the model it is.
+"""A model file that describes a model of its own: what it holds, part by part, and the model it is.
 
 Parts are read in the order in which they build on one another: parameters, axes, actions, the
 values of distributions, tables, terms, and then the expressions of a period. Every part notes its
@@ -32,7 +32,7 @@ HORIZON_MAX_PERIODS = 10_000
 
 @dataclass(eq=False)
 class ModelDocument:
-    """What a document tells, as far as it could be read."""
+    """What a document describes, as far as it could be read."""
 
     document: TomlDocument
     settings: Mapping[str, Any]
@@ -90,9 +90,9 @@ class ModelDocument:
             values = self.quantities.read_values(key_path, given)
             if self.symbols.define(name, subject, key_path):
                 kinds[name] = infer_kind(given, values)
-                values_by_axis[name] = self._checked(key_path, name, values)
+                values_by_axis[name] = self._check_axis(key_path, name, values)
 
-    def _checked(self, key_path: KeyPath, name: str, values: list | None) -> list | None:
+    def _check_axis(self, key_path: KeyPath, name: str, values: list | None) -> list | None:
         try:
             return None if values is None else [*StateGrid({name: values}).values[0].tolist()]
         except ModelError as error:
@@ -182,7 +182,7 @@ class ModelDocument:
             key_path = ("terms", name)
             if not self.symbols.define(name, "a term", key_path):
                 continue
-            formula = self.quantities.read_formula(key_path, given, self.symbols.all, None)
+            formula = self.quantities.read_formula(key_path, given, self.symbols.all_names, None)
             if formula is not None:
                 self.symbols.terms[name] = formula
             else:

@@ -122,7 +122,8 @@ class QuantityReader:
         with np.errstate(all="ignore"):
             count = np.float64(high - low) / np.float64(step) if step else np.float64(np.nan)
         if not (0 <= count < AXIS_MAX_VALUES) or abs(count - round(count)) > 1e-9 * max(count, 1.0):
-            requirement = f"a range goes from its first value in steps to its last, at most {AXIS_MAX_VALUES:,}"
+            limit = f"at most {AXIS_MAX_VALUES:,}"
+            requirement = f"a range goes from its first value in steps to its last, {limit}"
             range_text = (
                 f"from {format_value(low)} to {format_value(high)} in steps of {format_value(step)}"
             )

@@ -17,9 +17,8 @@ from tessella.files import OPEN_FLAGS, read_open, require_regular
 
 NO_FOLLOW_FLAG = getattr(os, "O_NOFOLLOW", 0)
 DIRECTORY_FLAG = getattr(os, "O_DIRECTORY", 0)
-CAN_OPEN_RELATIVE = (
-    bool(DIRECTORY_FLAG) and {os.open, os.stat} <= os.supports_dir_fd
-)  # from one folder to the next
+# Whether a path can be opened from one folder to the next.
+CAN_OPEN_RELATIVE = bool(DIRECTORY_FLAG) and {os.open, os.stat} <= os.supports_dir_fd
 
 
 def read_data_file(folder: Path, name: str, max_bytes: int) -> bytes:

@@ -1,7 +1,7 @@
-"""``read_model``: a model that is told in a TOML file.
+"""``read_model``: a model that a TOML file describes.
 
-The file names a problem and its parameters, or tells a model of its own. All that is wrong with it
-is said at once, in a ``ModelFileError``. Nothing in it is ever run as a program.
+The file names a problem and its parameters, or describes a model of its own. All its mistakes are
+reported at once, in a ``ModelFileError``. Nothing in it is ever run as a program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tessella.modelfiles.toml_document import TomlDocument, read_document
 
 
 def read_model(path: str | Path, settings: Mapping[str, Any] | None = None) -> MDP:
-    """The model that the file at ``path`` tells; see docs/model-files.md.
+    """The model that the file at ``path`` describes; see docs/model-files.md.
 
     ``settings`` take the place of parameters in the file, by name: values, or text as it is typed
     on a command line.

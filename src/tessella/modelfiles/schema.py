@@ -1,7 +1,7 @@
 """The shape of a model file, as JSON Schema: what may stand where, and what each key means.
 
 The same schema is published (docs/model.schema.json), so that editors complete and check a file as
-it is written, and read by ``shape``, which words the mistakes. Titles are the words of messages.
+it is written. ``check_schema`` reads it and words the mistakes; its titles are words of messages.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _list_schema(title: str, item_schema: Schema, max_count: int | None = None) 
 
 
 def _tagged_schema(title: str, kinds: dict[str, tuple[Schema, tuple[str, ...], str]]) -> Schema:
-    """One of several tables, told apart by their ``kind``."""
+    """One of several tables, distinguished by their ``kind``."""
     branches = []
     for kind, (properties, required, about) in kinds.items():
         own_properties = {"kind": {"const": kind, "title": repr(kind)}, **properties}

@@ -1,4 +1,4 @@
-"""How large a model would be, reckoned before anything of it is worked out.
+"""How large a model would be, computed before any part of it is built.
 
 An expression is worked out for all combinations of the coordinates that it names, a distribution
 for as many times its values, a jump or an event for all states and outcomes. Their sum is bounded,
@@ -78,11 +78,9 @@ def _count_entries(
         formula_widths = (
             {NEXT_NAME: widths.get(next_axis[0], 1.0)} | widths if next_axis else widths
         )
-        if size * formula.peak_memory(formula_widths) > FORMULA_MAX_HELD_NUMBERS:
-            model.document.note_mistake(
-                key_path,
-                f"{HELD_REQUIREMENT}; it would be {size * formula.peak_memory(formula_widths):,.0f}",
-            )
+        held = size * formula.peak_memory(formula_widths)
+        if held > FORMULA_MAX_HELD_NUMBERS:
+            model.document.note_mistake(key_path, f"{HELD_REQUIREMENT}; it would be {held:,.0f}")
         yield key_path, size * n_values * (1 + len(formula.terms))
     for key in ("stages", "events"):
         entries = model.data.get(key)
@@ -110,7 +108,7 @@ def _depends_on_action(model: ModelDocument, key_path: KeyPath, entry: dict) -> 
 
 
 def _stage_axis(model: ModelDocument, key_path: KeyPath) -> list[str]:
-    """The axis of the stage at ``place``, which counts once more for where a chain goes."""
+    """The axis of the stage at ``key_path``, which counts once more for where a chain goes."""
     return [str(model.data["stages"][key_path[1]].get("axis"))]
 
 

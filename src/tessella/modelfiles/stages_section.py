@@ -1,4 +1,4 @@
-"""What happens in a period, as a document tells it: stages in their order, or events at rates."""
+"""What happens in a period of a document's model: stages in their order, or events at rates."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from tessella.modelfiles.model_document import ModelDocument
 from tessella.modelfiles.symbols import NEXT_NAME
 from tessella.modelfiles.toml_lines import KeyPath
 
-CERTAIN_NOISE = (
-    "end"  # the noise of a jump without a distribution, as in the problems of the package
-)
+# The noise of a jump without a distribution, as in the problems of the package.
+CERTAIN_NOISE = "end"
 
 
 @dataclass(eq=False)
@@ -71,7 +70,7 @@ class PeriodReader:
             names |= {name} if isinstance(name, str) else set()
             rate = self._read_formula(key_path, entry, "rate", state)
             to, has_name = self._read_targets(key_path, entry, state), isinstance(name, str)
-            pays, costs = self._paid(key_path, entry, state)
+            pays, costs = self._read_payments(key_path, entry, state)
             if rate is not None and has_name and (to is not None or "to" not in entry):
                 arguments = (
                     simplify_formula(rate),
@@ -94,7 +93,7 @@ class PeriodReader:
             return None
         return self.quantities.read_formula((*key_path, key), entry[key], names)
 
-    def _paid(
+    def _read_payments(
         self, key_path: KeyPath, entry: Mapping, names: VisibleNames
     ) -> tuple[Formula | None, Formula | None]:
         pays, costs = (self._read_formula(key_path, entry, key, names) for key in ("pays", "costs"))
@@ -116,7 +115,7 @@ class PeriodReader:
         return self.model.noises.get(name)
 
     def _certain_noise(self) -> Noise:
-        """A noise of one value; nobody can write its name where something else is called END."""
+        """A noise of one value; no file can write its name where something else is called END."""
         is_taken = CERTAIN_NOISE in self.symbols.definitions
         return Noise(f"the {CERTAIN_NOISE}" if is_taken else CERTAIN_NOISE, (0,), (1.0,))
 
@@ -142,7 +141,7 @@ class PeriodReader:
         return JumpTargets(valid) if len(valid) == len(targets) else None
 
     def _read_pay(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        pays, costs = self._paid(key_path, entry, self.symbols.state_names)
+        pays, costs = self._read_payments(key_path, entry, self.symbols.state_names)
         if "pays" not in entry and "costs" not in entry:
             self.document.note_mistake(key_path, "a stage of kind 'pay' needs 'pays' or 'costs'")
         return Pay(pays, costs) if pays or costs else None
@@ -150,7 +149,7 @@ class PeriodReader:
     def _read_decide(self, key_path: KeyPath, entry: dict) -> Stage | None:
         names, axis = self.symbols.state_names, self._read_axis(key_path, entry)
         to = self._read_target((*key_path, "to"), axis, entry.get("to"), names)
-        pays, costs = self._paid(key_path, entry, names)
+        pays, costs = self._read_payments(key_path, entry, names)
         if axis is None or to is None:
             return None
         return Decide(axis, to, pays=pays, costs=costs, **_given_options(entry, "between", "edge"))
@@ -161,7 +160,7 @@ class PeriodReader:
         by = self._read_formula(
             key_path, entry, "by", symbols.visible_names(symbols.stage_noises(name), symbols.action)
         )
-        pays, costs = self._paid(key_path, entry, symbols.noise_stage_names(name))
+        pays, costs = self._read_payments(key_path, entry, symbols.noise_stage_names(name))
         if axis is None or noise is None:
             return None
         options = _given_options(entry, "between", "edge")
@@ -175,7 +174,7 @@ class PeriodReader:
         )
         to, (pays, costs) = (
             self._read_targets(key_path, entry, names),
-            self._paid(key_path, entry, names),
+            self._read_payments(key_path, entry, names),
         )
         if noise is None or to is None:
             return None
@@ -183,7 +182,7 @@ class PeriodReader:
 
     def _read_move(self, key_path: KeyPath, entry: dict) -> Stage | None:
         names, axis = self.symbols.state_names, self._read_axis(key_path, entry)
-        pays, costs = self._paid(key_path, entry, names)
+        pays, costs = self._read_payments(key_path, entry, names)
         matrix = self._read_matrix((*key_path, "matrix"), axis, entry.get("matrix"))
         if axis is None or matrix is None:
             return None

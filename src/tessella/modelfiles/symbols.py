@@ -1,4 +1,4 @@
-"""The names of a model that a file tells: axes, action, noises, parameters, tables and terms.
+"""The names of a model that a file describes: axes, action, noises, parameters, tables and terms.
 
 Each means one thing, so that an expression can be read without knowing where it stands.
 """
@@ -111,7 +111,7 @@ class SymbolTable:
         )
 
     @property
-    def all(self) -> VisibleNames:
+    def all_names(self) -> VisibleNames:
         """Whatever an expression may name somewhere."""
         return self.visible_names(self.axes, self.scratch, self.action, self.time, self.noises)
 

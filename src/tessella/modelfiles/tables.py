@@ -1,11 +1,11 @@
-"""Tables of a model file: numbers looked up by coordinates, told in place or in a CSV file.
+"""Tables of a model file: numbers looked up by coordinates, given in place or in a CSV file.
 
     [tables.price]                        [tables.cost]
     by = ["month"]                        by = ["region", "product"]
     values = [1.5, 1.4, 0.8]              csv = "costs.csv"
                                           column = "cost"
 
-Told in place, ``by`` names axes, actions or distributions, and there is a number for each of their
+Given in place, ``by`` names axes, actions or distributions, and there is a number for each of their
 values, in their order; in a file, ``by`` names the columns that say where, and every combination of
 their values stands in one row; a column called like an axis has values of the same kind. What is
 not in a table has no value there: it is not a number.
@@ -49,7 +49,7 @@ class LookupTable:
 def make_inline_table(
     by: Sequence[str], values: object, values_by_name: Mapping[str, Sequence]
 ) -> LookupTable:
-    """A table told in place, over the ``known`` values of the names in ``by``."""
+    """A table given in place, over the values (``values_by_name``) of the names in ``by``."""
     grid = StateGrid({name: values_by_name[name] for name in by})
     try:
         numbers = np.asarray(values)

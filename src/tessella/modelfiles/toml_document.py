@@ -27,7 +27,7 @@ class TomlDocument:
     mistake_paths: list[KeyPath] = field(default_factory=list)  # of the mistakes
 
     def note_mistake(self, key_path: KeyPath, text: str) -> None:
-        """Note that something is wrong at the key path ``place``."""
+        """Note that something is wrong at ``key_path``."""
         if len(self.mistakes) >= NOTED_MAX_MISTAKES:
             return
         mistake = Mistake(str(self.path), self.line_numbers.find(key_path), to_one_line(text))
@@ -36,7 +36,7 @@ class TomlDocument:
             self.mistake_paths.append(key_path)
 
     def has_mistake(self, key_path: KeyPath) -> bool:
-        """Whether something is wrong already at ``place`` or within."""
+        """Whether something is wrong already at ``key_path`` or within."""
         return any(path[: len(key_path)] == key_path for path in self.mistake_paths)
 
     def raise_mistakes(self) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 KeyPath = tuple[str | int, ...]
 
 BRACKETS_MAX_DEPTH = 16  # brackets within brackets
-KEY_MAX_PARTS = 16  # of a dotted key
+KEY_MAX_PARTS = 16  # parts of a dotted key
 KEY_PATH_MAX_PARTS = 24  # parts of a path: keys and positions, of whatever brackets
 SCALAR_MAX_CHARACTERS = 64  # characters of a number, a date or a truth value
 
@@ -59,7 +59,7 @@ class LineNumbers:
 
 def find_lines(text: str) -> LineNumbers:
     """The lines of all key paths of a TOML document; ``LimitError`` where it goes too far."""
-    return _Scanner(text.replace("\r\n", "\n")).walk()
+    return _Scanner(text.replace("\r\n", "\n")).scan()
 
 
 class _Scanner:
@@ -71,7 +71,7 @@ class _Scanner:
         self.line_numbers = LineNumbers()
         self.table_counts: dict[KeyPath, int] = {}  # how many [[tables]] of a name there are so far
 
-    def walk(self) -> LineNumbers:
+    def scan(self) -> LineNumbers:
         table: KeyPath = ()
         try:
             while not self._is_at_end():

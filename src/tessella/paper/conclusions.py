@@ -22,9 +22,8 @@ from tessella.paper.results import PaperResults
 from tessella.paper.statistics import PairedDifference, compare_paired, values_by_seed
 from tessella.rounding import round_down, round_up
 
-CONCENTRATED_MIN_SHARE = (
-    0.5  # share of errors in the low-margin quarter: twice what chance would put there
-)
+# Share of errors in the low-margin quarter: twice what chance would put there.
+CONCENTRATED_MIN_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,10 @@ def count_reproduced(findings: list[Finding]) -> str:
 
 
 def _check_lower(results: PaperResults, family: str, column: str) -> Finding:
-    claim = f"{FAMILY_TITLES[family]}: every boundary method has a lower {COLUMN_TITLES[column]} than every baseline"
+    claim = (
+        f"{FAMILY_TITLES[family]}: every boundary method has a lower {COLUMN_TITLES[column]} "
+        "than every baseline"
+    )
     values_by_method = {
         m: values_by_seed(results.final_frame, family, m, column)
         for m in _compared_methods(results)
@@ -80,7 +82,10 @@ def _check_lower(results: PaperResults, family: str, column: str) -> Finding:
 
 
 def _check_lowest(results: PaperResults, family: str, column: str, method: str) -> Finding:
-    claim = f"{FAMILY_TITLES[family]}: {method_title(method)} has the lowest {COLUMN_TITLES[column]} of all methods"
+    claim = (
+        f"{FAMILY_TITLES[family]}: {method_title(method)} has the lowest {COLUMN_TITLES[column]} "
+        "of all methods"
+    )
     caveat = _family_caveat(results, family)
     others = [other for other in _compared_methods(results) if other != method]
     differences = {
@@ -93,9 +98,11 @@ def _check_lowest(results: PaperResults, family: str, column: str, method: str) 
         return _inconclusive(claim, caveat)
     closest_rival = max(comparable, key=lambda other: comparable[other].high)
     n, smallest_n = results.planned_runs[method].n, min(results.study.sizes)
+    difference = comparable[closest_rival]
     evidence = (
-        f"{method_title(method)} minus {method_title(closest_rival)}, paired over {comparable[closest_rival].seeds} seeds with "
-        f"95 % intervals: {_format_difference(comparable[closest_rival])} at n = {n:,}"
+        f"{method_title(method)} minus {method_title(closest_rival)}, paired over "
+        f"{difference.seeds} seeds with 95 % intervals: {_format_difference(difference)} "
+        f"at n = {n:,}"
     )
     smallest_runs = results.frame[results.frame["n"] == smallest_n]
     smallest_difference = compare_paired(smallest_runs, family, method, closest_rival, column)
@@ -118,11 +125,12 @@ def _check_concentrated(results: PaperResults, family: str) -> Finding:
     caveat = _family_caveat(results, family)
     if not ours or not theirs:
         return _inconclusive(claim, caveat)
-    lowest_boundary, highest_baseline = min(shares[m] for m in ours), max(shares[m] for m in theirs)
-    rounded_shares = round_down(100 * lowest_boundary, 2), round_up(100 * highest_baseline, 2)
+    lowest_boundary = min(shares[m] for m in ours)
+    highest_baseline = max(shares[m] for m in theirs)
     evidence = (
-        f"of their errors, boundary methods make at least {rounded_shares[0]}% and baselines at most "
-        f"{rounded_shares[1]}% on the {LOW_MARGIN_SHARE:.0%} of states with the smallest margins"
+        f"of their errors, boundary methods make at least {round_down(100 * lowest_boundary, 2)}% "
+        f"and baselines at most {round_up(100 * highest_baseline, 2)}% "
+        f"on the {LOW_MARGIN_SHARE:.0%} of states with the smallest margins"
     )
     error_free = [
         method_title(m) for m in _compared_methods(results) if m in shares and np.isnan(shares[m])
@@ -147,14 +155,13 @@ def _check_faster(results: PaperResults) -> Finding:
     caveat = _problem_caveat(results, powers)
     if not ours or not theirs:
         return _inconclusive(claim, caveat)
-    slowest_boundary, fastest_baseline = (
-        min(ours, key=powers.__getitem__),
-        max(theirs, key=powers.__getitem__),
-    )
-    rounded_powers = round_down(powers[slowest_boundary], 2), round_up(powers[fastest_baseline], 2)
+    slowest_boundary = min(ours, key=powers.__getitem__)
+    fastest_baseline = max(theirs, key=powers.__getitem__)
     evidence = (
-        f"error ~ n^-p with p at least {rounded_powers[0]} for boundary methods ({method_title(slowest_boundary)}), "
-        f"at most {rounded_powers[1]} for baselines ({method_title(fastest_baseline)})"
+        f"error ~ n^-p with p at least {round_down(powers[slowest_boundary], 2)} "
+        f"for boundary methods ({method_title(slowest_boundary)}), "
+        f"at most {round_up(powers[fastest_baseline], 2)} "
+        f"for baselines ({method_title(fastest_baseline)})"
     )
     too_few_sizes = [method_title(m) for m, p in powers.items() if np.isnan(p)]
     if too_few_sizes:
@@ -174,17 +181,13 @@ def _check_steadier(results: PaperResults) -> Finding:
     caveat = _problem_caveat(results, spread) if results.study.seeds > 1 else Caveat()
     if not ours or not theirs:
         return _inconclusive(claim, caveat)
-    widest_boundary, narrowest_baseline = (
-        max(ours, key=spread.__getitem__),
-        min(theirs, key=spread.__getitem__),
-    )
-    rounded_spreads = (
-        round_up(spread[widest_boundary], 2),
-        round_down(spread[narrowest_baseline], 2),
-    )
+    widest_boundary = max(ours, key=spread.__getitem__)
+    narrowest_baseline = min(theirs, key=spread.__getitem__)
     evidence = (
-        f"standard deviation at most {rounded_spreads[0]} for boundary methods "
-        f"({method_title(widest_boundary)}), at least {rounded_spreads[1]} for baselines ({method_title(narrowest_baseline)})"
+        f"standard deviation at most {round_up(spread[widest_boundary], 2)} "
+        f"for boundary methods ({method_title(widest_boundary)}), "
+        f"at least {round_down(spread[narrowest_baseline], 2)} "
+        f"for baselines ({method_title(narrowest_baseline)})"
     )
     return _make_finding(
         claim, spread[widest_boundary] < spread[narrowest_baseline], evidence, caveat

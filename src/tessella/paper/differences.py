@@ -71,10 +71,9 @@ def _describe_ratios(table: Sequence[TableRow]) -> list[str]:
                 deviations.append(f"{noun} {ratio:.2f} times the paper's")
         if deviations:
             why = KNOWN_REASONS.get(row.method)
-            sentences.append(
-                f"{FAMILY_TITLES[row.family]}, {method_title(row.method)}: {' and '.join(deviations)}"
-                + (f" ({why})." if why else ".")
-            )
+            subject = f"{FAMILY_TITLES[row.family]}, {method_title(row.method)}"
+            ending = f" ({why})." if why else "."
+            sentences.append(f"{subject}: {' and '.join(deviations)}{ending}")
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""What failed runs leave out of a family's average, so that it can be said beside the number."""
+"""What failed runs leave out of a family's average, so that a note can stand beside the number."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ class MissingRuns:
     """Of one method in one family, at its largest n.
 
     Attributes:
-        n, asked: the largest n, and how many seeds the study asks for.
+        n, planned_seeds: the largest n, and how many seeds the study asks for.
         seeds: those that finished in every problem with finished runs.
-        problems: how many the study has in this family; ``without`` have no finished runs.
+        problems: how many the study has in this family.
+        missing_problems: those of them without finished runs.
         note: all of it in words; empty when nothing is missing.
     """
 

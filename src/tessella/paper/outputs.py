@@ -1,7 +1,7 @@
 """Everything that a study leaves in its folder, written from the store.
 
 table.md, table.csv, table.tex     ours beside the paper's
-figures/*.svg, figures/*.png       the paper's figures, and loss against what was told
+figures/*.svg, figures/*.png       the paper's figures, and loss against information
 records.parquet                    every run, with its policy
 report.html                        all of it in one file
 """

@@ -181,7 +181,10 @@ def _describe_certificates(results: PaperResults) -> list[tuple[str, str, list[s
         if method in first_records:
             table = first_records[method].actions.reshape(solution.value.shape)
             certificate = certify(solution, solution.mdp.policy(table, name=method_title(method)))
-            loss = f"loses {certificate.mean_loss:.4g} on average, {certificate.worst_loss:.4g} at worst"
+            loss = (
+                f"loses {certificate.mean_loss:.4g} on average, "
+                f"{certificate.worst_loss:.4g} at worst"
+            )
             descriptions.append((method_title(method), loss, certificate.paragraphs()))
     return descriptions
 

@@ -78,7 +78,7 @@ def _write_report(results: PaperResults, folder: Path, display: ProgressDisplay)
 
 
 def _is_up_to_date(stamp: Path, digest: str) -> bool:
-    """Whether the outputs are those that ``made`` names, and all of them are there."""
+    """Whether the outputs are those of ``digest``, and all of them are there."""
     if not stamp.exists():
         return False
     stored_digest, *files = stamp.read_text().splitlines()

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t, trim_mean
 
-BOOTSTRAP_DRAWS = 2000
-INTERVAL_LEVEL = 0.95
-NARROW_INTERVAL_MAX_SEEDS = 10  # below this many seeds the intervals are said to be too narrow
+BOOTSTRAP_DRAWS = 2000  # draws of whole seeds
+INTERVAL_LEVEL = 0.95  # probability
+NARROW_INTERVAL_MAX_SEEDS = 10  # seeds; with fewer, a note says that intervals are too narrow
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,10 @@ class TableRow:
     Attributes:
         seconds: median training time of a run, in this study.
         size: effective number of parameters.
-        labels, margins, backups, simulator_calls: what it was told, on average.
-        gaps: what failed runs left out of it.
-        printed: the paper's row; None where the setting is not the paper's.
-        best: the columns of ``DIGITS`` in which it is, or ties with, the lowest.
+        labels, margins, backups, simulator_calls: the information it was given, on average.
+        missing_runs: what failed runs left out of it.
+        published: the paper's row; None where the setting is not the paper's.
+        best: the columns of ``DECIMALS_BY_COLUMN`` in which it is, or ties with, the lowest.
     """
 
     family: str
@@ -95,7 +95,7 @@ def make_rows(results: PaperResults) -> list[TableRow]:
 def _find_best_columns(
     results: PaperResults, row: TableRow, compared: Sequence[TableRow]
 ) -> tuple[str, ...]:
-    """Columns in which ``row`` is, or ties with, the lowest of ``has_comparison``.
+    """Columns in which ``row`` is, or ties with, the lowest of ``compared``.
 
     A tie prints the same mean, or its paired difference from the lowest may be zero.
     """
@@ -231,7 +231,7 @@ INFORMATION_HEAD = (
 
 
 def information_cells(row: TableRow) -> list[str]:
-    """Robust figures, exact losses, and what the method was told."""
+    """Robust figures, exact losses, and the information that the method was given."""
     if not row.has_runs:
         return [row.marked_title, *["–"] * (len(INFORMATION_HEAD) - 1)]
     return [
@@ -273,7 +273,8 @@ def to_markdown(table: Sequence[TableRow]) -> str:
     parts = [
         "# Ours beside the paper's",
         "Averages over a family's problems at the largest n: mean ± standard deviation over "
-        f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's. {BOLD_REMARK}",
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's. "
+        f"{BOLD_REMARK}",
         *filter(None, [describe_incomplete(table), describe_intervals(table)]),
     ]
     for family in dict.fromkeys(row.family for row in table):

@@ -1,4 +1,4 @@
-"""Where boundary methods do not win: looked for in the results, and said."""
+"""Where boundary methods do not win: searched for in the results, and stated."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from tessella.paper.results import PaperResults
 from tessella.paper.table import TableRow
 
 NEARLY_ALL_STATES_SHARE = 0.95  # share of states that counts as nearly every one
-TABULAR_METHODS = (
-    "tabular_q",
-    "double_q",
-)  # all their values are equal where they have learned nothing
+# All values of these methods are equal where they have learned nothing.
+TABULAR_METHODS = ("tabular_q", "double_q")
 
 
 def describe_limits(results: PaperResults, table: list[TableRow]) -> list[tuple[str, list[str]]]:
@@ -40,7 +38,7 @@ def _select_rows(table: list[TableRow], family: str, *groups: str) -> list[Table
 
 
 def _check_references(results: PaperResults, table: list[TableRow]) -> list[str]:
-    """A plain use of the model that was told less and loses no more."""
+    """A plain use of the model that was given less information and loses no more."""
     sentences = []
     cost_table = mean_costs(results)
     for family in results.families():
@@ -52,10 +50,11 @@ def _check_references(results: PaperResults, table: list[TableRow]) -> list[str]
         for row in _select_rows(table, family, "reference"):
             if row.mean_loss.mean <= best.mean_loss.mean and _row_cost(cost_table, row) < cost:
                 sentences.append(
-                    f"{FAMILY_TITLES[family]}: {row.title} loses {row.mean_loss.mean:.3g} on average, "
-                    f"{best.title} {best.mean_loss.mean:.3g}, with {_row_cost(cost_table, row):,.0f} "
-                    f"state-action evaluations against the {cost:,.0f} behind the labels. Who has "
-                    "the model and can afford a few sweeps needs no learner here."
+                    f"{FAMILY_TITLES[family]}: {row.title} loses {row.mean_loss.mean:.3g} on "
+                    f"average, {best.title} {best.mean_loss.mean:.3g}, with "
+                    f"{_row_cost(cost_table, row):,.0f} state-action evaluations against the "
+                    f"{cost:,.0f} behind the labels. Who has the model and can afford a few sweeps "
+                    "needs no learner here."
                 )
     return sentences
 
@@ -146,7 +145,8 @@ def _check_small_samples(results: PaperResults, table: list[TableRow]) -> list[s
             else " of those with finished runs"
         )
         sentences = [
-            f"At no size and in no problem{restriction} does a baseline err less than a boundary method."
+            f"At no size and in no problem{restriction} does a baseline err less than a boundary "
+            "method."
         ]
     return sentences
 
@@ -181,8 +181,8 @@ def _check_spread(results: PaperResults, table: list[TableRow]) -> list[str]:
 
 def _check_family_spread(results: PaperResults, table: list[TableRow]) -> list[str]:
     return [
-        f"{FAMILY_TITLES[family]}: at the largest n the average of {a.title} varies as much or more "
-        f"({a.policy_error.std:.4f}) as that of {b.title} ({b.policy_error.std:.4f})."
+        f"{FAMILY_TITLES[family]}: at the largest n the average of {a.title} varies as much or "
+        f"more ({a.policy_error.std:.4f}) as that of {b.title} ({b.policy_error.std:.4f})."
         for family in results.families()
         for a in _select_rows(table, family, "boundary")
         for b in _select_rows(table, family, "value")
@@ -207,8 +207,8 @@ def _check_training_times(results: PaperResults, table: list[TableRow]) -> list[
             )
             sentences.append(
                 f"{FAMILY_TITLES[family]}: {quickest.title} trains quickest of the baselines "
-                f"({quickest.seconds:.3g} s); longer than that: {listed}. The solve behind the labels "
-                "comes on top."
+                f"({quickest.seconds:.3g} s); longer than that: {listed}. The solve behind the "
+                "labels comes on top."
             )
     return sentences
 

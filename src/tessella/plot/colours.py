@@ -18,8 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.tessellation import Tessellation
 
-MAX_LIGHTNESS, MIN_LIGHTNESS, MAX_LIGHTNESS_STEP = 97.0, 32.0, 32.0
-QUANTITY_RAMP, WARM_RAMP, COOL_RAMP = "YlGnBu", "YlOrBr", "PuBu"
+MAX_LIGHTNESS = 97.0  # CIE L*, 0 to 100: of the first action
+MIN_LIGHTNESS = 32.0  # CIE L*: of the last action
+MAX_LIGHTNESS_STEP = 32.0  # CIE L*: between one action and the next
+QUANTITY_RAMP = "YlGnBu"
+WARM_RAMP = "YlOrBr"
+COOL_RAMP = "PuBu"
 
 
 def action_colours(tessellation: Tessellation) -> ListedColormap:

@@ -19,7 +19,9 @@ from tessella.tessellation import Tessellation
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
 
-VALUE_RAMP, MARGIN_RAMP, ONE_ACTION_COLOUR = "cividis", "inferno", "0.85"
+VALUE_RAMP = "cividis"
+MARGIN_RAMP = "inferno"
+ONE_ACTION_COLOUR = "0.85"
 
 
 def value_map(axes: Axes, solution: Solution) -> Axes:

@@ -17,8 +17,13 @@ def margin_error(axes: Axes, result: MarginError, **style: Any) -> Axes:
     matplotlib's ``plot``.
     """
     filled = result.states > 0
-    look = {"marker": "o", "markersize": 3.5, "linewidth": 1.2, "label": result.name or None}
-    axes.plot(result.margins[filled], result.rate[filled], **look | style)
+    default_style = {
+        "marker": "o",
+        "markersize": 3.5,
+        "linewidth": 1.2,
+        "label": result.name or None,
+    }
+    axes.plot(result.margins[filled], result.rate[filled], **default_style | style)
     if (result.margins[filled] > 0).all():
         axes.set_xscale("log")
     axes.set_xlabel("margin of the best action")

@@ -46,8 +46,8 @@ def make_action_swatches(tessellation: Tessellation, colours: ListedColormap) ->
 def draw_legend(axes: Axes, tessellation: Tessellation, patches: list[Patch], **style: Any) -> Axes:
     """Draw a legend of these patches, titled with the name of the actions."""
     beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
-    look = {"frameon": False, "handlelength": 1.2, "handleheight": 1.2, "alignment": "left"}
-    style = beside | look | {"title": tessellation.action_name} | style
+    layout = {"frameon": False, "handlelength": 1.2, "handleheight": 1.2, "alignment": "left"}
+    style = beside | layout | {"title": tessellation.action_name} | style
     # An artist of its own, not the legend of the axes, of which there can be only one.
     legend = Legend(axes, patches, [str(p.get_label()) for p in patches], **style)
     legend.set_clip_on(False)  # else layouts leave no room for it

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tessella.rules.rule import Rule
 
 
-STAKE_RAMP, UNCHANGED_COLOUR = "PuOr", "0.93"
+STAKE_RAMP = "PuOr"
+UNCHANGED_COLOUR = "0.93"
 CLASS_MARKERS = "osD^vPX*<>"
 MAX_DECADE_LABELS = 6  # decades with a number, at most
 SIZE_TICKS = [m * 10**k for k in range(8) for m in (1, 2, 5)]  # of numbers stored
@@ -81,13 +82,13 @@ def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) ->
         points = frontier.of_class(kind)
         sizes = [point.size for point in points]
         lost = [max(point.loss, foot) for point in points]
-        look = {
+        line_style = {
             "marker": CLASS_MARKERS[i % len(CLASS_MARKERS)],
             "markersize": 4,
             "linewidth": 1,
             "alpha": 0.9,
         }
-        axes.step(sizes, lost, where="post", label=kind, clip_on=False, **look)
+        axes.step(sizes, lost, where="post", label=kind, clip_on=False, **line_style)
     if chosen is not None:
         _draw_ring(axes, frontier, chosen, foot)
     largest = max((point.size for point in frontier.all_points), default=1)

@@ -18,10 +18,8 @@ from tessella.problems.ranges import DISCOUNT, PRICE
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 INFLOW_BY_MONTH = (0.4, 0.4, 0.7, 1.5, 2.6, 2.4, 1.5, 0.9, 0.7, 0.7, 0.6, 0.5)  # snow melts in May
 PRICE_BY_MONTH = (1.5, 1.4, 1.2, 1.0, 0.8, 0.7, 0.8, 0.8, 0.9, 1.0, 1.2, 1.4)  # winter is dear
-INFLOW_FACTORS, INFLOW_FACTOR_PROBABILITIES = (
-    (0.3, 0.7, 1.0, 1.4, 1.9),
-    (0.15, 0.25, 0.25, 0.2, 0.15),
-)
+INFLOW_FACTORS = (0.3, 0.7, 1.0, 1.4, 1.9)  # of the month's mean inflow
+INFLOW_FACTOR_PROBABILITIES = (0.15, 0.25, 0.25, 0.2, 0.15)
 
 
 def _model(

@@ -9,7 +9,7 @@ from tessella.errors import ArgumentError, TessellaError
 
 
 def import_object(path: str, noun: str, error_class: type[TessellaError] = ArgumentError) -> Any:
-    """The ``noun`` at ``path``; whatever keeps it from being imported is raised as ``refused``."""
+    """The ``noun`` at ``path``; ``error_class`` is raised if it cannot be imported."""
     module, _, attribute = path.partition(":")
     try:
         return getattr(import_module(module), attribute)

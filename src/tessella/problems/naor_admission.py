@@ -1,4 +1,4 @@
-"""Admission to an M/M/c queue, told in rates (Naor 1969; Stidham 1985).
+"""Admission to an M/M/c queue, stated in rates (Naor 1969; Stidham 1985).
 
 State: customers present. They arrive at rate lambda, c servers work at rate mu each; one who is let
 in pays R, everyone present costs C per unit of time. Reward per unit of time. The best is to let in

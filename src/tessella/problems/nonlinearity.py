@@ -5,6 +5,8 @@ The names are the paper's; it gives no equations, so the functions are our readi
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 NONLINEARITIES = {
@@ -26,4 +28,11 @@ def regime_mean(regime, largest: int, base: float, slope: float, bend: str, stre
     return np.maximum(base + slope * z + strength * g, MIN_MEAN)
 
 
-LAZY_WALK = ((-1, 0, 1), (0.25, 0.5, 0.25))  # a step outside stays put
+class RandomWalk(NamedTuple):
+    """The steps of a random walk, in grid steps, and their probabilities."""
+
+    steps: tuple[int, ...]
+    probabilities: tuple[float, ...]
+
+
+LAZY_WALK = RandomWalk((-1, 0, 1), (0.25, 0.5, 0.25))  # a step outside stays put

@@ -73,7 +73,7 @@ def _model(
 def _issue_stock(
     issue_order: Sequence[str], names: dict[str, np.ndarray], demand: np.ndarray
 ) -> dict:
-    """What is left of each stock when demand is met in the order ``first``."""
+    """What is left of each stock when demand is met in the order ``issue_order``."""
     remaining = {}
     for name in issue_order:
         used = np.minimum(names[name], demand)

@@ -40,8 +40,10 @@ MIRRORED_ADVISORY = (0, 2, 1, 4, 3, 6, 5, 8, 7)  # up and down exchanged
 # Climb rates between these do not comply with an advisory.
 CLIMB_RATE_MIN = np.array([-100, 0, -100, -25, -100, -25, -100, -41.67, -100])
 CLIMB_RATE_MAX = np.array([100, 100, 0, 100, 25, 100, 25, 100, 41.67])
-GENTLE_ACCELERATIONS, FIRM_ACCELERATIONS = (8.33, 9.33, 7.33), (10.7, 11.7, 9.7)
-DOWN_ACCELERATIONS, UP_ACCELERATIONS = tuple(-a for a in GENTLE_ACCELERATIONS), GENTLE_ACCELERATIONS
+GENTLE_ACCELERATIONS = (8.33, 9.33, 7.33)  # ft/s^2
+FIRM_ACCELERATIONS = (10.7, 11.7, 9.7)  # ft/s^2
+DOWN_ACCELERATIONS = tuple(-a for a in GENTLE_ACCELERATIONS)
+UP_ACCELERATIONS = GENTLE_ACCELERATIONS
 ACCELERATIONS = np.array(
     [
         (0, 3, -3),

@@ -1,7 +1,7 @@
 """Trees of cuts along single axes: k leaves store 2 (k - 1) + k numbers.
 
 A cut stores its axis and its place, a leaf its action. The best tree for additive costs comes from
-the program over boxes (see ``boxes``), which is exact at any depth. It looks at all boxes: 182,325
+the dynamic program over boxes (see ``boxes``), exact at any depth. It visits all boxes: 182,325
 for 33 x 25 states, 6.8 million for 101 x 51. Where they are too many, cuts are allowed only at the
 places along each axis that matter most, and the answer is no longer proven best. Where the leaves
 are too many for one pass that does all numbers of them, passes with a price per leaf find some of
@@ -34,7 +34,7 @@ from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
 PRICE_MAX_PASSES = 10  # prices that are tried on the way to a target
 GROWN_MAX_LEAVES = 1_000  # leaves of a greedy tree, before it is pruned
-IMITATION_MAX_LEAVES = 60  # leaves of a greedy tree that is judged as it grows
+IMITATION_MAX_LEAVES = 60  # leaves of a greedy tree that is evaluated as it grows
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class AxisTree(RuleClass):
                 yield replace(root, outside=other)
 
     def _max_counted_leaves(self, boxes: BoxTreeSolver) -> int:
-        """For how many leaves the program by count is cheap enough."""
+        """For how many leaves the dynamic program by count is cheap enough."""
         mean_cuts = sum(n * (n * n - 1) / 6 / (n * (n + 1) / 2) for n in boxes.shape)
         return int(math.sqrt(2 * self.work / max(mean_cuts * count_boxes(boxes.shape), 1)))
 
@@ -199,8 +199,8 @@ def _is_integral(costs: NDArray) -> bool:
 
 def _solve_by_prices(boxes: BoxTreeSolver, target: float, deadline: float) -> list:
     """Trees for prices between nothing and all, nearer and nearer to the target."""
-    lowest_cost = float(boxes.leaves((1,) * len(boxes.shape)).min(axis=-1).sum())
-    high = max(float(boxes.leaves(boxes.shape).min()), 1e-200)
+    lowest_cost = float(boxes.compute_action_costs((1,) * len(boxes.shape)).min(axis=-1).sum())
+    high = max(float(boxes.compute_action_costs(boxes.shape).min()), 1e-200)
     low = (0.25 if _has_integral_sums(boxes) else 1e-9 * high) / math.prod(boxes.shape)
     low = 2.0 ** math.floor(math.log2(low))  # added to whole costs without rounding
     cost, tree = boxes.solve_for_price(low)
@@ -220,12 +220,12 @@ def _solve_by_prices(boxes: BoxTreeSolver, target: float, deadline: float) -> li
 
 
 def _has_integral_sums(boxes: BoxTreeSolver) -> bool:
-    return _is_integral(boxes.leaves(boxes.shape))
+    return _is_integral(boxes.compute_action_costs(boxes.shape))
 
 
 def _bound_leaves_below(boxes: BoxTreeSolver, target: float, deadline: float) -> int:
     """No tree of fewer leaves costs the target or less: the best of the bounds by prices."""
-    high = float(boxes.leaves(boxes.shape).min())
+    high = float(boxes.compute_action_costs(boxes.shape).min())
     if high <= target:
         return 1
     best, low = 1.0, 1e-9 * high
@@ -241,7 +241,7 @@ def _bound_leaves_below(boxes: BoxTreeSolver, target: float, deadline: float) ->
 
 
 def compute_boundary_losses(costs: NDArray, axis: int) -> NDArray[np.float64]:
-    """(n - 1,) what is lost if the best action of one slab is taken in the next, by place."""
+    """(n - 1,) what is lost if neighbouring slices along an axis exchange their best actions."""
     leading = np.moveaxis(costs, axis, 0)
     best = leading.argmin(axis=-1)[..., None]
     losses = np.take_along_axis(leading[1:], best[:-1], -1) + np.take_along_axis(
@@ -271,13 +271,13 @@ def _make_candidate(costs: Costs, tree: BoxTree, cost: float, positions: list[ND
 
 
 def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:
-    """A tree over positions as a program over the axes' own values.
+    """A tree over positions as a rule tree over the axes' own values.
 
     Cuts of one axis that follow one another become one split with several cuts.
     """
 
     def get_children(tree: BoxTree) -> tuple[BoxTree, BoxTree] | None:
-        return (tree.halo_below, tree.halo_above) if isinstance(tree, BoxCut) else None
+        return (tree.below, tree.above) if isinstance(tree, BoxCut) else None
 
     def build(tree: BoxTree, children: list[Node]) -> Node:
         return (

@@ -1,14 +1,14 @@
 """The cheapest division of a grid into boxes by straight cuts, for every number of boxes.
 
     F(B, 1) = min_a sum_{s in B} c(s, a)
-    F(B, k) = min over axis, cut, j of F(B1, j) + F(B2, k - j)        ``solve_by_count``
+    F(B, k) = min over axis, cut, j of F(B1, j) + F(B2, k - j)            ``solve_by_count``
     G(B)    = min(F(B, 1) + price, min over axis, cut of G(B1) + G(B2))   ``solve_for_price``
 
 Boxes of one shape are done at once, sums over them by prefix sums. Every division that a tree of
 axis-aligned cuts can make is looked at, so both are exact. The price gives a point of the convex
-hull of k -> F(grid, k), and the bound F(grid, k) >= G(grid) - price k for every k. ``prune_trees`` is
-the same as ``solve_by_count`` over the cuts of given trees, on a grid of any size. Trees may be deep, so
-nothing here calls itself.
+hull of k -> F(grid, k), and the bound F(grid, k) >= G(grid) - price k for every k. ``prune_trees``
+is the same as ``solve_by_count`` over the cuts of given trees, on a grid of any size. Trees may be
+deep, so nothing here calls itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Shape = tuple[int, ...]
-PRUNED_MAX_SIZES = 100  # of the parts of one tree
+PRUNED_MAX_SIZES = 100  # sizes of pruned trees
 STACKED_MAX_ENTRIES = 200_000  # entries of all cuts of a shape, up to which they are one array
 
 
@@ -36,12 +36,12 @@ class BoxLeaf:
 
 @dataclass(frozen=True)
 class BoxCut:
-    """A box cut in two: positions below ``at`` along ``axis``, and the rest."""
+    """A box cut in two: positions below ``position`` along ``axis``, and the rest."""
 
     axis: int
     position: int
-    halo_below: BoxLeaf | BoxCut
-    halo_above: BoxLeaf | BoxCut
+    below: BoxLeaf | BoxCut
+    above: BoxLeaf | BoxCut
 
 
 BoxTree = BoxLeaf | BoxCut
@@ -63,11 +63,14 @@ def iterate_nodes(tree: BoxTree) -> Iterator[BoxTree]:
         node = stack.pop()
         yield node
         if isinstance(node, BoxCut):
-            stack += [node.halo_above, node.halo_below]
+            stack += [node.above, node.below]
 
 
 def fold_tree(root: Any, get_children: Callable[[Any], tuple | None], combine: Callable) -> Any:
-    """``joined(part, made of its parts)`` of the top, from below; ``parts`` is None of a leaf."""
+    """``combine(node, results of its children)`` of the root, leaves first.
+
+    ``get_children`` returns None for a leaf.
+    """
     stack: list[tuple[Any, tuple | None]] = [(root, None)]
     results: list[Any] = []
     while stack:
@@ -101,7 +104,7 @@ class BoxTreeSolver:
         """Shapes of boxes, parts before wholes."""
         return itertools.product(*(range(1, n + 1) for n in self.shape))
 
-    def leaves(self, shape: Shape) -> NDArray[np.float64]:
+    def compute_action_costs(self, shape: Shape) -> NDArray[np.float64]:
         """(positions, A) cost of each action in each box of a shape."""
         total = self._prefix_sums
         for axis, length in enumerate(shape):
@@ -135,7 +138,7 @@ class BoxTreeSolver:
         """The least cost plus price for each leaf, and a tree that has it."""
         best: dict[Shape, NDArray] = {}
         for shape in self.shapes():
-            least = self.leaves(shape).min(axis=-1) + price
+            least = self.compute_action_costs(shape).min(axis=-1) + price
             for axis, offset in self.list_cuts(shape):
                 below, above = self.get_halves(best, shape, axis, offset)
                 np.minimum(least, below + above, out=least)
@@ -162,7 +165,7 @@ class BoxTreeSolver:
     def solve_by_count(self, max_leaves: int) -> list[tuple[float, BoxTree]]:
         """The least cost with at most 1, 2, ... leaves, and trees that have it.
 
-        There are ``most`` of them, or fewer where the last costs nothing.
+        There are ``max_leaves`` of them, or fewer where the last costs nothing.
         """
         best: dict[Shape, NDArray] = {}
         for shape in self.shapes():
@@ -179,7 +182,7 @@ class BoxTreeSolver:
 
         It ends where the cost is 0 for all of them.
         """
-        single_leaf = self.leaves(shape).min(axis=-1)
+        single_leaf = self.compute_action_costs(shape).min(axis=-1)
         max_leaves = min(max_leaves, math.prod(shape))
         if max_leaves == 1 or not single_leaf.any():
             return single_leaf[None]
@@ -203,7 +206,7 @@ class BoxTreeSolver:
     def _build_counted_tree(
         self, best: dict, shape: Shape, origin: Shape, k: int, cache: dict
     ) -> BoxTree:
-        """A tree of at most ``k + 1`` leaves that has the least cost; ``made`` has parts of it."""
+        """A tree of at most ``k + 1`` leaves that has the least cost; ``cache`` has parts of it."""
 
         def divide(box: tuple[Shape, Shape, int]) -> BoxLeaf | Division:
             shape, origin, k = box
@@ -235,13 +238,13 @@ class BoxTreeSolver:
     def compute_box_costs(self, shape: Shape, origin: Shape) -> NDArray[np.float64]:
         """(A,) cost of each action in one box."""
         total = self._prefix_sums[np.ix_(*((p, p + n) for p, n in zip(origin, shape, strict=True)))]
-        for _ in shape:  # as in ``leaves``, so that rounding is the same
+        for _ in shape:  # as in ``compute_action_costs``, so that rounding is the same
             total = total[1] - total[0]
         total[total < self._rounding_error] = 0.0
         return total
 
     def prune_trees(self, trees: Iterable[BoxTree], max_leaves: int) -> list[tuple[float, BoxTree]]:
-        """The cheapest trees of up to ``most`` leaves that some cuts of one of the trees make."""
+        """The cheapest trees of up to ``max_leaves`` leaves by some cuts of one of the trees."""
 
         def split_region(box: tuple[Shape, Shape], cut: BoxCut) -> tuple:
             shape, origin = box
@@ -258,7 +261,7 @@ class BoxTreeSolver:
         )
 
 
-Division = tuple[int, int, tuple, tuple]  # axis, place, and both parts
+Division = tuple[int, int, tuple, tuple]  # axis, position, and both parts
 
 
 def prune_trees(
@@ -268,14 +271,14 @@ def prune_trees(
     split_region: Callable,
     compute_costs: Callable,
 ) -> list[tuple[float, BoxTree]]:
-    """The cheapest trees of up to ``most`` leaves that some cuts of one of the trees make.
+    """The cheapest trees of up to ``max_leaves`` leaves that some cuts of one of the trees make.
 
-    One for each number of leaves; where they are many, for ``SIZES`` of these numbers.
+    One for each number of leaves; where they are many, for ``PRUNED_MAX_SIZES`` of them.
 
     Args:
-        top: what all trees are of: a box, or whatever is cut.
-        halves: (what is cut, the cut) -> both parts.
-        alone: what is cut -> (A,) cost of each action in all of it.
+        region: what all trees divide: a box, or whatever is cut.
+        split_region: (region, cut) -> both parts.
+        compute_costs: region -> (A,) cost of each action in all of it.
     """
     roots = [_weigh_tree(tree, max_leaves, region, split_region, compute_costs) for tree in trees]
     longest = max((len(root.least_costs) for root in roots), default=0)
@@ -321,8 +324,8 @@ class WeighedNode:
 
     Attributes:
         action: the cheapest for all of it.
-        least: (k,) least cost with at most 1, 2, ... leaves.
-        first: (k,) how many of them, less one, are in the lower part.
+        least_costs: (k,) least cost with at most 1, 2, ... leaves.
+        lower_leaves: (k,) how many of them, less one, are in the lower part.
     """
 
     node: BoxTree
@@ -340,15 +343,16 @@ def _combine_leaves(
     least, lower_leaves = np.full(n, np.inf), np.zeros(n, dtype=int)
     least[0] = single_cost
     for j in range(min(len(low), n - 1)):
-        window = slice(j + 1, min(j + 1 + len(high), n))
-        total = low[j] + high[: window.stop - window.start]
-        better = total < least[window]
-        least[window][better], lower_leaves[window][better] = total[better], j
+        sizes = slice(j + 1, min(j + 1 + len(high), n))
+        total = low[j] + high[: sizes.stop - sizes.start]
+        better = total < least[sizes]
+        least[sizes][better] = total[better]
+        lower_leaves[sizes][better] = j
     return np.minimum.accumulate(least), lower_leaves
 
 
 def _extract_tree(root: WeighedNode, k: int, cache: dict) -> BoxTree:
-    """The cheapest part of a tree with at most ``k + 1`` leaves; ``made`` has parts of it."""
+    """The cheapest part of a tree with at most ``k + 1`` leaves; ``cache`` has parts of it."""
 
     def divide(box: tuple[WeighedNode, int]) -> BoxLeaf | Division:
         weighed, k = box
@@ -373,9 +377,9 @@ def _extract_tree(root: WeighedNode, k: int, cache: dict) -> BoxTree:
 def _grow_tree(
     root: tuple, divide: Callable[[Any], BoxLeaf | Division], cache: dict[tuple, BoxTree]
 ) -> BoxTree:
-    """A tree from the top: ``split`` says of a box that it is a leaf, or how it is cut.
+    """A tree from the root: ``divide`` makes a box a leaf, or says how it is cut.
 
-    Trees of boxes that are in ``made`` are taken from there, and new ones added.
+    Trees of boxes that are in ``cache`` are taken from there, and new ones added.
     """
     divisions: dict[tuple, Division] = {}
 

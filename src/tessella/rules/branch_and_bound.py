@@ -1,24 +1,25 @@
-"""Branch and bound: whether a class has a rule of some size that keeps a promise at all.
+"""Branch and bound: whether a class has a rule of some size that meets a loss target.
 
 A node allows actions A(s) in each state. With the least losses of any policy within A,
 
     L(s) = min_{a in A(s)} gap(s, a) + discount sum P(s' | s, a) L(s'),
-    own(s, a) = gap(s, a) + discount sum P(s' | s, a) L(s') - L(s) >= 0,
+    excess(s, a) = gap(s, a) + discount sum P(s' | s, a) L(s') - L(s) >= 0,
 
-a rule within A loses mu L + sum_s d(s) own(s, rule(s)) from the start, d its visits, and at least
-L(s) + own(s, rule(s)) from every state s. With m <= d for all rules of the node that keep the
-promise, no rule of a size does so if
+a rule within A loses mu L + sum_s d(s) excess(s, rule(s)) from the start, d its visits, and at
+least L(s) + excess(s, rule(s)) from every state s. With m <= d for all rules of the node that meet
+the loss target, no rule of a size meets it if
 
-    mu L + (min over rules of that size of sum_s m(s) own(s, rule(s)))  >  promise,
+    mu L + (min over rules of that size of sum_s m(s) excess(s, rule(s)))  >  limit,
 
-which the exact solver of the class says; of the worst state, if none takes only actions that lose
-the promise at most. Else the cheapest rule is judged; if it breaks the promise, the node is divided
-at the state where the bound misses most, (d - m) own: the rule takes that action there, or another.
-For m there are the actions that are left (see ``visits``), and for every price >= 0
+which the exact solver of the class decides; from the worst state, if no rule takes only actions
+that lose the limit at most. Else the cheapest rule is evaluated; if it misses the target, the node
+is divided at the state where the bound misses most, (d - m) excess: the rule takes that action
+there, or another. For m there are the actions that are left (see ``unavoidable_visits``), and for
+every price >= 0
 
-    m(s) >= min over policies of (d(s) + price x loss) - price x promise,
+    m(s) >= min over policies of (d(s) + price x loss) - price x limit,
 
-for who loses no more than the promise cannot avoid much.
+since a policy that loses no more than the limit cannot avoid many visits.
 """
 
 from __future__ import annotations
@@ -41,15 +42,14 @@ from tessella.rules.unavoidable_visits import (
     bound_visits_below,
 )
 
-NODE_BUDGET_STATE_ACTIONS, MAX_NODES = 100_000, 1_000  # nodes: states x actions x nodes, and nodes
-LOSS_PRICE_SHARES = (0.1, 0.3, 0.6)  # x promise, as shares of the visits of the optimal policy
-VISIT_BOUND_STATE_TARGETS, VISIT_BOUND_MAX_TARGETS = (
-    40_000,
-    100,
-)  # states whose least visits are found: states x these, and these
-TIGHTENING_MAX_ROUNDS = 4  # of a node: least losses, and what they forbid
-POLICY_ITERATION_MAX_STEPS = 50  # of policy iteration
-IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest gap: what is not worth a step
+NODE_BUDGET_STATE_ACTIONS = 100_000  # states x actions x nodes
+MAX_NODES = 1_000  # nodes
+LOSS_PRICE_SHARES = (0.1, 0.3, 0.6)  # price x limit, as shares of the optimal policy's visits
+VISIT_BOUND_STATE_TARGETS = 40_000  # states x states whose least visits are computed
+VISIT_BOUND_MAX_TARGETS = 100  # states whose least visits are computed
+TIGHTENING_MAX_ROUNDS = 4  # rounds for a node: least losses, and what they forbid
+POLICY_ITERATION_MAX_STEPS = 50  # steps of policy iteration
+IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest gap: smaller improvements are ignored
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class MinimumLoss:
     Attributes:
         table: (S,) a policy that has them.
         loss: (S,) bounded from below, rounding included.
-        own: (S, A) what an action loses beyond; infinite for what is not allowed.
+        excess: (S, A) what an action loses beyond; infinite for what is not allowed.
     """
 
     table: NDArray[np.int64]
@@ -72,17 +72,17 @@ class BranchNode:
     """A node that may hold a rule: what its rules must cost at most, by additive costs (S, A)."""
 
     allowed: NDArray[np.bool_]
-    least: MinimumLoss
+    minimum: MinimumLoss
     min_visits: NDArray[np.float64]
     costs: NDArray[np.float64]
     target: float
 
 
 class BranchAndBound:
-    """Rules of one class that keep a promise of a small discounted model.
+    """Proves that no small rule of a class meets a loss target, in a small discounted model.
 
     Attributes:
-        nodes: how many may be looked at yet.
+        nodes_left: how many nodes may still be examined.
     """
 
     def __init__(
@@ -94,9 +94,13 @@ class BranchAndBound:
         is_time_up: Callable[[], bool],
         max_nodes: float = math.inf,
     ) -> None:
-        self.evaluator, self.loss_target = evaluator, loss_target
-        self._make_costs, self._evaluate, self._is_time_up = make_costs, evaluate, is_time_up
-        self._gap, self.nodes_left = bound_gaps_below(evaluator), max_nodes
+        self.evaluator = evaluator
+        self.loss_target = loss_target
+        self.nodes_left = max_nodes
+        self._make_costs = make_costs
+        self._evaluate = evaluate
+        self._is_time_up = is_time_up
+        self._gap = bound_gaps_below(evaluator)
 
     @staticmethod
     def compute_node_budget(evaluator: PolicyEvaluator) -> int:
@@ -108,7 +112,7 @@ class BranchAndBound:
 
     @staticmethod
     def is_applicable(evaluator: PolicyEvaluator, loss_target: LossTarget) -> bool:
-        """Whether there is something to gain: with a promise of 0, the first bound is exact."""
+        """Whether there is something to gain: with a loss target of 0, the first bound is exact."""
         return (
             evaluator.is_small
             and isinstance(evaluator.mdp.criterion, Discounted)
@@ -116,10 +120,10 @@ class BranchAndBound:
         )
 
     def rule_out_sizes(self, rule_class: RuleClass, known_bound: int, max_size: int) -> int:
-        """No rule of fewer numbers keeps the promise: at least ``least``, at most ``most + 1``.
+        """No rule of fewer numbers meets the loss target; from ``known_bound`` to ``max_size + 1``.
 
-        It ends with the first size of which a rule is found that does, and when there are no nodes
-        or no time left.
+        It ends with the first size of which a rule is found that meets it, or when no nodes or no
+        time are left.
         """
         size, node = max(known_bound, 1), self._root
         if node is not None and not self._is_time_up():
@@ -131,7 +135,7 @@ class BranchAndBound:
         return size if size > max(known_bound, 1) else known_bound
 
     def _is_size_ruled_out(self, rule_class: RuleClass, size: int) -> bool:
-        """Whether it is certain that no rule of at most so many numbers keeps the promise."""
+        """Whether it is certain that no rule of at most so many numbers meets the loss target."""
         stack: list[BranchNode | None] = [self._root]
         while stack:
             node = stack.pop()
@@ -156,15 +160,18 @@ class BranchAndBound:
         table = self.evaluator.solution.policy.table.ravel()
         return self._tighten(self.evaluator.feasible, table.astype(np.int64))
 
-    def _fits(self, kind: RuleClass, most: int, node: BranchNode) -> tuple[list[Fitted], int]:
+    def _fits(
+        self, rule_class: RuleClass, max_size: int, node: BranchNode
+    ) -> tuple[list[Fitted], int]:
         """Rules of at most so many numbers in a node, and how many numbers are needed there.
 
         A class may be exact for the costs of some nodes only, as run-length tables are.
         """
         costs = self._make_costs(node.costs)
-        fits = kind.fit(costs, most, node.target)
-        exact = not kind.why_not_exact(costs)
-        return fits, kind.size_lower_bound(costs, node.target, most, fits) if exact else 1
+        candidates = rule_class.fit(costs, max_size, node.target)
+        if rule_class.why_not_exact(costs):
+            return candidates, 1
+        return candidates, rule_class.size_lower_bound(costs, node.target, max_size, candidates)
 
     def _tighten(self, allowed: NDArray, table: NDArray) -> BranchNode | None:
         """A node with all that its bounds forbid; None if nothing is left of it."""
@@ -203,9 +210,9 @@ class BranchAndBound:
         return BranchNode(allowed, minimum, min_visits, costs, slack)
 
     def _branch(self, node: BranchNode, policy_loss: PolicyLoss) -> list[tuple[NDArray, NDArray]]:
-        """Two nodes, of which the second is looked at first; none where no state tells."""
+        """Two nodes, the second to be examined first; none where no state separates them."""
         all_states = np.arange(len(policy_loss.table))
-        excess = np.where(node.allowed, node.least.excess, 0.0)[all_states, policy_loss.table]
+        excess = np.where(node.allowed, node.minimum.excess, 0.0)[all_states, policy_loss.table]
         shortfall = np.maximum(policy_loss.visits - node.min_visits, 0.0) * excess
         s = int(shortfall.argmax())
         if shortfall[s] <= 0:
@@ -214,9 +221,9 @@ class BranchAndBound:
         forbidden[s, policy_loss.table[s]] = False
         fixed[s] = False
         fixed[s, policy_loss.table[s]] = True
-        fixed_table = node.least.table.copy()
+        fixed_table = node.minimum.table.copy()
         fixed_table[s] = policy_loss.table[s]
-        return [(forbidden, node.least.table), (fixed, fixed_table)]
+        return [(forbidden, node.minimum.table), (fixed, fixed_table)]
 
     def _minimise_loss(self, allowed: NDArray, table: NDArray) -> MinimumLoss:
         return self._solve_restricted(np.where(allowed, self._gap, np.inf), table)
@@ -249,7 +256,7 @@ class BranchAndBound:
 
     @cached_property
     def _unavoidable_visits(self) -> NDArray[np.float64]:
-        """(S,) visits of every policy that keeps the promise on average, from below."""
+        """(S,) lower bounds on the visits of every policy that meets the loss target on average."""
         visits = np.zeros(len(self._gap))
         if self.loss_target.worst:
             return visits
@@ -279,6 +286,6 @@ class BranchAndBound:
 
 
 def _multiply_visits(visits: NDArray, excess: NDArray) -> NDArray[np.float64]:
-    """(S, A) visits x own, 0 where nobody comes."""
+    """(S, A) visits x excess, 0 in states that are never visited."""
     with np.errstate(invalid="ignore"):
         return np.where(visits[:, None] > 0, visits[:, None] * excess, 0.0)

@@ -4,7 +4,7 @@
 
 It grows one cut at a time and looks at no later one, so it proves nothing, and on a grid of any
 size it takes no longer than sorting. What it is good for here: its cuts, of which the cheapest
-trees of every size are taken (``Boxes.pruned``).
+trees of every size are taken (``Boxes.prune_trees``).
 """
 
 from __future__ import annotations
@@ -17,13 +17,9 @@ from numpy.typing import NDArray
 
 from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, fold_tree
 
-MIN_RELATIVE_WEIGHT = (
-    1e-9  # of the usual stake: states at which nothing is at stake still have a say
-)
-PRUNING_PATH_MAX_STATES, PRUNING_PATH_MAX_PRICES = (
-    5_000,
-    40,
-)  # states, up to which trees are cut back by prices, and such prices
+MIN_RELATIVE_WEIGHT = 1e-9  # of the usual stake: states with nothing at stake still count
+PRUNING_PATH_MAX_STATES = 5_000  # states, up to which trees are pruned by prices
+PRUNING_PATH_MAX_PRICES = 40  # prices that trees are pruned by
 
 
 def grow_cart_trees(
@@ -31,7 +27,7 @@ def grow_cart_trees(
 ) -> Iterator[BoxTree]:
     """Trees of at most so many leaves over (S, F) whole numbers, for (S, A) costs.
 
-    A cut's ``axis`` is a column of ``places``.
+    A cut's ``axis`` is a column of ``positions``.
     """
     stakes = _compute_stakes(costs)
     if stakes.any() and max_leaves > 1:

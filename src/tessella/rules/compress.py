@@ -1,8 +1,8 @@
-"""compress(solution, loss) -> Rule: the smallest rule within a promise, and how small it could be.
+"""compress(solution, loss) -> Rule: the smallest rule within a loss, and how small it could be.
 
 Classes are looked at in turn, the quick ones first, each for rules no larger than the best so far;
 the table of runs, which is always possible, comes before them all. What is returned has a proven
-loss whose upper bound keeps the promise, rounding included.
+loss whose upper bound meets the loss target, rounding included.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from tessella.rules.staircase import Staircase
 from tessella.rules.with_exceptions import WithExceptions
 from tessella.solvers.solution import Solution
 
-PROOF_TIME_FACTOR = 2  # times as long as judging one rule
+PROOF_TIME_FACTOR = 2  # times as long as evaluating one rule
 CLASS_TIME_SHARE = 1 / 3  # of the time that is left, for one class
-LOSS_TOLERANCE_SHARE = 1e-4  # of a promise: losses that differ by less need not be told apart
+LOSS_TOLERANCE_SHARE = 1e-4  # of the loss target: smaller differences of losses are ignored
 DEFAULT_CLASSES: tuple[RuleClass, ...] = (
     OneAction(),
     OrderUpTo(),
@@ -67,18 +67,18 @@ def compress(
     time_limit: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Rule:
-    """The smallest rule found whose certified loss is within the promise.
+    """The smallest rule found whose certified loss is within ``loss``.
 
     Args:
         loss: what may be lost, as a share of the optimal value from the start.
         start: any start: see ``tessella.mdp.start``; None for the model's own. A stationary start
             is that of the optimal policy.
-        worst: promise it for the worst state to start from, not for the mean over the start.
+        worst: require it from the worst state to start from, not for the mean over the start.
         relative: False for a loss in the model's own units.
         relative_to: "optimal" for a share of ``|J(pi*)|``; "random" for one of J(pi*) - J(random).
-        classes: the classes of rules to look at; None for all that come with the package.
+        classes: the classes of rules to search; None for all that come with the package.
         time_limit: seconds after which the best so far is returned. Ctrl-C does the same.
-        progress: told in a line, from time to time, how far the search is.
+        progress: receives a line from time to time that says how far the search is.
     """
     started = time.perf_counter()
     search, rule_classes = _prepare_search(
@@ -132,8 +132,8 @@ def least_size(
     """How small a rule of one class can be: what is proven, and found on the way.
 
     Arguments as in ``compress``. Sizes up to ``most`` are ruled out by branch and bound, one after
-    the other, for as long as the time limit allows. Where no rule is found, ``said`` tells what was
-    tried and what may help.
+    the other, for as long as the time limit allows. Where no rule is found, ``explanation`` says
+    what was tried and what may help.
     """
     search, _ = _prepare_search(
         solution, loss, start, worst, relative, relative_to, [kind], time_limit, None
@@ -160,7 +160,7 @@ def _require_count(most: object) -> None:
 
 
 def _refuse_equal_numbers(grid: StateGrid) -> None:
-    """Long integers may differ by less than a double tells, which is what rules compare."""
+    """Refuse long integers that differ by less than doubles resolve: rules compare doubles."""
     for name, numbers in zip(grid.axes, grid.numbers, strict=True):
         unique, counts = np.unique(numbers, return_counts=True)
         if len(unique) < len(numbers):
@@ -204,13 +204,12 @@ def _prepare_search(
 
 
 def _search_classes(search: Search, rule_classes: Sequence[RuleClass]) -> None:
-    """Look at one class after the other; an interrupt ends the search, if there is a rule."""
+    """Search one class after the other; an interrupt ends the search, if there is a rule."""
     try:
         for rule_class in rule_classes:
             if isinstance(rule_class, RunLength):
-                search.copy(
-                    rule_class
-                )  # always possible, so that there is a rule whatever the limit
+                # Always possible, so that there is a rule whatever the time limit.
+                search.add_exact_table(rule_class)
         for i, rule_class in enumerate(rule_classes):
             now, share = time.perf_counter(), max(CLASS_TIME_SHARE, 1 / (len(rule_classes) - i))
             search.class_deadline = now + share * max(search.deadline - now, 0.0)
@@ -222,7 +221,7 @@ def _search_classes(search: Search, rule_classes: Sequence[RuleClass]) -> None:
         for rule_class in rule_classes:
             best = search.find_smallest()
             if best is not None and best.kind == rule_class.name:
-                search.close(rule_class)
+                search.tighten_bound(rule_class)
     except KeyboardInterrupt:
         if search.find_smallest() is None:
             raise
@@ -245,7 +244,7 @@ def _reserve_proof_time(search: Search, started: float) -> None:
 def _certify_smallest(
     solution: Solution, search: Search, rule_classes: Sequence[RuleClass]
 ) -> Rule:
-    """The smallest rule whose certificate keeps the promise, with the fewest digits that do."""
+    """The smallest rule whose certificate meets the loss target, with as few digits as possible."""
     classes_by_name = {rule_class.name: rule_class for rule_class in rule_classes}
     promising = (
         p for p in search.points.values() if search.loss_target.is_met_by(search.evaluator(p.table))

@@ -42,7 +42,7 @@ class Difference:
         gain: what b is worth more than a from the start; negative if less.
         by_state: (grid) each state's part of the gain.
         time_a, time_b: share of time spent in changed states, under a and under b.
-        minimise: whether the model was told in costs; then the text speaks of them.
+        minimise: whether the model is stated in costs; then the text speaks of them.
     """
 
     a: Policy

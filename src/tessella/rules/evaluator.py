@@ -14,9 +14,9 @@ For an average, gap(s, a) = max_b Q*(s, b) - Q*(s, a), A_pi = I - P_pi + 1 mu wi
 all states, and d the long-run shares: d gap_pi = g* - g_pi, the same from every start. A rule must
 have one recurrent class then; with a total reward it must end, and where the process has ended the
 rows of P are 0. A large model goes through the package's own loops, only as far as losses must be
-told apart: its mean loss is d gap_pi, so that the visits are all that is computed, beginning with
-those of the optimal policy. Before that, d >= mu makes mu gap_pi a bound from below. What is
-promised in the end rests on a certificate, or on bounds that residuals prove, never on these.
+distinguished: its mean loss is d gap_pi, so that the visits are all that is computed, beginning
+with those of the optimal policy. Before that, d >= mu makes mu gap_pi a bound from below. The loss
+that is stated in the end rests on a certificate, or on bounds that residuals prove, never on these.
 """
 
 from __future__ import annotations
@@ -44,19 +44,15 @@ from tessella.solvers.loop import Engine
 from tessella.solvers.occupancy import compute_visits
 from tessella.solvers.solution import Solution
 
-DENSE_MAX_STATES = 2_000  # states of a model whose rows are written out
-DENSE_MAX_ENTRIES = 60_000_000  # of all rows together
+DENSE_MAX_STATES = 2_000  # states of a model whose rows are dense arrays
+DENSE_MAX_ENTRIES = 60_000_000  # entries of all rows together
 TIE_ERROR_MULTIPLE = 8  # errors of the gain, within which gaps are 0 where the values have no bound
-SPARSE_MAX_DENSITY = 0.1  # share of rows that is not 0, up to which they are kept as sparse
-LOWER_BOUND_SWEEPS = 40  # of many rules at once, which bound their losses from below
-VISITS_MIN_TOLERANCE, VISITS_MAX_TOLERANCE = (
-    1e-9,
-    1e-3,
-)  # total errors of the visits of a large model ...
-AVERAGE_SHARES_TOLERANCE = 1e-4  # ... and of an average
-LOSS_RELATIVE_TOLERANCE = (
-    1e-8  # losses of a large model are told apart by this share of the values, or by more
-)
+SPARSE_MAX_DENSITY = 0.1  # share of entries that are not 0, up to which rows are kept as sparse
+LOWER_BOUND_SWEEPS = 40  # sweeps of many rules at once, which bound their losses from below
+VISITS_MIN_TOLERANCE = 1e-9  # total error of the visits in a large model, at the finest
+VISITS_MAX_TOLERANCE = 1e-3  # total error of the visits in a large model, at the coarsest
+AVERAGE_SHARES_TOLERANCE = 1e-4  # total error of the long-run shares of an average
+LOSS_RELATIVE_TOLERANCE = 1e-8  # of the values: smaller differences of losses are ignored
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +66,7 @@ class PolicyLoss:
         visits: (S,) expected discounted visits, from the start or from the state that loses most;
             for an average, shares of time. In single precision in a large model.
         mean: the loss from the start.
-        worst: the loss from the state that loses most; NaN in a large model where nobody asked.
+        worst: the loss from the state that loses most; NaN in a large model unless requested.
     """
 
     table: NDArray[np.int32]
@@ -156,7 +152,7 @@ class PolicyEvaluator:
 
     @property
     def n_evaluated(self) -> int:
-        """How many rules have been judged."""
+        """How many rules have been evaluated."""
         return len(self._cache)
 
     def is_admissible(self, table: NDArray) -> bool:
@@ -176,7 +172,7 @@ class PolicyEvaluator:
         return int((~can_leave).sum())
 
     def __call__(self, table: NDArray) -> PolicyLoss:
-        """What a table of actions that ``fits`` loses."""
+        """What an admissible table of actions loses."""
         policy_loss = self._get_loss(table)
         if policy_loss is None:
             raise ModelError("a rule that is judged must have a loss")
@@ -316,7 +312,7 @@ class PolicyEvaluator:
         return float(gaps.max() if self.worst else self.start @ gaps)
 
     def _evaluate_iteratively(self, table: NDArray) -> PolicyLoss | None:
-        """A rule of a large model, as far as losses must be told apart."""
+        """A rule of a large model, as far as losses must be distinguished."""
         gaps = self.gap[np.arange(len(table)), table]
         is_optimal = np.array_equal(table, self.solution.policy.table.ravel())
         if not (is_optimal or self.is_average or gaps.any()):
@@ -339,7 +335,7 @@ class PolicyEvaluator:
     def _compute_visits(
         self, policy: Policy, guess: NDArray | None, tol: float, largest_gap: float
     ) -> NDArray[np.float64]:
-        """(S,) visits from the start, so near that a loss of ``largest`` each is off by ``tol``."""
+        """(S,) visits from the start, so exact that ``largest_gap`` in each is off by ``tol``."""
         criterion = self.mdp.criterion
         max_loss = criterion.value_of_constant_reward(largest_gap)
         visits_tolerance = (

@@ -1,7 +1,7 @@
 """A rule in plain sentences, with the names of axes and actions.
 
 A tree becomes one line for each leaf, a split one line for each branch, both with the grid's own
-values: "stock is at most 3", never "stock <= 3.5". What a way says twice about one axis it says
+values: "stock is at most 3", never "stock <= 3.5". What a path says twice about one axis it says
 once: "stock is 4 to 7".
 """
 
@@ -33,7 +33,7 @@ def explain(rule: Rule) -> str:
 
 
 def list_ways(program: RuleTree, actions: tuple, action_name: str) -> str:
-    """A program line by line."""
+    """A rule tree line by line."""
     if isinstance(program.root, Choose):
         return f"Always {spoken(action_name, actions[program.root.action])}."
     named = [describe_action(action_name, action) for action in actions]
@@ -82,7 +82,7 @@ def _describe_loss(rule: Rule) -> str:
 
 
 def describe_paths(tree: RuleTree, action_names: list[str]) -> list[str]:
-    """One line for each way through a program."""
+    """One line for each path through a rule tree."""
     lines: list[str] = []
     stack: list[tuple[Node, PathConditions]] = [(tree.root, ())]
     while stack:
@@ -94,9 +94,8 @@ def describe_paths(tree: RuleTree, action_names: list[str]) -> list[str]:
             lines += _runs(tree, node, action_names, where)
         elif isinstance(node, Except):
             for state, action in zip(node.places, node.actions, strict=True):
-                lines.append(
-                    f"{action_names[action]} {_format_where(tree, (*path, _format_state(tree, state)))}"
-                )
+                state_where = _format_where(tree, (*path, _format_state(tree, state)))
+                lines.append(f"{action_names[action]} {state_where}")
             stack.append((node.otherwise, (*path, "otherwise")))
         else:
             branches = zip(_list_branch_conditions(tree, node), children(node), strict=True)

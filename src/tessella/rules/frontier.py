@@ -21,8 +21,8 @@ class FrontierPoint:
     Attributes:
         kind: the name of its class.
         size: numbers stored.
-        loss: as the promise counts it, in its units; not certified.
-        fitted: the rule.
+        loss: in the units of the loss target; not certified.
+        candidate: the rule.
         table: (S,) its actions.
     """
 
@@ -42,9 +42,10 @@ class ClassOutcome:
 
     Attributes:
         kind: its name.
-        size: of its smallest rule that keeps the promise; None if none was found.
-        needed: no rule of the class with fewer numbers keeps the promise; 0 if nothing is proven.
-        said: why the class is out or not proven, how far the search went, and what may help.
+        size: of its smallest rule that meets the loss target; None if none was found.
+        size_needed: no rule of the class with fewer numbers meets the loss target; 0 if nothing is
+            proven.
+        explanation: why the class is out or not proven, how far the search went, and what may help.
     """
 
     kind: str
@@ -68,7 +69,7 @@ class Frontier:
 
     Attributes:
         points: by size, each with a smaller loss than all before.
-        everything: all rules that were judged, the best of each class and size.
+        all_points: all rules that were evaluated, the best of each class and size.
         outcomes: what became of each class.
     """
 

@@ -111,12 +111,12 @@ class CutFeature:
     """What a cut may compare.
 
     Attributes:
-        what: the weights of a sum; or the name of a text axis alone.
-        places: (S,) ranks of the states.
+        definition: the weights of a sum; or the name of a text axis alone.
+        ranks: (S,) of the states.
         values: the sums by rank; or labels.
     """
 
-    what: tuple
+    definition: tuple
     ranks: NDArray[np.int64]
     values: Any
 
@@ -130,12 +130,13 @@ def _make_feature(weights: tuple, sums: NDArray) -> CutFeature:
 
 def _build_node(tree: BoxTree, features: list[CutFeature]) -> Node:
     def get_children(tree: BoxTree) -> tuple[BoxTree, BoxTree] | None:
-        return (tree.halo_below, tree.halo_above) if isinstance(tree, BoxCut) else None
+        return (tree.below, tree.above) if isinstance(tree, BoxCut) else None
 
     def build(tree: BoxTree, children: list[Node]) -> Node:
         if isinstance(tree, BoxLeaf):
             return Choose(tree.action)
-        definition, values = features[tree.axis].what, features[tree.axis].values
+        definition = features[tree.axis].definition
+        values = features[tree.axis].values
         if isinstance(values, tuple):
             return Among(definition[0], values[: tree.position], *children)
         cut = short_number_between(float(values[tree.position - 1]), float(values[tree.position]))

@@ -1,10 +1,10 @@
-"""What is promised: a loss of at most ``most``, on average from a start or from the worst state.
+"""The loss that a rule may have: at most ``limit``, on average from a start or at worst.
 
-A relative promise is a share of |J(pi*)|, the size of the optimal value from the start, as
+A relative target is a share of |J(pi*)|, the size of the optimal value from the start, as
 ``relative_loss`` of a certificate is; or of J(pi*) - J(random), what the optimum gains over taking
-every feasible action as often. A promise of 0 is kept by rules that nobody can tell from optimal:
-``resolution`` is what ties and the error of the solution may hide. Any other promise is kept as it
-stands, and refused where the solution is not known well enough to keep it.
+every feasible action as often. Rules that cannot be distinguished from optimal meet a target of 0:
+``resolution`` is what ties and the error of the solution may hide. Any other target is met as it
+stands, and refused where the solution is not known well enough for it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class LossTarget:
 
     Attributes:
         loss: as it was asked for.
-        most: in the model's own units.
+        limit: the same in the model's own units.
         worst: whether it is about the worst state, and not the mean over the start.
-        unit: what a loss is divided by to be told as it was asked for; 1 for an absolute loss.
+        unit: what a loss is divided by to compare with ``loss``; 1 for an absolute loss.
         relative_to: "optimal" or "random", or "" for an absolute loss.
-        resolution: losses up to this cannot be told from 0.
-        tolerance: how exact a solution must be for losses of ``most`` to be told from 0.
+        resolution: losses up to this cannot be distinguished from 0.
+        tolerance: how exact a solution must be to distinguish losses of ``limit`` from 0.
         start: (S,) distribution of the first state.
-        lasting: whether it is about an average, which is the same from every state.
-        minimise: whether the model was told in costs; then it speaks of them.
+        is_average: whether it is about an average, which is the same from every state.
+        minimise: whether the model is stated in costs; then the text speaks of them.
     """
 
     loss: float
@@ -53,28 +53,28 @@ class LossTarget:
     minimise: bool = False
 
     def loss_of(self, policy_loss: PolicyLoss) -> float:
-        """The loss that the promise is about."""
+        """The loss that the target is about."""
         return policy_loss.worst if self.worst else policy_loss.mean
 
     def is_met_by(self, policy_loss: PolicyLoss) -> bool:
-        """Whether a rule seems to keep it; a proof has the last word."""
+        """Whether a rule seems to meet it; a proof has the last word."""
         return self.loss_of(policy_loss) <= (
             self.limit * (1 - 1e-9) if self.loss else self.resolution / 2
         )
 
     def is_proven_by(self, proof: ProvenLoss) -> bool:
-        """Whether it is proven to be kept."""
+        """Whether it is proven to be met."""
         bound = proof.worst if self.worst else proof.mean
         return bound <= (self.limit if self.loss else self.resolution)
 
     @property
     def is_zero(self) -> bool:
-        """Whether it allows no loss that can be told from 0."""
+        """Whether it allows no loss that can be distinguished from 0."""
         return self.limit <= self.resolution
 
     @property
     def hint(self) -> str:
-        """What to do where the solution is too rough to tell such a loss from 0; or empty."""
+        """What to do where the solution is too rough for such a loss; empty if it is not."""
         if not self.loss or not self.is_zero:
             return ""
         return f"the solution is too rough for it: solve to a tolerance of {self.tolerance:.0e}"
@@ -85,7 +85,8 @@ class LossTarget:
         noun = "an extra cost" if self.minimise else "a loss"
         if not self.relative_to:
             return f"{noun} of at most {format_value(self.loss)} {where}"
-        share_text = f"{format_value(100 * self.loss)}% of {describe_loss_reference(self.minimise, self.relative_to)}"
+        reference = describe_loss_reference(self.minimise, self.relative_to)
+        share_text = f"{format_value(100 * self.loss)}% of {reference}"
         return f"{noun} of at most {share_text} {where}"
 
 
@@ -104,7 +105,7 @@ def make_loss_target(
     relative: bool,
     relative_to: LossReference,
 ) -> LossTarget:
-    """A checked promise for the model of a solution."""
+    """A checked loss target for the model of a solution."""
     if not (is_number(loss) and loss >= 0):
         raise ArgumentError("a promised loss is a number, at least 0", value=f"got {loss!r}")
     require_flag("worst", worst)
@@ -113,8 +114,10 @@ def make_loss_target(
         requirement = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(requirement, value=f"got {relative_to!r}")
     unit = _compute_unit(solution, evaluator, relative_to) if relative else 1.0
-    tie_loss, error = evaluator.sum_unit_loss() * 2 * evaluator.tie_tolerance, solution.error_bound
-    limit, resolution = float(loss) * unit, float(tie_loss + 4 * error)
+    tie_loss = evaluator.sum_unit_loss() * 2 * evaluator.tie_tolerance
+    error = solution.error_bound
+    limit = float(loss) * unit
+    resolution = float(tie_loss + 4 * error)
     loss_target = LossTarget(
         loss=float(loss),
         limit=limit,

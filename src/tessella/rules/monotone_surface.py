@@ -38,7 +38,7 @@ UNLIMITED_CAPACITY = 2**30  # more than flows, and no overflow with one of them 
 GRID_PARTS_PER_AXIS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # places along each axis
 ALL_DIRECTIONS_MAX_AXES = 4  # axes, up to which all directions are tried
 REFINED_DIRECTIONS = 2  # directions that are looked at closely
-COMPARISON_GRID_INDEX = 4  # of PARTS: where directions are compared
+COMPARISON_GRID_INDEX = 4  # index in GRID_PARTS_PER_AXIS: where directions are compared
 CORNERS_PER_REMOVAL = 16  # of the corners one is taken away in a turn
 PRUNING_MAX_STATE_CORNERS = 400_000  # up to which corners are taken away one by one
 
@@ -78,7 +78,7 @@ class MonotoneSurface(RuleClass):
         return True
 
     def _is_complete(self, costs: Costs) -> bool:
-        """Whether cuts look at all states, and in all directions."""
+        """Whether cuts consider all states, and all directions."""
         return self._is_affordable(costs.by_rank) and costs.grid.ndim <= ALL_DIRECTIONS_MAX_AXES
 
     def _is_affordable(self, table: NDArray) -> bool:
@@ -175,7 +175,7 @@ class Surface:
     """A monotone table over parts of a grid, turned so that it rises along all axes.
 
     Attributes:
-        places: where the parts begin along each axis.
+        positions: where the parts begin along each axis.
         signs: 1 for an axis along which actions rise, -1 for one along which they fall.
         table: (parts) actions of the turned grid.
     """
@@ -190,9 +190,9 @@ class SurfaceCorners:
     """Corners of a rising table.
 
     Attributes:
-        at: (n, axes) positions.
-        action: (n,) what holds from there on.
-        base: what holds elsewhere.
+        positions: (n, axes) of the corners.
+        actions: (n,) what holds from there on.
+        base_action: what holds elsewhere.
         shape: of the grid.
     """
 
@@ -229,7 +229,7 @@ class SurfaceCorners:
         return changes
 
     def apply_changes(self, changes: Sequence[CornerChange]) -> SurfaceCorners:
-        removed = [i for change in changes for i in change.gone]
+        removed = [i for change in changes for i in change.removed]
         is_kept = ~np.isin(np.arange(len(self.positions)), removed)
         new = [change for change in changes if change.position is not None]
         positions = np.array([change.position for change in new], dtype=int).reshape(
@@ -243,9 +243,9 @@ class SurfaceCorners:
 
 @dataclass(frozen=True)
 class CornerChange:
-    """Corners that go, and the one that comes in their place."""
+    """Corners that are removed, and the one that replaces them."""
 
-    gone: tuple[int, ...]
+    removed: tuple[int, ...]
     position: tuple[int, ...] | None = None
     action: int = 0
 
@@ -266,7 +266,7 @@ def find_corners(table: NDArray[np.int64]) -> SurfaceCorners:
 def _fit_corners(
     costs: Costs, table: NDArray, surface: Surface, max_size: int, prune: bool
 ) -> list[Fitted]:
-    """A surface told from below or from above, and perhaps with fewer and fewer corners."""
+    """A surface by corners from below or from above, and perhaps with fewer and fewer of them."""
     candidates, last = [], len(costs.actions) - 1
     for from_above in (False, True):
         signs, rising_table = surface.signs, surface.table
@@ -311,7 +311,7 @@ def _choose_changes(
     """So many changes that lose least, of which no two touch the same corner."""
     chosen: list[CornerChange] = []
     for i in np.argsort(change_costs, kind="stable"):
-        if not any(set(changes[i].gone) & set(other.gone) for other in chosen):
+        if not any(set(changes[i].removed) & set(other.removed) for other in chosen):
             chosen.append(changes[i])
         if len(chosen) == count:
             break
@@ -389,7 +389,7 @@ class _CornerText:
         return " and ".join(bounds)
 
     def _format_bound(self, axis: int, part: int) -> str:
-        """``stock is at least 3``: the end of the part that is ``place`` parts from the start."""
+        """``stock is at least 3``: the end of the part that is ``part`` parts from the start."""
         grid, starts = self.costs.grid, self.positions[axis]
         n, order = grid.shape[axis], self.costs.rank_order[axis]
         rising = self.signs[axis] > 0

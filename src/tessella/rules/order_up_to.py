@@ -40,13 +40,11 @@ from tessella.rules.rule_class import Costs, Fitted, RuleClass, iterate_rounding
 
 SLOPED_MAX_TARGETS = 400  # values of S with one slope, at most
 SINGLE_AXIS_MAX_TARGETS = 4_000  # values of S on a single axis, at most
-MAX_LOTS = 6  # tried where the level has several axes, or where there are many of them
-SLOPES_PER_SIGN = 20  # of either sign, in a first look
-SLOPE_REFINEMENT_FACTORS = (5, 25)  # how much nearer later looks are
+MAX_LOTS = 6  # lots tried where the level has several axes, or where there are many of them
+SLOPES_PER_SIGN = 20  # slopes of either sign in the first pass
+SLOPE_REFINEMENT_FACTORS = (5, 25)  # how much finer later passes are
 MAX_AXIS_SUMS = 15  # sums of axes, at most
-NEAR_TIES_PER_SIZE = (
-    20  # of one size that are judged in small models: costs of several slopes may tie
-)
+NEAR_TIES_PER_SIZE = 20  # rules of one size evaluated in small models: costs of slopes may tie
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,8 @@ class OrderUpTo(RuleClass):
         level = OrderLevel(costs, costs.numeric_axes)
         targets = level.targets(level.projection.values[0], level.order_sizes)
         if len(targets) > SINGLE_AXIS_MAX_TARGETS:
-            return f"only {SINGLE_AXIS_MAX_TARGETS:,} of {len(targets):,} levels to order up to are tried"
+            tried = f"{SINGLE_AXIS_MAX_TARGETS:,} of {len(targets):,}"
+            return f"only {tried} levels to order up to are tried"
         lots = len(level.list_lots(None))
         return f"only {MAX_LOTS} of {lots} lots are tried" if lots > level.n_lots else ""
 
@@ -401,7 +400,7 @@ def _compute_range_minima(rows: NDArray, first: NDArray, last: NDArray) -> NDArr
 
 
 def _shorten(values: NDArray, value: float, rounds_up: bool) -> float:
-    """The number of fewest digits that no place tells from one of them.
+    """The number of fewest digits that no place distinguishes from one of them.
 
     Those from it up to the next, or with ``up`` those from the one before up to it.
     """

@@ -1,11 +1,11 @@
 """Cheapest ordered cuts along one index, for additive costs.
 
-States are sorted by their index and those with equal index form one rung. With c_j the costs of the
-j-th action and prefix sums C_j,
+States are sorted by their index and those with equal index form one level. With c_j the costs of
+the j-th action and prefix sums C_j,
 
     D_0 = C_0,    D_j(t) = C_j(t) + min_{u <= t} (D_{j-1}(u) - C_j(u)),
 
-the least cost of the first t rungs with actions 0..j in this order, exactly.
+the least cost of the first t levels with actions 0..j in this order, exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tessella.mdp.rule_tree import Choose, Node, leaf_or_split, short_number_between
 
-INDEX_RELATIVE_TOLERANCE = 1e-12  # of an index, in shares of its spread
+INDEX_RELATIVE_TOLERANCE = 1e-12  # of the spread of an index
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class SortedStates:
 
 @dataclass(frozen=True)
 class OrderedCuts:
-    """Cuts (how many rungs lie below each, rising) and the actions between them."""
+    """Cuts (how many levels lie below each, rising) and the actions between them."""
 
     cost: float
     cuts: tuple[int, ...]
@@ -60,7 +60,7 @@ def rounding(span: float, size: float) -> float:
 
 
 def compute_least_costs(costs: NDArray) -> NDArray[np.float64]:
-    """(..., A) the least cost with actions 0..j in order along (..., U, A) rungs, for every j."""
+    """(..., A) the least cost with actions 0..j in order along (..., U, A) levels, for every j."""
     sums = np.zeros((costs.shape[-1], *costs.shape[:-2], costs.shape[-2] + 1))
     np.cumsum(np.moveaxis(costs, -1, 0), axis=-1, out=sums[..., 1:])
     best, totals = sums[0], [sums[0, ..., -1]]

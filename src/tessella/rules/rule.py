@@ -37,7 +37,7 @@ FACTS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rule(Policy):
-    """A policy that is a program of a few numbers. Made by ``compress``.
+    """A policy that is a tree of a few numbers. Made by ``compress``.
 
     Attributes:
         kind: the class of rules that it comes from.
@@ -47,7 +47,7 @@ class Rule(Policy):
         frontier: the other rules that were found, size against loss.
         outcomes: what became of each class of rules: found, proven, ruled out and why.
         seconds: how long the search took.
-        words: the rule in a sentence, where its class has one.
+        sentence: the rule in words, where its class has a sentence.
         facts: model, fingerprint and proven loss, as files name them.
     """
 
@@ -82,7 +82,7 @@ class Rule(Policy):
         return self.explain()
 
     def save(self, path: str | Path) -> None:
-        """Write the rule itself as JSON, for ``Rule.load``: its program, and what was proven."""
+        """Write the rule itself as JSON, for ``Rule.load``: its tree, and what was proven."""
         grid = self.grid
         axes = {n: v.tolist() for n, v in zip(grid.axes, grid.values, strict=True)}
         about = {"format": RULE_FORMAT, "version": VERSION, "name": self.name, "kind": self.kind}
@@ -112,16 +112,15 @@ class Rule(Policy):
             about, _ = policy_fields(content, (RULE_FORMAT,))
             facts = read_field(content, "facts", "an object")
             _check_facts(facts)
-            texts = {
-                name: read_field(content, name, "text") for name in ("kind", "promise", "words")
-            }
             return Rule(
                 rule=read_program(content, about["grid"], about["actions"]),
+                kind=read_field(content, "kind", "text"),
+                promise=read_field(content, "promise", "text"),
+                sentence=read_field(content, "words", "text"),
                 size_needed=read_field(content, "size_needed", NATURAL_NUMBER),
                 seconds=float(read_field(content, "seconds", "a number")),
                 facts=facts,
                 **about,
-                **texts,
             )
 
 

@@ -2,9 +2,9 @@
 
     cost(rule) = sum_s c(s, rule(s)),    c >= 0, finite
 
-``fit`` offers rules of growing size and falling cost; ``needed`` says which sizes cannot reach a
-target at all. A class that has no exact solver proves nothing. Classes of one's own inherit from
-``RuleClass`` and take part in ``compress`` like those that are here.
+``fit`` offers rules of growing size and falling cost; ``size_lower_bound`` says which sizes cannot
+reach a target at all. A class that has no exact solver proves nothing. Classes of one's own inherit
+from ``RuleClass`` and take part in ``compress`` like those that are here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tessella.grid import StateGrid
 from tessella.mdp.rule_tree import Node, RuleTree
 
-APART = 1e100  # times the finest step along an axis, up to which values are added to it
+SUMMABLE_MAX_STEPS = 1e100  # values in finest steps of an axis, up to which axes are added
 ROUNDING_MAX_DECIMALS = 6  # behind the point, at most, of a number that is rounded
 
 
@@ -65,7 +65,7 @@ class Costs:
         axes = [self.sorted_values[k] for k in self.numeric_axes]
         largest = max(float(np.abs(values).max()) for values in axes)
         finest = min(float(np.diff(values).min()) for values in axes)
-        if len(axes) == 1 or largest <= APART * finest:
+        if len(axes) == 1 or largest <= SUMMABLE_MAX_STEPS * finest:
             return ""
         return f"values of {largest:.3g} and steps of {finest:.3g} cannot be added"
 
@@ -142,7 +142,7 @@ class Fitted:
         root: what to do.
         size: numbers stored.
         cost: by the costs that it was fitted to.
-        words: the rule in a sentence, where its class has one that is shorter than the program's.
+        sentence: the rule in words, where its class has a shorter text than the tree's.
     """
 
     root: Node
@@ -158,20 +158,18 @@ class RuleClass(ABC):
     """A class of rules: what can be said with a few numbers of one kind."""
 
     name: ClassVar[str]
-    benefits_from_local_search: ClassVar[bool] = (
-        False  # whether many more rounds, about single rules, pay off
-    )
+    # Whether many more rounds, about single rules, pay off.
+    benefits_from_local_search: ClassVar[bool] = False
     step: ClassVar[int] = 1  # between the sizes that rules of the class have
-    closed_under_slicing: ClassVar[bool] = (
-        False  # whether a rule at one place of an axis is of the class too
-    )
+    # Whether a rule restricted to one place of an axis belongs to the class too.
+    closed_under_slicing: ClassVar[bool] = False
 
     def why_not_applicable(self, costs: Costs) -> str:
         """Why the class has nothing to offer for such states and actions; empty if it has."""
         return ""
 
     def why_not_exact(self, costs: Costs) -> str:
-        """Why ``fit`` may miss the best rule and ``needed`` proves nothing; empty if exact."""
+        """Why ``fit`` may miss the best rule and prove nothing; empty if the class is exact."""
         return "the class has no exact solver"
 
     def max_size(self, costs: Costs) -> float:
@@ -191,11 +189,11 @@ class RuleClass(ABC):
         """
 
     def imitations(self, costs: Costs, most: int) -> list[Fitted]:
-        """More rules of at most ``most`` numbers for a frontier to judge, whatever they cost."""
+        """More rules of at most ``most`` numbers for a frontier to evaluate, whatever they cost."""
         return []
 
     def near_ties(self, costs: Costs, most: int) -> list[Fitted]:
-        """More rules that cost little more than those of ``fit``, to be judged in small models.
+        """More rules that cost little more than those of ``fit``, to be evaluated in small models.
 
         Where costs tie, rounding picks one of them, and it need not be the one that loses least.
         """
@@ -214,7 +212,7 @@ class RuleClass(ABC):
     ) -> int:
         """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``.
 
-        ``fits`` is what ``fit`` gave for the same arguments. Asked of exact solvers only.
+        ``candidates`` is what ``fit`` gave for the same arguments. Asked of exact solvers only.
         """
         return min(
             (candidate.size for candidate in candidates if candidate.cost <= target),

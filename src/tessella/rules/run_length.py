@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tessella.mdp.rule_tree import Lookup
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
-THRESHOLD_COUNT = 12
-MAX_AXIS_ORDERS = 6  # of the axes, at most
+THRESHOLD_COUNT = 12  # thresholds
+MAX_AXIS_ORDERS = 6  # orders of the axes, at most
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ say the same but for their numbers, each number is fitted as a function of the s
 
     y(s) = a,    b / s,    b s,    a + b / s,    a + b / sqrt(s),    a + b sqrt(s)    or    a + b s,
 
-whichever, fitted without the last of these sizes, foretells its number best; a later one must do
-twice as well. The rule with the numbers foretold for the largest size is then judged there by a
-certificate: what it promises is proven there or refused, however good the fit.
+whichever, fitted without the last of these sizes, predicts its number best; a later one must do
+twice as well. The rule with the numbers predicted for the largest size is then certified there: its
+loss is proven to be small enough or the rule is refused, however good the fit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,23 @@ from tessella.rules.rule_class import RuleClass
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 
+
+class TrendForm(NamedTuple):
+    """``a + b s**power``, where a is 0 unless the form has an intercept."""
+
+    power: float
+    has_intercept: bool
+
+
 POWER_NAMES = {-1.0: "1 / s", -0.5: "1 / sqrt(s)", 0.5: "sqrt(s)", 1.0: "s"}  # of powers
-TREND_FORMS = ((0.0, True), (-1.0, False), (1.0, False), *((power, True) for power in POWER_NAMES))
+TREND_FORMS = (
+    TrendForm(0.0, has_intercept=True),
+    TrendForm(-1.0, has_intercept=False),
+    TrendForm(1.0, has_intercept=False),
+    *(TrendForm(power, has_intercept=True) for power in POWER_NAMES),
+)
 FORM_MAX_ERROR_RATIO = 0.5  # a later form must cut the error of an earlier one to this share
-BLOCKWISE_MIN_STATES = 1_000_000  # states from which on a certificate is made in slabs
+BLOCKWISE_MIN_STATES = 1_000_000  # states from which on a certificate is computed in blocks
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ class Trend:
     b: float
     power: float
     fitted_values: tuple[float, ...]  # at the sizes that it was fitted to
-    prediction_error: float  # by how much the last of these was missed, foretold from the others
+    prediction_error: float  # of the last of these, predicted from the others
 
     def evaluate(self, scale: float) -> float:
         return self.a + self.b * scale**self.power
@@ -75,7 +88,7 @@ class Scaling:
         trends: one for each number of the rules; empty where they are not of one form.
         promise: what may be lost at the largest size, in the units of the model.
         worst: whether that is from the worst state, and not on average.
-        foretold: the rule for the largest size; None where there is none.
+        predicted: the rule for the largest size; None where there is none.
         certificate: what that loses there.
         refusal: why it may not be deployed; empty if it may.
     """
@@ -139,11 +152,11 @@ def scaling(
     tol: float | None = None,
     time_limit: float | None = None,
 ) -> Scaling:
-    """Compress small sizes of a problem, foretell the rule of the largest, and certify it there.
+    """Compress small sizes of a problem, predict the rule of the largest, and certify it there.
 
     Args:
         build: the model of a scale; all have the same axes and actions by name.
-        scales: 4 to 8 numbers above 0, ascending; the last is the one to be foretold.
+        scales: 4 to 8 numbers above 0, ascending; the last is the one to be predicted.
         loss: what may be lost, at every size, as ``compress`` reads it.
         start, worst, relative, classes, time_limit: as in ``compress``.
         tol: of the solutions, as in ``solve``.
@@ -219,7 +232,7 @@ def _get_loss_bound(certificate: Any, worst: bool) -> float:
 
 
 def iterate_numbers(node: Node) -> Iterator[float]:
-    """Weights and cuts of a program, parents first."""
+    """Weights and cuts of a rule tree, parents first."""
     if isinstance(node, Split):
         yield from (weight for _, weight in node.weights)
         yield from node.cuts
@@ -231,7 +244,7 @@ def iterate_numbers(node: Node) -> Iterator[float]:
 
 
 def replace_numbers(node: Node, numbers: Iterator[float]) -> Node:
-    """The same program with other weights and cuts, in the order of ``iterate_numbers``."""
+    """The same tree with other weights and cuts, in the order of ``iterate_numbers``."""
     if isinstance(node, Split):
         weights = tuple((axis, next(numbers)) for axis, _ in node.weights)
         cuts = tuple(next(numbers) for _ in node.cuts)
@@ -254,7 +267,7 @@ def _iterate_nodes(node: Node) -> Iterator[Node]:
 
 
 def _explain_difference(roots: Sequence[Node]) -> str:
-    """Why programs are not the same but for their numbers; empty if they are."""
+    """Why trees differ in more than their numbers; empty if they do not."""
     for root in roots:
         if any(isinstance(node, Lookup | Except) for node in _iterate_nodes(root)):
             return "a table of places has no numbers that follow the size"
@@ -274,12 +287,12 @@ def _explain_disorder(root: Node) -> str:
 
 
 def _collect_numbers(roots: Sequence[Node]) -> list[tuple[float, ...]]:
-    """For each number of the programs, what it is at every size."""
+    """For each number of the trees, its value at every size."""
     return list(zip(*(tuple(iterate_numbers(root)) for root in roots), strict=True))
 
 
 def _fit_trend(scales: Sequence[float], values: tuple[float, ...]) -> Trend:
-    """The form that foretells the last number best from those before it."""
+    """The form that predicts the last number best from those before it."""
     s, y = np.asarray(scales), np.asarray(values)
     best: Trend | None = None
     for power, has_intercept in TREND_FORMS:
@@ -296,7 +309,7 @@ def _fit_trend(scales: Sequence[float], values: tuple[float, ...]) -> Trend:
 
 
 def _fit_line(s: NDArray, y: NDArray, power: float, has_intercept: bool) -> tuple[float, float]:
-    """a, b of the best ``a + b s**power`` by least squares; a is 0 unless it ``begins`` there."""
+    """a, b of the best ``a + b s**power`` by least squares; a is 0 without an intercept."""
     x = s**power
     if not power:
         return float(y.mean()), 0.0

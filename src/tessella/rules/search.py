@@ -1,16 +1,16 @@
-"""The search for the smallest rule of a class that keeps a promise: one loop for every class.
+"""The search for the smallest rule of a class that meets a loss target: one loop for all classes.
 
     idle axes                 are dropped, where it is only a question of what is allowed
-    necessary conditions      additive costs that every rule of the promise meets: sizes that cannot
-                              are ruled out, by the class's exact solver
-    rounds                    fit to visits x gap; judge the rules themselves; mix the visits of the
-                              rules found into the weights, and again
+    necessary conditions      additive costs that bound every rule within the loss target; the exact
+                              solver of the class rules out sizes that cannot satisfy them
+    rounds                    fit to visits x gap; evaluate the rules themselves; mix the visits of
+                              the rules found into the weights, and again
     neighbours                change one number of a rule at a time, as long as it loses less
     branch and bound          of the class that has the smallest rule, if its solver is exact
 
 The visits of the first round are those of the optimal policy. Rules for the worst state are also
-fitted to sets of allowed actions {gap <= bar}, for bars between (1 - discount) x promise, which
-suffices, and the promise, which is necessary.
+fitted to sets of allowed actions {gap <= threshold}, for thresholds between (1 - discount) x limit,
+which suffices, and the limit of the loss target, which is necessary.
 """
 
 from __future__ import annotations
@@ -31,26 +31,20 @@ from tessella.rules.loss_target import LossTarget
 from tessella.rules.rule_class import Costs, Fitted, RuleClass
 from tessella.rules.unavoidable_visits import NecessaryCondition, derive_necessary_conditions
 
-FIT_MAX_ROUNDS, FIT_MAX_ROUNDS_LARGE_MODEL = 8, 3
-FRONTIER_BATCH_RULES, FRONTIER_BATCH_MIN_STATES = (
-    12,
-    5_000,
-)  # rules judged at a time for a frontier, in models of so many states
-STALL_MAX_ROUNDS, IDLE_MAX_ROUNDS = 3, 8  # rounds without a smaller rule, and without a new one
-LOSS_THRESHOLD_COUNT = 6
-PERTURBATION_STATE_ROUNDS, PERTURBATION_MAX_ROUNDS = (
-    6_000,
-    60,
-)  # rounds about single rules: states x rounds, and rounds
-LOCAL_SEARCH_STATE_RULES, LOCAL_SEARCH_MAX_RULES = (
-    600_000,
-    4_000,
-)  # neighbours: states x rules that are judged, and rules
-IMITATION_MIN_RELATIVE_WEIGHT = 1e-9  # of the mean weight of a state that an offer copies
-LOCAL_SEARCH_MIN_NEIGHBOURS, LOCAL_SEARCH_SMALLER_RULES = (
-    60,
-    3,
-)  # neighbours of one rule, and rules just too small for a promise
+FIT_MAX_ROUNDS = 8  # rounds of fitting to reweighted costs
+FIT_MAX_ROUNDS_LARGE_MODEL = 3  # the same rounds in a large model
+FRONTIER_BATCH_RULES = 12  # rules evaluated of each fit for a frontier of a large model
+FRONTIER_BATCH_MIN_STATES = 5_000  # states, beyond which a fit for a frontier is thinned out
+STALL_MAX_ROUNDS = 3  # rounds without a smaller rule
+IDLE_MAX_ROUNDS = 8  # rounds without a new rule
+LOSS_THRESHOLD_COUNT = 6  # thresholds on local losses, for the worst state
+PERTURBATION_STATE_ROUNDS = 6_000  # states x rounds of perturbed weights
+PERTURBATION_MAX_ROUNDS = 60  # rounds of perturbed weights
+LOCAL_SEARCH_STATE_RULES = 600_000  # states x neighbours that are evaluated
+LOCAL_SEARCH_MAX_RULES = 4_000  # neighbours that are evaluated
+LOCAL_SEARCH_MIN_NEIGHBOURS = 60  # neighbours of one rule
+LOCAL_SEARCH_SMALLER_RULES = 3  # rules just too small to meet the loss target
+IMITATION_MIN_RELATIVE_WEIGHT = 1e-9  # of the mean weight: of every state that is imitated
 CONTRADICTION_TEXT = "what seemed proven contradicts a rule that was found, so nothing is claimed"
 
 
@@ -59,16 +53,16 @@ class Search:
     """One search over classes: what is known so far.
 
     Attributes:
-        judge: what rules lose.
-        promise: what must be kept.
+        evaluator: what rules lose.
+        loss_target: the loss that rules must stay within.
         deadline: when to stop, on the clock of ``time.perf_counter``.
-        report: told in a line how far the search is.
-        whole: whether rules that break the promise are wanted too, for a frontier.
-        allotted: when to stop with the class that is being looked at; what it found is judged yet.
+        report: receives a line from time to time that says how far the search is.
+        want_frontier: whether rules that miss the loss target are wanted too, for a frontier.
+        class_deadline: when to stop with the current class; rules found by then are evaluated.
         points: the best rule of each class and size.
         outcomes: what became of each class.
-        tried: how often a rule was written out and looked at; solvers and branch and bound may
-            rule out any number of them without that.
+        n_tried: how many rules were built and evaluated; solvers and branch and bound may rule out
+            any number of rules without that.
     """
 
     evaluator: PolicyEvaluator
@@ -91,7 +85,7 @@ class Search:
         return derive_necessary_conditions(self.evaluator, self.loss_target)
 
     def _make_condition_costs(self, rule_class: RuleClass, condition: NecessaryCondition) -> Costs:
-        """The costs of a condition, without axes that no rule of the class need look at."""
+        """The costs of a condition, without axes that no rule of the class needs."""
         costs = self.make_costs(condition.costs)
         fewer = (
             costs.drop_irrelevant_axes()
@@ -106,7 +100,7 @@ class Search:
 
     @property
     def _loss_limit(self) -> float:
-        """What a rule may lose, and what cannot be told from it."""
+        """What a rule may lose, or what cannot be distinguished from it."""
         return max(self.loss_target.limit, self.loss_target.resolution) * (1 + 1e-9)
 
     @property
@@ -118,7 +112,7 @@ class Search:
         return time.perf_counter() > self.deadline
 
     def find_smallest(self, kind: str | None = None) -> FrontierPoint | None:
-        """The smallest rule that keeps the promise, of one class or of all."""
+        """The smallest rule that meets the loss target, of one class or of all."""
         admissible = [
             p for p in self.points.values() if self._meets_target(p) and kind in (None, p.kind)
         ]
@@ -132,8 +126,8 @@ class Search:
         limit = rule_class.max_size(self.make_costs(self.conditions[0].costs))
         return int(limit) if np.isfinite(limit) else 3 * self.evaluator.mdp.n_states
 
-    def copy(self, rule_class: RuleClass) -> None:
-        """Take the smallest rule of a class that does nothing but what is best, if there is one."""
+    def add_exact_table(self, rule_class: RuleClass) -> None:
+        """Add the smallest rule of a class that takes optimal actions only, if there is one."""
         costs = self.make_costs((self.evaluator.gap > 0).astype(float))
         if not rule_class.why_not_applicable(costs):
             candidates = rule_class.fit(costs, self.max_size(rule_class), 0.5)
@@ -142,7 +136,7 @@ class Search:
             )
 
     def search_class(self, rule_class: RuleClass, max_size: int) -> None:
-        """Look for the smallest rule of a class, with at most so many numbers."""
+        """Search for the smallest rule of a class, with at most so many numbers."""
         first_costs = self.make_costs(self.conditions[0].costs)
         why_not, tried_before = self.why_not_applicable(rule_class), self.n_tried
         if why_not:
@@ -201,7 +195,7 @@ class Search:
         )
 
     def describe_ending(self, is_found: bool, suggestion: str) -> str:
-        """How a search ended, and where it found nothing, what may help: ``more`` of something."""
+        """How a search ended, and where it found nothing, what may help: ``suggestion``."""
         stopped = "stopped by the time limit" if self.class_time_up else ""
         if is_found:
             return stopped
@@ -209,9 +203,9 @@ class Search:
         return f"{stopped}; more time or {hint}" if stopped else hint
 
     def _try_imitations(self, rule_class: RuleClass, max_size: int) -> None:
-        """Judge what a class offers to copy the optimal policy, however the states count.
+        """Evaluate imitations of the optimal policy that a class offers, with three weightings.
 
-        Alike, by their visits, or by what the second-best action loses there.
+        States count alike, by their visits, or by what the second-best action loses there.
         """
         table, visits = self.evaluator.solution.policy.table.ravel(), self.evaluator.optimal.visits
         is_other_action = (
@@ -239,7 +233,7 @@ class Search:
             self.report(f"{rule_class.name}: {text}; {self.evaluator.n_evaluated:,} rules judged")
 
     def prove_size_lower_bound(self, rule_class: RuleClass, max_size: int) -> int:
-        """The largest size that the necessary conditions rule out, plus one; fits are judged.
+        """The largest size that the necessary conditions rule out, plus one; fits are evaluated.
 
         0 once the time is up: a fit that may have been cut short rules out nothing.
         """
@@ -262,7 +256,7 @@ class Search:
     def branch_and_bound(
         self, rule_class: RuleClass, size_needed: int, max_size: int, max_nodes: float
     ) -> int:
-        """The same by branch and bound: sizes from ``needed`` on, until one is not ruled out.
+        """The same by branch and bound: sizes from ``size_needed`` on, until one is not ruled out.
 
         A rule that is found on the way is kept, and then its size is the one that is needed.
         """
@@ -281,8 +275,8 @@ class Search:
         )
         return solver.rule_out_sizes(rule_class, size_needed, max_size)
 
-    def close(self, rule_class: RuleClass) -> None:
-        """Prove more, by branch and bound, of the class that the smallest rule is of."""
+    def tighten_bound(self, rule_class: RuleClass) -> None:
+        """Prove more about the class of the smallest rule, by branch and bound."""
         best = self.find_smallest(rule_class.name)
         index = next(
             i for i, outcome in enumerate(self.outcomes) if outcome.kind == rule_class.name
@@ -302,7 +296,7 @@ class Search:
     def iterate_shortened(
         self, rule_class: RuleClass, point: FrontierPoint
     ) -> Iterator[FrontierPoint]:
-        """A rule of the class with fewer digits, where the promise is kept; the fewest first."""
+        """A rule of the class with fewer digits, that meets the loss target; the fewest first."""
         costs = self.make_costs(self._weight_gaps(self.evaluator(point.table).visits))
         for candidate in rule_class.with_fewer_digits(costs, point.candidate):
             table = candidate.program(self.evaluator.mdp.grid)(self._grid_points)
@@ -407,7 +401,7 @@ class Search:
     def _local_search(self, rule_class: RuleClass, size_needed: int) -> None:
         """Change one number at a time of the rules that could matter, the small ones first.
 
-        For a promise these are rules a little too small to keep it.
+        Without a frontier these are rules a little too small to meet the loss target.
         """
         remaining = min(
             LOCAL_SEARCH_STATE_RULES // self.evaluator.mdp.n_states, LOCAL_SEARCH_MAX_RULES
@@ -459,7 +453,7 @@ class Search:
         return not self.want_frontier and best is not None and best.size <= size_needed
 
     def _loss_thresholds(self) -> Iterator[float]:
-        """Local losses up to which actions are allowed, for promises about the worst state."""
+        """Local losses up to which actions are allowed, for loss targets from the worst state."""
         if self.loss_target.worst and not self.loss_target.is_zero:
             low = self.loss_target.limit / self.evaluator.sum_unit_loss()
             yield from np.geomspace(low, self.loss_target.limit, LOSS_THRESHOLD_COUNT)
@@ -473,7 +467,7 @@ class Search:
         return costs
 
     def _evaluate_all(self, rule_class: RuleClass, candidates: list[Fitted]) -> list[PolicyLoss]:
-        """Judge rules and keep the best of each size; in a large model only some of them."""
+        """Evaluate rules and keep the best of each size; in a large model only some of them."""
         if not self.evaluator.is_small and not self.want_frontier and len(candidates) > 1:
             return self._bisect(rule_class, candidates)
         if (
@@ -497,7 +491,7 @@ class Search:
         return results
 
     def _bisect(self, rule_class: RuleClass, candidates: list[Fitted]) -> list[PolicyLoss]:
-        """Judge about log2 of the rules, for the smallest that keeps the promise."""
+        """Evaluate about log2 of the rules, for the smallest that meets the loss target."""
         low, high, results = 0, len(candidates), []
         while low < high and not (self.time_up and self.find_smallest() is not None):
             middle = (low + high) // 2
@@ -511,7 +505,7 @@ class Search:
     def _evaluate_candidate(self, rule_class: RuleClass, candidate: Fitted) -> PolicyLoss | None:
         """What a rule loses, kept where it is the best of its size; None if it is infeasible.
 
-        In a large model also if it surely breaks the promise, and nobody wants such rules.
+        In a large model also None if it surely misses the loss target and no frontier is wanted.
         """
         self.n_tried += 1
         table = candidate.program(self.evaluator.mdp.grid)(self._grid_points)
@@ -524,10 +518,8 @@ class Search:
         ):
             return None
         policy_loss = self.evaluator(table)
-        loss, key = (
-            self.loss_target.loss_of(policy_loss) / self.loss_target.unit,
-            (rule_class.name, candidate.size),
-        )
+        loss = self.loss_target.loss_of(policy_loss) / self.loss_target.unit
+        key = (rule_class.name, candidate.size)
         if key not in self.points or loss < self.points[key].loss:
             self.points[key] = FrontierPoint(
                 rule_class.name, candidate.size, loss, candidate, policy_loss.table

@@ -5,7 +5,7 @@
 a network with one hidden layer and one output, whose actions are the first ones of the model's
 list, in order, along the rising or the falling index. It stores the other weights, a_h and b_h of
 every unit, and the cuts. Where it is known which units are above 0, the index is a weighted
-sum, so a program of splits holds it, and every export writes it.
+sum, so a tree of splits holds it, and every export writes it.
 
 Units are trained on the expected cost of a rule that hesitates at its cuts t_j,
 
@@ -42,10 +42,8 @@ from tessella.rules.ordered_cuts import (
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
 WEIGHT_DECIMALS = (1, 2, 3)  # behind the point, of weights in steps of their axis
-LBFGS_MAX_STEPS = 60  # of L-BFGS
-FORBIDDEN_COST_STAKES = (
-    20.0  # times what is usually at stake: what is dearer is forbidden, and no dearer to train
-)
+LBFGS_MAX_STEPS = 60  # steps of L-BFGS
+FORBIDDEN_COST_STAKES = 20.0  # typical stakes: costs above are forbidden actions, and cut to this
 
 
 @dataclass(frozen=True)
@@ -94,8 +92,8 @@ class KinkedIndex:
 
     Attributes:
         weights: (d,)
-        kinks: (H, d) a_h.
-        at: (H,) b_h.
+        kink_weights: (H, d) a_h.
+        kink_offsets: (H,) b_h.
         sign: (H,) v_h.
     """
 

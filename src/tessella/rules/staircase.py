@@ -3,7 +3,7 @@
 With P bands and K cuts in each, P - 1 + P K numbers are stored; the actions are the first ones of
 the list, in order, along the rising or the falling axis. For additive costs
 
-    cost(i, j, K) = least cost of a ladder over the summed rows i..j    (see ``ordered_cuts``)
+    cost(i, j, K) = least cost of K ordered cuts in the summed rows i..j    (see ``ordered_cuts``)
     F(p, j) = min_i F(p - 1, i) + cost(i, j, K),
 
 both exact. Axes other than the two are not looked at.

@@ -38,8 +38,8 @@ from tessella.rules.loss_target import require_flag
 from tessella.solvers.solution import Solution
 
 TUNE_MAX_CANDIDATES = 100_000  # candidates
-LOWER_BOUND_BATCH_CANDIDATES = 64
-NUMBERS = "a form must give numbers or names"
+LOWER_BOUND_BATCH_CANDIDATES = 64  # candidates bounded at once
+FORM_RESULT_REQUIREMENT = "a form must give numbers or names"
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,9 @@ def _to_records(answers: Any, n_states: int, parts: tuple[str, ...], location: s
         shapes = ", ".join(str(np.shape(column)) for column in answered)
         raise ArgumentError(requirement, location=location, value=f"got shape {shapes}") from None
     if len(columns) != max(len(parts), 1) or any(c.dtype.kind not in "biufU" for c in columns):
-        requirement = f"a form must give a dict of {', '.join(parts)}" if parts else NUMBERS
+        requirement = (
+            f"a form must give a dict of {', '.join(parts)}" if parts else FORM_RESULT_REQUIREMENT
+        )
         raise ArgumentError(requirement, location=location, value=f"got {type(answers).__name__}")
     records = np.empty(n_states, dtype=[(str(k), c.dtype) for k, c in enumerate(columns)])
     for k, column in enumerate(columns):

@@ -1,10 +1,10 @@
-"""Visits that no admissible rule can avoid, and so what every rule of a promise must keep to.
+"""Visits that no admissible rule can avoid, and so conditions that every rule within a loss meets.
 
     m(s') = mu(s') + discount sum_s m(s) min_{a in A(s)} P(s' | s, a)
 
-A rule with mean loss sum_s d(s) gap(s, rule(s)) <= most has d >= m, so it takes no action with
-m(s) gap(s, a) > most: A(s) shrinks, m grows, and again. From the worst state, every action must
-have gap(s, a) <= most. The long-run shares d = d P^n of an average are at least
+A rule with mean loss sum_s d(s) gap(s, rule(s)) <= limit has d >= m, so it takes no action with
+m(s) gap(s, a) > limit: A(s) shrinks, m grows, and again. From the worst state, every action must
+have gap(s, a) <= limit. The long-run shares d = d P^n of an average are at least
 
     m(s') = max_n min_s K^n(s, s'),    K(s, s') = min_{a in A(s)} P(s' | s, a),
 
@@ -21,19 +21,19 @@ from numpy.typing import NDArray
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.loss_target import LossTarget
 
-TIGHTENING_MAX_ROUNDS = 12
-MATRIX_SQUARINGS = 8  # of the rows of an average, 2 to each
+TIGHTENING_MAX_ROUNDS = 12  # rounds: visits, and the actions that they forbid
+MATRIX_SQUARINGS = 8  # squarings of the rows of an average: K^n up to n = 2^8
 ROUNDING_SAFETY_FACTOR = 1 - 1e-9  # covers the rounding of visits
 
 
 @dataclass(frozen=True, eq=False)
 class NecessaryCondition:
-    """Additive costs that are at most ``target`` for every rule that keeps a promise.
+    """Additive costs that are at most ``target`` for every rule that meets a loss target.
 
     Attributes:
         costs: (S, A) finite.
         target: the bound.
-        sets: whether the costs are 0 for what is allowed and 1 for what is not, and nothing else.
+        is_zero_one: whether the costs are 0 for allowed actions and 1 for all others.
     """
 
     costs: NDArray[np.float64]
@@ -44,7 +44,7 @@ class NecessaryCondition:
 def derive_necessary_conditions(
     evaluator: PolicyEvaluator, loss_target: LossTarget
 ) -> list[NecessaryCondition]:
-    """What every rule that keeps the promise fulfils; the worst state has two such conditions."""
+    """What every rule that meets the loss target fulfils; the worst state has two conditions."""
     gap_bounds = bound_gaps_below(evaluator)
     if loss_target.worst and not evaluator.is_average:
         limit = max(loss_target.limit, loss_target.resolution)

@@ -19,9 +19,8 @@ from typing import Any
 from tessella.errors import StudyError
 from tessella.runner.run_context import collect_context
 
-ALLOWED_WORKER_DEATHS = (
-    1  # deaths of a worker that a batch survives before its runs are tried one by one
-)
+# Deaths of a worker that a batch survives before its runs are tried one by one.
+ALLOWED_WORKER_DEATHS = 1
 CONNECT_TIMEOUT_SECONDS = 60  # seconds to wait for a scheduler to answer
 RESTART_TIMEOUT_SECONDS = 600  # seconds in which a lost worker of this machine must be back
 
@@ -76,7 +75,7 @@ def _connect_to_scheduler(address: str) -> Iterator[Any]:
 
 
 def _connection_hint(address: str) -> str:
-    """What to look at first."""
+    """What to check first."""
     from dask.config import get
 
     if not address.startswith("tls://"):
@@ -123,7 +122,7 @@ def count_cores() -> int:
 
 
 def _jax_cache_variables(folder: Path) -> dict[str, str]:
-    """Settings with which JAX keeps compiled code for the next process: here, or where told."""
+    """Settings with which JAX keeps compiled code for the next process, here or as set."""
     # Code for one processor may not run on another that reads the same folder.
     cache_folder = folder / hashlib.sha256(collect_context()["processor"].encode()).hexdigest()[:8]
     return {

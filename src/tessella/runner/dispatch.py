@@ -24,7 +24,7 @@ from tessella.runner.run_context import collect_context
 from tessella.runner.study import Batch
 
 BATCHES_IN_FLIGHT_PER_THREAD = 2  # batches in flight for each thread of the workers
-POLL_INTERVAL_SECONDS = 1.0  # seconds between looks at the cluster while nothing arrives
+POLL_INTERVAL_SECONDS = 1.0  # seconds between checks of the cluster while nothing arrives
 
 
 @dataclass
@@ -33,8 +33,8 @@ class Dispatcher:
 
     Args:
         accept: called with each outcome, in the order of arrival.
-        idle: called when nothing arrived for a second, with the number of workers.
-        packed: what the study brings along for the workers; see ``shipping``.
+        on_idle: called when nothing arrived for a second, with the number of workers.
+        packed_objects: what the study brings along for the workers; see ``shipping``.
     """
 
     client: Any  # a distributed.Client
@@ -58,12 +58,7 @@ class Dispatcher:
         """Work off ``waiting``; the specs of batches that killed workers come back, each alone."""
         suspects: list[Batch] = []
         while waiting or self._running:
-            self._submit_batches(
-                waiting,
-                1
-                if one_at_a_time
-                else max(1, BATCHES_IN_FLIGHT_PER_THREAD * sum(self._count_threads().values())),
-            )
+            self._submit_batches(waiting, 1 if one_at_a_time else self._max_in_flight())
             completed = self._wait_for_result()
             if completed is None:
                 continue
@@ -109,6 +104,9 @@ class Dispatcher:
         except Exception as error:  # whatever a method may raise
             return error, batch
 
+    def _max_in_flight(self) -> int:
+        return max(1, BATCHES_IN_FLIGHT_PER_THREAD * sum(self._count_threads().values()))
+
     def _count_threads(self) -> dict[str, int]:
         try:
             return dict(self.client.nthreads())
@@ -117,7 +115,7 @@ class Dispatcher:
 
 
 def run_in_process(batches: Iterable[Batch], accept: Callable[[BatchResult], None]) -> None:
-    """The same in this process, one batch after another: for small studies, and for looking."""
+    """The same in this process, one batch after another: for small studies, and for debugging."""
     waiting = deque(batches)
     while waiting:
         batch = waiting.popleft()

@@ -14,7 +14,8 @@ from typing import IO
 
 from tessella.errors import StudyError
 
-LOCK_FILE, PROBE_FILE = "study.lock", "space.probe"
+LOCK_FILE = "study.lock"
+PROBE_FILE = "space.probe"
 
 
 @contextmanager

@@ -126,7 +126,9 @@ def format_exception(error: BaseException) -> str:
     except Exception:  # an error whose words are an error
         text = "(it cannot be put in words)"
     printable = text.encode("utf-8", "backslashreplace").decode()
-    return f"{type(error).__name__}: {printable if len(printable) <= REASON_MAX_CHARACTERS else printable[:REASON_MAX_CHARACTERS] + '...'}"
+    if len(printable) > REASON_MAX_CHARACTERS:
+        printable = printable[:REASON_MAX_CHARACTERS] + "..."
+    return f"{type(error).__name__}: {printable}"
 
 
 def with_checksum(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tessella.runner.record import METRICS, Record
 from tessella.runner.study import Study
 from tessella.solvers.solution import Solution
 
-LISTED_MAX_FAILURES = 5  # failures that are told in full
+LISTED_MAX_FAILURES = 5  # failures that are listed in full
 FRAME_EXCLUDED_COLUMNS = {"actions", "dtype", "spec", "reason", "measures"}
 
 

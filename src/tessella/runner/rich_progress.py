@@ -18,16 +18,18 @@ from tessella.runner.throughput import Throughput, format_duration
 
 class _RateColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
-        rate = task.fields["stage"].rate(time.monotonic())
+        throughput: Throughput = task.fields["throughput"]
+        rate = throughput.rate(time.monotonic())
         return Text("" if rate is None else f"{rate:,.1f}/s", style="cyan")
 
 
 class _TimeLeftColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
-        throughput, now = task.fields["stage"], time.monotonic()
+        throughput: Throughput = task.fields["throughput"]
+        now = time.monotonic()
         if task.finished:
             return Text(format_duration(throughput.elapsed(now)), style="green")
-        return Text(throughput.remaining(now), style="magenta")
+        return Text(throughput.format_time_left(now), style="magenta")
 
 
 @contextmanager
@@ -56,7 +58,7 @@ class RichProgress:
         began = None if self._tasks else time.monotonic()
         throughput = Throughput(total, work, done, began=began)
         self._tasks[name] = (
-            self.progress.add_task(name, total=total, completed=done, stage=throughput),
+            self.progress.add_task(name, total=total, completed=done, throughput=throughput),
             throughput,
         )
 

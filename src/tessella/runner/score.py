@@ -39,7 +39,7 @@ def score(solution: Solution, specs: Sequence[Spec], fits: Sequence[Fit]) -> tup
             return _evaluate_fit(solution, loss_of, spec, check_fit(fit, solution.mdp))
         except TessellaError as error:
             return Record(spec, reason=str(error))
-        except Exception as error:  # whatever the parts of a fit may do when they are looked at
+        except Exception as error:  # whatever the parts of a fit may do when they are read
             return Record(spec, reason=format_exception(error))
 
     return tuple(record(spec, fit) for spec, fit in zip(specs, fits, strict=True))

@@ -70,7 +70,8 @@ _SCHEMA = "".join(
     for name, of in _TABLES.items()
 )
 _INSERT = f"""
-INSERT INTO record ({", ".join(_RECORD_COLUMNS)}) VALUES ({", ".join(f":{c}" for c in _RECORD_COLUMNS)})
+INSERT INTO record ({", ".join(_RECORD_COLUMNS)})
+VALUES ({", ".join(f":{c}" for c in _RECORD_COLUMNS)})
 ON CONFLICT (key) DO UPDATE SET {", ".join(f"{c} = excluded.{c}" for c in _RECORD_COLUMNS)}
 WHERE record.reason <> ''
 """

@@ -22,10 +22,9 @@ from tessella.runner.methods import find_method, register_method
 from tessella.runner.names import UnknownNameError
 from tessella.runner.spec import Spec
 
-STUDY_MAX_RUNS = 1_000_000  # of one study: their specs are held in memory
-SAMPLE_MAX_SIZE = (
-    10**9
-)  # labels, or updates; a hundred times that, as a reference has it, can be stored
+STUDY_MAX_RUNS = 1_000_000  # runs of one study: their specs are held in memory
+# Labels, or updates; a hundred times that, as a reference has it, can be stored.
+SAMPLE_MAX_SIZE = 10**9
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,23 @@
 """How fast a stage of a study goes, and how long it has to go.
 
 The time left is what remains, in expected seconds of work, at the pace so far. The first runs also
-pay for compiling, so nothing is said before a tenth of the work is done, or a minute has passed.
+pay for compiling, so no estimate is given before a tenth of the work is done, or a minute has
+passed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-ESTIMATE_MIN_WORK_SHARE = 0.1  # of the work, from which on the pace is taken to last
-ESTIMATE_MIN_SECONDS, ESTIMATE_MIN_ARRIVALS = (
-    60.0,
-    5,
-)  # or so many seconds, in which so many batches of runs ended
+# The time left is estimated after this share of the work, or after these seconds and batches.
+ESTIMATE_MIN_WORK_SHARE = 0.1  # share of the work
+ESTIMATE_MIN_SECONDS = 60.0  # seconds since the clock began
+ESTIMATE_MIN_ARRIVALS = 5  # batches of runs that ended in that time
 
 
 @dataclass
 class Throughput:
-    """One line of progress: ``done`` of ``total``, with ``left`` expected seconds to go."""
+    """One line of progress: ``done`` of ``total`` runs, and the ``work`` in them."""
 
     total: int
     work: float

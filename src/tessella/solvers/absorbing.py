@@ -34,7 +34,7 @@ from tessella.solvers.recurrent_classes import (
 from tessella.solvers.result import Result
 
 TIME_BOUND_MAX_TRIES = 6  # to find a time to the end that holds at the value found with it
-TIME_GROWTH_FACTOR = 1.5  # of the time needed, so that the next look finds no more
+TIME_GROWTH_FACTOR = 1.5  # of the time needed, so that the next try finds no more
 
 
 def solve_total_reward(
@@ -115,7 +115,7 @@ def _bound_time(
 
 
 def _hide_bounds(callback: Callback) -> Callback:
-    """A callback that is told of no bound, as long as none is proven."""
+    """A callback that gets no bound, as long as none is proven."""
     return lambda progress: callback(replace(progress, bound=float("inf"), left=None))
 
 

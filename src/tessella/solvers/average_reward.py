@@ -3,7 +3,7 @@
 The linear system of a poor policy is as hard as that of a good one, and with averages often harder:
 a queue that lets everybody in fills up, and hardly ever empties. Sweeps cost little, and after as
 many as the longest way through the states takes, the greedy policy is nearly the best; then a few
-linear systems, each with a coarse correction (``coarse``), do the rest.
+linear systems, each with a coarse correction (``multigrid``), do the rest.
 
 Through stages, both are in single precision, which takes half the time. Sweeps need only find a
 policy. A correction e of relative values v,
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     from tessella.solvers.operators import Operators
 
 POLICY_SETTLED_FRACTION = 1e-3  # of the states, at most, whose action changes in a round
-SLOW = 0.5, 3  # a bound that is not cut to this share in so many rounds calls for more digits
+# Double precision takes over where the bound does not fall to SLOW_REDUCTION of itself within
+# SLOW_WINDOW_ROUNDS.
+SLOW_REDUCTION = 0.5  # share of the earlier bound
+SLOW_WINDOW_ROUNDS = 3  # rounds
 
-StopRule = Callable[
-    [list[Progress]], bool
-]  # what has been reported of a part of the run -> enough?
+StopRule = Callable[[list[Progress]], bool]  # reports of a phase of the run -> whether it may end
 
 
 def solve_average_reward(
@@ -91,18 +92,20 @@ def solve_average_reward(
 
 def is_slow(reports: list[Progress]) -> bool:
     """Whether the last rounds brought little."""
-    reduction, rounds = SLOW
-    return len(reports) > rounds and not reports[-1].bound < reduction * reports[-1 - rounds].bound
+    if len(reports) <= SLOW_WINDOW_ROUNDS:
+        return False
+    earlier = reports[-1 - SLOW_WINDOW_ROUNDS].bound
+    return not reports[-1].bound < SLOW_REDUCTION * earlier
 
 
 class _PhaseMonitor:
-    """Ends a part of a run once ``until`` says so, or the whole if the caller's callback does."""
+    """Ends a phase once its stop rule says so, or the run if the caller's callback does."""
 
     def __init__(
         self, callback: Callback | None, stop_rule: StopRule | None, previous: Result | None
     ):
         self.callback, self.stop_rule = callback, stop_rule
-        self.stopped = self.phase_ended = False  # the whole, and this part
+        self.stopped = self.phase_ended = False  # the run, and this phase
         self.reports: list[Progress] = []
         self.sweeps_before = 0 if previous is None else previous.sweeps
         self.seconds_before = 0.0 if previous is None else float(previous.history.seconds[-1])

@@ -26,7 +26,7 @@ from tessella.mdp.finite_horizon import CompiledPeriodBackend, Timed
 from tessella.mdp.model import MDP
 from tessella.mdp.period_backend import PeriodBackend
 from tessella.numerics import numerics
-from tessella.rounding import EPS, round_up
+from tessella.rounding import OUTWARD_FACTOR, round_up
 from tessella.solvers.kernels import find_best_two, pick_lowest_tied, tie_window
 from tessella.solvers.loop import Callback, Engine, Progress
 from tessella.solvers.method import Method
@@ -34,10 +34,8 @@ from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import History, Result
 
 PeriodProgram = CompiledPeriodBackend | PeriodBackend
-PERIOD_MAX_ACTION_VALUES = (
-    1 << 27
-)  # action values of a period that are kept while it is worked on: 1 GiB
-OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+# Action values of a period that are kept while it is worked on: 1 GiB.
+PERIOD_MAX_ACTION_VALUES = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class PeriodResult(NamedTuple):
 
 
 def supports_backward_induction(mdp: MDP) -> bool:
-    """Whether a model can be solved so: its dynamics are told by period."""
+    """Whether a model can be solved so: its dynamics are given by period."""
     return isinstance(mdp.dynamics, Timed)
 
 
@@ -74,7 +72,7 @@ def supports_backward_induction(mdp: MDP) -> bool:
 def run_backward_pass(
     engine: Engine, method: Method, callback: Callback | None, partial: bool
 ) -> tuple[Result, PeriodResult]:
-    """The optimum, and what is known of its policy; ``callback`` is told of every period.
+    """The optimum, and what is known of its policy; ``callback`` is called after every period.
 
     A callback may stop it. Of the earlier times no more is known then than the rewards tell.
     """

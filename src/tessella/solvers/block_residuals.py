@@ -1,11 +1,11 @@
-"""A model looked at in slabs: some places of one axis at a time, whatever the size of the grid.
+"""Residuals block by block: some places of one axis at a time, whatever the size of the grid.
 
-A slab is a window (``mdp.stages.windows``) whose numbers are made when its turn comes and forgotten
-after it. For the values V of an optimum and U of a policy pi it gives, state by state,
+A block comes with its halo (``mdp.stages.partition``). Its numbers are made when its turn comes and
+forgotten after it. For the values V of an optimum and U of a policy pi it gives, state by state,
 
     T V - V,    T_pi U - U,    the margin at V,    what the action of pi loses at V,
 
-so that bounds and figures over the whole grid come out of a loop that holds one slab.
+so that bounds and figures over the whole grid come out of a loop that holds one block.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from tessella.solvers.loop import Engine
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import Result
 
-BLOCK_STATES = 1 << 22  # of a slab, about
+BLOCK_STATES = 1 << 22  # states of a block, about
 
 
 class BlockResiduals(NamedTuple):
-    """What a slab says of V and of the policy's U. All arrays are over its own places."""
+    """Residuals and losses of V and of the policy's U, over the block without its halo."""
 
     residual: Any  # T V - V
     policy_residual: Any  # T_pi U - U
@@ -51,7 +51,7 @@ class BlockResiduals(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ComparedBlock:
-    """A slab of a grid."""
+    """A block of a grid, with the values and the residuals of its states."""
 
     index: tuple[slice, ...]  # its own states
     value: NDArray[np.float64]  # V ...
@@ -74,7 +74,7 @@ class ValueRange:
 
 
 def choose_partition(mdp: MDP, states: int = BLOCK_STATES) -> Partition:
-    """How a model is cut into slabs of about so many states."""
+    """How a model is cut into blocks of about so many states."""
     count = math.ceil(mdp.n_states / states)
     if not isinstance(mdp.dynamics, Staged):
         raise ModelError("a model of stages can be looked at in slabs", value="this is a table")
@@ -91,7 +91,7 @@ def choose_partition(mdp: MDP, states: int = BLOCK_STATES) -> Partition:
 
 
 class BlockComparison:
-    """A solution and a policy's evaluation, slab by slab."""
+    """A solution and a policy's evaluation, block by block."""
 
     def __init__(
         self, optimum: Result, evaluation: Result, policy: Policy, mdp: MDP, partition: Partition
@@ -109,14 +109,14 @@ class BlockComparison:
         self.value_ranges = self._find_range(optimum), self._find_range(evaluation)
 
     def index_of_block(self, k: int) -> tuple[slice, ...]:
-        """The states of the k-th slab."""
+        """The states of the k-th block."""
         rows, length = self.partition.block_length, self.partition.length
         axis_slice = slice(k * rows, min((k + 1) * rows, length))
         return (slice(None),) * self.partition.axis + (axis_slice,)
 
     @property
     def n_blocks(self) -> int:
-        """Slabs that have places of their own: the last ones may stand off the end."""
+        """Number of blocks with places of their own: the last ones may lie past the end."""
         return -(-self.partition.length // self.partition.block_length)
 
     def _find_range(self, result: Result) -> ValueRange:
@@ -164,7 +164,7 @@ class BlockComparison:
         return BlockResiduals(*(np.asarray(array)[interior] for array in residuals))
 
     def _read_window_values(self, result: Result, k: int) -> NDArray[np.float64]:
-        """The values of a window; off the ends of the axis those of the nearest place."""
+        """The values of a block with its halo; past the ends of the axis the nearest ones."""
         first, length = self.partition.block_start(k), self.partition.length
         low, high = max(first, 0), min(first + self.partition.block_with_halo, length)
         values = result.part("value", (slice(None),) * self.partition.axis + (slice(low, high),))
@@ -183,7 +183,7 @@ class BlockComparison:
 def compute_block_residuals(
     backend, cut: Partition, data: ModelData, value, policy_value, policy, shift, policy_shift
 ) -> BlockResiduals:
-    """The slab in the middle of a window, judged; values come without their shifts."""
+    """Residuals of a block, from the values of it and its halo, which come without their shifts."""
     operators = Operators(backend, data).for_shift(shift)
     xp, q_of = numerics(value), operators.q(value)
     best, second = find_best_two(backend, q_of, value)

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from tessella.numerics import numerics
 
-DIRECT_INVERSE_MAX_ROWS = (
-    512  # rows up to which blocks are inverted as one: each level is code to compile
-)
+# Rows up to which blocks are inverted as one: each level is code to compile.
+DIRECT_INVERSE_MAX_ROWS = 512
 
 
 class BlockTridiagonal(NamedTuple):

@@ -44,7 +44,7 @@ class Checkpoint:
 
 
 def as_checkpoint(source: str | Path | Checkpoint | None) -> Checkpoint | None:
-    """The one door: a path is a checkpoint of every minute."""
+    """A checkpoint as it is; a path as a checkpoint of every minute."""
     return source if source is None or isinstance(source, Checkpoint) else Checkpoint(source)
 
 
@@ -62,10 +62,8 @@ class CheckpointWriter:
     def __init__(self, checkpoint: Checkpoint, mdp: MDP) -> None:
         self.path, self.interval_seconds = Path(checkpoint.path), checkpoint.every
         self.fingerprint, self.shape = mdp.fingerprint, mdp.grid.shape
-        self.rounds_per_check, self._last_write = (
-            1,
-            time.monotonic(),
-        )  # rounds between two looks at the clock
+        self.rounds_per_check = 1  # rounds between two readings of the clock
+        self._last_write = time.monotonic()
 
     def load_run(self) -> SavedRun | None:
         """What the file holds; None where there is none. One of another model is refused."""
@@ -90,7 +88,7 @@ class CheckpointWriter:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to write; also finds how many rounds fit before the next look."""
+        """Whether it is time to write; also finds how many rounds fit before the next check."""
         elapsed = time.monotonic() - self._last_write
         self.rounds_per_check = (
             min(2 * self.rounds_per_check, 1 << 20) if elapsed < self.interval_seconds / 2 else 1

@@ -37,19 +37,16 @@ if TYPE_CHECKING:
     from tessella.solvers.kernels import IterationState
     from tessella.solvers.loop import Engine
 
-ELIMINATION_MAX_ENTRIES = 20_000_000  # of all rows together, that are written out
-ELIMINATION_MAX_PRODUCTS = (
-    2_000_000_000  # of one elimination: states times the square of the band of the chain
-)
-LINE_MAX_BAND_STATES = (
-    32  # states that a step leads along a line, at most, where elimination is the first way
-)
-REFERENCE_MIN_VISIT_SHARE = (
-    1e-6  # of the visits of the most visited state: those of one that times are counted to
-)
+ELIMINATION_MAX_ENTRIES = 20_000_000  # entries of all rows together, which are written out
+# Products of one elimination: states times the square of the band of the chain.
+ELIMINATION_MAX_PRODUCTS = 2_000_000_000
+# States that a step leads along a line, at most, where elimination is tried first.
+LINE_MAX_BAND_STATES = 32
+# Visits of the state that times are counted to, as a share of those of the most visited state.
+REFERENCE_MIN_VISIT_SHARE = 1e-6
 RESCALE_ABOVE = 1e100  # shares beyond this are scaled down
 REFINEMENT_MAX_PASSES = 6  # eliminations of what is left, at most
-MAX_POLICIES = 100  # at most
+MAX_POLICIES = 100  # policies that are evaluated, at most
 
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]  # numbers as sums of two floats
 
@@ -243,7 +240,7 @@ class FeasibleRows(NamedTuple):
     def rises(self, h: Pair, written: ModelRounding = NO_ROUNDING, uneven: float = 0.0) -> Pair:
         """((K,) r + sum_j p_j (h_j - h_s), by how much that may be off).
 
-        Rows and rewards are off by ``written``, and the sums of rows by ``row_sum_error``.
+        Rows and rewards are off by ``written``, and the sums of rows by ``uneven``.
         """
         rows, (high, low) = self.rows, h
         lengths = np.diff(rows.indptr)
@@ -291,7 +288,7 @@ class EliminationFactors(NamedTuple):
 
     @staticmethod
     def of(chain: csr_array, products: float) -> EliminationFactors | None:
-        """None where that takes more ``sweep_products``, or where chances vanish."""
+        """None where that takes more ``products``, or where chances vanish."""
         last = int(chain_classes(chain)[0][0])
         factors = EliminationFactors._towards(last, chain, products)
         if factors is None:

@@ -2,7 +2,7 @@
 
     V_pi = r_pi + discount P_pi V_pi,
 
-solved by Krylov corrections to the enclosure of ``kernels`` with T_pi in place of T.
+solved by Krylov corrections and enclosed by ``kernels``, with T_pi in place of T.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Evaluation(Result):
 
     def __str__(self) -> str:
         subject = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
-        is_cost, sign = self.mdp.minimise, -1 if self.mdp.minimise else 1
+        is_cost = self.mdp.minimise
+        sign = -1 if is_cost else 1
         if self.gain is not None:
             average, kind = write_average(self.mdp, self), "Cost" if is_cost else "Gain"
             return f"{kind} {subject}: {average}, {self.sweeps} sweeps, {self.status_text}"
@@ -57,11 +58,14 @@ class Evaluation(Result):
             f"{display_value.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"
             for s in (display_value.argmin(), display_value.argmax())
         ]
-        scope = "over the start" if self.start is not None else f"over {self.value.size:,} states"
+        averaged = "over the start"
+        if self.start is None:
+            averaged = f"over {self.value.size:,} states"
         return (
-            f"{'Cost' if is_cost else 'Value'} {subject}: mean {sign * self.mean:.6g} {scope}\n"
+            f"{'Cost' if is_cost else 'Value'} {subject}: mean {sign * self.mean:.6g} {averaged}\n"
             f"lowest {extremes[0]}, highest {extremes[1]}\n"
-            f"|V - V_pi| <= {round_up(self.error_bound, 2)}, {self.sweeps} sweeps, {self.status_text}"
+            f"|V - V_pi| <= {round_up(self.error_bound, 2)}, "
+            f"{self.sweeps} sweeps, {self.status_text}"
         )
 
 

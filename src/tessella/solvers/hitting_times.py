@@ -33,21 +33,15 @@ from tessella.solvers.loop import Engine
 from tessella.solvers.operators import ModelData, Operators, max_abs
 from tessella.solvers.result import Precision
 
-HITTING_SWEEPS_PER_CALL, HITTING_MAX_CALLS = (
-    50,
-    40,
-)  # of a trial w in one compiled call, and calls at most
+HITTING_SWEEPS_PER_CALL = 50  # sweeps of a trial w in one compiled call
+HITTING_MAX_CALLS = 40  # compiled calls, at most
 TRIAL_MAX_RESIDUAL = 0.5  # rho at which a trial will do
-FIRST_ATTEMPT_PRODUCTS, ATTEMPT_GROWTH_FACTOR, MAX_ATTEMPTS = (
-    20,
-    5,
-    3,
-)  # products of the first attempt, growth, how many
-ATTEMPT_RELATIVE_TOLERANCE = 1e-6  # what an attempt may leave
-TIE_WIDENING_FACTOR, MAX_WIDENINGS = (
-    4.0,
-    6,
-)  # a set A that was too small is widened by this, so many times
+FIRST_ATTEMPT_PRODUCTS = 20  # steps of BiCGSTAB in the first attempt, at most
+ATTEMPT_GROWTH_FACTOR = 5  # steps of an attempt, in those of the one before
+MAX_ATTEMPTS = 3  # attempts
+ATTEMPT_RELATIVE_TOLERANCE = 1e-6  # share of the right side that an attempt may leave
+TIE_WIDENING_FACTOR = 4.0  # a set A that was too small is widened to this multiple of its need
+MAX_WIDENINGS = 6  # times that it is widened, at most
 
 
 @in_float64
@@ -62,9 +56,8 @@ def bound_relative_error(
     eta = float(_compute_rounding(engine.program, engine.data, h))
     residual = 2 * bound + 2 * eta
     hitting_time, tie = _bound_near_optimal_time(engine, data, h, actions, reference, residual, eta)
-    return Precision(
-        2 * residual * hitting_time, tie
-    )  # from 0 in the reference to 0 in the first state
+    # Twice: from 0 in the reference to 0 in the first state.
+    return Precision(2 * residual * hitting_time, tie)
 
 
 @in_float64
@@ -73,7 +66,7 @@ def bound_absorption_time(
 ) -> float:
     """Bound on the expected periods to the end for all policies that could be best.
 
-    ``value`` has a residual of at most ``r``; inf where some such policy may never end.
+    ``value`` has a residual of at most ``residual``; inf where some such policy may never end.
     """
     v, actions, targets = to_backend(
         engine.program, (value, np.asarray(policy, np.int32), absorbing)
@@ -180,7 +173,7 @@ def _mark_most_visited(backend, data: ModelData, policy):
 
 
 def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
-    """x with left(x) near ``right``, from x = right on.
+    """x with system(x) near ``rhs``, from x = rhs on.
 
     BiCGSTAB may lose its way after some products, or break down; so it begins anew from the best
     point so far, each time for longer, and what does not help is not taken.
@@ -198,9 +191,8 @@ def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
             preconditioner=preconditioner,
         )
         better = abs(rhs - system(x + step)).sum() < abs(residual).sum()
-        return max_products * ATTEMPT_GROWTH_FACTOR, xp.where(
-            better, x + step, x
-        )  # what is no number is not better
+        # What is not a number is not better.
+        return max_products * ATTEMPT_GROWTH_FACTOR, xp.where(better, x + step, x)
 
     return xp.repeat(MAX_ATTEMPTS, attempt, (FIRST_ATTEMPT_PRODUCTS, rhs))[1]
 

@@ -1,15 +1,15 @@
-"""Models that fill a device: value iteration in place, one slab after the other.
+"""Models that fill a device: value iteration in place, one block after the other.
 
-    v <- T v    on the first slab, then on the next with what the first has now, and so on.
+    v <- T v    on the first block, then on the next with what the first has now, and so on.
 
-One array of values is all that a sweep needs beside a slab, in place of five or six. Sweeps in
+One array of values is all that a sweep needs beside a block, in place of five or six. Sweeps in
 place contract as plain ones do. The bound comes from a round that writes nothing: with d = T v - v
 between ``low`` and ``high``, and c the discount,
 
     low / (1 - c) <= V* - v <= high / (1 - c),
 
 so v is moved to the middle of the two, and the residual of what that gives is d less a constant.
-Expected rewards that are kept as factors are summed up slab by slab, in every sweep.
+Expected rewards that are kept as factors are summed up block by block, in every sweep.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from tessella.solvers.method import Method, require_whole_number
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import History, Result
 
-SWEEPS_PER_CHECK = 16  # sweeps between two looks at the bound
+SWEEPS_PER_CHECK = 16  # sweeps between two computations of the bound
 
 
 @dataclass(frozen=True)
 class InPlace(Method):
-    """Value iteration in place, slab by slab: for discounted models that fill a device.
+    """Value iteration in place, block by block: for discounted models that fill a device.
 
     Args:
-        states: of a slab, about.
+        states: of a block, about.
     """
 
     states: int = 1 << 26
@@ -71,7 +71,7 @@ class InPlace(Method):
 
 @dataclass(frozen=True)
 class ResidualBounds:
-    """What a look at all slabs finds."""
+    """What a pass over all blocks finds."""
 
     low: float  # T v - v is at least this ...
     high: float  # ... and at most this
@@ -79,7 +79,7 @@ class ResidualBounds:
 
 
 class InPlaceSweeper:
-    """A model and its values on one device, swept slab by slab."""
+    """A model and its values on one device, swept block by block."""
 
     def __init__(self, engine: Engine, partition: Partition) -> None:
         dynamics = engine.mdp.dynamics
@@ -129,7 +129,7 @@ class InPlaceSweeper:
         return ResidualBounds(float(low.min()), float(high.max()), float(size.max()))
 
     def rows_of_block(self, k: int) -> int:
-        """Places of the k-th slab that the axis has."""
+        """Places of the k-th block that the axis has."""
         return min(
             self.partition.block_length, self.partition.length - k * self.partition.block_length
         )
@@ -138,7 +138,7 @@ class InPlaceSweeper:
         self.value = _shift_values(self.value, np.float64(center))
 
     def read_block_values(self, k: int) -> NDArray[np.float64]:
-        """(slab) values of the k-th slab."""
+        """(block) values of the k-th block."""
         first = self.partition.halo_below + k * self.partition.block_length
         block = lax.slice_in_dim(
             self.value, first, first + self.rows_of_block(k), axis=self.partition.axis
@@ -147,7 +147,7 @@ class InPlaceSweeper:
 
     @in_float64
     def decide_block(self, k: int, tie_width: float) -> tuple[NDArray, NDArray]:
-        """(slab) policy and margins of the k-th slab."""
+        """(block) policy and margins of the k-th block."""
         first, data = np.int64(k * self.partition.block_length), self.data[k]
         decision = _decide_block(
             self.program, self.partition, self.value, first, data, np.float64(tie_width)
@@ -158,7 +158,7 @@ class InPlaceSweeper:
 
 
 class BlockwiseArray:
-    """An array over the grid that is made slab by slab, of those that are read."""
+    """An array over the grid that is made block by block, of those that are read."""
 
     def __init__(
         self, sweeper: InPlaceSweeper, dtype: Any, make_block: Callable[[int], NDArray]
@@ -321,7 +321,7 @@ def _enclose_values(engine: Engine, residual_bounds: ResidualBounds) -> tuple[fl
     center = (residual_bounds.low + residual_bounds.high) / 2 / (1 - mdp.discount)
     max_value = residual_bounds.max_value + abs(center)
     eta = (
-        float(Operators(_EMPTY_PROGRAM, data).rounding(np.array([max_value]), 0.0))
+        float(Operators(_EMPTY_BACKEND, data).rounding(np.array([max_value]), 0.0))
         + 4 * EPS * max_value
     )
     # The residual changes by (1 - c) middle, with c right to the row sums' distance from 1.
@@ -360,7 +360,7 @@ def _make_result(
     )
 
 
-_EMPTY_PROGRAM = StageBackend((), 0)
+_EMPTY_BACKEND = StageBackend((), 0)
 
 
 @compile_per_shape(donate_first=True)

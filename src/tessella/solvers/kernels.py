@@ -1,9 +1,9 @@
 """The loop that every method shares, by NumPy or compiled.
 
-Each round ends with a look at a point: a backup b = T v (or T_pi v, when a policy is evaluated) and
-what the criterion's enclosure makes of the residual b - v. A stated bound is one that anybody can
-find again from the value alone, by its residual (``prove``). A method is no more than a way from
-(v, b, greedy policy) to the next v.
+Each round ends by evaluating a point: a backup b = T v (or T_pi v, when a policy is evaluated) and
+what the criterion's kernel makes of the residual b - v. A stated bound is one that anybody can
+find again from the value alone, by its residual (``bound_error``). A method is no more than a way
+from (v, b, greedy policy) to the next v.
 """
 
 from __future__ import annotations
@@ -22,13 +22,10 @@ from tessella.solvers.method import Method
 from tessella.solvers.multigrid import CoarseAxis, probe_coarse_system
 from tessella.solvers.operators import ModelData, Operators, max_abs
 
-DEFAULT_RELATIVE_TOLERANCE = (
-    1e-12  # without a tolerance, aim for this share of the largest value ...
-)
+DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: the target without a tolerance ...
 TARGET_FLOOR_MULTIPLE = 2.0  # ... but for no less than this multiple of what rounding leaves
-TIE_RELATIVE_WIDTH = (
-    1e-9  # actions further apart than this, on the scale of values, never count as tied
-)
+# Actions further apart than this, on the scale of values, never count as tied.
+TIE_RELATIVE_WIDTH = 1e-9
 SAFEGUARD_GROWTH_FACTOR = 1000.0  # a bound that widens by more than this calls for a plain sweep
 FLOOR_REACHED_FACTOR = 1.1  # a bound this close to its floor will not get better
 
@@ -43,7 +40,7 @@ class IterationState(NamedTuple):
     backup: Any  # b = T v, (grid)
     policy: Any  # greedy at v, (grid)
     shift: Any  # values are v + shift
-    center: Any  # the optimum lies within b + middle + shift, off by bound
+    center: Any  # the optimum lies within b + center + shift, off by bound
     bound: Any
     floor: Any  # what rounding alone contributes to the bound
     changed: Any  # states whose greedy action changed in this sweep
@@ -110,10 +107,10 @@ def is_finished(data: ModelData, state: IterationState):
 
 
 class IterationBatch(NamedTuple):
-    """What a compiled stretch of rounds reports."""
+    """What a compiled batch of rounds reports."""
 
     state: IterationState
-    n_rounds: Any  # done in this stretch
+    n_rounds: Any  # done in this batch
     bounds: Any  # (chunk,) bound after each
     changes: Any  # (chunk,) states whose greedy action changed in each
     target: Any  # the bound that was asked for
@@ -139,13 +136,13 @@ def compute_next_point(method: Method, operators: Operators, state: IterationSta
 def evaluate_safeguarded(
     operators: Operators, fixed: bool, state: IterationState, point
 ) -> IterationState:
-    """Look at ``point``; where that widens the bound by far, at a plain step instead.
+    """Evaluate ``point``; where that widens the bound by far, a plain step instead.
 
     The value of a policy may well have a wider bound than the point it was greedy at, while what it
     will be worth travels through the states. But a total whose rounding alone is worse than what is
     known already is none: the policy never ends, and its linear system has no solution.
 
-    A loop of one round or two, so that the look is compiled once.
+    A loop of one round or two, so that the evaluation is compiled once.
     """
     plain_step = operators.criterion.step(state.value, state.backup)
 
@@ -171,7 +168,7 @@ def evaluate_safeguarded(
 def run_rounds(
     backend, method: Method, fixed: bool, chunk: int, data: ModelData, state: IterationState, limit
 ) -> IterationBatch:
-    """Up to ``limit <= chunk`` rounds of refine and look."""
+    """Up to ``limit <= chunk`` rounds, each of which refines and evaluates a point."""
     operators, xp = Operators(backend, data, fixed=fixed), numerics(state.value)
 
     def should_continue(carry):
@@ -203,13 +200,13 @@ def run_plain_sweeps(backend, data: ModelData, value, count):
 def evaluate_first_point(
     backend, fixed: bool, data: ModelData, state: IterationState
 ) -> IterationState:
-    """A run's first point, looked at before anything is made of it."""
+    """A run's first point, evaluated before a method refines it."""
     return evaluate_point(Operators(backend, data), fixed, state.value, state.shift, state.policy)
 
 
 @compile_per_shape("backend", "cuts")
 def compute_coarse_system(backend, cuts: tuple[CoarseAxis, ...], data: ModelData, policy):
-    """What the small matrix of ``coarse`` is made of, for a policy."""
+    """What the system of the nodes of ``multigrid`` is made of, for a policy."""
     operators = Operators(backend, data)
     return probe_coarse_system(lambda e: operators.policy_expectation(policy, e), cuts, policy)
 
@@ -276,9 +273,9 @@ def tie_window(data: ModelData, tie, eta):
     """How far below the best an action's value may be for its index to count: at most ``tie``.
 
     Computed action values are within tie / 2 of the optimal ones. So two actions that are equally
-    good differ by at most ``tie``, and an action inside the window loses at most tie + window, that
+    good differ by at most ``tie``, and an action inside this width loses at most tie + width, that
     is 2 tie, where it is taken. A loose bound leaves much undecided, yet the best guess is still
-    the greedy action: the window stays below ``TIE_RELATIVE_WIDTH``.
+    the greedy action: this width stays below ``TIE_RELATIVE_WIDTH``.
     """
     xp = numerics(eta)
     narrow = xp.minimum(
@@ -297,7 +294,7 @@ def rank_actions(q_A, tie_width):
 
 
 def pick_lowest_tied(backend, q_of, best, tie_width):
-    """(grid) the lowest action index whose value is within ``near`` of the best."""
+    """(grid) the lowest action index whose value is within ``tie_width`` of the best."""
     xp = numerics(best)
 
     def choose(action, chosen):
@@ -308,7 +305,7 @@ def pick_lowest_tied(backend, q_of, best, tie_width):
 
 
 def find_best_two(backend, q_of, template):
-    """(grid) values of the best action and of the second best; arrays are like ``like``."""
+    """(grid) values of the best action and of the second best; arrays are like ``template``."""
     xp = numerics(template)
 
     def rank(action, carry):

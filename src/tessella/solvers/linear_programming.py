@@ -20,16 +20,15 @@ from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.model import MDP
 from tessella.solvers.method import Method, require_whole_number
 
-LP_RELATIVE_TOLERANCE = (
-    1e-9  # without a tolerance, it must be right to so much of the largest value
-)
+# Without a tolerance, it must be right to so much of the largest value.
+LP_RELATIVE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
 class LinearProgramming(Method):
     """The optimum by HiGHS; for models small enough to be written as sparse matrices.
 
-    Its answer is enclosed by one look at it, and changed by nothing.
+    Its answer is enclosed by one evaluation, and changed by nothing.
     """
 
     traced = False

@@ -35,20 +35,23 @@ from tessella.solvers.checkpoint import CheckpointWriter
 from tessella.solvers.elimination import EliminationResult, eliminate_states
 from tessella.solvers.method import Method, validate_tol
 from tessella.solvers.multigrid import CoarseAxis, build_correction, choose_coarse_axes
-from tessella.solvers.operators import SMALLEST, AccuracySettings, ModelData
+from tessella.solvers.operators import MIN_REWARD_SCALE, AccuracySettings, ModelData
 from tessella.solvers.recurrent_classes import check_recurrent_classes
 from tessella.solvers.result import History, Result
 
 VALUE_MAX_SIZE = 1e290  # values beyond this are refused: their sums could overflow
-STALLED = 0.5, 8  # a bound that is not cut to this share in so many rounds calls for another way
-STUCK = 0.9, 200  # and one that is not cut to this share in so many calls for a reason
+# A bound that does not fall to this share of itself within so many rounds calls for another way ...
+STALL_REDUCTION = 0.5  # share of the earlier bound
+STALL_WINDOW_ROUNDS = 8  # rounds; also those of one compiled call of a method of linear systems
+# ... and one that does not fall to this share within so many calls for a diagnosis.
+STUCK_REDUCTION = 0.9  # share of the earlier bound
+STUCK_WINDOW_ROUNDS = 200  # rounds
 SWEEPS_PER_CALL = 256  # sweeps in one compiled call
 ETA_WINDOW_ROUNDS = 16  # rounds that tell how long the rest takes
-SHARP = 1e-9  # of the gain: averages that are known less well are found by elimination, if may be
-USEFUL = 1e-6  # of the largest reward: an average that is known less well has not converged
-COARSE_CORRECTION_MIN_STATES = (
-    10_000  # states of a model whose averages are helped by a coarse correction
-)
+SHARP_GAIN_FRACTION = 1e-9  # of the gain: one that is known less well is sought by elimination
+USEFUL_REWARD_FRACTION = 1e-6  # of the largest reward: a gain known less well has not converged
+# States of a model whose averages are helped by a coarse correction.
+COARSE_CORRECTION_MIN_STATES = 10_000
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,9 @@ Callback = Callable[[Progress], object]
 class Engine:
     """A model made ready for the kernels.
 
-    ``time`` bounds the periods to the end, where a criterion rests on that; with 1, bounds are
-    those of residuals. What is ``traced`` works on a program that can be compiled. It is cut
-    among ``devices``, where there are several.
+    ``absorption_time`` bounds the periods to the end, where a criterion rests on that; with 1,
+    bounds are those of residuals. A ``traced`` method gets a backend that JAX can compile. The
+    model is cut among ``devices``, where there are several.
     """
 
     def __init__(
@@ -81,12 +84,10 @@ class Engine:
         traced: bool = False,
         devices: Sequence[Any] = (),
     ) -> None:
-        self.mdp, self.tol, self.absorption_time, self.traced = (
-            mdp,
-            validate_tol(tol),
-            absorption_time,
-            traced,
-        )
+        self.mdp = mdp
+        self.tol = validate_tol(tol)
+        self.absorption_time = absorption_time
+        self.traced = traced
         self.devices = devices
         if not self.contraction_gap > 0:
             raise ModelError(mdp.criterion.why_unbounded(self.row_sum_bounds))
@@ -96,7 +97,7 @@ class Engine:
                 f"rewards up to {scale:.3g} at discount {mdp.discount} would overflow float64; "
                 "rescale them"
             )
-        if 0 < scale < SMALLEST:
+        if 0 < scale < MIN_REWARD_SCALE:
             raise ModelError(f"rewards of at most {scale:.3g} vanish in float64; rescale them")
 
     @property
@@ -109,8 +110,9 @@ class Engine:
         return max(gap * (1 - 64 * EPS), 0.0)
 
     def saved_model_error(self, value: NDArray) -> float:
-        """How far a backup of ``value`` by the arrays of a model file may be off, and they off."""
-        stored, written = self.mdp.dynamics.rounding_as_given, self.mdp.dynamics.rounding_as_saved
+        """How far a backup of ``value`` by the arrays of a model file may be off."""
+        stored = self.mdp.dynamics.rounding_as_given
+        written = self.mdp.dynamics.rounding_as_saved
         max_backup = float(np.abs(value).max()) * self.mdp.discount * self.row_sum_bounds.high
         difference = (written.reward - stored.reward) + (written.rows - stored.rows) * max_backup
         return 2 * difference * (1 + 8 * EPS)
@@ -126,10 +128,8 @@ class Engine:
         """What rounding leaves of the error of an occupancy, by the arrays of a file included."""
         # The adjoint adds up what flows into a state, which may be much.
         sums = EPS * (self.mdp.dynamics.adjoint_rounding_terms + 8)
-        stored, written = (
-            self.mdp.dynamics.rounding_as_given.rows,
-            self.mdp.dynamics.rounding_as_saved.rows,
-        )
+        stored = self.mdp.dynamics.rounding_as_given.rows
+        written = self.mdp.dynamics.rounding_as_saved.rows
         return float(sums + 2 * written - stored) / self.contraction_gap
 
     @property
@@ -221,7 +221,7 @@ class Engine:
         return self.build_data(self.lowered.arrays, feasible)
 
     def build_data(self, arrays: Any, feasible: Any) -> ModelData:
-        """The same with other arrays of the dynamics, such as those of a window."""
+        """The same with other arrays of the dynamics, such as those of a block with its halo."""
         dynamics = self.mdp.dynamics
         unit = EPS * (dynamics.rounding_terms + 8)
         errors = (
@@ -248,20 +248,18 @@ def iterate(
 ) -> Result:
     """Iterate ``method`` until the engine's tolerance, its own limit, or the callback's wish.
 
-    With a ``policy`` it evaluates that; without, it looks for the optimum. A ``keeper`` writes down
-    the best point now and then, and a run that was broken off goes on from it.
+    With a ``policy`` it evaluates that; without, it looks for the optimum. A
+    ``checkpoint_writer`` saves the best point now and then, and a run that was interrupted
+    continues from it.
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
     log = _RunLog(callback, None if resumed is None else resumed.history)
     fixed, data = policy is not None, engine.data
     state = _make_initial_state(engine, guess if resumed is None else resumed.value, policy)
     use_coarse_correction = method.linear and engine.needs_coarse_correction
-    is_numpy = (
-        method.linear and engine.is_numpy and not fixed
-    )  # where one more function costs nothing
-    if (
-        use_coarse_correction or is_numpy or resumed is not None
-    ):  # a point whose greedy policy is not known yet
+    is_numpy = method.linear and engine.is_numpy and not fixed  # one more function costs nothing
+    # The greedy policy of the first point is not known yet.
+    if use_coarse_correction or is_numpy or resumed is not None:
         state = kernels.evaluate_first_point(engine.program, fixed, data, state)
         log.add([state.bound], [state.changed], kernels.compute_target(data, state.floor))
         if use_coarse_correction and engine.is_numpy:
@@ -269,14 +267,12 @@ def iterate(
             if direct_state is not None:
                 return _make_result(engine, method, data, state, log, partial, direct_state)
         data = engine.build_policy_data(state.policy) if use_coarse_correction else data
-    chunk = STALLED[1] if method.linear else SWEEPS_PER_CALL
-    use_direct_solve = (
-        False  # by a direct solve; then every policy is evaluated so while they improve
-    )
+    chunk = STALL_WINDOW_ROUNDS if method.linear else SWEEPS_PER_CALL
+    # Once a direct solve has helped, every policy is evaluated so while policies improve.
+    use_direct_solve = False
     while True:
-        single_step = (
-            use_direct_solve or callback is not None
-        )  # a limit, not a chunk: no other program is compiled
+        # A limit, not a chunk: nothing else is compiled.
+        single_step = use_direct_solve or callback is not None
         limit = 0 if log.stopped else min(1 if single_step else chunk, method.max_sweeps - len(log))
         limit = (
             limit
@@ -294,8 +290,8 @@ def iterate(
         cut_short = log.stopped or len(log) >= method.max_sweeps
         done = bool(batch.finished) or _is_limited_by_rounding(method, data, state, log)
         is_over = done or cut_short
-        if log.eliminates(engine, method, done, cut_short):
-            direct_state = _eliminated(engine, fixed, state, is_over)
+        if log.should_eliminate(engine, method, done, cut_short):
+            direct_state = _improve_by_elimination(engine, fixed, state, is_over)
             if direct_state is not None:
                 return _make_result(engine, method, data, state, log, partial, direct_state)
         if checkpoint_writer is not None and (checkpoint_writer.is_due or is_over):
@@ -303,9 +299,8 @@ def iterate(
         if is_over:
             return _make_result(engine, method, data, state, log, partial)
         if use_direct_solve and not log.changes[-1]:
-            use_direct_solve = (
-                False  # the policy stays: what is left is for the method's own rounds
-            )
+            # The policy stays: what is left is for the method's own rounds.
+            use_direct_solve = False
         elif method.linear and log.is_stalled and engine.needs_coarse_correction:
             data = engine.build_policy_data(state.policy)
         elif method.linear and not engine.is_numpy and (use_direct_solve or log.is_stalled):
@@ -315,16 +310,16 @@ def iterate(
             check_recurrent_classes(engine.mdp, engine.to_numpy(state.policy), fixed)
 
 
-def _eliminated(
+def _improve_by_elimination(
     engine: Engine, fixed: bool, state: kernels.IterationState, ended: bool
 ) -> EliminationResult | None:
     """An average by elimination, where that knows it better than a run that has ended."""
     bound = float(state.bound)
-    if ended and bound <= SHARP * abs(float(state.center)):
+    if ended and bound <= SHARP_GAIN_FRACTION * abs(float(state.center)):
         return None
-    known = ended and bound <= USEFUL * engine.mdp.dynamics.reward_scale
-    found = eliminate_states(engine, state, fixed, known=known)
-    return found if found is not None and found.bound < bound else None
+    known = ended and bound <= USEFUL_REWARD_FRACTION * engine.mdp.dynamics.reward_scale
+    result = eliminate_states(engine, state, fixed, known=known)
+    return result if result is not None and result.bound < bound else None
 
 
 def _run_final_round(
@@ -408,11 +403,12 @@ def _read_value(
 
 
 class _RunLog:
-    """History in the making, or going on; tells the callback."""
+    """The history of a run, new or resumed; it also calls the callback."""
 
     def __init__(self, callback: Callback | None, previous: History | None) -> None:
-        self.callback, self.stopped = callback, False
-        self.tried = False  # whether elimination was, in vain
+        self.callback = callback
+        self.stopped = False
+        self.tried = False  # whether elimination was tried, in vain
         self.bounds: list[float] = [] if previous is None else previous.bound.tolist()
         self.changes: list[int] = [] if previous is None else previous.changed.tolist()
         self.seconds: list[float] = [] if previous is None else previous.seconds.tolist()
@@ -424,16 +420,17 @@ class _RunLog:
     @property
     def is_stalled(self) -> bool:
         """Whether the last rounds brought little."""
-        reduction, rounds = STALLED
-        return len(self) > rounds and not self.bounds[-1] < reduction * self.bounds[-1 - rounds]
+        return self._has_slowed(STALL_REDUCTION, STALL_WINDOW_ROUNDS)
 
     @property
     def is_stuck(self) -> bool:
         """Whether many rounds brought next to nothing."""
-        reduction, rounds = STUCK
+        return self._has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ROUNDS)
+
+    def _has_slowed(self, reduction: float, rounds: int) -> bool:
         return len(self) > rounds and not self.bounds[-1] < reduction * self.bounds[-1 - rounds]
 
-    def eliminates(self, engine: Engine, method: Method, done: bool, cut_short: bool) -> bool:
+    def should_eliminate(self, engine: Engine, method: Method, done: bool, cut_short: bool) -> bool:
         """Whether an average may need elimination: at the end, and where rounds bring little."""
         if not isinstance(engine.mdp.criterion, Average) or (cut_short and not done):
             return False
@@ -496,8 +493,10 @@ def _make_result(
         raise NotConverged(
             f"the run broke down after {len(log)} sweeps: its numbers are not finite"
         )
-    most = np.inf if gain is None or engine.tol else USEFUL * engine.mdp.dynamics.reward_scale
-    converged = bound <= min(target, most)
+    largest_bound = target
+    if gain is not None and not engine.tol:
+        largest_bound = min(target, USEFUL_REWARD_FRACTION * engine.mdp.dynamics.reward_scale)
+    converged = bound <= largest_bound
     if converged:
         reason = f"bound {round_up(bound)} is within the tolerance {target:.3g}"
     elif gain is not None and bound <= target:
@@ -563,7 +562,7 @@ def bound_error(
 def rise(
     engine: Engine, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
 ) -> tuple[NDArray[np.float64], float]:
-    """((grid) T v - v, how far that may be off), or with T_pi; ``extra`` as for ``prove``."""
+    """((grid) T v - v, how far that may be off), or with T_pi; ``extra`` as for ``bound_error``."""
     numbers = _at_point(value, policy, extra)
     apart, off = kernels.rise(engine.program, policy is not None, engine.data, *numbers)
     return np.asarray(apart), float(off)
@@ -580,11 +579,12 @@ def enclose_gain(
 ) -> tuple[float, float]:
     """(gain, by how much it may be off): of the best policy, or of ``policy``, from every state.
 
-    From nothing but the residual of the relative values ``value``; ``extra`` as for ``prove``.
+    From nothing but the residual of the relative values ``value``, and ``extra``: see
+    ``bound_error``.
     """
     state = _make_initial_state(engine, value, policy)
     evaluated = kernels.evaluate_first_point(engine.program, policy is not None, engine.data, state)
-    # The middle that a look takes out of the values is itself off by half a unit of its last digit.
+    # The middle that is taken out of the values is itself off by half a unit of its last digit.
     error = float(evaluated.bound) + extra + 4 * EPS * float(np.ptp(value))
     return float(evaluated.center), error * (1 + 8 * EPS)
 

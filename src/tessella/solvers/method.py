@@ -1,6 +1,6 @@
 """What a method of solving is: the way to the next point, and all that the loop asks of it.
 
-The loop (``kernels``) looks at each point v: it backs it up, b = T v with the greedy policy, and
+The loop (``kernels``) evaluates each point v: it backs it up, b = T v with the greedy policy, and
 encloses the optimum. A method only says which point comes next, so any method is as trustworthy as
 any other; a poor one is slow. To add one, derive from ``Method`` and write ``refine``:
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Method(ABC):
     """A method of solving. Hashable, so that it can steer compilation.
 
-    Tolerance and limit take no part in comparing methods: they are numbers, not another program.
+    Tolerance and limit take no part in comparing methods: as numbers, they compile nothing new.
 
     Args:
         tol: bound on max|V - V*|; None asks for about twelve digits of the largest

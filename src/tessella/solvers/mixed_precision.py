@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 # It is taken by itself for models of stages with more states than these ...
 MIXED_MIN_STATES = 10_000
 MAX_SWEEP_COST_RATIO = 8  # ... if a sweep over all actions is so many sweeps of one policy, at most
-MIXED_MAX_DISCOUNT = (
-    0.99  # beyond it, linear solvers are quicker than sweeps (``benchmarks/methods.py``)
-)
+# Beyond it, linear solvers are quicker than sweeps (``benchmarks/methods.py``).
+MIXED_MAX_DISCOUNT = 0.99
 ACCELERATOR_MIN_STATES = 1 << 22  # and on an accelerator for models of any kind with so many
 
 
@@ -63,7 +62,7 @@ class MixedPrecision(Method):
 
     Args:
         first: sweeps of the first round.
-        terms: of a correction; two more are looked at.
+        terms: of a correction; two more are computed.
     """
 
     first: int = 48
@@ -104,9 +103,8 @@ class MixedPrecision(Method):
         common = operators.criterion.common_part(residual)
         first, scale = scale_residual(residual - common)
         fits_int8 = operators.program.n_actions <= jnp.iinfo(jnp.int8).max
-        policy = (
-            state.policy.astype(jnp.int8) if fits_int8 else state.policy
-        )  # a quarter of the bytes
+        # A quarter of the bytes.
+        policy = state.policy.astype(jnp.int8) if fits_int8 else state.policy
         partial_sum, next_sum, last_sum = single.sum_neumann_series(policy, first, self.terms)
         t, next_term = next_sum - partial_sum, last_sum - next_sum
         residual_span = criterion.span(

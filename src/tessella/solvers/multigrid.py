@@ -44,16 +44,13 @@ from tessella.solvers.block_tridiagonal import (
 COST = 6_000_000, 30  # numbers met in a solve, at most, in all and for each state
 WORK = 10**10, 20_000  # products to factorise, at most, in all and for each state
 INTERPOLATION_MAX_NUMBERS = 20_000_000  # numbers of the functions along all axes, at most
-RESTRICTION_MAX_PRODUCTS_PER_STATE = (
-    300  # products for each state, at most, to go from states to nodes
-)
+# Products for each state, at most, to go from states to nodes.
+RESTRICTION_MAX_PRODUCTS_PER_STATE = 300
 SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes
-LEAK_PROBABILITY = (
-    1e-9  # a period of P_c is the last with this chance: its system has an inverse then
-)
-COARSE_SOLUTION_MAX_SIZE = (
-    1e8  # solution for a right side of 1: beyond, the leak alone decides (0.1 / LEAK)
-)
+# A period of P_c is the last with this chance: its system has an inverse then.
+LEAK_PROBABILITY = 1e-9
+# Solution for a right side of 1: beyond, the leak alone decides (0.1 / LEAK_PROBABILITY).
+COARSE_SOLUTION_MAX_SIZE = 1e8
 
 
 class CoarseCorrection(NamedTuple):
@@ -61,7 +58,7 @@ class CoarseCorrection(NamedTuple):
 
     interpolation: tuple  # (m, n) for each axis: hat functions over its cut points
     restriction: tuple  # (m, n) the same, with rows that sum to 1
-    factors: BlockFactors  # of (1 + LEAK) I - P_c
+    factors: BlockFactors  # of (1 + LEAK_PROBABILITY) I - P_c
     block_order: Any  # (nodes,) block by block: which node
     block_position: Any  # (nodes,) each node's place in that order
     shares: Any  # (nodes,) of the time that P_c spends there
@@ -119,10 +116,9 @@ def _find_cut_range(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(m,), (m,) the first and the last cut point from where a period meets each one's function."""
     down, up = max_displacement
-    lower, upper = (
-        np.r_[-inf, cut_points[:-1]],
-        np.r_[cut_points[1:], inf],
-    )  # where it is not 0, in between
+    # Each function is not 0 between these two.
+    lower = np.r_[-inf, cut_points[:-1]]
+    upper = np.r_[cut_points[1:], inf]
     first = np.searchsorted(cut_points, lower - up, side="right")
     return first, np.searchsorted(cut_points, upper + down, side="left") - 1
 
@@ -174,13 +170,11 @@ def choose_coarse_axes(
     result, states = (), prod(shape)
     for gaps in _halve_gaps(shape, typical_steps):
         axes = tuple(map(CoarseAxis.with_gap, shape, gaps, displacements))
-        node_blocks, products = (
-            NodeBlocks.choose(axes),
-            prod(coarse_axis.n_colours for coarse_axis in axes),
-        )
-        too_costly = node_blocks.solve_cost > _limit_for_states(
-            COST, states
-        ) or node_blocks.factor_cost > _limit_for_states(WORK, states)
+        node_blocks = NodeBlocks.choose(axes)
+        products = prod(coarse_axis.n_colours for coarse_axis in axes)
+        solve_too_costly = node_blocks.solve_cost > _limit_for_states(COST, states)
+        factor_too_costly = node_blocks.factor_cost > _limit_for_states(WORK, states)
+        too_costly = solve_too_costly or factor_too_costly
         too_wide = (
             _count_interpolation_numbers(axes) > INTERPOLATION_MAX_NUMBERS
             or _count_restriction_products(axes) > RESTRICTION_MAX_PRODUCTS_PER_STATE * states
@@ -192,12 +186,13 @@ def choose_coarse_axes(
 
 
 def bytes_of_correction(cuts: Sequence[CoarseAxis]) -> int:
-    """Bytes of the arrays of ``CoarseCorrection``: functions and averages, blocks, and four for the nodes."""
+    """Bytes of the arrays of ``CoarseCorrection``.
+
+    They are functions and averages, blocks, and four arrays over the nodes.
+    """
     split = NodeBlocks.choose(cuts)
-    blocks, nodes = (
-        numbers_of_factors(split.n_blocks, split.block_size),
-        split.n_blocks * split.block_size,
-    )
+    blocks = numbers_of_factors(split.n_blocks, split.block_size)
+    nodes = split.n_blocks * split.block_size
     return 8 * (2 * _count_interpolation_numbers(cuts) + blocks + 4 * nodes)
 
 
@@ -208,10 +203,8 @@ def _count_interpolation_numbers(axes: Sequence[CoarseAxis]) -> int:
 
 def _count_restriction_products(axes: Sequence[CoarseAxis]) -> int:
     """Products to go from states to nodes, one axis after the other."""
-    nodes, shape = (
-        [len(coarse_axis.cut_points) for coarse_axis in axes],
-        [coarse_axis.length for coarse_axis in axes],
-    )
+    nodes = [len(coarse_axis.cut_points) for coarse_axis in axes]
+    shape = [coarse_axis.length for coarse_axis in axes]
     return sum(prod(nodes[: k + 1]) * prod(shape[k:]) for k in range(len(axes)))
 
 
@@ -264,16 +257,14 @@ def probe_coarse_system(
 
 
 def build_correction(probes: NDArray[np.float64], axes: Sequence[CoarseAxis]) -> CoarseCorrection:
-    """The correction, from what ``probe_coarse_system`` saw; one that corrects nothing, if there is none.
+    """The correction, from the probes of ``probe_coarse_system``.
 
-    That is so where a chain falls apart, or takes all but for ever to forget its start.
+    It corrects nothing where a chain falls apart, or takes all but for ever to forget its start.
     """
     node_blocks = NodeBlocks.choose(axes)
     order = node_blocks.order_nodes([len(coarse_axis.cut_points) for coarse_axis in axes])
-    interpolation, node_means = (
-        tuple(coarse_axis.hat_functions for coarse_axis in axes),
-        np.ones(()),
-    )
+    interpolation = tuple(coarse_axis.hat_functions for coarse_axis in axes)
+    node_means = np.ones(())
     for basis in interpolation:
         node_means = np.multiply.outer(node_means, basis.mean(1))
     restriction = tuple(basis / basis.sum(1, keepdims=True) for basis in interpolation)
@@ -285,7 +276,7 @@ def build_correction(probes: NDArray[np.float64], axes: Sequence[CoarseAxis]) ->
         *orders,
         *weights,
     )
-    with np.errstate(all="ignore"):  # what is no number shows in the end
+    with np.errstate(all="ignore"):  # what is not a number shows in the end
         try:
             factors = factorise_blocks(
                 _assemble_system(probes, axes, node_blocks, no_correction.block_position)
@@ -301,7 +292,7 @@ def build_correction(probes: NDArray[np.float64], axes: Sequence[CoarseAxis]) ->
 def _assemble_system(
     probes: NDArray, axes: Sequence[CoarseAxis], node_blocks: NodeBlocks, block_position: NDArray
 ) -> BlockTridiagonal:
-    """(1 + LEAK) I - P_c by blocks."""
+    """(1 + LEAK_PROBABILITY) I - P_c by blocks."""
     sizes, n = [len(coarse_axis.cut_points) for coarse_axis in axes], node_blocks.block_size
     diagonal = np.tile((1 + LEAK_PROBABILITY) * np.eye(n), (node_blocks.n_blocks, 1, 1))
     lower, upper = np.zeros((2, node_blocks.n_blocks - 1, n, n))
@@ -340,7 +331,7 @@ def apply_adjoint_correction(coarse: CoarseCorrection, residual: Any) -> Any:
 
 
 def _solve_coarse(coarse: CoarseCorrection, rhs: Any) -> Any:
-    """About A_c^-1 right: (I - P_c) c + mean(c) = right; the mean is the gain, shares' right."""
+    """About A_c^-1 rhs: (I - P_c) c + mean(c) = rhs; the mean is the gain, shares' rhs."""
     gain = coarse.shares @ rhs
     c = _solve_blocks(coarse.factors, coarse, rhs - gain)
     return c - coarse.node_means @ c + gain

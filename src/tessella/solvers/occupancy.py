@@ -37,10 +37,12 @@ from tessella.solvers.single_precision import (
     use_single_precision,
 )
 
-CORRECTION_MAX_RESIDUAL_RATIO = (
-    0.5  # a correction that leaves more of the residual than this has failed
-)
-ROUGH, FINE = (1e-3, 150), (1e-8, 200)  # a correction in single and in double precision
+# A correction that leaves more of the residual than this has failed.
+CORRECTION_MAX_RESIDUAL_RATIO = 0.5
+SINGLE_CORRECTION_TOLERANCE = 1e-3  # share of the residual that single precision may leave
+SINGLE_CORRECTION_MAX_STEPS = 150  # steps of BiCGSTAB in single precision
+DOUBLE_CORRECTION_TOLERANCE = 1e-8  # share of the residual that double precision may leave
+DOUBLE_CORRECTION_MAX_STEPS = 200  # steps of BiCGSTAB in double precision
 PLAIN_STEPS = 800  # steps of the process where a correction did not help
 
 
@@ -173,12 +175,19 @@ def _correct(backend, single: bool, data: ModelData, policy, source, d):
     residual = source - exact(d)
     if single:
         rhs, scale = scale_residual(residual)
-        rough = to_single_precision(operators).policy_system_adjoint(policy, rhs)
-        e = xp.bicgstab(rough, rhs, tol=ROUGH[0], maxiter=ROUGH[1])
+        system = to_single_precision(operators).policy_system_adjoint(policy, rhs)
+        e = xp.bicgstab(
+            system, rhs, tol=SINGLE_CORRECTION_TOLERANCE, maxiter=SINGLE_CORRECTION_MAX_STEPS
+        )
     else:
         scale = 1.0
-        rough = operators.precondition_adjoint
-        e = xp.bicgstab(exact, residual, tol=FINE[0], maxiter=FINE[1], preconditioner=rough)
+        e = xp.bicgstab(
+            exact,
+            residual,
+            tol=DOUBLE_CORRECTION_TOLERANCE,
+            maxiter=DOUBLE_CORRECTION_MAX_STEPS,
+            preconditioner=operators.precondition_adjoint,
+        )
     trial = xp.maximum(d + scale * e, 0.0)
     return trial, abs(source - exact(trial)).sum()
 

@@ -22,7 +22,7 @@ from tessella.mdp.tabular.row_backend import RowBackend
 from tessella.numerics import numerics
 from tessella.solvers.multigrid import apply_adjoint_correction, apply_correction
 
-SMALLEST = 1e-280  # rewards below this are rejected: their products could vanish
+MIN_REWARD_SCALE = 1e-280  # rewards below this are rejected: their products could vanish
 
 
 class AccuracySettings(NamedTuple):
@@ -37,13 +37,13 @@ class AccuracySettings(NamedTuple):
 
 
 class ModelData(NamedTuple):
-    """The numbers of a model, as the engine takes them."""
+    """The numbers of a model, as the kernels take them."""
 
     arrays: Any  # of the dynamics
     feasible: Any  # (A, *grid), or None
     criterion: CriterionKernel
     numbers: AccuracySettings
-    coarse: Any = None  # what makes the linear systems of slow chains quick: see ``coarse``
+    coarse: Any = None  # what makes the linear systems of slow chains quick: see ``multigrid``
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Operators:
     program: Backend | NumpyBackend
     data: ModelData
     gain: Any = 0.0
-    fixed: bool = False  # whether a policy is evaluated, and none is looked for
+    fixed: bool = False  # whether a policy is evaluated, and no optimum is sought
 
     @property
     def criterion(self) -> CriterionKernel:
@@ -138,13 +138,13 @@ class Operators:
 
     @property
     def has_cheap_bellman(self) -> bool:
-        """Whether an optimum is looked for that sweeps over all actions come near to at once."""
+        """Whether an optimum is sought, and sweeps over all actions cost little."""
         backend, arrays = self.program, self.data.arrays
         return not self.fixed and self.has_direct_solve and backend.sweeps_are_cheap(arrays)  # type: ignore[union-attr]
 
     @property
     def solves_iteratively(self) -> bool:
-        """Whether ``solved`` iterates where it is given a tolerance."""
+        """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
         return self.program.solves_iteratively(self.data.arrays)  # type: ignore[union-attr]
 
     def iterate_policy(self, policy: Any, value: Any, count: int) -> Any:
@@ -185,7 +185,7 @@ class Operators:
         return self.program.solve_policy_system(self.data.arrays, residual, policy, discount, tol)
 
     def policy_system_adjoint(self, policy: Any, template: Any) -> Callable[[Any], Any]:
-        """x -> A' x, with A the matrix of ``left``, for arrays like ``like``.
+        """x -> A' x, with A the matrix of ``policy_system``, for arrays like ``template``.
 
         The gain is the mean of the unknown, added to every row: that part is its own adjoint.
         """
@@ -225,7 +225,9 @@ class Operators:
             reached = (
                 max_abs(backup) + abs(self.gain) + self.criterion.contraction_factor * max_value
             )
-            paid = np.minimum(paid, (1 + 4 * accuracy.relative_rounding) * reached + SMALLEST)
+            paid = np.minimum(
+                paid, (1 + 4 * accuracy.relative_rounding) * reached + MIN_REWARD_SCALE
+            )
         sums = accuracy.relative_rounding * (
             paid + abs(self.gain) + self.criterion.discount * max_value
         )

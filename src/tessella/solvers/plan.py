@@ -8,7 +8,7 @@ sweeps from zero are k at most, where
 with ``scale`` the size of a reward: the residual of 0 is at most that, and every sweep cuts it. The
 methods of ``solve`` take fewer, or sweeps of a policy, which cost less. Seconds are those of a few
 sweeps, run once, times that number. Counted and timed is the solve that would run: on the table of
-a small model, in slabs where values are swept in place, and on several devices what each of them
+a small model, in blocks where values are swept in place, and on several devices what each of them
 holds.
 """
 
@@ -55,7 +55,7 @@ class Plan:
         method: the one that was given, or that ``solve`` takes by itself.
         arrays: bytes by what they hold, all at once at the worst moment; of each device.
         available: bytes that there are, on the device or on the host.
-        sweeps: plain sweeps at most; None where none can be told before.
+        sweeps: plain sweeps at most; None where that is not known before.
         sweep_seconds: of one of them; None where none was timed.
         compiled: whether code is compiled first, for a new shape.
         devices: that a model is cut among.
@@ -173,7 +173,7 @@ def _choose_method_name(mdp: MDP) -> str:
 
 
 def _choose_partition(mdp: MDP, method: Method | None) -> Partition | None:
-    """How a model that is swept in place is cut into slabs; None where it is not."""
+    """How a model that is swept in place is cut into blocks; None where it is not."""
     if method is None:
         return None
     from tessella.solvers.block_residuals import choose_partition
@@ -215,7 +215,7 @@ def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
 
 
 def _count_window_bytes(dynamics: Staged, partition: Partition, factors: bool = False) -> int:
-    """Bytes of the arrays of one window, with expected rewards as factors or as their sums."""
+    """Bytes of the arrays of a block and its halo, with rewards as factors or as their sums."""
     total = 0
     for stage in block_stages(dynamics, partition, 0):
         for array in stage.arrays().values():
@@ -337,7 +337,7 @@ def measure_sweep_seconds(
     partition: Partition | None = None,
     traced: bool = False,
 ) -> float:
-    """Seconds of one plain sweep of this model, after compiling, on these devices or in slabs."""
+    """Seconds of one plain sweep of this model, after compiling, on these devices or in blocks."""
     from tessella.solvers.in_place import build_in_place_sweep
     from tessella.solvers.loop import Engine, run_sweeps
 

@@ -10,8 +10,8 @@ where a few will do, else by BiCGSTAB, which needs only products with P_pi. The 
 Krylov method hardly grows as the discount approaches 1, where sweeps of a chain that mixes slowly
 need 1 / (1 - discount) of them.
 
-Small tables, and those of short rows, are first swept over all actions (``run_greedy_sweeps``): NumPy compares
-all of these in one go, and fewer policies are left to evaluate.
+Small tables, and those of short rows, are first swept over all actions (``run_greedy_sweeps``):
+NumPy compares all of these in one go, and fewer policies are left to evaluate.
 """
 
 from __future__ import annotations
@@ -31,43 +31,40 @@ if TYPE_CHECKING:
     from tessella.solvers.operators import Operators
 
 TRIAL_SWEEPS = 4  # sweeps of a policy that show how fast sweeps are
-FEW = 40, 100  # where no more are needed, nothing is quicker: of tables, and through stages
+# Where no more sweeps than these are needed, nothing is quicker.
+FEW_SWEEPS_ROWS = 40  # sweeps over the rows of a table
+FEW_SWEEPS_STAGES = 100  # sweeps through stages
 EARLY_MAX_SWEEPS = 8  # sweeps through stages for a policy that still changes in more states ...
-SETTLED = 1e-3, 250  # ... than this share of all; and the most, once it has settled
-SOLVE_MAX_SPAN_RATIO = (
-    0.5  # a linear solve that leaves more of the residual's span than this has failed
-)
+POLICY_SETTLED_FRACTION = 1e-3  # ... than this share of all states
+SETTLED_MAX_SWEEPS = 250  # sweeps through stages, once the policy has settled
+# A linear solve that leaves more of the residual's span than this has failed.
+SOLVE_MAX_SPAN_RATIO = 0.5
 EXACT_RELATIVE_TOLERANCE = 1e-13  # of the residual: what policy iteration leaves of it
-FALLBACK_SWEEPS_PER_PRODUCT = (
-    2  # for each product that got nowhere: most of the work is then of use
-)
-DIRECT_SOLVE_AFTER_STEPS = (
-    50  # steps of a linear solver before a direct solve takes over, where there is one
-)
-SOLVER_SAFETY_FACTOR = (
-    0.1  # of the residual that may be left: its norm may hide entries larger than itself
-)
-SWEEP_SAFETY_FACTOR = (
-    0.5  # the same of what sweeps leave, whose pace is that of the largest entries
-)
+# Sweeps for each product of a solver that got nowhere: most of the work is then of use.
+FALLBACK_SWEEPS_PER_PRODUCT = 2
+# Steps of a linear solver before a direct solve takes over, where there is one.
+DIRECT_SOLVE_AFTER_STEPS = 50
+# Share of the residual that may be left: its norm may hide entries larger than itself.
+SOLVER_SAFETY_FACTOR = 0.1
+# The same for sweeps, whose pace is that of the largest entries.
+SWEEP_SAFETY_FACTOR = 0.5
 DEFAULT_TARGET_FACTOR = 0.1  # without a tolerance: narrow bounds cost one round more
-SWEEPS_PER_SOLVER_STEP = (
-    4  # a linear solver may take so many sweeps less in steps, of two products each
-)
-DIRECT_TARGET_FACTOR = (
-    0.01  # of the share that is left to reach the target: what a linear solver may leave
-)
-SMALLEST_POSITIVE = 1e-300
-BURST_SWEEPS = 8  # sweeps over all actions between looks at the policy
-BURSTS = 50, 5  # one for so many states, at most so many: they cost about as much as evaluating
-POLICY_STAYS_FRACTION = (
-    0.01  # of the states may change their action in a burst, and the policy counts as settled
-)
-DIRECTLY = 4, 400  # sweeps that take as long as a direct solve: times root of states, at most
+# Sweeps saved for each step of a linear solver (two products), at least.
+SWEEPS_PER_SOLVER_STEP = 4
+# What a linear solver may leave, as a share of the ratio of the target to the bound.
+DIRECT_TARGET_FACTOR = 0.01
+SMALLEST_POSITIVE = 1e-300  # what a quotient or a logarithm takes instead of 0
+# Bursts of sweeps over all actions cost about as much as evaluating a policy.
+BURST_SWEEPS = 8  # sweeps over all actions between two comparisons of the policy
+STATES_PER_BURST = 50  # states for each burst
+MAX_BURSTS = 5  # bursts
+POLICY_STAYS_FRACTION = 0.01  # share of the states whose action may change in a burst
+# Sweeps that take as long as a direct solve: these, times the root of the number of states ...
+DIRECT_COST_SWEEPS_PER_ROOT_STATE = 4
+DIRECT_COST_MAX_SWEEPS = 400  # ... but no more than these
 ITERATIVE_SOLVE_COST_SWEEPS = 60  # sweeps that take as long as a solve by iterations
-DIRECT_MAX_STATES = (
-    1000  # states up to which a table's linear systems are solved in one of these two ways
-)
+# States up to which a table's linear systems are solved in one of these two ways.
+DIRECT_MAX_STATES = 1000
 
 
 @dataclass(frozen=True)
@@ -130,8 +127,8 @@ def compute_next_value(
     residual = backup - value
     common = criterion.common_part(residual)  # known without solving: it is paid for ever
     max_cheap_sweeps = min(
-        DIRECTLY[0] * math.sqrt(n),
-        ITERATIVE_SOLVE_COST_SWEEPS if operators.solves_iteratively else DIRECTLY[1],
+        DIRECT_COST_SWEEPS_PER_ROOT_STATE * math.sqrt(n),
+        ITERATIVE_SOLVE_COST_SWEEPS if operators.solves_iteratively else DIRECT_COST_MAX_SWEEPS,
     )
     if greedy.sweeps_needed <= max_cheap_sweeps:
         start = backup + criterion.discount * criterion.value_of_constant_reward(common)
@@ -165,20 +162,16 @@ def run_greedy_sweeps(operators: Operators, state: IterationState) -> GreedyStat
     criterion, goal = operators.criterion, float(compute_target(operators.data, state.floor)) / 2
     previous_span, n = float(criterion.span(state.backup - state.value)), state.value.size
     current = GreedyState(state.value, state.backup, state.policy, 0, 1.0, False)
-    for _ in range(min(max(n // BURSTS[0], 1), BURSTS[1])):
+    for _ in range(min(max(n // STATES_PER_BURST, 1), MAX_BURSTS)):
         value = operators.iterate_bellman(current.backup, BURST_SWEEPS - 1)
         backup, policy = operators.bellman(value)
         new_span = float(criterion.span(backup - value))
         rho = (new_span / max(previous_span, SMALLEST_POSITIVE)) ** (1 / BURST_SWEEPS)
         bound = float(criterion.bound_error(criterion.discount * new_span / 2))
-        policy_stays, previous_span = (
-            np.count_nonzero(policy != current.policy) <= POLICY_STAYS_FRACTION * n,
-            new_span,
-        )
-        sweeps_needed, target_ratio = (
-            count_sweeps_between(bound, goal, rho),
-            min(goal / max(bound, SMALLEST_POSITIVE), 1.0),
-        )
+        policy_stays = np.count_nonzero(policy != current.policy) <= POLICY_STAYS_FRACTION * n
+        previous_span = new_span
+        sweeps_needed = count_sweeps_between(bound, goal, rho)
+        target_ratio = min(goal / max(bound, SMALLEST_POSITIVE), 1.0)
         current = GreedyState(value, backup, policy, sweeps_needed, target_ratio, policy_stays)
         if not sweeps_needed or policy_stays:
             break
@@ -213,15 +206,13 @@ def evaluate_greedy_policy(
     rho = (span(residual) / xp.maximum(span(first_residual), SMALLEST_POSITIVE)) ** (
         1 / (TRIAL_SWEEPS + 1)
     )
-    log_rate, max_few = (
-        xp.log(xp.clip(rho, SMALLEST_POSITIVE, 1 - 1e-9)),
-        FEW[not operators.has_direct_solve],
-    )
+    log_rate = xp.log(xp.clip(rho, SMALLEST_POSITIVE, 1 - 1e-9))
+    max_few = FEW_SWEEPS_ROWS if operators.has_direct_solve else FEW_SWEEPS_STAGES
     sweeps_needed = xp.log(forcing) / log_rate - TRIAL_SWEEPS
-    is_few, sweep_count = sweeps_needed <= max_few, sweeps_needed
-    if (
-        not operators.has_direct_solve
-    ):  # a sweep of all actions takes hardly longer than one of a policy
+    is_few = sweeps_needed <= max_few
+    sweep_count = sweeps_needed
+    # Through stages, a sweep of all actions takes hardly longer than one of a policy.
+    if not operators.has_direct_solve:
         sweeps_to_target = (
             xp.log(
                 xp.clip(
@@ -233,10 +224,10 @@ def evaluate_greedy_policy(
             / log_rate
             - TRIAL_SWEEPS
         )
-        is_settled = state.changed <= SETTLED[0] * state.value.size
+        is_settled = state.changed <= POLICY_SETTLED_FRACTION * state.value.size
         sweep_count = xp.where(
             is_settled,
-            xp.minimum(sweeps_to_target, SETTLED[1]),
+            xp.minimum(sweeps_to_target, SETTLED_MAX_SWEEPS),
             xp.minimum(sweeps_needed, EARLY_MAX_SWEEPS),
         )
     # Whichever way ends in sweeps leaves them to one loop, so that it is compiled once.
@@ -270,7 +261,7 @@ def compute_target_ratio(operators: Operators, state: IterationState):
 
 
 def run_trial_sweeps(operators: Operators, policy, start):
-    """The point after ``TRIED`` sweeps, and its residual, which is half of one more."""
+    """The point after ``TRIAL_SWEEPS`` sweeps, and its residual, which is half of one more."""
 
     def sweep(carry):
         value = carry[2]
@@ -284,9 +275,9 @@ def run_trial_sweeps(operators: Operators, policy, start):
 def solve_by_bicgstab(
     operators: Operators, policy, value, residual, forcing, max_products: int, sweeps_needed
 ):
-    """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves too much of ``left``.
+    """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves too much of ``residual``.
 
-    ``left`` (grid) is the residual at v. Sweeps would need ``needed`` of them: a solver that gets
+    ``residual`` (grid) is that of v. Sweeps alone would be ``sweeps_needed``: a solver that gets
     nowhere has cost half as much at most.
     """
     xp = numerics(value)

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from tessella.solvers.elimination import FeasibleRows
 
-CLASSES_MAX_STATES = (
-    200_000  # states of a model that is written as matrices to look for its classes
-)
+# States of a model that is written as matrices to find its classes, at most.
+CLASSES_MAX_STATES = 200_000
 
 
 def _build_chain(mdp: MDP, table: NDArray) -> csr_array:
@@ -132,7 +131,7 @@ def refuse_several_gains(
 ) -> None:
     """Refuse a model, or a fixed policy, whose average depends on where it starts.
 
-    ``ends`` (within ``off``) enclose the average in each of the ``is_zero_one``, none of which is left;
+    ``ends`` (within ``off``) enclose the average in each of the ``sets``, none of which is left;
     where they overlap, nothing is refused if ``only_known`` differences are to be.
     """
     least = min(range(len(sets)), key=lambda k: ends[k][1])

@@ -20,7 +20,7 @@ class History:
 
     bound: NDArray[np.float64]  # (n,) bound on the error of the value
     changed: NDArray[np.int64]  # (n,) states whose greedy action changed
-    seconds: NDArray[np.float64]  # (n,) since the start; even within one compiled stretch
+    seconds: NDArray[np.float64]  # (n,) since the start; evenly spaced within a compiled batch
 
     def __len__(self) -> int:
         return len(self.bound)
@@ -69,7 +69,7 @@ class Result:
         return vars(self)[name]
 
     def part(self, name: str, index: Any) -> NDArray:
-        """Part of an array, without pulling the rest from the device.
+        """Part of an array, without copying the rest from the device.
 
         ``part("value", np.s_[:9])`` is ``value[:9]``.
         """

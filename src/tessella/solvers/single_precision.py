@@ -26,9 +26,8 @@ from tessella.solvers.policy_iteration import InexactPolicyIteration
 if TYPE_CHECKING:
     from tessella.solvers.kernels import IterationState
 
-SINGLE_MIN_STATES = (
-    10_000  # below this many states double precision costs nothing that one would notice
-)
+# Below this many states double precision costs nothing that one would notice.
+SINGLE_MIN_STATES = 10_000
 SINGLE_MAX_DISCOUNT = 0.999  # single precision loses about 1 / (1 - discount) of its seven digits
 
 

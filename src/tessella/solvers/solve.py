@@ -31,9 +31,12 @@ from tessella.solvers.solution import Solution, make_optimal_policy
 
 # Found by ``benchmarks/methods.py``. A round of a small model costs little more than its overhead,
 # so fewer and better rounds are quicker there.
-SMALL_MAX_STATES = 10_000
-FORCING = 1e-2, 1e-1  # of small models, and of others
-AVERAGES = 3e-2, 500  # of large averages, whose policy has settled: forcing, and products at most
+SMALL_MAX_STATES = 10_000  # states of a small model
+FORCING_SMALL = 1e-2  # share of the residual that an evaluation may leave, in small models
+FORCING_LARGE = 1e-1  # ... and in others
+# Of large averages, whose policy has settled:
+AVERAGE_FORCING = 3e-2  # share of the residual that an evaluation may leave
+AVERAGE_MAX_PRODUCTS = 500  # products with P_pi for an evaluation
 
 
 def solve(
@@ -113,8 +116,10 @@ def choose_method(mdp: MDP, tol: float | None = None) -> Method:
         return MixedPrecision(tol)
     is_large = mdp.n_states > SMALL_MAX_STATES
     if is_large and isinstance(mdp.criterion, Average):
-        return InexactPolicyIteration(tol, forcing=AVERAGES[0], max_products=AVERAGES[1])
-    return InexactPolicyIteration(tol, forcing=FORCING[is_large])
+        return InexactPolicyIteration(
+            tol, forcing=AVERAGE_FORCING, max_products=AVERAGE_MAX_PRODUCTS
+        )
+    return InexactPolicyIteration(tol, forcing=FORCING_LARGE if is_large else FORCING_SMALL)
 
 
 def _solve_by_periods(

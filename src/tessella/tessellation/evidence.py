@@ -46,9 +46,8 @@ class Evidence(ABC):
         """One line: the claim and, if it fails, how often and the first contradiction."""
         if self.holds:
             return _fit_to_line(f"{self.claim}: holds{self._describe_finding()}")
-        return _fit_to_line(
-            f"{self.claim}: fails{self._describe_count()}; {self._describe_violation(self.violations[0])}"
-        )
+        violation = self._describe_violation(self.violations[0])
+        return _fit_to_line(f"{self.claim}: fails{self._describe_count()}; {violation}")
 
     def _describe_finding(self) -> str:
         """What there is to say of a structure that holds."""

@@ -16,7 +16,8 @@ from tessella.errors import format_value, require_type
 from tessella.mdp.actions import describe_action
 from tessella.tessellation.tessellate import Tessellation
 
-TABLE_MAX_LINES, TABLE_MAX_ACTIONS = 20, 10  # of a printed table
+TABLE_MAX_LINES = 20  # lines of a printed table
+TABLE_MAX_ACTIONS = 10  # actions of a printed table
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ from tessella.mdp.context import make_context
 from tessella.mdp.dynamics import Dynamics, ModelComponents
 from tessella.mdp.files.tables import END, TableReader, arrays_of, arrays_of_outcomes
 from tessella.mdp.files.variables import (
-    LARGEST_BYTES,
+    MODEL_MAX_BYTES,
     Variables,
     attributes_of,
     created,
@@ -64,13 +64,14 @@ from tessella.rounding import ModelRounding
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
 
-FORMAT, VERSION = "tessella model", 2
+FORMAT = "tessella model"
+VERSION = 2  # of the file format
 KIND = "a saved model"
 MODEL_GROUP = "model"  # the group of a model in another file
 SAVED_MAX_ENTRIES = 200_000_000  # entries of rows beyond which no model is written out
 TEXTS = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
 GROUPS = ("grid", "outcomes", "end")
-LEAST_ROW_ERROR = 1e-3  # from which on rows are no longer known
+ROW_ERROR_LIMIT = 1e-3  # relative error from which on rows are no longer known
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +180,7 @@ def load(path: str | Path) -> SavedModel:
         if about.get("format") != FORMAT or about.get("version") != VERSION:
             kind = f"got {about.get('format')!r}, version {about.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
-        arrays = read_variable(dict(_variables(file)), os.path.getsize(path), LARGEST_BYTES)
+        arrays = read_variable(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
         refuse_altered(about, arrays)
         return _saved(about, arrays)
 
@@ -241,9 +242,9 @@ def _parts(
 def _built(about: dict[str, Any], of: str) -> ModelRounding:
     """How far the numbers of a file may be off."""
     built = ModelRounding(float(about[f"{of}row_error"]), float(about[f"{of}reward_error"]))
-    if not (0 <= built.rows < LEAST_ROW_ERROR and 0 <= built.reward < np.inf):
+    if not (0 <= built.rows < ROW_ERROR_LIMIT and 0 <= built.reward < np.inf):
         requirement = (
-            f"{of}row_error must lie in [0, {LEAST_ROW_ERROR:g}), {of}reward_error be finite"
+            f"{of}row_error must lie in [0, {ROW_ERROR_LIMIT:g}), {of}reward_error be finite"
         )
         raise FileError(requirement, value=f"got {built.rows:g} and {built.reward:g}")
     return built

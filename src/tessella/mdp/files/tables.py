@@ -24,7 +24,7 @@ from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding
 
 Mask = NDArray[np.bool_]  # (S, A) which pairs are feasible
-UNEVEN = 1e-7  # rows of several stages, each off by rounding, miss 1 by no more than this
+ROW_SUM_TOLERANCE = 1e-7  # rows of several stages, each off by rounding, miss 1 by no more
 END = "end/"
 
 
@@ -180,7 +180,7 @@ def _check(table: Tabular, mask: Mask) -> None:
     rows = Pairs(table.context, states[first], choices[first], table.rows[used])
     check_entries(rows)
     if table.outcomes is None:
-        check_sums(rows, UNEVEN)
+        check_sums(rows, ROW_SUM_TOLERANCE)
     else:
         _check_outcomes(table, table.outcomes, mask)
 
@@ -189,7 +189,7 @@ def _check_outcomes(table: Tabular, outcomes: Outcomes, mask: Mask) -> None:
     """Refuse outcomes of which rows and rewards are not the expectations."""
     every = pairs_of(table.context, outcomes, outcomes.probability)
     check_entries(every)
-    check_sums(every, UNEVEN)
+    check_sums(every, ROW_SUM_TOLERANCE)
     if not np.array_equal(every.keys, np.flatnonzero(mask)):
         raise FileError("every feasible pair must have outcomes, and no other")
     near = 4 * EPS * (int(np.diff(outcomes.start).max()) + 4)

@@ -4,8 +4,8 @@ Text is written as strings of any length, and what is true or false as bytes tha
 such. No other package is loaded for it: a command that reads a solution of before answers at once.
 
 A small file can declare large arrays: what was never written reads as zeros, compressed bytes hold
-up to ``SHRINK`` times their number, and many labels may point at one long text. What is declared is
-compared with the size of the file before it is read.
+up to ``MAX_COMPRESSION_RATIO`` times their number, and many labels may point at one long text. What
+is declared is compared with the size of the file before it is read.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from tessella.errors import FileError
 from tessella.files import atomic_write, read_errors, require_regular
 
 Variables = dict[str, tuple[NDArray, tuple[str, ...]]]  # path to values and names of dimensions
-SHRINK = 1032  # a compressed file holds at most so many times its size
-LARGEST_BYTES = 4 << 30  # of all arrays of a model file
-LABEL_BYTES = 32  # of a label in a file, besides its text
-LABELS_IN_MEMORY = 32  # times the file's size; all labels of an axis are as wide as the longest
+MAX_COMPRESSION_RATIO = 1032  # bytes of content for each byte of a compressed file
+MODEL_MAX_BYTES = 4 << 30  # bytes of all arrays of a model file
+LABEL_BYTES = 32  # bytes of a label in a file, besides its text
+# Bytes of labels for each byte of the file: all labels of an axis are as wide as the longest.
+LABELS_MAX_EXPANSION = 32
 
 
 @contextmanager
@@ -116,7 +117,7 @@ def read_variable(
         if not (variable.dtype is str or variable.dtype.kind in "if"):
             raise FileError(f"{name!r} must hold numbers or text", value=f"got {variable.dtype}")
     declared = sum(map(_declared_bytes, variables.values()))
-    most = min(SHRINK * size, largest)
+    most = min(MAX_COMPRESSION_RATIO * size, largest)
     if declared > most:
         requirement = f"a file of {size:,} bytes may declare arrays of {most:,} bytes"
         raise FileError(requirement, value=f"it declares {declared:,}")
@@ -150,7 +151,7 @@ def _labels(name: str, variable: Any, size: int) -> NDArray:
             requirement = f"the labels of {name!r} must fit into the file's {size:,} bytes"
             raise FileError(requirement, location=f"label {i + 1}", value="is one too many")
     width = 4 * len(labels) * max(map(len, labels), default=0)
-    if width > LABELS_IN_MEMORY * size:
+    if width > LABELS_MAX_EXPANSION * size:
         requirement = f"the labels of {name!r} must be of about one length"
         longest = max(map(len, labels))
         raise FileError(requirement, value=f"one of {len(labels):,} has {longest:,} characters")

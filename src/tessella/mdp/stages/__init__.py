@@ -1,4 +1,4 @@
-"""The story of one period, told as stages.
+"""One period as a list of stages.
 
 A stage acts on the state as it stands at that moment. Its functions are called with NumPy arrays of
 what they name: axes of the grid, the action, the stage's own noise. They must be vectorised.
@@ -9,7 +9,7 @@ what they name: axes of the grid, the action, the stage's own noise. They must b
     Move(axis, matrix)          x -> x' with matrix[x, x']  perhaps given other axes
     Jump(noise, to)             any map of coordinates, action and noise
 
-A model in continuous time is told as events with rates instead (``Event``, for ``MDP.from_rates``).
+A model in continuous time is a list of events with rates instead (``Event``, ``MDP.from_rates``).
 Each kind has one file: what the user writes, its numbers (NumPy) and its compiled form (JAX).
 """
 

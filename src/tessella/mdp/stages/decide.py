@@ -38,7 +38,7 @@ from tessella.mdp.stages.stage import CompiledStage, Function, Stage, stage_rewa
 class Decide(Stage):
     """The coordinate along ``axis`` becomes ``to(...)``, which must lie on the grid.
 
-    With ``between="interpolate"`` it may lie between cut points, see ``between``; with
+    With ``between="interpolate"`` it may lie between cut points, see ``interpolation``; with
     ``edge="clip"`` what lies past the ends of the axis stops there.
     """
 

@@ -39,7 +39,9 @@ from tessella.mdp.stages.stage import CompiledStage, Function, subtract_costs
 from tessella.mdp.stages.staged import Staged
 from tessella.rounding import EPS, bound_expectation_error
 
-EVENT, NOTHING = "event", "nothing"  # what messages and simulations call the noise of a tick
+# What messages and simulations call the noise of a tick.
+EVENT = "event"
+NOTHING = "nothing"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Sums over slices in tiles, as one kernel: the form of ``slices`` for accelerators.
+"""Sums over slices in tiles, as one kernel: the form of ``axis_shift`` for accelerators.
 
     E[w](x) = r(x) + sum_k p_k(x) w(pad(x + offset_k)).
 
@@ -28,9 +28,8 @@ from tessella.mdp.stages.tiling import TileSizes
 
 UNROLLED_MAX_TERMS = 8  # sums of more terms are looped over
 ROWS_PER_PROGRAM = 4  # rows of a program where no window slides
-NEGLIGIBLE_WEIGHT_DIVISOR = (
-    64  # terms that weigh less than a rounding, divided by this and by their number
-)
+# Terms that weigh less than a rounding, divided by this and by their number, are left out.
+NEGLIGIBLE_WEIGHT_DIVISOR = 64
 
 
 class ShiftTerms(NamedTuple):

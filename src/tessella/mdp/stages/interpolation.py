@@ -95,7 +95,8 @@ def interpolation_weights(
     outside = ~((x >= low) & (x <= high)) & (near < 0)
     outside &= np.isnan(x) if edge == "clip" else True
     checks.raise_for_first(
-        f"{subject} leaves the axis: {name} must stay within {format_value(low)}..{format_value(high)}",
+        f"{subject} leaves the axis: "
+        f"{name} must stay within {format_value(low)}..{format_value(high)}",
         checks.mask_unread(context, outside, probs),
         lambda p: place(p, x.shape),
         lambda p: f"goes to {name}={format_value(float(x[p]))}",

@@ -8,7 +8,7 @@ Only the columns x that something leads to are kept. A coordinate that is moved 
 does not matter before the jump: the result is an open mesh, of length one along it. Likewise along
 all that later stages overwrite or forget: neither is worked out for each of its values. An entry
 adds up K probabilities and then so many products as there are columns. Cut along an axis that it
-moves, it is a jump over whole states again: windows have different columns.
+moves, it is a jump over whole states again: blocks have different columns.
 """
 
 from __future__ import annotations
@@ -40,12 +40,10 @@ from tessella.mdp.stages.operation import (
 )
 from tessella.mdp.stages.scatter import Scatter
 
-FINGERPRINT_MAX_TARGETS = (
-    1 << 26
-)  # targets of whole states up to which a fingerprint is made of these
-MATRIX_MAX_COLUMNS_PER_OUTCOME = (
-    64  # for each outcome at most: more products than that take longer than looking up
-)
+# Targets of whole states up to which a fingerprint is made of these.
+FINGERPRINT_MAX_TARGETS = 1 << 26
+# Columns for each outcome, at most: more products than that take longer than looking up.
+MATRIX_MAX_COLUMNS_PER_OUTCOME = 64
 
 
 def joint_operation(

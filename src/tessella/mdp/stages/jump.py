@@ -2,7 +2,7 @@
 
     E[w](s) = sum_k p_k(s) w(target_k(s))        over whole states
 
-One that touches few axes is kept as what it does on those: see ``joint``.
+One that touches few axes is kept as what it does on those: see ``joint_matrix``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tessella.mdp.stages.stage import CompiledStage, Function, Stage
 class Jump(Stage):
     """One noise moves several coordinates at once: ``to(...)`` maps axis names to new values.
 
-    With ``between="interpolate"`` they may lie between cut points, see ``between``; with
+    With ``between="interpolate"`` they may lie between cut points, see ``interpolation``; with
     ``edge="clip"`` what lies past the ends of an axis stops there.
     """
 

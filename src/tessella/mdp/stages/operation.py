@@ -22,7 +22,7 @@ from tessella.rounding import RowSumBounds, bound_sums
 
 
 class CompiledOperation(Protocol):
-    """An operation as the engine runs it, linear in ``w``; JAX is loaded when first applied."""
+    """An operation as compiled code runs it, linear in ``w``; JAX is loaded when first applied."""
 
     @property
     def depends_on_action(self) -> bool: ...
@@ -82,13 +82,13 @@ class Operation(ABC):
         return self.shape
 
     def max_displacement(self, axis: int) -> Displacement | None:
-        """How far it moves a state along ``axis``; None where there is no ``window`` of it."""
+        """How far it moves a state along ``axis``; None where it has no ``block``."""
         return None
 
     def block(self, axis: int, first: int, count: int) -> Operation:
         """The same on ``count`` places of ``axis`` from ``first`` on, some perhaps off its ends.
 
-        Off the ends stands what the nearest place has. What would leave the window stops there.
+        Off the ends stands what the nearest place has. What would leave the block stops there.
         """
         raise NotImplementedError(f"no window of {type(self).__name__}")
 
@@ -102,7 +102,7 @@ class Operation(ABC):
 
     @abstractmethod
     def compile(self, depends_on_action: bool) -> CompiledOperation:
-        """Its compiled form; ``depends_on_action`` says whether it or its reward depends on the action."""
+        """Its compiled form; ``depends_on_action`` is true if it or its reward does."""
 
     @abstractmethod
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
@@ -168,7 +168,7 @@ def action_slice(array: NDArray, action: int) -> NDArray:
 
 def apply_with_reward(operation: CompiledOperation, arrays: Any, w: Any, action: Any) -> Any:
     """The expectation of ``w`` and the stage's reward, in one go where the operation can."""
-    fused = getattr(operation, "paid", None)
+    fused = getattr(operation, "apply_with_reward", None)
     if fused is not None:
         return fused(arrays, w, action)
     return operation.apply(arrays, w, action) + compiled_action_slice(arrays["reward"], action)
@@ -220,7 +220,7 @@ def take_range(array: NDArray, dim: int, first: int, count: int) -> NDArray:
 
 
 def relative_to_block(places: NDArray, first: int, count: int) -> NDArray:
-    """Places of an axis as those of a window of it, stopped at its ends."""
+    """Places of an axis as those of a block of it, stopped at its ends."""
     return np.clip(places - first, 0, count - 1).astype(places.dtype)
 
 

@@ -28,7 +28,7 @@ from tessella.mdp.stages.stage import CompiledStage
 def add_scratch_axes(
     context: EvaluationContext, scratch: Mapping[str, Sequence]
 ) -> EvaluationContext:
-    """The scope with scratch axes, for the functions of stages."""
+    """The context with scratch axes, for the functions of stages."""
     if not isinstance(scratch, Mapping):
         requirement = "scratch axes need names and values, as in {'delivery': range(5)}"
         raise ModelError(requirement, value=f"got {scratch!r}")
@@ -145,7 +145,7 @@ class DropAxes(GridChange):
 
 @dataclass(frozen=True)
 class CompiledAddAxes:
-    """The compiled side of ``Open``: the first of ``axes`` last axes."""
+    """The compiled side of ``AddAxes``: the first values of the last ``axes`` axes."""
 
     depends_on_action: bool
     axes: int

@@ -1,11 +1,11 @@
-"""One staged model over several devices: each has one window of the slowest axis.
+"""One staged model over several devices: each has one block of the slowest axis.
 
 A backward pass begins with an exchange: every device gets the few places around its own that the
-period may reach from the devices beside it. All else is the program of ``staged`` on the window
+period may reach from the devices beside it. All else is the backend of ``staged`` on the block
 (``partition``), kernels of accelerators included, and no device ever holds more than that.
 
 Arrays over the grid are cut along one axis; the model's own come with a first axis of length
-``count``, one window after the other, each made on its device.
+``count``, one block after the other, each made on its device.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MESH_AXIS = "rows"  # what the mesh's one axis is called
 
 @dataclass(frozen=True)
 class ShardedBackend:
-    """The program of a window, run on every device at once."""
+    """The backend of a block, run on every device at once."""
 
     block_backend: StageBackend
     partition: Partition
@@ -100,7 +100,7 @@ class ShardedBackend:
         )
 
     def _with_halo(self, w):
-        """A window, with what the devices beside this one have of it."""
+        """A block and its halo, with what the devices beside this one have of it."""
         below = [
             self._receive(w, hop, self.partition.halo_below)
             for hop in self._hops(self.partition.halo_below)
@@ -125,7 +125,7 @@ class ShardedBackend:
 
 
 def local_arrays(arrays):
-    """The arrays of this device's window."""
+    """The arrays of this device's block."""
     return jax.tree.map(lambda array: array[0], arrays)
 
 
@@ -155,7 +155,7 @@ def require_partition(dynamics: Dynamics, count: int) -> Partition:
 def build_sharded_backend(
     dynamics: Staged, partition: Partition, devices: Sequence[Any]
 ) -> BackendModel:
-    """The model on ``devices``, one window each; arrays are made window by window."""
+    """The model on ``devices``, one block each; arrays are made block by block."""
     mesh = Mesh(np.array(devices), (MESH_AXIS,))
     mine = [k for k, device in enumerate(devices) if device.process_index == jax.process_index()]
     parts = []

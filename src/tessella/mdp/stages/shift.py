@@ -2,7 +2,7 @@
 
     E[w](x) = sum_k p_k w(edge(x + by_k))
 
-It is applied by slices of a padded array; see ``slices``.
+It is applied by slices of a padded array; see ``axis_shift``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Shift(Stage):
     ``wrap`` goes on at the other end (weekdays, angles), ``error`` refuses a model that could get
     there. ``pays`` and ``costs`` may depend on the noise; they see the coordinate before the move.
     With ``between="interpolate"`` it may move by any amount, along cut points of any spacing, and
-    land between them: see ``between``.
+    land between them: see ``interpolation``.
     """
 
     axis: str
@@ -129,7 +129,8 @@ def _grid_steps(
         odd,
         lambda p: context.describe(p, amounts.shape, noise_table.variable),
         lambda p: (
-            f"moves by {format_value(amounts[p])} where neighbours are {format_value(abs(gap))} apart"
+            f"moves by {format_value(amounts[p])} "
+            f"where neighbours are {format_value(abs(gap))} apart"
         ),
         "amounts",
     )

@@ -49,24 +49,22 @@ from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, RowSumBounds, TermCounts
 
 ROWS_MAX_ENTRIES = 1 << 20  # probabilities of a model that is solved as a table
-HEAVY_SWEEP_PRODUCTS = (
-    1 << 24
-)  # products of one sweep through stages, from which on a table may be less work ...
+# Products of one sweep through stages, from which on a table may be less work ...
+HEAVY_SWEEP_PRODUCTS = 1 << 24
 ROWS_MAX_ENTRIES_HEAVY = 1 << 24  # ... of so many probabilities at most
-ROW_MIN_ENTRIES = (
-    16  # probabilities of a row, on average, with which a table must still be small enough
-)
-STAGE_MAX_OUTCOMES = (
-    1 << 24
-)  # outcomes in all states of one stage, up to which rows may be made ...
+ROW_MIN_ENTRIES = 16  # entries of a row, on average, with which a table must still be small
+# Outcomes in all states of one stage, up to which rows may be made ...
+STAGE_MAX_OUTCOMES = 1 << 24
 PERIOD_MAX_OUTCOMES = 1 << 27  # ... and of all stages and actions
-SAMPLED_STATES_ACTIONS = 256, 3  # states and actions, whose rows tell how long rows are
-ENTRY_ESTIMATE_SLACK = 2  # times as many as was judged by these, and making rows ends
+# Rows of a sample of states and actions show how long rows are.
+SAMPLED_STATES = 256  # states
+SAMPLED_ACTIONS = 3  # actions
+ENTRY_ESTIMATE_SLACK = 2  # times as many entries as estimated, and making rows ends
 
 
 @dataclass(frozen=True, eq=False)
 class Staged(Dynamics):
-    """Dynamics told as stages; build it with ``MDP.staged``."""
+    """Dynamics given as stages; build it with ``MDP.staged``."""
 
     context: EvaluationContext
     stages: tuple[CompiledStage, ...]
@@ -82,7 +80,7 @@ class Staged(Dynamics):
         """Make numbers of the stages.
 
         ``feasible`` (S, A) says which pairs can occur; ``scratch`` axes exist within a period only.
-        ``make`` may have the numbers of a stage already.
+        ``compile_stage`` may have the numbers of a stage already.
         """
         stages = as_stages(stages)
         wide = add_scratch_axes(context, scratch) if scratch is not None else context
@@ -119,7 +117,7 @@ class Staged(Dynamics):
             return False
         rows = self._build_rows(ENTRY_ESTIMATE_SLACK * max_entries)
         if rows is not None:
-            object.__setattr__(self, "table", rows)
+            object.__setattr__(self, "rows", rows)
         return rows is not None
 
     def _rows_are_affordable(self, max_entries: int) -> bool:
@@ -161,12 +159,10 @@ class Staged(Dynamics):
 
     @cached_property
     def estimated_row_entries(self) -> int:
-        """Probabilities of its table, judged by rows drawn at random, the same in every process."""
+        """Probabilities of its table, estimated by random rows, the same in every process."""
         n, rng = self.context.grid.size, np.random.default_rng(0)
-        states = rng.choice(n, min(SAMPLED_STATES_ACTIONS[0], n), replace=False)
-        actions = rng.choice(
-            self.n_actions, min(SAMPLED_STATES_ACTIONS[1], self.n_actions), replace=False
-        )
+        states = rng.choice(n, min(SAMPLED_STATES, n), replace=False)
+        actions = rng.choice(self.n_actions, min(SAMPLED_ACTIONS, self.n_actions), replace=False)
         counts = [rows_of_states(self._operations, a, states).nnz for a in actions]
         return math.ceil(sum(counts) / (len(states) * len(actions)) * n * self.n_actions)
 
@@ -337,7 +333,7 @@ class Staged(Dynamics):
         )
 
     def __getstate__(self) -> dict:
-        return {key: value for key, value in super().__getstate__().items() if key != "table"}
+        return {key: value for key, value in super().__getstate__().items() if key != "rows"}
 
     def action_reward(self, action: int) -> NDArray[np.float64]:
         w: NDArray | None = None  # nothing is paid after the last stage
@@ -436,7 +432,7 @@ def build_stage_backend(
     n_actions: int,
     for_any_block: bool = False,
 ) -> StageBackend:
-    """The program of a list of stages; with ``reachability`` the same for any window of them."""
+    """The backend of a list of stages; with ``for_any_block`` the same for any block of them."""
     operations = [(stage.operation, stage.depends_on_action) for stage in stages]
     if tiles is None:
         return StageBackend(

@@ -1,8 +1,8 @@
-"""Stages on an accelerator: the program of ``staged`` with its sums over slices done by ``tiles``.
+"""Stages on an accelerator: the backend of ``staged`` with its sums done by ``gpu_kernels``.
 
-It is chosen where a model is lowered (``choose_tiles``). All other operations, and the maximum over
-actions, are what the compiler makes of them, which is as fast. A kernel has no transpose, so that
-of the plain form stands in for it.
+It is chosen where a model is compiled (``choose_tiles``). All other operations, and the maximum
+over actions, are what the compiler makes of them, which is as fast. A kernel has no transpose, so
+that of the plain form stands in for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def tiled_operation(
 ) -> CompiledOperation:
     """The compiled form of an operation, in tiles where it has one.
 
-    Windows of one model stop at different ends; ``reachability`` makes a form that serves them all.
+    Blocks of one model stop at different ends; ``for_any_block`` makes a form that serves them all.
     """
     if isinstance(operation, AxisMap):
         return TiledAxisMap(operation.axis, acts)

@@ -16,7 +16,7 @@ class TileSizes:
     """How kernels cut a grid."""
 
     row_bytes: int = 1024  # of a row of a tile, in bytes: a power of two
-    rows: int = 16  # of a window
+    rows: int = 16  # of a sliding window
     unrolled_terms: int = 4  # terms of a sliding sum that are written out in a round of its loop
     warps: int = 4
     interpret: bool = False

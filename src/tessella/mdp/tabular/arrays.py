@@ -1,4 +1,4 @@
-"""Models from arrays: the layouts of pymdptoolbox and QuantEcon, checked at the door.
+"""Models from arrays: the layouts of pymdptoolbox and QuantEcon, checked on arrival.
 
 ASS     transition[a, s, s'], or a list of A sparse matrices     reward (S,), (S, A), (A, S, S)
 SAS     transition[s, a, s']                                     reward (S,), (S, A), (S, A, S)
@@ -41,9 +41,8 @@ from tessella.mdp.tabular.tabular import Outcomes
 from tessella.mdp.tabular.views import Layout
 from tessella.rounding import EPS, ModelRounding, bound_expectation_error
 
-UNNAMED_MAX_ACTIONS = (
-    2**20
-)  # actions that pairs may imply without naming them; beyond, an index is a mistake
+# Actions that pairs may imply without naming them; beyond, an index is a mistake.
+UNNAMED_MAX_ACTIONS = 2**20
 
 
 def from_arrays(
@@ -267,7 +266,8 @@ def _rewards(
 
     def describe(index: tuple, shape: tuple) -> str:
         state, action = index[:2] if len(shape) < 3 or layout == "SAS" else index[1::-1]
-        return f"{context.grid.describe(state)}, {describe_action(context.action_name, context.actions[action])}"
+        described = describe_action(context.action_name, context.actions[action])
+        return f"{context.grid.describe(state)}, {described}"
 
     full = (n_actions, n, n) if layout == "ASS" else (n, n_actions, n)
     shape = shape_of(reward, "reward")

@@ -23,24 +23,19 @@ from tessella.mdp.tabular.rows import DENSE_MIN_SHARE
 from tessella.numerics import NUMPY
 
 # Beyond some 9,000 entries a dense product or solve is shared among threads, which wait for one
-# another: on busy cores a hundred times longer than a sparse one takes on its own.
-DENSE_ROWS_MAX_ENTRIES = (
-    1 << 13
-)  # of rows that are multiplied as dense: a sparse product starts slowly
-LONG_ROW_ENTRIES = (
-    10  # entries of sparse rows, on average: linear systems are then solved by iterations ...
-)
+# another: on busy cores a hundred times longer than a sparse one takes on its own. Below, a sparse
+# product starts slowly.
+DENSE_ROWS_MAX_ENTRIES = 1 << 13  # entries of rows that are multiplied as dense
+# Entries of a sparse row, on average: linear systems are then solved by iterations ...
+LONG_ROW_ENTRIES = 10
 BICGSTAB_MAX_STEPS = 40  # ... of two products each, at most
 DENSE_SOLVE_MAX_STATES = 90  # states up to which a linear system is solved as a dense one
-CHEAP_SWEEP_MAX_ENTRIES = (
-    1 << 18
-)  # entries whose product takes little longer than all calls of a sweep
-SHORT_ROW_ENTRIES = (
-    4  # entries a pair: moves so simple lead nearby, and policies settle after many sweeps
-)
-ALL_ACTIONS_MAX_PAIRS = (
-    1 << 20
-)  # of states and actions, up to which all action values are held at once
+# Entries whose product takes little longer than all calls of a sweep.
+CHEAP_SWEEP_MAX_ENTRIES = 1 << 18
+# Entries for each pair: moves so simple lead nearby, and policies settle after many sweeps.
+SHORT_ROW_ENTRIES = 4
+# Pairs of states and actions, up to which all action values are held at once.
+ALL_ACTIONS_MAX_PAIRS = 1 << 20
 
 Made = TypeVar("Made")
 
@@ -68,15 +63,9 @@ class RowArrays:
     rows: Any  # (U, S) sparse or dense
     row_of: NDArray[np.integer]  # (A, S)
     reward: NDArray[np.float64]  # (A, S)
-    row_slices: (
-        tuple[slice, ...] | None
-    )  # of each action's rows, where they stand at regular places
-    sweeps_are_cheap: (
-        bool  # whether sweeps over all actions cost little: their values are held at once
-    )
-    has_long_rows: (
-        bool  # whether rows have many entries: their linear systems are solved by iterations
-    )
+    row_slices: tuple[slice, ...] | None  # each action's rows, where they stand at regular places
+    sweeps_are_cheap: bool  # over all actions, whose values are then held at once
+    has_long_rows: bool  # rows have many entries: their linear systems are solved by iterations
     _cache: LastPolicyCache[PolicyRows] = field(default_factory=LastPolicyCache, repr=False)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Rows of probabilities: stored once each, drawn from, and multiplied by the engine.
+"""Rows of probabilities: stored once each, drawn from, and multiplied by compiled code.
 
 Sparse rows are cut into chunks of equal width, and rows that are nearly full multiplied as a dense
 matrix. Their number is rounded up, so that models of nearly one size share compiled code.
@@ -18,9 +18,8 @@ from tessella.mdp.sampling import draw_indices
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-DENSE_MIN_SHARE = (
-    0.25  # rows with at least this share of non-zeros are multiplied as a dense matrix
-)
+# Rows with at least this share of non-zeros are multiplied as a dense matrix.
+DENSE_MIN_SHARE = 0.25
 CHUNK_MAX_ENTRIES = 64  # widest chunk of a sparse row, when row lengths differ much
 
 

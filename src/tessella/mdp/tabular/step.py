@@ -89,8 +89,8 @@ def _require_memory(context: EvaluationContext, outcomes: int) -> None:
     needed = OUTCOME_BYTES * len(context.actions) * context.grid.size * outcomes
     if needed > STEP_MAX_BYTES:
         raise ModelError(
-            f"from_step writes out every outcome, in at most {STEP_MAX_BYTES:,} bytes; larger models are "
-            "told as MDP.staged, whose Jump takes such a function",
+            f"from_step writes out every outcome, in at most {STEP_MAX_BYTES:,} bytes; "
+            "larger models are told as MDP.staged, whose Jump takes such a function",
             value=f"{pairs} x {outcomes:,} values of the noise need {needed:,}",
         )
 

@@ -2,7 +2,7 @@
 
 Parts are worked out from the left. Those of a sum, of ``min`` or of a row of comparisons are put
 together as they come, so that of many parts two are there at once; ``where`` and a table need all
-of theirs. What is held is told in doubles for each combination of coordinates, before there is any.
+of theirs. Memory is counted in doubles for each combination of coordinates, before any is used.
 """
 
 from __future__ import annotations

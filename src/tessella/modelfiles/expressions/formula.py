@@ -41,11 +41,9 @@ from tessella.modelfiles.expressions.tree import (
 )
 from tessella.modelfiles.mistakes import suggest_name
 
-REPORTED_MAX_UNKNOWN = 10  # names of an expression that are told
-FORMULA_MAX_COMBINATIONS = (
-    50_000_000  # combinations of coordinates that one expression is worked out for
-)
-FORMULA_MAX_HELD_NUMBERS = 200_000_000  # numbers that are there at once while it is
+REPORTED_MAX_UNKNOWN = 10  # unknown names of an expression that are reported
+FORMULA_MAX_COMBINATIONS = 50_000_000  # combinations of coordinates of one expression
+FORMULA_MAX_HELD_NUMBERS = 200_000_000  # numbers held at once while it is evaluated
 HELD_REQUIREMENT = f"an expression holds at most {FORMULA_MAX_HELD_NUMBERS:,} numbers at once"
 
 
@@ -59,7 +57,7 @@ class VisibleNames:
         tables: what can be looked up, by name.
         terms: expressions that were given a name.
         hidden: names of the model that cannot be named in this place.
-        spoiled: names of what has mistakes of its own, of which nothing more is said.
+        invalid: names of what has mistakes of its own, about which nothing more is reported.
     """
 
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +74,7 @@ class VisibleNames:
 class Formula:
     """An expression as a vectorised function; ``kind`` is that of its values.
 
-    What has no value is not a number; where truth values are ``wanted_kind``, it is refused.
+    What has no value is not a number; where ``wanted_kind`` is a condition, it is refused.
     """
 
     def __init__(
@@ -137,10 +135,12 @@ class Formula:
 
     def _refuse_large(self, values: Mapping[str, Any]) -> None:
         shape = np.broadcast_shapes(*(value.shape for value in values.values()))
-        count, count_text = math.prod(shape), f"{', '.join(values)} have {math.prod(shape):,}"
+        count = math.prod(shape)
+        count_text = f"{', '.join(values)} have {count:,}"
         if count * (1 + len(self.terms)) > FORMULA_MAX_COMBINATIONS:
-            requirement = f"an expression and its terms are worked out for at most {FORMULA_MAX_COMBINATIONS:,}"
-            raise ModelError(f"{requirement} combinations", value=count_text)
+            limit = f"at most {FORMULA_MAX_COMBINATIONS:,} combinations"
+            requirement = f"an expression and its terms are worked out for {limit}"
+            raise ModelError(requirement, value=count_text)
         widths = {name: value.dtype.itemsize / 8 for name, value in values.items()}
         if count * self.peak_memory(widths) > FORMULA_MAX_HELD_NUMBERS:
             raise ModelError(f"{HELD_REQUIREMENT} for all combinations", value=count_text)
@@ -154,7 +154,7 @@ def make_formula(
 ) -> Formula | None:
     """The formula of a text, or of a plain number.
 
-    None where ``note`` was told what is wrong, or where it names what is wrong already.
+    None where a mistake went to ``report``, or where it names something that is wrong already.
     """
     try:
         tree = parse(given) if isinstance(given, str) else ConstantNode(0, float(given))
@@ -271,11 +271,11 @@ def infer_expression_kind(node: Node, names: VisibleNames) -> str:
         return _infer_where_kind(node, kinds)
     operator_spec = OPERATORS[node.operator_name]
     for part, kind in zip(node.parts, kinds, strict=True):
-        if kind == TEXT or (operator_spec.takes == CONDITION and kind != CONDITION):
+        if kind == TEXT or (operator_spec.operand_kind == CONDITION and kind != CONDITION):
             symbol = "'-'" if node.operator_name == "negative" else repr(node.operator_name)
-            requirement = f"{symbol} takes {operator_spec.takes}; this is {kind}"
+            requirement = f"{symbol} takes {operator_spec.operand_kind}; this is {kind}"
             raise ExpressionError(requirement, part.position)
-    return operator_spec.gives
+    return operator_spec.result_kind
 
 
 def _require_comparable(node: CompareNode, kinds: list[str]) -> None:

@@ -173,9 +173,10 @@ class _Parser:
 
     def _make_call(self, token: Token, arguments: tuple[Node, ...]) -> Node:
         function = NAMED_FUNCTIONS[token.text]
-        if not function.least <= len(arguments) <= function.most:
-            count_text = f"{'at least ' if function.most > function.least else ''}{function.least}"
-            noun = "value" if function.most == 1 else "values"
+        if not function.min_operands <= len(arguments) <= function.max_operands:
+            qualifier = "at least " if function.max_operands > function.min_operands else ""
+            count_text = f"{qualifier}{function.min_operands}"
+            noun = "value" if function.max_operands == 1 else "values"
             raise ExpressionError(
                 f"{token.text} takes {count_text} {noun}; got {len(arguments)}", token.position
             )

@@ -17,7 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-NUMBER, CONDITION, TEXT = "a number", "a condition", "text"
+NUMBER = "a number"
+CONDITION = "a condition"
+TEXT = "text"
 
 
 class LookupSource(Protocol):
@@ -31,7 +33,7 @@ class LookupSource(Protocol):
 
 @dataclass(frozen=True)
 class Node:
-    """A part of an expression; ``at`` is the character where it stands."""
+    """A part of an expression; ``position`` is the character where it stands."""
 
     position: int = field(compare=False)
 
@@ -151,15 +153,15 @@ class OperatorSpec:
     """What a word does, with how many parts, of which kind, and what comes out."""
 
     apply: Callable[..., Any]
-    least: int
-    most: int
-    takes: str = NUMBER
-    gives: str = NUMBER
+    min_operands: int
+    max_operands: int
+    operand_kind: str = NUMBER
+    result_kind: str = NUMBER
 
     @property
     def is_binary_fold(self) -> bool:
         """Whether it takes two parts at a time, however many there are."""
-        return self.least == 2
+        return self.min_operands == 2
 
 
 CALL_MAX_OPERANDS = 100  # parts of a call

@@ -23,7 +23,7 @@ from tessella.paper.results import PaperResults
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """One figure; ``learned`` ones need finished runs of the paper's methods."""
+    """One figure; ``needs_runs``: it needs finished runs of the paper's methods."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""Loss against everything that a method was told, in one unit; see ``costs``."""
+"""Loss against all information that a method was given, in one unit; see ``mean_costs``."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def describe_cost(results: PaperResults) -> str:
         best = ours.loc[ours["mean_loss"].idxmin()]
         cheaper = rows[(rows["cost"] < best["cost"]) & (rows["mean_loss"] <= best["mean_loss"])]
         text = (
-            f"{FAMILY_TITLES[family]}: the best boundary policy ({method_title(best['method'])}) loses "
-            f"{best['mean_loss']:.2g} on average and rests on {best['cost']:,.0f} evaluations"
+            f"{FAMILY_TITLES[family]}: the best boundary policy ({method_title(best['method'])}) "
+            f"loses {best['mean_loss']:.2g} on average and rests on {best['cost']:,.0f} evaluations"
         )
         if len(cheaper):
             cheapest = cheaper.loc[cheaper["cost"].idxmin()]

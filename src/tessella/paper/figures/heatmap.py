@@ -80,8 +80,8 @@ def describe_heatmap(results: PaperResults) -> str:
     boundary_errors = ours.stack()
     method, problem = boundary_errors.idxmax()
     return (
-        f"In {wins} of {len(complete)} problems{restriction} the worst boundary method errs less than "
-        f"the best value-based one. The largest boundary error is {boundary_errors.max():.3f} "
+        f"In {wins} of {len(complete)} problems{restriction} the worst boundary method errs less "
+        f"than the best value-based one. The largest boundary error is {boundary_errors.max():.3f} "
         f"({method_title(method)} on {problem}), the smallest value-based one "
         f"{theirs.min().min():.3f}."
     )

@@ -11,7 +11,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-WIDE_INCHES, NARROW_INCHES = 7.0, 3.7  # inches
+WIDE_INCHES = 7.0  # width of a figure on a page
+NARROW_INCHES = 3.7  # width of a figure on a phone
 
 FIGURE_STYLE: dict[Any, Any] = {
     "font.size": 8,

@@ -58,7 +58,8 @@ def describe_policies(results: PaperResults) -> str:
         count = str(cells[0]) if len(cells) == 1 else f"{cells[0]} to {cells[-1]}"
         parts.append(
             f"{FAMILY_TITLES[family]}: {count} connected regions in each problem, and at most "
-            f"{max(g.boundary_length for g in geometries):.1%} of neighbouring states act differently"
+            f"{max(g.boundary_length for g in geometries):.1%} of neighbouring states act "
+            "differently"
         )
     return ". ".join(parts) + "."
 

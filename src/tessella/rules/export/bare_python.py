@@ -139,7 +139,8 @@ class PythonSource:
         """The lines of a node; every way through them ends in a return."""
         pad = "    " * depth
         if isinstance(node, Choose):
-            yield f"{pad}return {node.action}  # {to_comment_text(self.draft.describe_action(node.action))}"
+            comment = to_comment_text(self.draft.describe_action(node.action))
+            yield f"{pad}return {node.action}  # {comment}"
         elif isinstance(node, Split):
             yield from self._split_lines(node, depth)
         elif isinstance(node, Among):
@@ -148,7 +149,8 @@ class PythonSource:
             yield from self._node_lines(node.outside, depth)
         elif isinstance(node, Except):
             for state, action in zip(node.places, node.actions, strict=True):
-                yield f"{pad}if {' and '.join(map(self._format_condition, nearest_cell(self.grid, state)))}:"
+                cell = nearest_cell(self.grid, state)
+                yield f"{pad}if {' and '.join(map(self._format_condition, cell))}:"
                 yield from self._node_lines(Choose(action), depth + 1)
             yield from self._node_lines(node.otherwise, depth)
 

@@ -228,7 +228,8 @@ class CSource:
         for axis in self.grid.axes:
             name = self.axis_names[axis]
             if is_text_axis(self.grid, axis):
-                yield f"    if (!{name} || !({self._label_test(axis, self.draft.axis_labels(axis))})) return -1;"
+                is_known = self._label_test(axis, self.draft.axis_labels(axis))
+                yield f"    if (!{name} || !({is_known})) return -1;"
             elif self.draft.off_grid == "clamp":
                 low, high = map(format_number, axis_ends(self.grid, axis))
                 yield f"    if (!({name} == {name})) return -1;"
@@ -254,7 +255,8 @@ class CSource:
         """The lines of a node; every way through them ends in a return."""
         pad = "    " * depth
         if isinstance(node, Choose):
-            yield f"{pad}return {node.action}; /* {to_comment_text(self.draft.describe_action(node.action))} */"
+            comment = to_comment_text(self.draft.describe_action(node.action))
+            yield f"{pad}return {node.action}; /* {comment} */"
         elif isinstance(node, Split):
             yield from self._split_lines(node, depth)
         elif isinstance(node, Among):
@@ -264,7 +266,8 @@ class CSource:
             yield from self._node_lines(node.outside, depth)
         elif isinstance(node, Except):
             for state, action in zip(node.places, node.actions, strict=True):
-                yield f"{pad}if ({' && '.join(map(self._format_condition, nearest_cell(self.grid, state)))})"
+                cell = nearest_cell(self.grid, state)
+                yield f"{pad}if ({' && '.join(map(self._format_condition, cell))})"
                 yield from self._node_lines(Choose(action), depth + 1)
             yield from self._node_lines(node.otherwise, depth)
 

@@ -1,4 +1,4 @@
-"""A program as comparisons alone, which every language can write down.
+"""A rule tree as comparisons alone, which every language can write down.
 
     Lookup  ->  splits along its axes, one after the other, with equal neighbours joined
     Split   ->  the same without the branches that no point between the axes' ends can take
@@ -49,7 +49,7 @@ Conditions = tuple[Condition, ...]
 
 
 def to_rule_tree(policy: Policy) -> RuleTree:
-    """The program of a rule; of any other policy, its table as runs."""
+    """The tree of a rule; of any other policy, its table as runs."""
     if isinstance(policy.rule, RuleTree):
         return policy.rule
     flat = policy.table.ravel()
@@ -209,7 +209,7 @@ def list_branch_tests(node: Split) -> list[BranchTest]:
 
 
 def count_leaves(node: Node) -> int:
-    """How many times a lowered program names an action."""
+    """How many times a tree of comparisons names an action."""
     if isinstance(node, Except):
         return len(node.places) + count_leaves(node.otherwise)
     return sum(map(count_leaves, children(node))) or 1
@@ -217,7 +217,7 @@ def count_leaves(node: Node) -> int:
 
 @dataclass(frozen=True)
 class Clause:
-    """An action, and the conditions under which it is taken, if no way before it was."""
+    """An action, and the conditions under which it is taken, if no clause before it applied."""
 
     conditions: tuple[Condition, ...]
     action: int
@@ -226,9 +226,9 @@ class Clause:
 def iterate_clauses(
     grid: StateGrid, node: Node, stated: Conditions = (), implied: Conditions = ()
 ) -> Iterator[Clause]:
-    """Every way through a lowered program, in an order in which the first that applies holds.
+    """Every path through a tree of comparisons, in order: the first that applies holds.
 
-    ``told`` are the conditions so far that the ways before do not imply, ``met`` are all of them.
+    ``stated`` are the conditions so far that earlier paths do not imply, ``implied`` are all.
     """
     if not all(map(_is_possible, implied)):
         return
@@ -236,9 +236,8 @@ def iterate_clauses(
         yield Clause(stated, node.action)
     elif isinstance(node, Split):
         for condition, branch in iterate_branches(node):
-            upper = SumRange(
-                condition.weights, -math.inf, condition.high
-            )  # lower ones went another way
+            # Lower values took an earlier path.
+            upper = SumRange(condition.weights, -math.inf, condition.high)
             yield from iterate_clauses(
                 grid, branch, _add_condition(stated, upper), _add_condition(implied, condition)
             )

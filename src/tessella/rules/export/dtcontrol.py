@@ -54,7 +54,7 @@ class DtControl(ExportTarget):
             lines.writerows(zip(*columns, strict=True))
         return (header + text.getvalue()).encode("ascii")
 
-    def beside(self, context: ExportContext) -> dict[str, bytes]:
+    def extra_files(self, context: ExportContext) -> dict[str, bytes]:
         grid = context.grid
         texts = [i for i, name in enumerate(grid.axes) if is_text_axis(grid, name)]
         config: dict[str, Any] = {"x_column_names": list(grid.axes)}

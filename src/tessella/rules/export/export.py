@@ -108,7 +108,7 @@ def export(
     except OSError as error:  # where parts of it are put together
         raise FileError(f"{path} cannot be written", value=error.strerror or str(error)) from error
     states, remark = _check_all_states(target, content, context, path)
-    files = {context.stem + suffix: extra for suffix, extra in target.beside(context).items()}
+    files = {context.stem + suffix: extra for suffix, extra in target.extra_files(context).items()}
     for name, held in (files | {path.name: content}).items():
         with atomic_write(path.with_name(name)) as part:
             part.write_bytes(held)

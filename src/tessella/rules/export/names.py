@@ -18,7 +18,7 @@ PLAIN_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 def make_identifiers(
     names: Sequence[str], reserved: Iterable[str] = (), subject: str = "axis"
 ) -> dict[str, str]:
-    """Each name to an ASCII identifier, all different, none of ``select_rows``, whatever the case."""
+    """Each name to an ASCII identifier, all different, none ``reserved``, whatever the case."""
     used, result = {word.lower() for word in reserved}, {}
     for position, name in enumerate(names, 1):
         safe = name if PLAIN_IDENTIFIER.fullmatch(name) else f"{subject}{position}"

@@ -32,7 +32,9 @@ from tessella.rules.export.export_context import UNKNOWN_ACTION_INDEX, ExportCon
 from tessella.rules.export.names import make_identifiers, to_comment_text
 from tessella.rules.export.target import ExportTarget, ToolMissing
 
-ONNX_OPSET_VERSION, ONNX_ML_OPSET_VERSION, ONNX_IR_VERSION = 17, 2, 8
+ONNX_OPSET_VERSION = 17  # version of the default operator set
+ONNX_ML_OPSET_VERSION = 2  # version of the operator set ai.onnx.ml
+ONNX_IR_VERSION = 8  # version of the file format
 INDEX_OUTPUT_NAME = "action_index"
 CHUNK_ROWS = 1 << 14  # rows that a graph is run on at once: it keeps one array for each comparison
 

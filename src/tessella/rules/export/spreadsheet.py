@@ -38,10 +38,12 @@ from tessella.rules.export.export_context import ExportContext, InputRows
 from tessella.rules.export.names import require_no_nul, to_comment_text
 from tessella.rules.export.target import ExportTarget, ToolMissing
 
-FORMULA_MAX_CHARACTERS, FORMULA_MAX_LEVELS, TEXT_MAX_CHARACTERS = 8192, 64, 255
-CLOSEST = 1e-13  # of their size, by which two numbers differ that all spreadsheets tell apart
-NEAR_STEPS = 1e-6  # how far from a value of its axis a number still counts as that value
-EVEN_STEPS = 1e-9  # how far from an even grid the values of an evenly spaced axis are
+FORMULA_MAX_CHARACTERS = 8192  # characters of a formula
+FORMULA_MAX_LEVELS = 64  # nested function calls of a formula
+TEXT_MAX_CHARACTERS = 255  # characters of a text in a formula
+COMPARISON_RELATIVE_RESOLUTION = 1e-13  # by which numbers differ that all spreadsheets distinguish
+ON_GRID_TOLERANCE_STEPS = 1e-6  # steps from a value of its axis, within which a number counts as it
+EVEN_GRID_TOLERANCE_STEPS = 1e-9  # steps from an even grid of the values of an even axis
 CONTROL_CHARACTERS = re.compile(r"[\x01-\x1f]")
 
 
@@ -115,9 +117,11 @@ def format_formula(context: ExportContext, name: str, row: int = 2) -> str:
     expression = FormulaExpression(
         context, context.action_columns[name], lambda axis: format_cell(context.grid, axis, row)
     )
-    text, depth = f"={expression.render()}", expression.count_levels(context.root) + 2
+    text = f"={expression.render()}"
+    depth = expression.count_levels(context.root) + 2
     if len(text) > FORMULA_MAX_CHARACTERS or depth > FORMULA_MAX_LEVELS:
-        requirement = f"a spreadsheet formula has at most {FORMULA_MAX_CHARACTERS:,} characters and {FORMULA_MAX_LEVELS} levels"
+        limits = f"{FORMULA_MAX_CHARACTERS:,} characters and {FORMULA_MAX_LEVELS} levels"
+        requirement = f"a spreadsheet formula has at most {limits}"
         value = f"this rule takes {len(text):,} and {depth}; .csv has room for any"
         raise FileError(requirement, value=value)
     return text
@@ -129,7 +133,7 @@ def reject_close(draft: ExportContext) -> None:
     values = [np.array(draft.axis_values(axis)) for axis in axes]
     gaps = [np.diff(x).min() / np.abs(x).max() for x in values if len(x) > 1]
     closest = min([RuleTree(draft.grid, draft.root, 1).cut_clearance, *gaps])
-    if closest < CLOSEST:
+    if closest < COMPARISON_RELATIVE_RESOLUTION:
         requirement = "a spreadsheet compares numbers to 15 digits; .csv has room for more"
         raise FileError(
             requirement, value=f"two that this rule tells apart differ by {closest:.0e}"
@@ -164,17 +168,21 @@ class FormulaExpression:
         step = digits(gaps.mean())
         offset = digits(values[0] - step * np.round(values[0] / step))
         ideal = values[0] + step * np.arange(len(values))
-        if len(values) > 2 and np.abs(values - ideal).max() < EVEN_STEPS * step:
+        if len(values) > 2 and np.abs(values - ideal).max() < EVEN_GRID_TOLERANCE_STEPS * step:
             shifted = (
-                of if abs(offset) < EVEN_STEPS * step else f"({of}-{format_cell_value(offset)})"
+                of
+                if abs(offset) < EVEN_GRID_TOLERANCE_STEPS * step
+                else f"({of}-{format_cell_value(offset)})"
             )
             steps = shifted if step == 1 else f"{shifted}/{format_cell_value(step)}"
             low, high = (
                 format_cell_value(digits(end)) for end in values[[0, -1]] + [-step / 2, step / 2]
             )
-            whole = f"(ABS({steps}-ROUND({steps},0))<{format_cell_value(NEAR_STEPS)})"
+            whole = f"(ABS({steps}-ROUND({steps},0))<{format_cell_value(ON_GRID_TOLERANCE_STEPS)})"
             return f"{whole}*({of}>{low})*({of}<{high})"
-        near = np.maximum(NEAR_STEPS * gaps.min(), CLOSEST * np.abs(values))
+        near = np.maximum(
+            ON_GRID_TOLERANCE_STEPS * gaps.min(), COMPARISON_RELATIVE_RESOLUTION * np.abs(values)
+        )
         pairs = zip(
             map(format_cell_value, values),
             (format_cell_value(digits(x, 1)) for x in near),

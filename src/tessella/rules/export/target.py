@@ -1,4 +1,4 @@
-"""What every target does: it writes a draft down, and asks what it wrote about states."""
+"""What every target does: it writes a rule to a file, and asks that file about states."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ class ExportTarget(ABC):
 
     @abstractmethod
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
-        """(n,) action indices that the file gives for rows, -1 where it refuses; or `ToolMissing`."""
+        """(n,) action indices that the file gives for rows, -1 where it refuses.
 
-    def beside(self, context: ExportContext) -> dict[str, bytes]:
+        Raises ``ToolMissing`` where what would run it is not installed.
+        """
+
+    def extra_files(self, context: ExportContext) -> dict[str, bytes]:
         """Other files that belong to it, by what follows its stem."""
         return {}

@@ -29,7 +29,7 @@ from tessella.rules.export.target import ExportTarget
 
 CHECK_SHEET_MAX_STATES = 1_000  # states on the sheet that checks
 INPUT_ROW = 4  # of the sheet 'rule': the coordinates of a state, below their names
-WIDEST = 40  # characters of a column
+COLUMN_MAX_WIDTH = 40  # characters of a column
 # What XML, or the way in which workbooks write characters (_x0041_ for A), changes in a text.
 CHANGED = re.compile(r"[\x00-\x08\x0b-\x1f]|_x[0-9a-fA-F]{4}_")
 
@@ -109,7 +109,8 @@ def _fill_check(sheet: Any, context: ExportContext) -> None:
     ]
     _fill_head(sheet, 1, header)
     sheet.freeze_panes = "A2"
-    agree = f"COUNTIF({agree_letter}2:{agree_letter}{len(states) + 1},TRUE)"  # an error agrees with nothing
+    # An error agrees with nothing.
+    agree = f"COUNTIF({agree_letter}2:{agree_letter}{len(states) + 1},TRUE)"
     sheet.cell(1, agree_column + 2).value = f"={len(states)}-{agree}"
     _set_cell(sheet.cell(1, agree_column + 3), "states differ")
     for i, action in enumerate(expected):
@@ -141,7 +142,9 @@ def _fill_head(sheet: Any, row: int, names: list[str]) -> None:
     _fill_row(sheet, row, names)
     for place, name in enumerate(names, 1):
         sheet.cell(row, place).font = Font(bold=True)
-        sheet.column_dimensions[column(place - 1)].width = min(max(len(name), 8) + 3, WIDEST)
+        sheet.column_dimensions[column(place - 1)].width = min(
+            max(len(name), 8) + 3, COLUMN_MAX_WIDTH
+        )
 
 
 def _fill_row(sheet: Any, row: int, values: list) -> None:

@@ -1,4 +1,4 @@
-"""The four boundary methods: they are told exact labels and learn the regions."""
+"""The four boundary methods: they are given exact labels and learn the regions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class BoundaryMethod:
     """A boundary learner with its own defaults.
 
     Args:
-        start, each: about the seconds of one fit: ``start + each * n``.
-        sees_margins: whether it is told the margin of each labelled state as well.
+        base_seconds, seconds_per_label: one fit of n labels takes about
+            ``base_seconds + seconds_per_label * n`` seconds.
+        sees_margins: whether it is given the margin of each labelled state as well.
     """
 
     title: str
@@ -74,8 +75,20 @@ class BoundaryMethod:
 
 
 BOUNDARY_METHODS: dict[str, StudyMethod] = {
-    "linear": BoundaryMethod("Linear Boundary", LinearBoundary, 0.01, 2e-6),
-    "neural": BoundaryMethod("Neural Boundary", NeuralBoundary, 0.04, 1e-5),
-    "margin": BoundaryMethod("Margin Boundary", MarginBoundary, 0.04, 1e-5, sees_margins=True),
-    "local": BoundaryMethod("Local Boundary", LocalBoundary, 0.008, 1e-6),
+    "linear": BoundaryMethod(
+        "Linear Boundary", LinearBoundary, base_seconds=0.01, seconds_per_label=2e-6
+    ),
+    "neural": BoundaryMethod(
+        "Neural Boundary", NeuralBoundary, base_seconds=0.04, seconds_per_label=1e-5
+    ),
+    "margin": BoundaryMethod(
+        "Margin Boundary",
+        MarginBoundary,
+        base_seconds=0.04,
+        seconds_per_label=1e-5,
+        sees_margins=True,
+    ),
+    "local": BoundaryMethod(
+        "Local Boundary", LocalBoundary, base_seconds=0.008, seconds_per_label=1e-6
+    ),
 }

@@ -37,7 +37,7 @@ class SingleRunMethod(ABC):
 
     @abstractmethod
     def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
-        """The policy of one run, and what it was told."""
+        """The policy of one run, and the information it was given."""
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(n, seed) for n in sizes for seed in seeds]
@@ -49,9 +49,9 @@ class SingleRunMethod(ABC):
         return 0.01 + 1e-5 * spec.n
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        return [self._one(instance, spec) for spec in specs]
+        return [self._fit_one(instance, spec) for spec in specs]
 
-    def _one(self, instance: Instance, spec: Spec) -> Fit:
+    def _fit_one(self, instance: Instance, spec: Spec) -> Fit:
         began = time.perf_counter()
         policy, information = self.make_policy(instance, spec)
         return Fit(policy, information, time.perf_counter() - began)
@@ -117,7 +117,7 @@ class FunctionMethod(SingleRunMethod):
         name: by which it is found.
         function: ``function(instance, n, rng) -> policy``; ``instance.mdp`` is the model and
             ``instance.solution`` its optimum.
-        told: what each run was told.
+        told: the information that each run is given.
         once: whether one run is all there is: n and seed have no part in it.
         about: its settings, as numbers and text.
     """

@@ -58,7 +58,7 @@ class Fit:
     Attributes:
         policy: whatever decides (see ``tessella.as_policy``). What it is stays: its own size is
             recorded, and measures are given it as it came.
-        told: what it was told.
+        told: the information that it was given.
         seconds: how long it took to make.
     """
 
@@ -118,7 +118,8 @@ def get_problem(spec: Spec) -> Problem:
     edition = spec.model.get("edition", 1)
     if edition != found_problem.edition:
         raise UnknownNameError(
-            f"{found_problem.name!r} has edition {found_problem.edition} here; the study asks for edition {edition}"
+            f"{found_problem.name!r} has edition {found_problem.edition} here; "
+            f"the study asks for edition {edition}"
         )
     return found_problem
 

@@ -54,7 +54,8 @@ class TruncatedValueIteration(DeterministicMethod):
         from tessella.solvers.solve import solve
         from tessella.solvers.value_iteration import ValueIteration
 
-        began, sweeps = time.perf_counter(), specs[0].settings["sweeps"]
+        sweeps = specs[0].settings["sweeps"]
+        began = time.perf_counter()
         # The action values are one sweep more than the value they come from.
         method = ValueIteration(max_sweeps=sweeps - 1)
         q = solve(instance.mdp, method, partial=True).q
@@ -86,7 +87,7 @@ class ExactTable(DeterministicMethod):
 
 @dataclass(frozen=True)
 class ReferenceBaseline(ValueBasedMethod):
-    """A value-based baseline beside the usual ones, at ``times`` the largest budget."""
+    """A value-based baseline beside the usual ones, at ``budget_factor`` times the largest."""
 
     group: MethodGroup = "reference"
     budget_factor: int = 1
@@ -99,11 +100,18 @@ REFERENCES: dict[str, StudyMethod] = {
     "value_iteration_2": TruncatedValueIteration(2),
     "value_iteration_4": TruncatedValueIteration(4),
     "tabular_q_100": ReferenceBaseline(
-        "Tabular Q-learning × 100", TabularQ, 0.0, 5e-7, budget_factor=100
+        "Tabular Q-learning × 100",
+        TabularQ,
+        base_seconds=0.0,
+        seconds_per_update=5e-7,
+        budget_factor=100,
     ),
     # The lowest sum of both families' errors on other seeds.
     "fitted_q_tuned": ReferenceBaseline(
-        "Fitted Q iteration, tuned", partial(FittedQ, leaf=10, iterations=5), 0.0, 5e-5
+        "Fitted Q iteration, tuned",
+        partial(FittedQ, leaf=10, iterations=5),
+        base_seconds=0.0,
+        seconds_per_update=5e-5,
     ),
     "exact_table": ExactTable(),
 }

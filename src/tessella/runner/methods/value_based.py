@@ -1,4 +1,4 @@
-"""The three value-based baselines: they are told sampled transitions and learn values.
+"""The three value-based baselines: they are given sampled transitions and learn values.
 
 All budgets of a seed are one run: a smaller budget is its beginning. A baseline never sees the
 observation noise, so problems that differ in nothing else are one to it: trained once, recorded
@@ -29,7 +29,8 @@ class ValueBasedMethod:
     """A baseline with its own defaults.
 
     Args:
-        start, each: about the seconds of one run: ``start + each * n``.
+        base_seconds, seconds_per_update: one run of n updates takes about
+            ``base_seconds + seconds_per_update * n`` seconds.
         budgets_together: whether all budgets train in one call, or each in its own.
     """
 
@@ -79,9 +80,17 @@ class ValueBasedMethod:
 
 
 VALUE_BASED_METHODS: dict[str, StudyMethod] = {
-    "double_q": ValueBasedMethod("Double Q-learning", DoubleQ, 0.007, 1e-6),
-    "fitted_q": ValueBasedMethod(
-        "Fitted Q iteration", FittedQ, 0.07, 1.8e-4, budgets_together=False
+    "double_q": ValueBasedMethod(
+        "Double Q-learning", DoubleQ, base_seconds=0.007, seconds_per_update=1e-6
     ),
-    "tabular_q": ValueBasedMethod("Tabular Q-learning", TabularQ, 0.007, 1e-6),
+    "fitted_q": ValueBasedMethod(
+        "Fitted Q iteration",
+        FittedQ,
+        base_seconds=0.07,
+        seconds_per_update=1.8e-4,
+        budgets_together=False,
+    ),
+    "tabular_q": ValueBasedMethod(
+        "Tabular Q-learning", TabularQ, base_seconds=0.007, seconds_per_update=1e-6
+    ),
 }
