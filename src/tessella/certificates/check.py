@@ -995,7 +995,9 @@ def check_value_certificate(c: dict, m: dict) -> str:
     check_shares(c, m, decisions)
     check_decomposition(c, m, decisions.loss)
     check_bounds(c, m, decisions, sweep.eta)
-    (low, high), (_, max_loss) = (write_bounds(*c[name][1:]) for name in ("mean_loss", "worst_loss"))
+    (low, high), (_, max_loss) = (
+        write_bounds(*c[name][1:]) for name in ("mean_loss", "worst_loss")
+    )
     _, occupied = write_bounds(0.0, c["occupancy_error"])
     return (
         f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss {c['mean_loss'][0]:.12g} "

@@ -54,7 +54,9 @@ def created(path: str | Path) -> Iterator[netCDF4.Dataset]:
                 yield file
         except (OSError, RuntimeError) as error:  # of a full disk, the library names other causes
             free = shutil.disk_usage(part.parent).free
-            cause = f"{getattr(error, 'strerror', None) or error}; {free:,} bytes are free on its disk"
+            cause = (
+                f"{getattr(error, 'strerror', None) or error}; {free:,} bytes are free on its disk"
+            )
             value = cause if free else os.strerror(errno.ENOSPC)
             raise FileError(f"{path} cannot be written", value=value) from error
 
