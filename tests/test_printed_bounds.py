@@ -77,16 +77,6 @@ def test_what_the_checker_proves_in_words_is_no_tighter_than_the_certificate(
             assert worst.upper <= most <= worst.upper + 1e-11 * abs(worst)
 
 
-def test_an_occupancy_that_is_not_reached_states_its_bound_outward():
-    mdp = ts.MDP.from_arrays([[[0.7, 0.3], [0.2, 0.8]]], [[1.0], [2.0]], 0.99)
-    with pytest.raises(ts.NotConverged, match="occupancy: bound") as raised:
-        ts.occupancy(mdp, [0, 0], tol=1e-300)
-    reached, needed = re.search(
-        r"bound (\S+) after \d+ rounds, not (\S+)$", str(raised.value)
-    ).groups()
-    assert read(needed) <= 1e-300 < read(reached)
-
-
 @given(SHARES)
 def test_a_share_is_printed_in_percent_that_are_no_fewer(share):
     words, number = re.fullmatch(r"(at most|less than) (.+)%", round_up_percent(share)).groups()
