@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.disks import files_of_at_most, mounted
+from support.disks import NO_MOUNT, files_of_at_most, mounted
 
 import tessella as ts
 from tessella.cli.simulate import _write_csv as save_paths
@@ -58,13 +62,13 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(name, tmp_path):
 def test_a_full_disk_keeps_the_old_files_wherever_one_can_be_mounted(tmp_path):
     with mounted(tmp_path, "64k") as is_disk:
         if not is_disk:  # the limit on the size of files above is the same test without a mount
-            return
+            pytest.skip(NO_MOUNT)
         for name in SAVES:
             (tmp_path / name).write_bytes(OLD)
         with pytest.raises(OSError, match="No space left"):
             (tmp_path / "filler").write_bytes(bytes(100_000))
         for name, save in SAVES.items():
-            with pytest.raises(ts.FileError, match=r"No space left|0 bytes are free"):
+            with pytest.raises(ts.FileError, match="cannot be written; No space left"):
                 save(tmp_path / name)
             assert (tmp_path / name).read_bytes() == OLD
         assert {file.name for file in tmp_path.iterdir()} == {*SAVES, "filler"}
@@ -110,6 +114,69 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     assert os.read(reader, 100) == OLD
     os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+SAVE_TO = """
+import sys, tessella as ts
+mdp = ts.MDP.from_arrays([[[0.5, 0.5], [0.5, 0.5]]], [[1.0], [2.0]], 0.9)
+mdp.policy([0, 0]).save(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("target", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_a_save_to_standard_output_goes_through_a_pipe(target):
+    saving = subprocess.Popen([sys.executable, "-c", SAVE_TO, target], stdout=subprocess.PIPE)
+    head = subprocess.run(["head", "-n", "1000"], stdin=saving.stdout, capture_output=True)
+    assert saving.wait() == 0
+    saving.stdout.close()
+    assert json.loads(head.stdout)["table"] == [0, 0]
+
+
+def test_a_save_to_standard_output_replaces_the_file_that_it_names(tmp_path):
+    with open(tmp_path / "policy.json", "wb") as out:
+        subprocess.run([sys.executable, "-c", SAVE_TO, "/dev/stdout"], stdout=out, check=True)
+    assert ts.Policy.load(tmp_path / "policy.json").table.tolist() == [0, 0]
+    assert [file.name for file in tmp_path.iterdir()] == ["policy.json"]
+
+
+def test_a_link_to_a_file_that_is_not_there_yet_creates_that_file(tmp_path):
+    (tmp_path / "link.json").symlink_to("new.json")
+    SOLUTION.policy.save(tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert not (tmp_path / "new.json").is_symlink()
+    assert np.array_equal(ts.Policy.load(tmp_path / "new.json").table, SOLUTION.policy.table)
+
+
+REQUIRE_WRITABLE = """
+import os, sys
+from tessella.errors import FileError
+from tessella.files import require_writable
+if os.getuid() == 0:
+    os.setuid(65534)  # a user without rights
+for path in sys.argv[1:]:
+    try:
+        print(require_writable(path))
+    except FileError as error:
+        print(error)
+"""
+
+
+def test_a_folder_that_may_not_be_written_to_is_an_error_before_any_work():
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)  # others may enter
+        paths, modes = [], {"open": 0o777, "closed": 0o555}
+        for folder in (Path(name, mode) for mode in modes):
+            folder.mkdir()
+            (folder / "old.json").touch()
+            (folder / "old.json").chmod(0o666)
+            folder.chmod(modes[folder.name])
+            paths += [str(folder / "old.json"), str(folder / "new.json")]
+        os.symlink(paths[-1], Path(name, "link.json"))
+        command = [sys.executable, "-c", REQUIRE_WRITABLE, *paths, f"{name}/link.json", "/dev/null"]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    closed = f"the folder {name}/closed may not be written to"
+    wrong = [f"{path} cannot be written; {closed}" for path in (*paths[2:], f"{name}/link.json")]
+    assert lines.splitlines() == ["None", "None", *wrong, "None"]
 
 
 @pytest.mark.parametrize("load", [ts.Policy.load, ts.Rule.load, ts.Certificate.load, ts.MDP.load])

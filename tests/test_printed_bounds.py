@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessella as ts
+from tessella.certificates import check
 from tessella.certificates.loss import loss
 from tessella.rounding import round_down, round_up, round_up_percent, write_enclosed
 
@@ -39,6 +40,41 @@ def test_an_upper_bound_is_printed_no_smaller_and_by_less_than_its_last_digit(bo
 def test_a_lower_bound_is_the_mirror_of_an_upper_one(bound, digits):
     assert round_down(bound, digits).removeprefix("-") == round_up(-bound, digits).removeprefix("-")
     assert read(round_down(bound, digits)) <= bound
+
+
+@given(FINITE, FINITE)
+def test_the_checker_prints_bounds_outward_and_by_less_than_their_last_digit(lower, upper):
+    low, high = (Decimal(text) for text in check.write_bounds(lower, upper))
+    assert float(low) <= lower
+    assert upper <= float(high)
+    for text, bound in ((low, lower), (high, upper)):
+        assert abs(text - Decimal(repr(bound))) < Decimal(1).scaleb(text.as_tuple().exponent)
+        assert len(text.as_tuple().digits) <= 12
+
+
+@pytest.mark.parametrize("criterion", [0.9, ts.FiniteHorizon(4), ts.Average(), ts.Total()], ids=str)
+def test_what_the_checker_proves_in_words_is_no_tighter_than_the_certificate(
+    criterion, tmp_path, capsys
+):
+    """Losses of random sizes: nearest digits would be tighter in half of all bounds."""
+    number = r"(-?\d[\d.]*(?:e[+-]\d+)?)"
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        rows, reward = rng.dirichlet(np.ones(4), (2, 4)), -rng.random((4, 2))
+        rows[:, 0], reward[0] = (np.eye(4)[0], 0) if criterion == ts.Total() else (rows[:, 0], -1)
+        solution = ts.solve(ts.MDP.from_arrays(rows, reward, criterion))
+        made = ts.certify(solution, 1 - solution.policy.table)
+        solution.mdp.save(tmp_path / "m.nc")
+        made.save(tmp_path / "c.json")
+        assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0
+        text = capsys.readouterr().out
+        loss = made.loss if criterion == ts.Average() else made.mean_loss
+        lower, upper = re.search(rf"proven to be between {number} and {number}", text).groups()
+        assert loss.lower - 1e-11 * abs(loss) <= read(lower) <= loss.lower
+        assert loss.upper <= read(upper) <= loss.upper + 1e-11 * abs(loss)
+        if criterion != ts.Average():
+            worst, most = made.worst_loss, read(re.search(rf"at most {number}", text)[1])
+            assert worst.upper <= most <= worst.upper + 1e-11 * abs(worst)
 
 
 @given(SHARES)

@@ -52,9 +52,9 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     replaced. A device or a pipe has no content to lose and is written to as it is.
     """
     require_writable(path)
-    target = Path(os.path.realpath(path))
-    whole = target.is_file() or not target.exists()
-    part = target.with_name(f".{secrets.token_hex(8)}.part{target.suffix}") if whole else target
+    target, whole = Path(os.path.realpath(path)), _is_regular_or_absent(path)
+    name = f".{secrets.token_hex(8)}.part{target.suffix}"
+    part = target.with_name(name) if whole else Path(path)
     try:
         yield part
         if whole:
@@ -80,9 +80,18 @@ def _replace(part: Path, target: Path) -> None:
     os.replace(part, target)
 
 
+def _is_regular_or_absent(path: str | Path) -> bool:
+    """Whether a save gives ``path`` a new file; the link to an open pipe names no path."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return True
+
+
 def require_writable(path: str | Path) -> None:
     """Raise an error where a file at ``path`` could not be written, before any work."""
-    folder, rule = Path(path).parent, f"{path} cannot be written"
+    whole, rule = _is_regular_or_absent(path), f"{path} cannot be written"
+    folder = Path(os.path.realpath(path) if whole else path).parent
     if not folder.is_dir():
         subject = "is a file" if folder.exists() else "is missing"
         raise FileError(rule, location=f"the folder {folder}", value=subject)
@@ -90,6 +99,8 @@ def require_writable(path: str | Path) -> None:
         raise FileError(rule, value="a folder has that name")
     if Path(path).exists() and not os.access(path, os.W_OK):
         raise FileError(rule, value="it is there and may only be read")
+    if whole and not os.access(folder, os.W_OK | os.X_OK):
+        raise FileError(rule, location=f"the folder {folder}", value="may not be written to")
 
 
 @contextmanager

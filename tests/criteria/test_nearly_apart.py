@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import block_array, csr_array, diags_array
+from scipy.sparse.csgraph import connected_components
 from support import nearly_apart
 
 import tessella as ts
@@ -132,10 +133,12 @@ def test_a_policy_on_a_long_line_earns_the_mean_of_its_rewards():
 
 
 def test_a_large_model_of_two_closed_sets_is_rejected_as_soon_as_their_averages_differ():
+    """Two lines, each connected, with rewards that vary along them."""
     n = loop.COARSE_CORRECTION_MIN_STATES // 2 + 1
-    both = csr_array(diags_array([np.ones(2 * n)], offsets=[0]))
-    reward = np.arange(2 * n)[:, None] >= n
-    mdp = ts.MDP.from_arrays([both, both], np.hstack([reward, reward]).astype(float), ts.Average())
+    both = csr_array(block_array([[line(n), None], [None, line(n)]]))
+    assert connected_components(both)[0] == 2
+    reward = (np.arange(2 * n) >= n) + 0.1 * np.sin(np.arange(2 * n))
+    mdp = ts.MDP.from_arrays([both, both], np.stack([reward, reward], axis=1), ts.Average())
     with pytest.raises(ts.ModelError, match="needs one average"):
         ts.solve(mdp)
 

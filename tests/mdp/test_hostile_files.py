@@ -15,6 +15,7 @@ from support.hostile import Arrays, honest, model, one_text_for_all
 import tessella as ts
 from tessella.certificates import check
 from tessella.mdp.finite_horizon import Timed
+from tessella.mdp.stages import Decide, Noise, Shift
 
 
 def altered(name, index, value):
@@ -48,6 +49,19 @@ FALSE = {
         stating(actions=json.dumps({c: [*range(1000)] for c in "abcd"})),
         "the actions of a file must be a list",
     ),
+    "a reward that may be anything": (stating(reward_error=1e300), "reward_error must be at most"),
+    "axes as an object": (stating(axes='{"size": 0, "x": 1}'), "axes of a file must be a list"),
+    "axes as a text": (stating(axes='"x"'), "axes of a file must be a list of names"),
+    "an axis that is named twice": (stating(axes='["size", "x", "x"]'), "axes of a file must be a"),
+    "a clock that runs backwards": (stating(clock='{"rate": -9}'), "a rate above 0"),
+    "a clock with interest below 0": (
+        stating(clock='{"rate": 45, "interest": -5}'),
+        "the interest rate of .*; got",
+    ),
+    "a clock of another discount": (
+        stating(clock='{"rate": 9, "interest": 2}'),
+        "the interest rate of .*; got",
+    ),
     "axes that are missing": (stating(axes='["nowhere"]'), "KeyError: 'grid/nowhere'"),
     "a criterion of its own": (stating(criterion='"best"'), "criterion must be a discount"),
 }
@@ -62,6 +76,70 @@ def test_a_model_file_with_a_new_hash_is_checked_like_a_model_from_arrays(case, 
     held.write(tmp_path / "m.nc")
     with pytest.raises(ts.FileError, match=rf"m\.nc cannot be read as a saved model; .*{reason}"):
         ts.MDP.load(tmp_path / "m.nc")
+
+
+def lengthened(held: Arrays, share: float) -> None:
+    """All rows too long by this share, as those of stages, which have no fingerprint."""
+    held.arrays["data"] *= 1 + share
+    held.attributes["kind"] = "staged"
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_rows_of_a_file_miss_1_by_no_more_than_those_of_arrays(number, tmp_path):
+    model(number).save(tmp_path / "m.nc")
+    for share in (9e-8, 1.1e-9, -1.1e-9):
+        held = Arrays.read(tmp_path / "m.nc")
+        lengthened(held, share)
+        if number == 2:
+            held.arrays["outcomes/probability"] *= 1 + share
+        held.write(tmp_path / "altered.nc")
+        with pytest.raises(ts.FileError, match="transition rows must sum to 1"):
+            ts.MDP.load(tmp_path / "altered.nc")
+
+
+def test_rows_that_miss_1_by_what_the_file_accounts_for_widen_the_error_bound(tmp_path):
+    model(0).save(tmp_path / "m.nc")
+    held = Arrays.read(tmp_path / "m.nc")
+    lengthened(held, 9e-8)
+    held.attributes["row_error"] = 9e-8
+    held.write(tmp_path / "m.nc")
+    found, exact = ts.solve(ts.MDP.load(tmp_path / "m.nc")), ts.solve(model(0))
+    assert 1e-8 < np.abs(found.value - exact.value).max() <= found.error_bound < 1e-5
+
+
+@pytest.mark.parametrize("criterion", [0.95, ts.Average(), ts.FiniteHorizon(3)], ids=str)
+def test_stages_that_together_miss_1_by_more_than_one_may_are_saved_and_certified(
+    criterion, tmp_path
+):
+    drift = Noise("drift", [-1, 0, 1], [0.3333333331] * 3)  # each stage misses 1 by 7e-10
+    pay = Decide("x", lambda x, a: np.maximum(x - a, 0), pays=lambda x, a: 10.0 * x - 3.0 * a)
+    stages = [pay, *[Shift("x", drift, edge="clip")] * 4]
+    mdp = ts.MDP.staged({"x": range(6)}, [0, 1], criterion, stages, action_name="a")
+    solution = ts.solve(mdp)
+    assert solution.error_bound < 1e-6
+    mdp.save(tmp_path / "m.nc")
+    back = ts.solve(ts.MDP.load(tmp_path / "m.nc"))
+    apart = np.abs(back.value - solution.value).max()
+    assert apart <= back.error_bound + solution.error_bound
+    ts.certify(solution, np.ones(mdp.grid.shape, int)).save(tmp_path / "c.json")
+    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0
+
+
+def test_a_model_with_a_clock_is_the_same_model_after_a_reload(tmp_path):
+    for name in ("parallel_queues", "naor_admission"):
+        mdp = ts.problem(name).build()
+        mdp.save(tmp_path / "m.nc")
+        assert ts.MDP.load(tmp_path / "m.nc").clock == mdp.clock
+
+
+def test_an_error_of_the_rewards_of_a_period_is_bounded_by_the_rewards(tmp_path):
+    model(1).save(tmp_path / "m.nc")
+    for name in ("reward_error", "period_reward_error"):
+        held = Arrays.read(tmp_path / "m.nc")
+        held.attributes[name] = 1.0
+        held.write(tmp_path / "altered.nc")
+        with pytest.raises(ts.FileError, match=f" {name} must be at most"):
+            ts.MDP.load(tmp_path / "altered.nc")
 
 
 def test_outcomes_of_other_expectations_than_the_rows_are_rejected(tmp_path):

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+NO_MOUNT = "no right to mount a disk (run as root)"
+
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:

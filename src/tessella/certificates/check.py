@@ -34,6 +34,7 @@ import os
 import stat
 import sys
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
 import netCDF4
@@ -960,6 +961,15 @@ def check_rate(c: dict, m: dict, d: CheckedDecisions, factor: float, relative_sl
     )
 
 
+def write_bounds(lower: float, upper: float) -> tuple[str, str]:
+    """Both bounds in at most 12 digits, rounded outward: read back, they are no tighter."""
+    low, high = (
+        Context(prec=12, rounding=way).create_decimal(repr(float(bound)))
+        for way, bound in ((ROUND_FLOOR, lower), (ROUND_CEILING, upper))
+    )
+    return f"{low:g}", f"{high:g}"
+
+
 def check_certificate(content: dict, m: dict) -> str:
     """Say what was confirmed, or raise Rejected at the first thing that is wrong."""
     form = m["form"]
@@ -985,14 +995,15 @@ def check_value_certificate(c: dict, m: dict) -> str:
     check_shares(c, m, decisions)
     check_decomposition(c, m, decisions.loss)
     check_bounds(c, m, decisions, sweep.eta)
-    mean, low, high = map(float, c["mean_loss"])
-    worst, _, max_loss = map(float, c["worst_loss"])
-    occupied = float(c["occupancy_error"])
+    (low, high), (_, max_loss) = (
+        write_bounds(*c[name][1:]) for name in ("mean_loss", "worst_loss")
+    )
+    _, occupied = write_bounds(0.0, c["occupancy_error"])
     return (
-        f"{m['model'] or 'the model'} (content {m['content'][:12]}): "
-        f"loss {mean:.12g} on average and {worst:.12g} at worst, in all of {m['n']:,} states; "
-        f"proven to be between {low!r} and {high!r} on average and at most {max_loss!r}, and the "
-        f"occupancy right to {occupied!r}; not checked: {', '.join(NOT_CHECKED)}"
+        f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss {c['mean_loss'][0]:.12g} "
+        f"on average and {c['worst_loss'][0]:.12g} at worst, in all of {m['n']:,} states; "
+        f"proven to be between {low} and {high} on average and at most {max_loss}, and the "
+        f"occupancy right to {occupied}; not checked: {', '.join(NOT_CHECKED)}"
     )
 
 
@@ -1010,10 +1021,10 @@ def check_average_certificate(c: dict, m: dict) -> str:
     check_interval(c, m, "loss", loss, 8 * EPS * max_abs([g, g_pi]), EPS / 2)
     relative = divide_interval(c["loss"], g)
     check_interval(c, m, "relative_loss", relative, 64 * EPS * max_abs(relative or [0]), EPS / 2)
-    value, low, high = map(float, c["loss"])
+    low, high = write_bounds(*c["loss"][1:])
     return (
-        f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss {value:.12g} per period "
-        f"from every one of {m['n']:,} states, proven to be between {low!r} and {high!r}; "
+        f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss {c['loss'][0]:.12g} "
+        f"per period from every one of {m['n']:,} states, proven to be between {low} and {high}; "
         f"single decisions are not judged; not checked: {', '.join(NOT_CHECKED)}"
     )
 
@@ -1070,10 +1081,11 @@ def check_totals(c: dict, m: dict) -> str:
     check_interval(c, m, "worst_loss", [v.max() for v in lost], off.max(), 0.0)
     relative = divide_interval(c["mean_loss"], c["optimal_mean"])
     check_interval(c, m, "relative_loss", relative, 64 * EPS * max_abs(relative or [0]), EPS / 2)
-    _, low, high = c["mean_loss"]
+    low, high = write_bounds(*c["mean_loss"][1:])
+    _, max_loss = write_bounds(*c["worst_loss"][1:])
     return (
         f"{m['model'] or 'the model'} (content {m['content'][:12]}): loss until the end proven to "
-        f"be between {low:.12g} and {high:.12g} on average and at most {c['worst_loss'][2]:.12g} "
+        f"be between {low} and {high} on average and at most {max_loss} "
         f"in all of {m['n']:,} states; single decisions are not judged; not checked: "
         f"{', '.join(NOT_CHECKED)}"
     )

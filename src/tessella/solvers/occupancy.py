@@ -26,7 +26,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.numerics import numerics
-from tessella.rounding import EPS, round_up
+from tessella.rounding import EPS, round_down, round_up
 from tessella.solvers.hitting_times import bound_policy_hitting_time
 from tessella.solvers.loop import Engine
 from tessella.solvers.method import validate_tol
@@ -134,7 +134,8 @@ def _solve_occupancy(
             return np.asarray(d), bound
         if residual > CORRECTION_MAX_RESIDUAL_RATIO * previous:
             d = _solve_directly(engine, np.asarray(actions), rhs, d)
-    raise NotConverged(f"occupancy: bound {bound:.3g} after {max_rounds} rounds, not {target:.3g}")
+    reached, needed = round_up(bound), round_down(target)
+    raise NotConverged(f"occupancy: bound {reached} after {max_rounds} rounds, not {needed}")
 
 
 def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, float]:

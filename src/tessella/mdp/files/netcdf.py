@@ -72,6 +72,7 @@ SAVED_MAX_ENTRIES = 200_000_000  # entries of rows beyond which no model is writ
 TEXTS = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
 GROUPS = ("grid", "outcomes", "end")
 ROW_ERROR_LIMIT = 1e-3  # relative error from which on rows are no longer known
+REWARD_ERROR_LIMIT = 1e-3  # of the largest reward, or of 1 where stages cancel one another's rewards
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,30 +213,45 @@ def _saved(about: dict[str, Any], arrays: dict[str, NDArray]) -> SavedModel:
         parameters,
         about["fingerprint"] if about["kind"].endswith("tabular") else None,
         json.loads(about.get("observation_noise", "0.0")),
-        _clock(json.loads(about["clock"])) if "clock" in about else None,
+        _clock(json.loads(about["clock"]), criterion) if "clock" in about else None,
         "told" in about,
     )
 
 
-def _clock(given: Any) -> Clock:
+def _clock(given: Any, criterion: Criterion) -> Clock:
+    """The clock of a model with this criterion: an interest rate is the same as a discount."""
     clock = Clock(**given)
-    if not (is_number(clock.rate) and is_number(clock.interest) and clock.rate > 0):
-        raise FileError("a clock has a rate above 0 and an interest", value=f"got {given}")
+    is_rate = is_number(clock.rate) and is_number(clock.interest) and clock.rate > 0
+    if isinstance(criterion, Discounted):
+        fits = is_rate and clock.rate / (clock.rate + clock.interest) == criterion.discount
+    else:
+        fits = is_rate and clock.interest == 0
+    if not fits:
+        requirement = f"a clock must have a rate above 0 and the interest rate of {criterion}"
+        raise FileError(requirement, value=f"got {given}")
     return clock
 
 
 def _parts(
     about: dict[str, Any], arrays: dict[str, NDArray], criterion: Criterion
 ) -> ModelComponents:
-    grid = StateGrid({name: arrays[f"grid/{name}"] for name in json.loads(about["axes"])})
+    axes = json.loads(about["axes"])
+    if not isinstance(axes, list) or len(set(axes)) < len(axes):
+        raise FileError("the axes of a file must be a list of names", value=f"got {axes!r:.60}")
+    grid = StateGrid({name: arrays[f"grid/{name}"] for name in axes})
     context = make_context(
         grid, actions_from_json(json.loads(about["actions"])), about["action_name"]
     )
     timed = isinstance(criterion, FiniteHorizon)
-    _built(about, "")
-    reader = TableReader(context, arrays, _built(about, "period_" if timed else ""))
+    prefixes = ["", "period_"] if timed else [""]
+    reader = TableReader(context, arrays, _built(about, prefixes[-1]))
     mask = reader.mask()
     dynamics = reader.periods(mask, criterion) if timed else reader.table(mask)
+    most = REWARD_ERROR_LIMIT * max(1.0, float(np.abs(arrays["reward"]).max()))
+    for of in prefixes:
+        if _built(about, of).reward > most:
+            requirement = f"{of}reward_error must be at most {most:g}, by the rewards"
+            raise FileError(requirement, value=f"got {about[f'{of}reward_error']:g}")
     return ModelComponents(context, dynamics, mask, arrays.get("start"))
 
 

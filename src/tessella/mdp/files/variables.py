@@ -10,6 +10,7 @@ is declared is compared with the size of the file before it is read.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -53,9 +54,12 @@ def created(path: str | Path) -> Iterator[netCDF4.Dataset]:
             with netCDF4.Dataset(str(part), "w", format="NETCDF4") as file:
                 yield file
         except (OSError, RuntimeError) as error:  # of a full disk, the library names other causes
-            cause = getattr(error, "strerror", None) or str(error)
-            free = f"{shutil.disk_usage(part.parent).free:,} bytes are free on its disk"
-            raise FileError(f"{path} cannot be written", value=f"{cause}; {free}") from error
+            free = shutil.disk_usage(part.parent).free
+            cause = (
+                f"{getattr(error, 'strerror', None) or error}; {free:,} bytes are free on its disk"
+            )
+            value = cause if free else os.strerror(errno.ENOSPC)
+            raise FileError(f"{path} cannot be written", value=value) from error
 
 
 def write_variables(file: Any, attributes: dict[str, Any], variables: Variables) -> None:
