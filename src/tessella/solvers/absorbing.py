@@ -132,7 +132,7 @@ def bound_policy_absorption(engine: Engine, actions: NDArray) -> tuple[Engine, N
     absorption_time = bound_policy_hitting_time(engine, actions, absorbing)
     if not np.isfinite(absorption_time):
         check_recurrent_classes(engine.mdp, actions, True)
-        raise ModelError("the total reward needs policies that end; this one may go on for ever")
+        raise ModelError("the total reward needs policies that end; this one is not proven to end")
     return Engine(
         engine.mdp, engine.tol, absorption_time=absorption_time, traced=engine.traced
     ), absorbing

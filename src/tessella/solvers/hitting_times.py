@@ -19,16 +19,19 @@ ever loses for ever, and one that keeps to A ends, so h' is the best total rewar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.average import ENDING_MIN_DEFICIT
+from tessella.criteria.total import Total
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import numerics
 from tessella.rounding import EPS, RowSumBounds
+from tessella.solvers.elimination import MAX_POLICIES, FeasibleRows, rows_are_affordable
 from tessella.solvers.loop import Engine
 from tessella.solvers.operators import ModelData, Operators, max_abs
 from tessella.solvers.result import Precision
@@ -144,10 +147,19 @@ def _bound_time(
 
 def _times(engine: Engine, data: ModelData, h, reach, table, closed, several: bool):
     """(grid) w, for actions within ``reach`` of the best, or for a policy's own."""
-    backend = engine.program
-    w = _make_first_trial(backend, data, table, closed)
+    place = data, h, reach, table, closed, several
+    w = _refine_trial(engine, *place, _make_first_trial(engine.program, data, table, closed))
+    direct = isinstance(engine.mdp.criterion, Total) and rows_are_affordable(engine.mdp)
+    if not direct or np.isfinite(w).all():
+        return w
+    trial = _solve_longest_times(engine, *place)
+    return w if trial is None else _refine_trial(engine, *place, to_backend(engine.program, trial))
+
+
+def _refine_trial(engine: Engine, data: ModelData, h, reach, table, closed, several: bool, w):
+    """(grid) a bound from sweeps of the trial ``w``; inf where they do not get there."""
     for _ in range(HITTING_MAX_CALLS):
-        w, rho = _sweep_trial(backend, several, data, h, reach, table, closed, w)
+        w, rho = _sweep_trial(engine.program, several, data, h, reach, table, closed, w)
         largest = float(w.max())
         rho = float(rho) + EPS * (engine.mdp.dynamics.rounding_terms + 8) * largest
         rho += (
@@ -158,6 +170,37 @@ def _times(engine: Engine, data: ModelData, h, reach, table, closed, several: bo
         if not np.isfinite(largest):
             break
     return np.full(engine.mdp.grid.shape, np.inf)
+
+
+def _solve_longest_times(
+    engine: Engine, data: ModelData, h, reach, table, closed, several: bool
+) -> NDArray[np.float64] | None:
+    """(grid) w by policy iteration, each policy by a sparse LU; None where one never ends.
+
+    A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
+    """
+    from scipy.sparse import diags_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    mdp, rows = engine.mdp, FeasibleRows.feasible(engine.mdp)
+    goes_on = diags_array((~np.asarray(closed).ravel()).astype(float))
+    is_allowed = np.asarray(_mark_allowed(engine.program, several, data, h, reach, table))
+    is_allowed = is_allowed.reshape(mdp.n_actions, -1)[rows.action, rows.state]
+    off = np.full(len(rows.state), TRIAL_MAX_RESIDUAL / 4)
+    rise = np.where(is_allowed, 0.0, -np.inf)
+    actions = rows.improve(np.asarray(table).ravel(), rise, off)  # those that are allowed
+    for _ in range(MAX_POLICIES):
+        system = eye_array(mdp.n_states) - rows.of_policy(actions).rows @ goes_on
+        try:
+            w = splu(system.tocsc()).solve(np.ones(mdp.n_states))
+        except RuntimeError:  # singular: it never ends
+            return None
+        rise = 1 + rows.rows @ (goes_on @ w) - w[rows.state]
+        longer = rows.improve(actions, np.where(is_allowed, rise, -np.inf), off)
+        if (longer == actions).all():
+            return w.reshape(mdp.grid.shape)
+        actions = longer
+    return None
 
 
 def _compute_row_sum_error(row_sums: RowSumBounds) -> float:
@@ -228,23 +271,41 @@ def _make_first_trial(backend, data: ModelData, policy, targets):
 @compile_per_shape("backend", "several")
 def _sweep_trial(backend, several: bool, data: ModelData, h, tie_width, policy, targets, w):
     """(w after some sweeps of 1 + max_a P_a w~, the largest rise in the last)."""
-    operators, xp = Operators(backend, data), numerics(h)
-    q_of = operators.q(operators.criterion.split_shift(h)[0])
+    xp = numerics(h)
     lowest = xp.full(h.shape, -xp.inf)
-    best = fold_actions(backend, lambda a, b: xp.maximum(b, q_of(a)), lowest) if several else None
+    is_allowed = _find_allowed(backend, several, data, h, tie_width, policy)
 
     def sweep(w):
         shared = backend.shared_backup(data.arrays, _zero_at_targets(w, targets), False)
 
         def step(action, longest):
-            is_allowed = q_of(action) >= best - tie_width if several else policy == action
             time = 1 + backend.action_backup(data.arrays, shared, action, False)
-            return xp.maximum(longest, xp.where(is_allowed, time, -xp.inf))
+            return xp.maximum(longest, xp.where(is_allowed(action), time, -xp.inf))
 
         return fold_actions(backend, step, lowest)
 
     w = xp.repeat(HITTING_SWEEPS_PER_CALL, sweep, w)
     return w, (sweep(w) - w).max()
+
+
+@compile_per_shape("backend", "several")
+def _mark_allowed(backend, several: bool, data: ModelData, h, tie_width, policy):
+    """(A, grid) whether an action is one of those whose times are bounded."""
+    is_allowed, xp = _find_allowed(backend, several, data, h, tie_width, policy), numerics(h)
+    return xp.map_items(is_allowed, xp.arange(backend.n_actions))
+
+
+def _find_allowed(
+    backend: Any, several: bool, data: ModelData, h: Any, tie_width: Any, policy: Any
+) -> Callable[[Any], Any]:
+    """action -> (grid) whether it is within ``tie_width`` of the best, or the policy's own."""
+    if not several:
+        return lambda action: policy == action
+    operators, xp = Operators(backend, data), numerics(h)
+    q_of = operators.q(operators.criterion.split_shift(h)[0])
+    lowest = xp.full(h.shape, -xp.inf)
+    best = fold_actions(backend, lambda a, b: xp.maximum(b, q_of(a)), lowest)
+    return lambda action: q_of(action) >= best - tie_width
 
 
 def _zero_at_targets(w: Any, targets: Any) -> Any:
