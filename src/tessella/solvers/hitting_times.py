@@ -31,7 +31,12 @@ from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import numerics
 from tessella.rounding import EPS, RowSumBounds
-from tessella.solvers.elimination import MAX_POLICIES, FeasibleRows, rows_are_affordable
+from tessella.solvers.elimination import (
+    MAX_POLICIES,
+    FeasibleRows,
+    factorise_until,
+    rows_are_affordable,
+)
 from tessella.solvers.loop import Engine
 from tessella.solvers.operators import ModelData, Operators, max_abs
 from tessella.solvers.result import Precision
@@ -163,7 +168,7 @@ def _refine_trial(engine: Engine, data: ModelData, h, reach, table, closed, seve
         largest = float(w.max())
         rho = float(rho) + EPS * (engine.mdp.dynamics.rounding_terms + 8) * largest
         rho += (
-            _compute_row_sum_error(engine.row_sum_bounds) + engine.mdp.dynamics.rounding_in_use.rows
+            compute_row_sum_error(engine.row_sum_bounds) + engine.mdp.dynamics.rounding_in_use.rows
         ) * largest
         if rho < TRIAL_MAX_RESIDUAL:
             return w / (1 - rho) * (1 + 8 * EPS)
@@ -179,31 +184,36 @@ def _solve_longest_times(
 
     A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
     """
-    from scipy.sparse import diags_array, eye_array
-    from scipy.sparse.linalg import splu
-
-    mdp, rows = engine.mdp, FeasibleRows.feasible(engine.mdp)
-    goes_on = diags_array((~np.asarray(closed).ravel()).astype(float))
+    rows = FeasibleRows.feasible(engine.mdp)
     is_allowed = np.asarray(_mark_allowed(engine.program, several, data, h, reach, table))
-    is_allowed = is_allowed.reshape(mdp.n_actions, -1)[rows.action, rows.state]
-    off = np.full(len(rows.state), TRIAL_MAX_RESIDUAL / 4)
-    rise = np.where(is_allowed, 0.0, -np.inf)
-    actions = rows.improve(np.asarray(table).ravel(), rise, off)  # those that are allowed
+    is_allowed = is_allowed.reshape(engine.mdp.n_actions, -1)[rows.action, rows.state]
+    w = find_longest_times(rows, is_allowed, np.asarray(table).ravel(), np.asarray(closed).ravel())
+    return None if w is None else w.reshape(engine.mdp.grid.shape)
+
+
+def find_longest_times(
+    rows: FeasibleRows, is_allowed: NDArray, actions: NDArray, targets: NDArray
+) -> NDArray[np.float64] | None:
+    """(S,) the longest expected times to ``targets`` with ``is_allowed`` (K,) actions, roughly.
+
+    By policy iteration from ``actions``; None where some policy never gets there.
+    """
+    slack = np.full(len(rows.state), TRIAL_MAX_RESIDUAL / 4)
+    actions = rows.improve(actions, np.where(is_allowed, 0.0, -np.inf), slack)  # to allowed ones
     for _ in range(MAX_POLICIES):
-        system = eye_array(mdp.n_states) - rows.of_policy(actions).rows @ goes_on
-        try:
-            w = splu(system.tocsc()).solve(np.ones(mdp.n_states))
-        except RuntimeError:  # singular: it never ends
+        factors = factorise_until(rows.of_policy(actions).rows, targets)
+        if factors is None:
             return None
-        rise = 1 + rows.rows @ (goes_on @ w) - w[rows.state]
-        longer = rows.improve(actions, np.where(is_allowed, rise, -np.inf), off)
+        w = factors.solve(np.ones(rows.n_states))
+        rise = 1 + rows.rows @ np.where(targets, 0.0, w) - w[rows.state]
+        longer = rows.improve(actions, np.where(is_allowed, rise, -np.inf), slack)
         if (longer == actions).all():
-            return w.reshape(mdp.grid.shape)
+            return w
         actions = longer
     return None
 
 
-def _compute_row_sum_error(row_sums: RowSumBounds) -> float:
+def compute_row_sum_error(row_sums: RowSumBounds) -> float:
     """How far rounding may have put a row sum off; a process that ends is there the sooner."""
     return (
         row_sums.deviation if row_sums.deviation < ENDING_MIN_DEFICIT else max(row_sums.excess, 0.0)
