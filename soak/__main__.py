@@ -24,6 +24,7 @@ NAMES = (
     "lies",
     "criteria",
     "gains",
+    "totals",
     "decomposable",
     "rules",
     "proofs",

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from support import gains as averages
 from support import judging, nearly_apart
+from support import totals as until_the_end
 from support.alterations import FORGERIES, altered_leaf
 from support.awkward import Case, numbered
 from support.criteria import MADE
@@ -142,6 +143,32 @@ def gains(seed: int) -> list[str]:
     return found
 
 
+def totals(seed: int) -> list[str]:
+    """Totals: all that is stated, in rational arithmetic; the honest holds, no false one does."""
+    rng, mdp = np.random.default_rng(seed), until_the_end.drawn(seed)
+    solution, table = ts.solve(mdp), until_the_end.some_policy(mdp, rng)
+    truth = until_the_end.Truth(solution)
+    found = judged(mdp, rng) + truth.faults_of_evaluation(table)
+    ends = truth.worth(table) is not None
+    try:
+        honest = ts.certify(solution, table if ends else solution.policy)
+    except ts.NotConverged as error:  # waiting may cost less than a backup of floats shows
+        waits = until_the_end.MODELS[seed % len(until_the_end.MODELS)] is until_the_end.waiting
+        return found if waits else [*found, f"not certified: {error}"]
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(Path(folder))
+        mdp.save(files.folder / "model.nc")
+        for certificate in (*until_the_end.forged(honest, rng), honest):
+            certificate.save(files.folder / "certificate.json")
+            found += files.totalled(truth, honest=certificate is honest)
+        document = json.loads((files.folder / "certificate.json").read_text())
+        for _ in range(10):
+            altered = altered_leaf(json.loads(json.dumps(document)), solution, rng)
+            (files.folder / "certificate.json").write_text(json.dumps(altered))
+            found += files.totalled(truth, honest=False)
+    return found
+
+
 def decomposable(seed: int) -> list[str]:
     """Averages of chains that nearly fall apart: all that is stated, in rational arithmetic."""
     return nearly_apart.faults(seed)
@@ -180,6 +207,14 @@ class Files:
             return []
         loaded = ts.GainCertificate.load(self.folder / "certificate.json")
         wrong = averages.contradictions(loaded, truth)
+        return [f"{said}, and {wrong} are false"] if wrong else []
+
+    def totalled(self, truth: until_the_end.Truth, honest: bool) -> list[str]:
+        """Faults in what is stated of a total: the honest is rejected, or what holds is false."""
+        status, said = self.checked()
+        if status:
+            return [f"an honest certificate is rejected: {said}"] if honest else []
+        wrong = truth.contradictions(ts.TotalCertificate.load(self.folder / "certificate.json"))
         return [f"{said}, and {wrong} are false"] if wrong else []
 
     def checked(self) -> tuple[int, str]:
@@ -316,6 +351,7 @@ KINDS = {
     "lies": Kind(lies, 1000),
     "criteria": Kind(criteria, 1000),
     "gains": Kind(gains, 1000),
+    "totals": Kind(totals, 1000),
     "decomposable": Kind(decomposable, 1000),
     "rules": Kind(rules, 1000),
     "proofs": Kind(proofs, 1000),

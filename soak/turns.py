@@ -24,6 +24,7 @@ FEW_SHAPES = (
     "lies",
     "criteria",
     "gains",
+    "totals",
     "rules",
     "proofs",
     "exports",

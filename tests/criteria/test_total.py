@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -72,7 +74,7 @@ def test_a_reward_that_can_be_had_for_ever_has_no_total():
 
 
 def test_staying_for_nothing_is_not_told_from_leaving_at_a_cost():
-    with pytest.raises(ts.ModelError, match="may go on for ever"):
+    with pytest.raises(ts.ModelError, match="not proven to end"):
         ts.solve(two(0.0, -1.0))
 
 
@@ -147,3 +149,80 @@ def test_a_policy_that_never_ends_has_no_values_to_go_on_from(route):
     q = reward + rows / 8 @ found.value
     np.testing.assert_allclose(q.max(axis=1), found.value, atol=1e-9)
     assert found.policy.table[0] == 0
+
+
+LINE = 2500  # states: more steps to the end than the sweeps that look for the time to it
+
+
+def line(two_steps: float) -> ts.MDP:
+    """One step on costs 1, two at once cost ``two_steps``."""
+
+    def step(x, action):
+        cost = np.where(action == 1, 1.0, two_steps)
+        return {"x": np.minimum(x + action, LINE - 1)}, np.where(x == LINE - 1, 0.0, cost)
+
+    return ts.MDP.from_step(step, {"x": range(LINE)}, (1, 2), ts.Total(), minimise=True)
+
+
+def test_a_way_of_thousands_of_steps_is_solved_evaluated_and_certified():
+    mdp, left = line(1.9), np.arange(LINE)[::-1]
+    found, slow = ts.solve(mdp), np.zeros(LINE, int)
+    best = left // 2 * 1.9 + left % 2
+    assert np.abs(found.cost - best).max() <= found.error_bound < 1e-6
+    worth = ts.evaluate(mdp, slow)
+    assert np.abs(worth.cost - left).max() <= worth.error_bound < 1e-6
+    lost = ts.certify(found, slow).worst_loss
+    assert lost.lower <= (left - best).max() <= lost.upper <= lost.lower + 1e-6
+
+
+@pytest.mark.parametrize("two_steps", [2.0, 2.1])
+def test_a_rule_whose_way_takes_thousands_of_steps_is_certified(two_steps):
+    """With 2.0 every way is as good as any other, and the longest bounds the time."""
+    rule = ts.compress(ts.solve(line(two_steps)), loss=0.05, classes=[ts.OneAction()])
+    assert rule.certificate is not None
+    assert rule.certificate.relative_loss.upper < 0.05
+
+
+THREE = np.array([np.eye(3), [[0, 1, 0], [0, 0, 1], [0, 0, 1]]])  # stay, or go on to the end
+
+
+@pytest.mark.parametrize("dear", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("digits", range(6, 16))
+def test_waiting_that_costs_next_to_nothing_is_not_taken_for_staying_for_ever(digits, dear):
+    reward = np.array([[-(10.0**-digits), -dear], [-(10.0**-digits), -5 * dear], [0, 0]])
+    found = ts.solve(ts.MDP.from_arrays(THREE, reward, ts.Total()))
+    assert found.policy.table[:2].tolist() == [1, 1]
+    assert found.value.tolist() == pytest.approx([-6 * dear, -5 * dear, 0], abs=found.error_bound)
+    assert found.error_bound <= 1e-12 * dear
+
+
+@pytest.mark.parametrize("digits", range(6, 16))
+def test_waiting_that_pays_next_to_nothing_stays_for_ever(digits):
+    reward = np.array([[10.0**-digits, -1], [10.0**-digits, -5], [0, 0]])
+    with pytest.raises(ts.ModelError, match="stays for ever among 1 states"):
+        ts.solve(ts.MDP.from_arrays(THREE, reward, ts.Total()))
+
+
+def stopping(waiting: float) -> ts.MDP:
+    """No state for the end: half of the time, going ends the process."""
+    table = {
+        s: {
+            0: [(1.0, s, waiting, False)],
+            1: [(0.5, 1 - s, cost, False), (0.5, s, cost, True)],
+        }
+        for s, cost in enumerate((-1.0, -4.0))
+    }
+    return ts.MDP.from_gymnasium(SimpleNamespace(P=table), ts.Total())
+
+
+@pytest.mark.parametrize("digits", range(6, 13))
+def test_cheap_waiting_in_a_process_without_a_state_for_the_end_is_not_chosen(digits):
+    found = ts.solve(stopping(-(10.0**-digits)))
+    assert found.value.tolist() == pytest.approx([-4, -6], abs=found.error_bound)
+    assert found.error_bound <= 1e-12
+
+
+def test_waiting_that_rounding_hides_is_reported_as_such():
+    """The rewards of outcomes are known to 4e-15."""
+    with pytest.raises(ts.ModelError, match="as far as float64 can tell, are not proven to end"):
+        ts.solve(stopping(-1e-16))

@@ -177,10 +177,15 @@ def model(number: int) -> ts.MDP:
     if number == 4:
         made = ts.MDP.from_arrays(P, r, 0.5, actions={"a": [1], "b": ["u", "v", "w"]}, **about)
         return made.with_start({"size": "low"}).with_observation_noise([0.5, 0.0])
+    if number == 5:  # every action may end, in the last state
+        P = 0.75 * P + 0.25 * np.eye(n)[-1]
+        P[:, -1], r[-1] = np.eye(n)[-1], 0.0
+        return ts.MDP.from_arrays(P, r, ts.Total(), feasible=feasible, minimise=True, **about)
     return ts.MDP.from_arrays(P, r, 0.9, feasible=feasible, **about)
 
 
-MODELS = 5
+MODELS = 6
+CERTIFICATES = {ts.Average: ts.GainCertificate, ts.Total: ts.TotalCertificate}
 KINDS = ("model", "solution", "rule", "policy", "certificate")
 
 
@@ -265,8 +270,7 @@ class Honest:
 
     def _use_certificate(self, path: Path) -> str:
         self._checked(path, self.path("model"))
-        mean = isinstance(self.solution.mdp.criterion, ts.Average)
-        found = (ts.GainCertificate if mean else ts.Certificate).load(path)
+        found = CERTIFICATES.get(type(self.solution.mdp.criterion), ts.Certificate).load(path)
         found.summary()
         found.save(self.folder / "again.json")
         return "loaded"

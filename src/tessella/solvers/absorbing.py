@@ -8,6 +8,7 @@ with a small residual, then bounds the time to the end under every policy that c
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +21,24 @@ from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.mdp.model import MDP
 from tessella.numerics import numerics
-from tessella.rounding import EPS
-from tessella.solvers.elimination import FeasibleRows, rows_are_affordable
-from tessella.solvers.hitting_times import bound_absorption_time, bound_policy_hitting_time
+from tessella.rounding import EPS, round_up, two_sum
+from tessella.solvers.elimination import (
+    MAX_POLICIES,
+    REFINEMENT_MAX_PASSES,
+    FeasibleRows,
+    Pair,
+    factorise_until,
+    rows_are_affordable,
+)
+from tessella.solvers.hitting_times import (
+    MAX_WIDENINGS,
+    TIE_WIDENING_FACTOR,
+    TRIAL_MAX_RESIDUAL,
+    bound_absorption_time,
+    bound_policy_hitting_time,
+    compute_row_sum_error,
+    find_longest_times,
+)
 from tessella.solvers.loop import Callback, Engine, decide, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData
@@ -31,7 +47,7 @@ from tessella.solvers.recurrent_classes import (
     check_recurrent_classes,
     shortest_way,
 )
-from tessella.solvers.result import Result
+from tessella.solvers.result import History, Result
 
 TIME_BOUND_MAX_TRIES = 6  # to find a time to the end that holds at the value found with it
 TIME_GROWTH_FACTOR = 1.5  # of the time needed, so that the next try finds no more
@@ -41,23 +57,32 @@ def solve_total_reward(
     engine: Engine, method: Method, *, callback: Callback | None, partial: bool
 ) -> tuple[Engine, Result]:
     """(an engine whose bounds hold, the optimum)."""
-    mdp, absorbing = engine.mdp, find_absorbing_states(engine)
+    absorbing = find_absorbing_states(engine)
+    try:
+        return _iterate_to_the_end(engine, method, absorbing, callback, partial)
+    except ModelError as error:  # waiting may cost so little that rounded values do not show it
+        found = _improve_proper_policy(engine, absorbing)
+        if found is None:
+            raise ModelError(
+                "the total reward needs policies that end; some that are as good as the best, as "
+                "far as float64 can tell, are not proven to end"
+            ) from error
+        return found
+
+
+def _iterate_to_the_end(
+    engine: Engine, method: Method, absorbing: NDArray, callback: Callback | None, partial: bool
+) -> tuple[Engine, Result]:
+    """By ``method``, and the time to the end at the values that it finds."""
+    mdp = engine.mdp
     residual_engine = Engine(
         mdp, None, absorption_time=1.0, traced=engine.traced
     )  # whose bounds are those of residuals
     hidden_callback = None if callback is None else _hide_bounds(callback)
     guess = set_zero_at(absorbing, method.begin(mdp))
-    try:
-        result = iterate(
-            residual_engine, method, guess=guess, callback=hidden_callback, partial=partial
-        )
-    except ModelError:  # waiting may cost so little, and the end so much, that no round turns to it
-        guess = _value_of_ending(mdp, absorbing)
-        if guess is None:
-            raise
-        result = iterate(
-            residual_engine, method, guess=guess, callback=hidden_callback, partial=partial
-        )
+    result = iterate(
+        residual_engine, method, guess=guess, callback=hidden_callback, partial=partial
+    )
     history, absorption_time = replace(result.history, bound=np.full(result.sweeps, np.inf)), 0.0
     bounded_engine = residual_engine
     for _ in range(TIME_BOUND_MAX_TRIES):
@@ -76,27 +101,115 @@ def solve_total_reward(
     raise NotConverged("the time to the end grows with every look at it; nothing is proven")
 
 
-def _value_of_ending(mdp: MDP, ends: NDArray) -> NDArray[np.float64] | None:
-    """(grid) the value of the shortest way to the end: policies that improve on it all end.
+def _improve_proper_policy(engine: Engine, absorbing: NDArray) -> tuple[Engine, Result] | None:
+    """Policy iteration from the shortest way to the end, by differences of values.
 
-    None where the model is too large to be written out.
+    Each policy ends, and gives way only where a rise is proven: a rise is added up from differences
+    (``FeasibleRows.rises``), so what waiting costs keeps its digits, however large values are. None
+    where the rows cannot be written out, or where nothing bounds the time to the end.
     """
-    from scipy.sparse import diags_array, eye_array
-    from scipy.sparse.linalg import splu
-
+    mdp, ended = engine.mdp, absorbing.ravel()
     if not rows_are_affordable(mdp):
         return None
-    rows = FeasibleRows.feasible(mdp)
+    began, rows = time.perf_counter(), FeasibleRows.feasible(mdp)
     stops = rows.rows.sum(axis=1) < 1 - ENDING_MIN_DEFICIT
-    ended = ends.ravel()
     targets = ended.copy()
     targets[rows.state[stops]] = True
     actions = shortest_way(rows, np.flatnonzero(targets))
     actions[rows.state[stops]] = rows.action[stops]
-    goes_on = (~ended).astype(float)
-    chosen = rows.of_policy(actions)
-    system = eye_array(mdp.n_states) - diags_array(goes_on) @ chosen.rows
-    return splu(system.tocsc()).solve(goes_on * chosen.reward).reshape(ends.shape)
+    for _ in range(MAX_POLICIES):
+        value = _evaluate_by_differences(engine, rows.of_policy(actions), ended)
+        if value is None:
+            check_recurrent_classes(mdp, actions, False)
+            return None
+        rise, error = _compute_rises(engine, rows, value)
+        better = rows.improve(actions, rise, error)
+        if (better == actions).all():
+            break
+        actions = better
+    else:
+        return None
+    low, high = rows.max_by_state(rise - error), rows.max_by_state(rise + error)
+    residual = float(np.maximum(np.abs(low), np.abs(high)).max())
+    behind = low[rows.state] - (rise + error)  # the best, at least
+    absorption_time = _bound_time_by_differences(engine, rows, behind, residual, actions, ended)
+    if absorption_time is None:
+        return None
+    size = float(np.abs(value[0]).max())
+    rounding = EPS * (mdp.dynamics.rounding_terms + 8) * size
+    bound = (residual * absorption_time + rounding) * (1 + 8 * EPS)
+    history = History(np.array([bound]), np.array([0]), np.array([time.perf_counter() - began]))
+    converged = not engine.tol or bound <= engine.tol
+    reason = f"float64 leaves a bound of {round_up(bound)}"
+    shape = absorbing.shape
+    result = Result(
+        value[0].reshape(shape), bound, converged, reason, history, table=actions.reshape(shape)
+    )
+    if not converged:
+        raise NotConverged(f"float64 cannot certify tol={engine.tol:.3g}: {reason}", result)
+    return Engine(mdp, engine.tol, absorption_time=absorption_time, traced=engine.traced), result
+
+
+def _evaluate_by_differences(engine: Engine, chosen: FeasibleRows, ended: NDArray) -> Pair | None:
+    """The total of a policy as sums of two floats; None where it never ends."""
+    factors = factorise_until(chosen.rows, ended)
+    if factors is None:
+        return None
+    value, rise, largest = (np.zeros(len(ended)), np.zeros(len(ended))), chosen.reward, np.inf
+    for _ in range(REFINEMENT_MAX_PASSES):
+        high, low = two_sum(value[0], np.where(ended, 0.0, factors.solve(rise)))
+        refined = two_sum(high, low + value[1])
+        rise = _compute_rises(engine, chosen, refined)[0]
+        if not np.abs(rise).max() < largest / 2:
+            break
+        value, largest = refined, np.abs(rise).max()
+    return value if np.isfinite(largest) else None
+
+
+def _compute_rises(engine: Engine, rows: FeasibleRows, value: Pair) -> Pair:
+    """((K,) r + P V - V, by how much that may be off); what a row lacks to 1 ends the process."""
+    uneven = compute_row_sum_error(engine.row_sum_bounds)
+    rise, error = rows.rises(value, engine.mdp.dynamics.rounding_as_saved, uneven)
+    missing = 1 - rows.rows.sum(axis=1)
+    missing = np.where(missing > ENDING_MIN_DEFICIT, missing, 0.0)
+    here, lengths = np.abs(value[0][rows.state]), np.diff(rows.rows.indptr)
+    error += (uneven + np.where(missing > 0, EPS * (lengths + 8), 0.0)) * here
+    return rise - missing * value[0][rows.state], error * (1 + 8 * EPS)
+
+
+def _bound_time_by_differences(
+    engine: Engine,
+    rows: FeasibleRows,
+    behind: NDArray,
+    residual: float,
+    actions: NDArray,
+    ended: NDArray,
+) -> float | None:
+    """Bound on the time to the end for all actions that ``residual`` leaves within reach.
+
+    ``behind`` (K,) is how much worse than the best an action is, at least.
+    """
+    unit = EPS * (np.diff(rows.rows.indptr).max() + 8) + compute_row_sum_error(
+        engine.row_sum_bounds
+    )
+    unit += engine.mdp.dynamics.rounding_as_saved.rows
+    tie_width = 0.0
+    for _ in range(MAX_WIDENINGS):
+        is_allowed = behind <= tie_width
+        w = find_longest_times(rows, is_allowed, actions, ended)
+        if w is None:
+            return None
+        excess = (1 + rows.rows @ np.where(ended, 0.0, w) - w[rows.state])[is_allowed].max()
+        largest = np.abs(w).max()
+        excess += unit * largest
+        if not excess < TRIAL_MAX_RESIDUAL:
+            return None
+        absorption_time = float(largest / (1 - excess) * (1 + 8 * EPS))
+        required_width = 2 * residual * absorption_time * (1 + 8 * EPS)
+        if required_width <= tie_width:
+            return absorption_time
+        tie_width = TIE_WIDENING_FACTOR * required_width
+    return None
 
 
 def _bound_time(
@@ -106,11 +219,7 @@ def _bound_time(
     actions = np.asarray(decide(residual_engine, value, residual).policy)
     absorption_time = bound_absorption_time(residual_engine, absorbing, value, actions, residual)
     if not np.isfinite(absorption_time):
-        check_recurrent_classes(residual_engine.mdp, actions, False)
-        raise ModelError(
-            "the total reward needs policies that end; some that are as good as the best, as far "
-            "as can be told, may go on for ever"
-        )
+        raise ModelError("the total reward needs policies that end; the best is not proven to end")
     return absorption_time
 
 
@@ -132,7 +241,7 @@ def bound_policy_absorption(engine: Engine, actions: NDArray) -> tuple[Engine, N
     absorption_time = bound_policy_hitting_time(engine, actions, absorbing)
     if not np.isfinite(absorption_time):
         check_recurrent_classes(engine.mdp, actions, True)
-        raise ModelError("the total reward needs policies that end; this one may go on for ever")
+        raise ModelError("the total reward needs policies that end; this one is not proven to end")
     return Engine(
         engine.mdp, engine.tol, absorption_time=absorption_time, traced=engine.traced
     ), absorbing

@@ -32,6 +32,7 @@ from tessella.solvers.recurrent_classes import (
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+    from scipy.sparse.linalg import SuperLU
 
     from tessella.mdp.model import MDP
     from tessella.solvers.kernels import IterationState
@@ -100,6 +101,18 @@ def rows_are_affordable(mdp: MDP) -> bool:
     """Whether the rows of a model are few enough to be written out."""
     entries = mdp.n_states * mdp.n_actions * min(mdp.dynamics.longest_row, mdp.n_states)
     return mdp.n_states <= CLASSES_MAX_STATES and entries <= ELIMINATION_MAX_ENTRIES
+
+
+def factorise_until(chain: csr_array, targets: NDArray) -> SuperLU | None:
+    """Factors of I - P~, with P~ the chain up to ``targets`` (S,); None where it is singular."""
+    from scipy.sparse import diags_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    system = eye_array(len(targets)) - chain @ diags_array((~targets).astype(float))
+    try:
+        return splu(system.tocsc())
+    except RuntimeError:
+        return None
 
 
 def _improve_policy(

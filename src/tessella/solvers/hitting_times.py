@@ -19,16 +19,24 @@ ever loses for ever, and one that keeps to A ends, so h' is the best total rewar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.average import ENDING_MIN_DEFICIT
+from tessella.criteria.total import Total
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import numerics
 from tessella.rounding import EPS, RowSumBounds
+from tessella.solvers.elimination import (
+    MAX_POLICIES,
+    FeasibleRows,
+    factorise_until,
+    rows_are_affordable,
+)
 from tessella.solvers.loop import Engine
 from tessella.solvers.operators import ModelData, Operators, max_abs
 from tessella.solvers.result import Precision
@@ -137,14 +145,23 @@ def _bound_time(
 
 def _times(engine: Engine, data: ModelData, h, reach, table, closed, several: bool):
     """(grid) w, for actions within ``reach`` of the best, or for a policy's own."""
-    backend = engine.program
-    w = _make_first_trial(backend, data, table, closed)
+    place = data, h, reach, table, closed, several
+    w = _refine_trial(engine, *place, _make_first_trial(engine.program, data, table, closed))
+    direct = isinstance(engine.mdp.criterion, Total) and rows_are_affordable(engine.mdp)
+    if not direct or np.isfinite(w).all():
+        return w
+    trial = _solve_longest_times(engine, *place)
+    return w if trial is None else _refine_trial(engine, *place, to_backend(engine.program, trial))
+
+
+def _refine_trial(engine: Engine, data: ModelData, h, reach, table, closed, several: bool, w):
+    """(grid) a bound from sweeps of the trial ``w``; inf where they do not get there."""
     for _ in range(HITTING_MAX_CALLS):
-        w, rho = _sweep_trial(backend, several, data, h, reach, table, closed, w)
+        w, rho = _sweep_trial(engine.program, several, data, h, reach, table, closed, w)
         largest = float(w.max())
         rho = float(rho) + EPS * (engine.mdp.dynamics.rounding_terms + 8) * largest
         rho += (
-            _compute_row_sum_error(engine.row_sum_bounds) + engine.mdp.dynamics.rounding_in_use.rows
+            compute_row_sum_error(engine.row_sum_bounds) + engine.mdp.dynamics.rounding_in_use.rows
         ) * largest
         if rho < TRIAL_MAX_RESIDUAL:
             return w / (1 - rho) * (1 + 8 * EPS)
@@ -153,7 +170,43 @@ def _times(engine: Engine, data: ModelData, h, reach, table, closed, several: bo
     return np.full(engine.mdp.grid.shape, np.inf)
 
 
-def _compute_row_sum_error(row_sums: RowSumBounds) -> float:
+def _solve_longest_times(
+    engine: Engine, data: ModelData, h, reach, table, closed, several: bool
+) -> NDArray[np.float64] | None:
+    """(grid) w by policy iteration, each policy by a sparse LU; None where one never ends.
+
+    A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
+    """
+    rows = FeasibleRows.feasible(engine.mdp)
+    is_allowed = np.asarray(_mark_allowed(engine.program, several, data, h, reach, table))
+    is_allowed = is_allowed.reshape(engine.mdp.n_actions, -1)[rows.action, rows.state]
+    w = find_longest_times(rows, is_allowed, np.asarray(table).ravel(), np.asarray(closed).ravel())
+    return None if w is None else w.reshape(engine.mdp.grid.shape)
+
+
+def find_longest_times(
+    rows: FeasibleRows, is_allowed: NDArray, actions: NDArray, targets: NDArray
+) -> NDArray[np.float64] | None:
+    """(S,) the longest expected times to ``targets`` with ``is_allowed`` (K,) actions, roughly.
+
+    By policy iteration from ``actions``; None where some policy never gets there.
+    """
+    slack = np.full(len(rows.state), TRIAL_MAX_RESIDUAL / 4)
+    actions = rows.improve(actions, np.where(is_allowed, 0.0, -np.inf), slack)  # to allowed ones
+    for _ in range(MAX_POLICIES):
+        factors = factorise_until(rows.of_policy(actions).rows, targets)
+        if factors is None:
+            return None
+        w = factors.solve(np.ones(rows.n_states))
+        rise = 1 + rows.rows @ np.where(targets, 0.0, w) - w[rows.state]
+        longer = rows.improve(actions, np.where(is_allowed, rise, -np.inf), slack)
+        if (longer == actions).all():
+            return w
+        actions = longer
+    return None
+
+
+def compute_row_sum_error(row_sums: RowSumBounds) -> float:
     """How far rounding may have put a row sum off; a process that ends is there the sooner."""
     return (
         row_sums.deviation if row_sums.deviation < ENDING_MIN_DEFICIT else max(row_sums.excess, 0.0)
@@ -220,23 +273,41 @@ def _make_first_trial(backend, data: ModelData, policy, targets):
 @compile_per_shape("backend", "several")
 def _sweep_trial(backend, several: bool, data: ModelData, h, tie_width, policy, targets, w):
     """(w after some sweeps of 1 + max_a P_a w~, the largest rise in the last)."""
-    operators, xp = Operators(backend, data), numerics(h)
-    q_of = operators.q(operators.criterion.split_shift(h)[0])
+    xp = numerics(h)
     lowest = xp.full(h.shape, -xp.inf)
-    best = fold_actions(backend, lambda a, b: xp.maximum(b, q_of(a)), lowest) if several else None
+    is_allowed = _find_allowed(backend, several, data, h, tie_width, policy)
 
     def sweep(w):
         shared = backend.shared_backup(data.arrays, _zero_at_targets(w, targets), False)
 
         def step(action, longest):
-            is_allowed = q_of(action) >= best - tie_width if several else policy == action
             time = 1 + backend.action_backup(data.arrays, shared, action, False)
-            return xp.maximum(longest, xp.where(is_allowed, time, -xp.inf))
+            return xp.maximum(longest, xp.where(is_allowed(action), time, -xp.inf))
 
         return fold_actions(backend, step, lowest)
 
     w = xp.repeat(HITTING_SWEEPS_PER_CALL, sweep, w)
     return w, (sweep(w) - w).max()
+
+
+@compile_per_shape("backend", "several")
+def _mark_allowed(backend, several: bool, data: ModelData, h, tie_width, policy):
+    """(A, grid) whether an action is one of those whose times are bounded."""
+    is_allowed, xp = _find_allowed(backend, several, data, h, tie_width, policy), numerics(h)
+    return xp.map_items(is_allowed, xp.arange(backend.n_actions))
+
+
+def _find_allowed(
+    backend: Any, several: bool, data: ModelData, h: Any, tie_width: Any, policy: Any
+) -> Callable[[Any], Any]:
+    """action -> (grid) whether it is within ``tie_width`` of the best, or the policy's own."""
+    if not several:
+        return lambda action: policy == action
+    operators, xp = Operators(backend, data), numerics(h)
+    q_of = operators.q(operators.criterion.split_shift(h)[0])
+    lowest = xp.full(h.shape, -xp.inf)
+    best = fold_actions(backend, lambda a, b: xp.maximum(b, q_of(a)), lowest)
+    return lambda action: q_of(action) >= best - tie_width
 
 
 def _zero_at_targets(w: Any, targets: Any) -> Any:
