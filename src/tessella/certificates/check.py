@@ -1031,7 +1031,7 @@ def check_gain(c: dict, m: dict, name: str, d: np.ndarray) -> None:
     if not lower <= center <= upper:
         raise Rejected(f"{name}_gain does not lie between its own ends")
     span, max_row_entries = np.ptp(value), int(np.diff(m["indptr"]).max())
-    size = max_abs(m["reward"][m["feasible"] > 0]) + 2 * max_abs(value)
+    size = max_abs(d) + 4 * max_abs(value)  # |r| <= |d| + 2 max|h|, of the actions that decide d
     error = m["reward_error"] + m["row_error"] * span / (1 - m["row_error"])
     error += size * EPS * (8 * float(np.abs(m["apart"]).max()) + (max_row_entries + 64) ** 2 * EPS)
     error = error * (1 + 16 * EPS) + 8 * EPS * max_abs(d) + bound_underflow(m, value)

@@ -391,12 +391,14 @@ class PolicyEvaluator:
         return self(self.solution.policy.table)
 
     def sum_unit_loss(self) -> float:
-        """How much a loss of 1 in every period adds up to, about: that of the optimal policy."""
-        return (
-            float(self.optimal.visits.sum())
-            if self.is_total
-            else self.mdp.criterion.value_of_constant_reward(1.0)
-        )
+        """What a loss of 1 in every period adds up to under the optimal policy, about."""
+        if not self.is_total:
+            return self.mdp.criterion.value_of_constant_reward(1.0)
+        if not self.worst:
+            return float(self.optimal.visits.sum())
+        optimal = self.solution.policy.table.ravel()
+        system = eye_array(len(optimal)) - self._build_policy_matrix(optimal)
+        return float(np.max(spsolve(system.tocsc(), np.ones(len(optimal)))))
 
     def compute_optimal_value(self) -> float:
         """The optimal value from the start, or the gain."""

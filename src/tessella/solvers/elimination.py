@@ -109,13 +109,14 @@ def _improve_policy(
     mdp: MDP, uneven: float, rows: FeasibleRows, actions: NDArray, closed: NDArray, products: float
 ) -> EliminationResult | None:
     """Policy iteration; all states can reach ``closed``, and no policy leaves it."""
-    seen = set()
+    seen, unled = set(), actions
     for _ in range(MAX_POLICIES):
         led = _lead_to_best_class(rows, actions, closed, products)
         if led is None:
             return None
+        unled = unled if led is actions else actions  # the last policy with several classes
         if led.tobytes() in seen:  # those outside of the closed set do better there
-            return _require_reachable_best_class(mdp, rows, actions, closed, products)
+            return _refuse_unreachable_best_class(mdp, rows, unled, products)
         seen.add(led.tobytes())
         chosen = rows.of_policy(led)
         h = _relative_values(chosen, products)
@@ -142,14 +143,14 @@ def _lead_to_best_class(
     return None if gains is None else led_to(max(gains)[1], actions, chosen.rows, rows)
 
 
-def _require_reachable_best_class(
-    mdp: MDP, rows: FeasibleRows, actions: NDArray, closed: NDArray, products: float
+def _refuse_unreachable_best_class(
+    mdp: MDP, rows: FeasibleRows, actions: NDArray, products: float
 ) -> None:
     """Refuse a model whose best class is outside of the set that all states can reach."""
     chosen = rows.of_policy(actions)
     classes = chain_classes(chosen.rows)
     gains = _class_gains(chosen, classes, products)
-    if gains is not None:
+    if gains is not None and len(classes) > 1:
         refuse_several_gains(mdp, classes, [(gain, gain) for gain, _ in gains], 0.0, False, False)
 
 
