@@ -39,7 +39,8 @@ def _describe_cost(c: GainCertificate) -> str:
     if _wide(c, c.loss):
         ends = f"{round_down(c.loss.lower, 4)} and {round_up(c.loss.upper, 4)}"
         return (
-            text + f"Its {choose_loss_word(c)} is between {ends} per period; float64 tells no more."
+            text
+            + f"Its {choose_loss_word(c)} is between {ends} per period; this certificate proves no more."
         )
     if c.loss.lower <= 0:
         limit = round_up(c.loss.upper, 4)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError, format_value, is_number
 from tessella.rounding import round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
-from tessella.rules.proven_loss import ProvenLoss
+from tessella.rules.proven_loss import ProvenLoss, prove
 from tessella.solvers.solution import Solution
 
 LossReference = Literal["optimal", "random"]
@@ -113,8 +113,13 @@ def make_loss_target(
         requirement = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(requirement, value=f"got {relative_to!r}")
     unit = _compute_unit(solution, evaluator, relative_to) if relative else 1.0
-    tie_loss, error = evaluator.sum_unit_loss() * 2 * evaluator.tie_tolerance, solution.error_bound
-    limit, resolution = float(loss) * unit, float(tie_loss + 4 * error)
+    limit, error = float(loss) * unit, solution.error_bound
+    if evaluator.is_average:  # by bounds on the gains: a tie in relative values may hide any loss
+        optimal_loss = prove(solution, solution.policy, evaluator.start).mean
+        resolution = max(2 * optimal_loss, 4 * error)
+    else:
+        tie_loss = evaluator.sum_unit_loss() * 2 * evaluator.tie_tolerance
+        resolution = float(tie_loss + 4 * error)
     loss_target = LossTarget(
         loss=float(loss),
         limit=limit,

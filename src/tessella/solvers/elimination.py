@@ -99,6 +99,31 @@ def eliminate_states(
     return found._replace(value=found.value.reshape(grid), policy=found.policy.reshape(grid))
 
 
+def enclose_gain_in_pairs(
+    engine: Engine, table: NDArray, fixed: bool
+) -> tuple[Pair, float, float] | None:
+    """Relative values of the policy ``table``, and the ends of a gain that they prove.
+
+    The gain is the policy's own if it is ``fixed``, else the best. None where elimination takes too
+    long or too much memory, and for a policy with several recurrent classes.
+    """
+    mdp = engine.mdp
+    if not rows_are_affordable(mdp):
+        return None
+    rows = FeasibleRows.feasible(mdp)
+    chosen = rows.of_policy(table.ravel())
+    if len(chain_classes(chosen.rows)) > 1:
+        return None
+    with np.errstate(all="ignore"):  # what is no number is not taken
+        h = _relative_values(chosen, ELIMINATION_MAX_PRODUCTS)
+        if h is None:
+            return None
+        rows = chosen if fixed else rows
+        uneven = engine.row_sum_bounds.deviation
+        ends = rows.enclose_gain(*rows.rises(h, mdp.dynamics.rounding_as_saved, uneven))
+    return (h, *ends) if np.isfinite(ends).all() else None
+
+
 def rows_are_affordable(mdp: MDP) -> bool:
     """Whether the rows of a model are few enough to be written out."""
     entries = mdp.n_states * mdp.n_actions * min(mdp.dynamics.longest_row, mdp.n_states)
@@ -125,7 +150,7 @@ def _improve_policy(
         rise, off = rows.rises(h, mdp.dynamics.rounding_as_saved, uneven)
         actions = rows.improve(led, rise, off)
         if (actions == led).all():
-            low, high = rows.max_by_state(rise - off).min(), (rise + off).max()
+            low, high = rows.enclose_gain(rise, off)
             bound = (high - low) / 2 * (1 + 8 * EPS) + 2 * EPS * max(abs(low), abs(high))
             return EliminationResult(h[0] - h[0][0], led, float((low + high) / 2), float(bound))
     return None
@@ -266,6 +291,10 @@ class FeasibleRows(NamedTuple):
         most = np.full(self.n_states, -np.inf)
         np.maximum.at(most, self.state, numbers)
         return most
+
+    def enclose_gain(self, rise: NDArray, off: NDArray) -> tuple[float, float]:
+        """What the best gain is at least and at most, where a rise is off by ``off``."""
+        return float(self.max_by_state(rise - off).min()), float((rise + off).max())
 
     def improve(self, actions: NDArray, rise: NDArray, off: NDArray) -> NDArray[np.int32]:
         """``actions``, with the best where that surely rises more."""
