@@ -18,7 +18,7 @@ from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.interval import EPS, Interval, next_down, next_up
 from tessella.errors import ArgumentError, PolicyError
 from tessella.mdp.policy import Policy
-from tessella.solvers.elimination import enclose_gain_in_pairs
+from tessella.solvers.elimination import compute_rises_in_pairs
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.loop import SHARP, Engine, enclose_gain
 from tessella.solvers.solution import Solution
@@ -68,9 +68,9 @@ def _bound_gain(
     actions, extra = table if fixed else None, _bound_saved_model_error(engine, value)
     gain = Interval.from_error(*enclose_gain(engine, value, actions, extra))
     if gain.width > 2 * SHARP * abs(gain):
-        found = enclose_gain_in_pairs(engine, table, fixed)
+        found = compute_rises_in_pairs(engine.mdp, engine.row_sum_bounds.deviation, table)
         if found is not None:
-            (high, low), *ends = found
+            (high, low), ends = found.value, found.enclose_gain(actions)
             error = _bound_checker_error(engine, high, max(map(abs, ends)))
             finer = Interval(sum(ends) / 2, ends[0] - error, ends[1] + error)
             if finer.width < gain.width:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, format_value, is_number
-from tessella.rounding import round_up
+from tessella.rounding import EPS, round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.rules.proven_loss import ProvenLoss, prove
 from tessella.solvers.solution import Solution
@@ -35,7 +35,8 @@ class LossTarget:
         unit: what a loss is divided by to be told as it was asked for; 1 for an absolute loss.
         relative_to: "optimal" or "random", or "" for an absolute loss.
         resolution: losses up to this cannot be told from 0.
-        tolerance: how exact a solution must be for losses of ``most`` to be told from 0.
+        tolerance: how exact a solution must be for losses of ``limit`` to be told from 0; 0 where
+            float64 has no digits for that.
         start: (S,) distribution of the first state.
         lasting: whether it is about an average, which is the same from every state.
         minimise: whether the model was told in costs; then it speaks of them.
@@ -77,7 +78,8 @@ class LossTarget:
         """What to do where the solution is too rough to tell such a loss from 0; or empty."""
         if not self.loss or not self.is_zero:
             return ""
-        return f"the solution is too rough for it: solve to a tolerance of {self.tolerance:.0e}"
+        advice = f": solve to a tolerance of {self.tolerance:.0e}" if self.tolerance else ""
+        return f"the solution is too rough for it{advice}"
 
     def __str__(self) -> str:
         where = "from the worst state" if self.worst else "on average from the start"
@@ -120,6 +122,8 @@ def make_loss_target(
     else:
         tie_loss = evaluator.sum_unit_loss() * 2 * evaluator.tie_tolerance
         resolution = float(tie_loss + 4 * error)
+    tolerance = error * limit / resolution / 2 if resolution else 0.0
+    finest = EPS * max(abs(evaluator.compute_optimal_value()), solution.mdp.dynamics.reward_scale)
     loss_target = LossTarget(
         loss=float(loss),
         limit=limit,
@@ -127,7 +131,7 @@ def make_loss_target(
         unit=unit,
         relative_to=relative_to if relative else "",
         resolution=resolution,
-        tolerance=error * limit / resolution / 2 if resolution else 0.0,
+        tolerance=tolerance if tolerance > finest else 0.0,
         start=evaluator.start,
         is_average=evaluator.is_average,
         minimise=solution.mdp.minimise,

@@ -99,15 +99,12 @@ def eliminate_states(
     return found._replace(value=found.value.reshape(grid), policy=found.policy.reshape(grid))
 
 
-def enclose_gain_in_pairs(
-    engine: Engine, table: NDArray, fixed: bool
-) -> tuple[Pair, float, float] | None:
-    """Relative values of the policy ``table``, and the ends of a gain that they prove.
+def compute_rises_in_pairs(mdp: MDP, uneven: float, table: NDArray) -> PairRises | None:
+    """The rises of all actions at the relative values of the policy ``table``, which are pairs.
 
-    The gain is the policy's own if it is ``fixed``, else the best. None where elimination takes too
-    long or too much memory, and for a policy with several recurrent classes.
+    None where elimination takes too long or too much memory, or chances vanish, and for a policy
+    with several recurrent classes.
     """
-    mdp = engine.mdp
     if not rows_are_affordable(mdp):
         return None
     rows = FeasibleRows.feasible(mdp)
@@ -118,10 +115,8 @@ def enclose_gain_in_pairs(
         h = _relative_values(chosen, ELIMINATION_MAX_PRODUCTS)
         if h is None:
             return None
-        rows = chosen if fixed else rows
-        uneven = engine.row_sum_bounds.deviation
-        ends = rows.enclose_gain(*rows.rises(h, mdp.dynamics.rounding_as_saved, uneven))
-    return (h, *ends) if np.isfinite(ends).all() else None
+        rise, off = rows.rises(h, mdp.dynamics.rounding_as_saved, uneven)
+    return PairRises(rows, h, rise, off) if np.isfinite(rise + off).all() else None
 
 
 def rows_are_affordable(mdp: MDP) -> bool:
@@ -305,6 +300,23 @@ class FeasibleRows(NamedTuple):
         better = actions.copy()
         better[self.state[taken]] = self.action[taken]
         return better
+
+
+class PairRises(NamedTuple):
+    """Rises of rows at relative values that are pairs of floats."""
+
+    rows: FeasibleRows
+    value: Pair
+    rise: NDArray[np.float64]  # (K,)
+    off: NDArray[np.float64]  # (K,) by how much that may be off
+
+    def enclose_gain(self, table: NDArray | None = None) -> tuple[float, float]:
+        """What the gain of ``table``, or without one the best, is at least and at most."""
+        rows, rise, off = self.rows, self.rise, self.off
+        if table is not None:
+            own = rows.action == table.ravel()[rows.state]
+            return float((rise - off)[own].min()), float((rise + off)[own].max())
+        return rows.enclose_gain(rise, off)
 
 
 class EliminationFactors(NamedTuple):
