@@ -56,6 +56,25 @@ def faults(seed: int, rules: bool = True) -> list[str]:
             lost = (best - truth.gains(point.table.ravel().tolist())[0]) / abs(best)
             if abs(float(lost) - point.loss) > NARROW * scale / abs(best):
                 found.append(f"a rule loses {float(lost)}, not {point.loss}")
+        found += _unkept(solution, truth, scale)
+    return found
+
+
+def _unkept(solution: ts.Solution, truth: Truth, scale: float) -> list[str]:
+    """Rules that lose more than was asked for, and least sizes that a rule contradicts."""
+    found, best = [], truth.best[0]
+    for loss in (0.0, 0.01):
+        rule = ts.compress(solution, loss=loss)
+        lost = best - truth.gains(rule.table.ravel().tolist())[0]
+        if lost > (abs(best) * Fraction(loss) if loss else Fraction(NARROW * scale)):
+            found.append(f"a rule for {loss} of {float(best)} loses {float(lost)}")
+        if not rule.certificate.loss.lower <= lost <= rule.certificate.loss.upper:
+            found.append(f"a loss of {float(lost)} is certified as {rule.certificate.loss!r}")
+        runs = ts.RunLength()
+        size = ts.compress(solution, loss=loss, classes=[runs]).size
+        least = ts.least_size(solution, loss, runs)
+        if least.size_needed > size:
+            found.append(f"{size} numbers keep {loss}, and {least} says that none does")
     return found
 
 

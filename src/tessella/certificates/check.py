@@ -72,7 +72,7 @@ FIELDS_BY_KIND = {
     "flag": "minimise",
     "flag or null": "bounds.localisation.holds bounds.second_best.holds",
     "actions": "policy.table optimal",
-    "states": "start optimal_value policy_value occupancy "
+    "states": "start optimal_value policy_value optimal_value_rest policy_value_rest occupancy "
     "optimal_lower optimal_upper policy_lower policy_upper",
     "states with null": "margin",
     "enclosed": "policy_error costly_error value_gap optimal_mean policy_mean mean_loss worst_loss "
@@ -87,7 +87,7 @@ FIELDS_BY_KIND = {
 TYPE_OF_KIND = {"text": str, "labels": list, "axes": dict, "flag": bool}
 KIND_OF_FIELD = {path: kind for kind, paths in FIELDS_BY_KIND.items() for path in paths.split()}
 IDENTITY_FIELDS = "fingerprint content minimise model action_name policy.actions policy.grid"
-GAIN_FIELDS = "optimal_gain policy_gain loss"
+GAIN_FIELDS = "optimal_value_rest policy_value_rest optimal_gain policy_gain loss"
 TOTALS = "optimal_lower optimal_upper policy_lower policy_upper"
 
 
@@ -103,7 +103,7 @@ class DocumentFormat:
 
 AVERAGE_FORMAT = DocumentFormat(
     "tessella certificate of an average",
-    1,
+    2,
     tuple(IDENTITY_FIELDS.split()),
     tuple(
         f"format version {IDENTITY_FIELDS} policy.name policy.size policy.table "
@@ -1012,9 +1012,12 @@ def check_value_certificate(c: dict, m: dict) -> str:
 
 def check_average_certificate(c: dict, m: dict) -> str:
     """Both gains, and what follows for the loss per period."""
-    every, optimal_value, policy_value = np.arange(m["n"]), c["optimal_value"], c["policy_value"]
-    check_gain(c, m, "optimal", compute_gain_residuals(m, optimal_value).max(axis=1))
-    check_gain(c, m, "policy", compute_gain_residuals(m, policy_value)[every, c["policy.table"]])
+    every = np.arange(m["n"])
+    for name in ("optimal", "policy"):
+        value, rest = two_sum(c[f"{name}_value"], c[f"{name}_value_rest"])
+        d = compute_gain_residuals(m, value, rest)
+        d = d.max(axis=1) if name == "optimal" else d[every, c["policy.table"]]
+        check_gain(c, m, name, value, d)
     g, g_pi = c["optimal_gain"], c["policy_gain"]
     lower, upper = max(g[1] - g_pi[2], 0.0), g[2] - g_pi[1]
     loss = [np.clip(g[0] - g_pi[0], lower, max(lower, upper)), lower, upper]
@@ -1029,20 +1032,27 @@ def check_average_certificate(c: dict, m: dict) -> str:
     )
 
 
-def compute_gain_residuals(m: dict, value: np.ndarray) -> np.ndarray:
-    """(S, A) r + P h - h with each row divided by its sum, 1 + apart; -inf if infeasible."""
-    high, low = sum_products(m["row"], len(m["indptr"]) - 1, m["data"], value[m["indices"]])
-    excess = (high + low) * (m["apart"] / (1 + m["apart"]))  # it may be off by 8 EPS of itself
-    return compute_residuals(m, value) - excess[m["row_of"]]
+def compute_gain_residuals(m: dict, value: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """(S, A) r + P h - h with each row divided by its sum, 1 + apart; -inf if infeasible.
+
+    h = value + rest, where the rest is no more than rounding value takes off.
+    """
+    expected, expected_rest = (
+        np.sum(sum_products(m["row"], len(m["indptr"]) - 1, m["data"], x[m["indices"]]), axis=0)
+        for x in (value, rest)
+    )
+    # It may be off by 8 EPS of itself.
+    excess = (expected + expected_rest) * (m["apart"] / (1 + m["apart"]))
+    return compute_residuals(m, value) + ((expected_rest - excess)[m["row_of"]] - rest[:, None])
 
 
-def check_gain(c: dict, m: dict, name: str, d: np.ndarray) -> None:
+def check_gain(c: dict, m: dict, name: str, value: np.ndarray, d: np.ndarray) -> None:
     """min d <= gain <= max d, less and more what the arrays and this arithmetic may be off."""
-    value, (center, lower, upper) = c[f"{name}_value"], c[f"{name}_gain"]
+    center, lower, upper = c[f"{name}_gain"]
     if not lower <= center <= upper:
         raise Rejected(f"{name}_gain does not lie between its own ends")
     span, max_row_entries = np.ptp(value), int(np.diff(m["indptr"]).max())
-    size = max_abs(m["reward"][m["feasible"] > 0]) + 2 * max_abs(value)
+    size = max_abs(d) + 4 * max_abs(value)  # |r| <= |d| + 2 max|h|, of the actions that decide d
     error = m["reward_error"] + m["row_error"] * span / (1 - m["row_error"])
     error += size * EPS * (8 * float(np.abs(m["apart"]).max()) + (max_row_entries + 64) ** 2 * EPS)
     error = error * (1 + 16 * EPS) + 8 * EPS * max_abs(d) + bound_underflow(m, value)

@@ -30,15 +30,19 @@ class GainCertificate(CertificateBase):
     Attributes:
         optimal_value, policy_value: (grid) relative values, of the optimum and of the policy, from
             which the gains are proven; their own error is not stated.
+        optimal_value_rest, policy_value_rest: (grid) what is added to them: the digits that a float
+            does not hold, where chains hardly leave a set of states; else 0.
         optimal_gain, policy_gain: reward per period, from every state.
         loss: gain(pi*) - gain(pi), from every state.
         relative_loss: ``loss / |gain(pi*)|``; None where that may be 0.
     """
 
-    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate of an average", 1
+    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate of an average", 2
 
     optimal_value: NDArray[np.float64] = field(repr=False)
+    optimal_value_rest: NDArray[np.float64] = field(repr=False)
     policy_value: NDArray[np.float64] = field(repr=False)
+    policy_value_rest: NDArray[np.float64] = field(repr=False)
     optimal_gain: Interval
     policy_gain: Interval
     loss: Interval

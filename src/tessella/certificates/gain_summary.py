@@ -37,9 +37,8 @@ def _describe_cost(c: GainCertificate) -> str:
     text += f"{'costs' if c.minimise else 'reaches'} {_gain(c, c.policy_gain)}. "
     if _wide(c, c.loss):
         ends = f"{round_down(c.loss.lower, 4)} and {round_up(c.loss.upper, 4)}"
-        return (
-            text + f"Its {choose_loss_word(c)} is between {ends} per period; float64 tells no more."
-        )
+        text += f"Its {choose_loss_word(c)} is between {ends} per period; "
+        return text + "this certificate proves no more."
     if c.loss.lower <= 0:
         limit = round_up(c.loss.upper, 4)
         text += f"No {choose_loss_word(c)} can be seen; it is at most {limit} per period."

@@ -38,7 +38,7 @@ from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
 from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
-from tessella.solvers.elimination import EliminationFactors
+from tessella.solvers.elimination import EliminationFactors, compute_rises_in_pairs
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.loop import Engine
 from tessella.solvers.occupancy import compute_visits
@@ -95,10 +95,33 @@ class PolicyEvaluator:
     @cached_property
     def gap(self) -> NDArray[np.float64]:
         """(S, A) V* - Q*, 0 where that is a tie, inf where infeasible."""
+        if self.is_average and self.tie_tolerance > self._average_loss_tolerance:
+            gap = self._compute_gap_in_pairs()
+            if gap is not None:
+                return gap
         q = self.solution.q.reshape(self.mdp.n_states, -1)
         best = q.max(axis=1) if self.is_average else self.solution.value.ravel()
         gap = best[:, None] - q
         return np.where(gap <= self.tie_tolerance, 0.0, gap)
+
+    def _compute_gap_in_pairs(self) -> NDArray[np.float64] | None:
+        """The same from relative values as pairs, where the rounding of floats hides the gaps."""
+        deviation = Engine(self.mdp, None).row_sum_bounds.deviation
+        found = compute_rises_in_pairs(self.mdp, deviation, self.solution.policy.table)
+        if found is None:
+            return None
+        places = found.rows.state, found.rows.action
+        rise = np.full(self.feasible.shape, -np.inf)
+        off = np.zeros(self.feasible.shape)
+        rise[places], off[places] = found.rise, found.off
+        best = rise.argmax(axis=1)[:, None]
+        gap = np.take_along_axis(rise, best, axis=1) - rise
+        return np.where(gap <= 2 * (off + np.take_along_axis(off, best, axis=1)), 0.0, gap)
+
+    @property
+    def _average_loss_tolerance(self) -> float:
+        """Losses per period of a small model are found to this."""
+        return LOSS_RELATIVE_TOLERANCE * self.mdp.dynamics.reward_scale
 
     @property
     def second_best_gap(self) -> NDArray[np.float64]:
@@ -206,7 +229,7 @@ class PolicyEvaluator:
 
     def _of_chain(self, table: NDArray, chain: csr_array) -> PolicyLoss | None:
         """What a rule loses per period: by its gain, where gaps or rounding do not tell that."""
-        aim = LOSS_RELATIVE_TOLERANCE * self.mdp.dynamics.reward_scale
+        aim = self._average_loss_tolerance
         if self.tie_tolerance <= aim and np.isfinite(self.solution.tie_tolerance):
             judged = self._evaluate_by_update(table)
             loss = judged.loss
@@ -387,12 +410,14 @@ class PolicyEvaluator:
         return self(self.solution.policy.table)
 
     def sum_unit_loss(self) -> float:
-        """How much a loss of 1 in every period adds up to, about: that of the optimal policy."""
-        return (
-            float(self.optimal.visits.sum())
-            if self.is_total
-            else self.mdp.criterion.value_of_constant_reward(1.0)
-        )
+        """What a loss of 1 in every period adds up to under the optimal policy, about."""
+        if not self.is_total:
+            return self.mdp.criterion.value_of_constant_reward(1.0)
+        if not self.worst:
+            return float(self.optimal.visits.sum())
+        optimal = self.solution.policy.table.ravel()
+        system = eye_array(len(optimal)) - self._build_policy_matrix(optimal)
+        return float(np.max(spsolve(system.tocsc(), np.ones(len(optimal)))))
 
     def compute_optimal_value(self) -> float:
         """The optimal value from the start, or the gain."""

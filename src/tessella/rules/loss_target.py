@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, format_value, is_number
-from tessella.rounding import round_up
+from tessella.rounding import EPS, round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
-from tessella.rules.proven_loss import ProvenLoss
+from tessella.rules.proven_loss import ProvenLoss, prove
+from tessella.solvers.operators import MIN_REWARD_SCALE
 from tessella.solvers.solution import Solution
 
 LossReference = Literal["optimal", "random"]
@@ -35,7 +36,8 @@ class LossTarget:
         unit: what a loss is divided by to compare with ``loss``; 1 for an absolute loss.
         relative_to: "optimal" or "random", or "" for an absolute loss.
         resolution: losses up to this cannot be distinguished from 0.
-        tolerance: how exact a solution must be to distinguish losses of ``limit`` from 0.
+        tolerance: how exact a solution must be to distinguish losses of ``limit`` from 0; 0 where
+            float64 has no digits for that.
         start: (S,) distribution of the first state.
         is_average: whether it is about an average, which is the same from every state.
         minimise: whether the model is stated in costs; then the text speaks of them.
@@ -77,7 +79,8 @@ class LossTarget:
         """What to do where the solution is too rough for such a loss; empty if it is not."""
         if not self.loss or not self.is_zero:
             return ""
-        return f"the solution is too rough for it: solve to a tolerance of {self.tolerance:.0e}"
+        advice = f": solve to a tolerance of {self.tolerance:.0e}" if self.tolerance else ""
+        return f"the solution is too rough for it{advice}"
 
     def __str__(self) -> str:
         where = "from the worst state" if self.worst else "on average from the start"
@@ -114,10 +117,16 @@ def make_loss_target(
         requirement = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(requirement, value=f"got {relative_to!r}")
     unit = _compute_unit(solution, evaluator, relative_to) if relative else 1.0
-    tie_loss = evaluator.sum_unit_loss() * 2 * evaluator.tie_tolerance
-    error = solution.error_bound
-    limit = float(loss) * unit
-    resolution = float(tie_loss + 4 * error)
+    limit, error = float(loss) * unit, solution.error_bound
+    if evaluator.is_average:  # by bounds on the gains: a tie in relative values may hide any loss
+        optimal_loss = prove(solution, solution.policy, evaluator.start).mean
+        resolution = 2 * max(optimal_loss, 2 * error)
+    else:
+        tie_loss = evaluator.sum_unit_loss() * 2 * evaluator.tie_tolerance
+        resolution = float(tie_loss + 4 * error)
+    resolution = max(resolution, MIN_REWARD_SCALE)
+    tolerance = error * limit / resolution / 2
+    finest = EPS * max(abs(evaluator.compute_optimal_value()), solution.mdp.dynamics.reward_scale)
     loss_target = LossTarget(
         loss=float(loss),
         limit=limit,
@@ -125,7 +134,7 @@ def make_loss_target(
         unit=unit,
         relative_to=relative_to if relative else "",
         resolution=resolution,
-        tolerance=error * limit / resolution / 2 if resolution else 0.0,
+        tolerance=tolerance if tolerance > finest else 0.0,
         start=evaluator.start,
         is_average=evaluator.is_average,
         minimise=solution.mdp.minimise,

@@ -1,6 +1,7 @@
 """What a rule surely loses: the upper ends of its losses, and the certificate that proves them.
 
-A certificate can be checked by whoever has the model's file.
+A certificate can be checked by whoever has the model's file. Of an average it may be wider than the
+gains are known, for that file's rounding and the checker's; then the bounds on the gains decide.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.certificates.gain_certificate import GainCertificate
+from tessella.certificates.loss import loss
 from tessella.certificates.total_certificate import TotalCertificate
 from tessella.mdp.policy import Policy
 from tessella.solvers.solution import Solution
+
+WIDE_ERROR_MULTIPLE = 8  # errors of the best gain: a certificate that is wider may not decide
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +55,13 @@ class ProvenLoss:
 def prove(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:
     """What ``policy`` surely loses at most, from ``start`` (S,)."""
     certificate = certify(solution, policy, start)
-    relative_loss = certificate.relative_loss
+    mean, relative_loss = certificate.mean_loss.upper, certificate.relative_loss
     relative = None if relative_loss is None else relative_loss.upper
-    return ProvenLoss(
-        certificate.mean_loss.upper, certificate.worst_loss.upper, relative, certificate
-    )
+    if isinstance(certificate, GainCertificate):
+        if certificate.loss.width > WIDE_ERROR_MULTIPLE * solution.error_bound:
+            policy_loss = loss(solution, policy)
+            upper = policy_loss.mean + policy_loss.error_bound
+            relative = None if relative is None else relative * min(upper / mean, 1.0)
+            mean = min(mean, upper)
+        return ProvenLoss(mean, mean, relative, certificate)
+    return ProvenLoss(mean, certificate.worst_loss.upper, relative, certificate)

@@ -97,6 +97,26 @@ def eliminate_states(
     return found._replace(value=found.value.reshape(grid), policy=found.policy.reshape(grid))
 
 
+def compute_rises_in_pairs(mdp: MDP, uneven: float, table: NDArray) -> PairRises | None:
+    """The rises of all actions at the relative values of the policy ``table``, which are pairs.
+
+    None where elimination takes too long or too much memory, or chances vanish, and for a policy
+    with several recurrent classes.
+    """
+    if not rows_are_affordable(mdp):
+        return None
+    rows = FeasibleRows.feasible(mdp)
+    chosen = rows.of_policy(table.ravel())
+    if len(chain_classes(chosen.rows)) > 1:
+        return None
+    with np.errstate(all="ignore"):  # what is no number is not taken
+        h = _relative_values(chosen, ELIMINATION_MAX_PRODUCTS)
+        if h is None:
+            return None
+        rise, off = rows.rises(h, mdp.dynamics.rounding_as_saved, uneven)
+    return PairRises(rows, h, rise, off) if np.isfinite(rise + off).all() else None
+
+
 def rows_are_affordable(mdp: MDP) -> bool:
     """Whether the rows of a model are few enough to be written out."""
     entries = mdp.n_states * mdp.n_actions * min(mdp.dynamics.longest_row, mdp.n_states)
@@ -119,13 +139,14 @@ def _improve_policy(
     mdp: MDP, uneven: float, rows: FeasibleRows, actions: NDArray, closed: NDArray, products: float
 ) -> EliminationResult | None:
     """Policy iteration; all states can reach ``closed``, and no policy leaves it."""
-    seen = set()
+    seen, unled = set(), actions
     for _ in range(MAX_POLICIES):
         led = _lead_to_best_class(rows, actions, closed, products)
         if led is None:
             return None
+        unled = unled if led is actions else actions  # the last policy with several classes
         if led.tobytes() in seen:  # those outside of the closed set do better there
-            return _require_reachable_best_class(mdp, rows, actions, closed, products)
+            return _refuse_unreachable_best_class(mdp, rows, unled, products)
         seen.add(led.tobytes())
         chosen = rows.of_policy(led)
         h = _relative_values(chosen, products)
@@ -134,7 +155,7 @@ def _improve_policy(
         rise, off = rows.rises(h, mdp.dynamics.rounding_as_saved, uneven)
         actions = rows.improve(led, rise, off)
         if (actions == led).all():
-            low, high = rows.max_by_state(rise - off).min(), (rise + off).max()
+            low, high = rows.enclose_gain(rise, off)
             bound = (high - low) / 2 * (1 + 8 * EPS) + 2 * EPS * max(abs(low), abs(high))
             return EliminationResult(h[0] - h[0][0], led, float((low + high) / 2), float(bound))
     return None
@@ -152,14 +173,14 @@ def _lead_to_best_class(
     return None if gains is None else led_to(max(gains)[1], actions, chosen.rows, rows)
 
 
-def _require_reachable_best_class(
-    mdp: MDP, rows: FeasibleRows, actions: NDArray, closed: NDArray, products: float
+def _refuse_unreachable_best_class(
+    mdp: MDP, rows: FeasibleRows, actions: NDArray, products: float
 ) -> None:
     """Refuse a model whose best class is outside of the set that all states can reach."""
     chosen = rows.of_policy(actions)
     classes = chain_classes(chosen.rows)
     gains = _class_gains(chosen, classes, products)
-    if gains is not None:
+    if gains is not None and len(classes) > 1:
         refuse_several_gains(mdp, classes, [(gain, gain) for gain, _ in gains], 0.0, False, False)
 
 
@@ -276,6 +297,10 @@ class FeasibleRows(NamedTuple):
         np.maximum.at(most, self.state, numbers)
         return most
 
+    def enclose_gain(self, rise: NDArray, off: NDArray) -> tuple[float, float]:
+        """What the best gain is at least and at most, where a rise is off by ``off``."""
+        return float(self.max_by_state(rise - off).min()), float((rise + off).max())
+
     def improve(self, actions: NDArray, rise: NDArray, off: NDArray) -> NDArray[np.int32]:
         """``actions``, with the best where that surely rises more."""
         own = self.action == actions[self.state]
@@ -285,6 +310,23 @@ class FeasibleRows(NamedTuple):
         better = actions.copy()
         better[self.state[taken]] = self.action[taken]
         return better
+
+
+class PairRises(NamedTuple):
+    """Rises of rows at relative values that are pairs of floats."""
+
+    rows: FeasibleRows
+    value: Pair
+    rise: NDArray[np.float64]  # (K,)
+    off: NDArray[np.float64]  # (K,) by how much that may be off
+
+    def enclose_gain(self, table: NDArray | None = None) -> tuple[float, float]:
+        """What the gain of ``table``, or without one the best, is at least and at most."""
+        rows, rise, off = self.rows, self.rise, self.off
+        if table is not None:
+            own = rows.action == table.ravel()[rows.state]
+            return float((rise - off)[own].min()), float((rise + off)[own].max())
+        return rows.enclose_gain(rise, off)
 
 
 class EliminationFactors(NamedTuple):

@@ -288,7 +288,7 @@ def iterate(
             if state is not batch.state:
                 log.add([state.bound], [state.changed], batch.target)
         cut_short = log.stopped or len(log) >= method.max_sweeps
-        done = bool(batch.finished) or _is_limited_by_rounding(method, data, state, log)
+        done = bool(batch.finished) or _brings_no_more(method, data, state, log)
         is_over = done or cut_short
         if log.should_eliminate(engine, method, done, cut_short):
             direct_state = _improve_by_elimination(engine, fixed, state, is_over)
@@ -337,6 +337,15 @@ def _run_final_round(
     batch = kernels.run_rounds(engine.program, method, fixed, 1, finer_data, state, 1)
     is_better = int(batch.n_rounds) and batch.state.bound < state.bound
     return batch.state if is_better else state
+
+
+def _brings_no_more(
+    method: Method, data: ModelData, state: kernels.IterationState, log: _RunLog
+) -> bool:
+    """Whether no round helps any more: at the floor, or of an average after elimination failed."""
+    policy_stays = not any(log.changes[-STUCK[1] :])
+    stands_still = method.linear and log.tried and log.is_stuck and policy_stays
+    return stands_still or _is_limited_by_rounding(method, data, state, log)
 
 
 def _is_limited_by_rounding(
@@ -510,6 +519,11 @@ def _make_result(
         )
     elif log.stopped:
         reason = f"stopped by the callback after {len(log)} sweeps at bound {round_up(bound)}"
+    elif len(log) < method.max_sweeps:
+        reason = (
+            f"more sweeps bring no more after {len(log)}, at bound {round_up(bound)}, short of "
+            f"{target:.3g}"
+        )
     else:
         reason = f"{method.limit} at bound {round_up(bound)}, short of {target:.3g}"
     result = Result(value, bound, converged, reason, log.history(), gain=gain, table=table)
