@@ -19,6 +19,7 @@ from tessella.errors import ArgumentError, is_number, shown
 from tessella.rounding import round_up
 from tessella.rules.judge import Judge, Judged
 from tessella.rules.proof import Proof
+from tessella.solvers.operators import SMALLEST
 from tessella.solvers.solution import Solution
 
 Scale = Literal["optimal", "random"]
@@ -112,7 +113,7 @@ def promise(
         raise ArgumentError(rule, value=f"got {relative_to!r}")
     unit = _unit(solution, judge, relative_to) if relative else 1.0
     ties, error = judge.longest() * 2 * judge.tie, solution.error_bound
-    most, resolution = float(loss) * unit, float(ties + 4 * error)
+    most, resolution = float(loss) * unit, max(float(ties + 4 * error), SMALLEST)
     made = Promise(
         loss=float(loss),
         most=most,
@@ -120,7 +121,7 @@ def promise(
         unit=unit,
         relative_to=relative_to if relative else "",
         resolution=resolution,
-        tolerance=error * most / resolution / 2 if resolution else 0.0,
+        tolerance=error * most / resolution / 2,
         start=judge.start,
         lasting=judge.lasting,
         minimise=solution.mdp.minimise,
