@@ -195,7 +195,6 @@ def test_values_without_a_bound_prove_nothing_and_break_no_promise(average):
         assert rule.facts["mean_loss"] <= loss * solution.gain + 1e-9
 
 
-
 def test_a_total_of_nothing_is_compressed_without_a_loss():
     rows = np.array([[[0.5, 0.5], [0.0, 1.0]]] * 2)
     mdp = ts.MDP.from_arrays(rows, np.zeros((2, 2)), ts.Total(), grid={"x": [0, 1]})

@@ -343,7 +343,7 @@ def _brings_no_more(
     method: Method, data: ModelData, state: kernels.IterationState, log: _RunLog
 ) -> bool:
     """Whether no round helps any more: at the floor, or of an average after elimination failed."""
-    policy_stays = not any(log.changes[-STUCK[1] :])
+    policy_stays = not any(log.changes[-STUCK_WINDOW_ROUNDS:])
     stands_still = method.linear and log.tried and log.is_stuck and policy_stays
     return stands_still or _is_limited_by_rounding(method, data, state, log)
 

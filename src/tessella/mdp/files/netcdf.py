@@ -72,7 +72,9 @@ SAVED_MAX_ENTRIES = 200_000_000  # entries of rows beyond which no model is writ
 TEXTS = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
 GROUPS = ("grid", "outcomes", "end")
 ROW_ERROR_LIMIT = 1e-3  # relative error from which on rows are no longer known
-REWARD_ERROR_LIMIT = 1e-3  # of the largest reward, or of 1 where stages cancel one another's rewards
+REWARD_ERROR_LIMIT = (
+    1e-3  # of the largest reward, or of 1 where stages cancel one another's rewards
+)
 
 
 @dataclass(frozen=True, eq=False)
