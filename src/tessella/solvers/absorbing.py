@@ -61,7 +61,7 @@ def solve_total_reward(
     try:
         return _iterate_to_the_end(engine, method, absorbing, callback, partial)
     except ModelError as error:  # waiting may cost so little that rounded values do not show it
-        found = _improve_proper_policy(engine, absorbing)
+        found = _improve_proper_policy(engine, absorbing, partial)
         if found is None:
             raise ModelError(
                 "the total reward needs policies that end; some that are as good as the best, as "
@@ -101,7 +101,9 @@ def _iterate_to_the_end(
     raise NotConverged("the time to the end grows with every look at it; nothing is proven")
 
 
-def _improve_proper_policy(engine: Engine, absorbing: NDArray) -> tuple[Engine, Result] | None:
+def _improve_proper_policy(
+    engine: Engine, absorbing: NDArray, partial: bool
+) -> tuple[Engine, Result] | None:
     """Policy iteration from the shortest way to the end, by differences of values.
 
     Each policy ends, and gives way only where a rise is proven: a rise is added up from differences
@@ -145,7 +147,7 @@ def _improve_proper_policy(engine: Engine, absorbing: NDArray) -> tuple[Engine, 
     result = Result(
         value[0].reshape(shape), bound, converged, reason, history, table=actions.reshape(shape)
     )
-    if not converged:
+    if not (converged or partial):
         raise NotConverged(f"float64 cannot certify tol={engine.tol:.3g}: {reason}", result)
     return Engine(mdp, engine.tol, absorption_time=absorption_time, traced=engine.traced), result
 
