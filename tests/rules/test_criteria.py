@@ -193,3 +193,12 @@ def test_values_without_a_bound_prove_nothing_and_break_no_promise(average):
         lost = max(gains.values()) - gains[tuple(rule.table.ravel())]
         assert lost <= loss * solution.gain + 1e-9
         assert rule.facts["mean_loss"] <= loss * solution.gain + 1e-9
+
+
+def test_a_total_loses_nothing_from_the_worst_state_though_the_start_is_the_end():
+    """A loss of 1 a period adds up from the worst state, not from a start where all is over."""
+    stay = np.array([[0.99, 0.01], [0.0, 1.0]])
+    rows, reward = np.array([stay, stay]), np.array([[1.0, -1.0], [0.0, 0.0]])
+    solution = ts.solve(ts.MDP.from_arrays(rows, reward, ts.Total()))
+    rule = ts.compress(solution, loss=0.0, worst=True, start=np.array([0.0, 1.0]), relative=False)
+    assert rule.table[0] == 0
