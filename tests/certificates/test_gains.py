@@ -86,10 +86,36 @@ def test_nothing_that_a_solution_says_of_itself_is_believed():
     mdp = criteria.unichain(2)
     solution, policy = ts.solve(mdp), some_policy(mdp, 2)
     noise = np.random.default_rng(0).normal(size=mdp.n_states)
-    wrong = replace(solution, value=solution.value + noise, gain=solution.gain + 5)
+    wrong = replace(
+        solution, value=solution.value + noise, gain=solution.gain + 5, policy=mdp.policy(policy)
+    )
     made = ts.certify(wrong, policy)
     assert contradictions(made, Truth(mdp)) == []
     assert made.optimal_gain.width > 0.1
+
+
+@pytest.mark.parametrize("leak", [1e-8, 1e-14])
+def test_a_chain_that_hardly_leaves_a_state_has_a_narrow_certificate_that_holds(tmp_path, leak):
+    rows = np.array([[[1 - leak, leak], [leak, 1 - leak]]] * 2)
+    rows[1, 0] = [1 - 2 * leak, 2 * leak]
+    mdp = ts.MDP.from_arrays(rows, np.array([[100.0, 60.0], [-30.0, -31.0]]), ts.Average())
+    made = ts.certify(ts.solve(mdp), np.array([1, 0]))
+    assert contradictions(made, Truth(mdp)) == []
+    assert made.loss.width < 1e-9
+    made.save(tmp_path / "certificate.json")
+    mdp.save(tmp_path / "model.nc")
+    content, model = read(tmp_path)
+    assert said_of(content, model).startswith("HOLDS")
+    content["optimal_value_rest"][1] += 1e-8 / leak
+    assert said_of(content, model).startswith("REJECTED")
+
+
+def test_a_gain_of_zero_holds_beside_rewards_that_decide_nothing(tmp_path):
+    rows = np.array([np.eye(2)[::-1], np.eye(2)[::-1]])
+    mdp = ts.MDP.from_arrays(rows, np.array([[0.0, -1e6], [0.0, -3.0]]), ts.Average())
+    ts.certify(ts.solve(mdp), np.array([0, 0])).save(tmp_path / "certificate.json")
+    mdp.save(tmp_path / "model.nc")
+    assert said_of(*read(tmp_path)).startswith("HOLDS")
 
 
 # Documents.

@@ -115,6 +115,38 @@ def test_a_better_class_that_cannot_be_reached_is_rejected_with_both_averages():
         ts.solve(mdp)
 
 
+def test_a_class_that_is_left_and_entered_in_turn_by_better_policies_is_rejected():
+    """State 3 earns 0 and can stay; state 2 earns -1, is never left, and all others reach it."""
+    rows = np.zeros((3, 4, 4))
+    rows[1, 0, 2:], rows[2, 0, [1, 3]] = [0.9, 0.1], 0.5
+    rows[0, 1, [0, 2]], rows[1, 1, [1, 3]] = [0.9, 0.1], 0.5
+    rows[0, 2, 2], rows[0, 3, 1:] = 1, [0.5, 0.4, 0.1]
+    rows[1, 3, 2:], rows[2, 3, 3] = 0.5, 1
+    reward = np.array([[0, 2, 1], [1, -1, 0], [-1, 0, 0], [0, 0, 0]], float)
+    feasible = rows.sum(axis=-1).T > 0
+    mdp = ts.MDP.from_arrays(rows, reward, ts.Average(), feasible=feasible)
+    with pytest.raises(ts.ModelError, match="needs one average"):
+        ts.solve(mdp)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.01])
+def test_a_rule_of_two_states_with_a_small_leak_keeps_its_loss(loss):
+    """Relative values are as large as 1 / leak, and their rounding hides a loss of 30."""
+    mdp = leaking(1e-14)
+    solution = ts.solve(mdp)
+    rule = ts.compress(solution, loss=loss)
+    assert ts.loss(solution, rule).mean <= loss * solution.gain + 1e-11
+    assert rule.facts["mean_loss"] <= loss * solution.gain + 1e-10
+
+
+@pytest.mark.parametrize("leak", [1e-100, 1e-300])
+def test_rounds_that_stand_still_end_once_elimination_has_failed(leak):
+    rows = np.array([[[1, leak], [leak, 1]], [[1, 2 * leak], [leak / 2, 1]]])
+    mdp = ts.MDP.from_arrays(rows, np.array([[100.0, 60.0], [-30.0, -31.0]]), ts.Average())
+    with pytest.raises(ts.NotConverged, match="more sweeps bring no more after"):
+        ts.solve(mdp)
+
+
 def line(n: int) -> csr_array:
     """A walk to and fro along a line of states."""
     sides = np.full(n - 1, 0.3)

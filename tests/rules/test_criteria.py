@@ -201,3 +201,12 @@ def test_a_total_of_nothing_is_compressed_without_a_loss():
     rule = ts.compress(ts.solve(mdp), loss=0, relative=False)
     assert rule.size == 1
     assert rule.certificate.mean_loss.upper <= 1e-280
+
+
+def test_a_total_loses_nothing_from_the_worst_state_though_the_start_is_the_end():
+    """A loss of 1 a period adds up from the worst state, not from a start where all is over."""
+    stay = np.array([[0.99, 0.01], [0.0, 1.0]])
+    rows, reward = np.array([stay, stay]), np.array([[1.0, -1.0], [0.0, 0.0]])
+    solution = ts.solve(ts.MDP.from_arrays(rows, reward, ts.Total()))
+    rule = ts.compress(solution, loss=0.0, worst=True, start=np.array([0.0, 1.0]), relative=False)
+    assert rule.table[0] == 0

@@ -20,7 +20,7 @@ from tessella.errors import ArgumentError, PolicyError
 from tessella.mdp.policy import Policy
 from tessella.solvers.elimination import compute_rises_in_pairs
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.loop import SHARP, Engine, enclose_gain
+from tessella.solvers.loop import SHARP_GAIN_FRACTION, Engine, enclose_gain
 from tessella.solvers.solution import Solution
 
 
@@ -67,7 +67,7 @@ def _bound_gain(
     """
     actions, extra = table if fixed else None, _bound_saved_model_error(engine, value)
     gain = Interval.from_error(*enclose_gain(engine, value, actions, extra))
-    if gain.width > 2 * SHARP * abs(gain):
+    if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
         found = compute_rises_in_pairs(engine.mdp, engine.row_sum_bounds.deviation, table)
         if found is not None:
             (high, low), ends = found.value, found.enclose_gain(actions)
