@@ -421,7 +421,7 @@ class PolicyEvaluator:
             return float(self.optimal.visits.sum())
         optimal = self.solution.policy.table.ravel()
         system = eye_array(len(optimal)) - self._build_policy_matrix(optimal)
-        return float(np.max(spsolve(system.tocsc(), np.ones(len(optimal)))))
+        return float(np.asarray(spsolve(system.tocsc(), np.ones(len(optimal)))).max())
 
     def compute_optimal_value(self) -> float:
         """The optimal value from the start, or the gain."""
