@@ -132,8 +132,12 @@ def test_a_class_that_is_left_and_entered_in_turn_by_better_policies_is_rejected
 @pytest.mark.parametrize("loss", [0.0, 0.01])
 def test_a_rule_of_two_states_with_a_small_leak_keeps_its_loss(loss):
     """Relative values are as large as 1 / leak, and their rounding hides a loss of 30."""
-    mdp = leaking(1e-14)
+    leak = 1e-14
+    rows = np.array([[[1 - leak, leak], [leak, 1 - leak]]] * 2)
+    rows[1, 1] = [3 * leak, 1 - 3 * leak]
+    mdp = ts.MDP.from_arrays(rows, np.array([[100.0, 60.0], [-30.0, -31.0]]), ts.Average())
     solution = ts.solve(mdp)
+    assert solution.gain == pytest.approx((3 * 100 - 31) / 4)
     rule = ts.compress(solution, loss=loss)
     assert ts.loss(solution, rule).mean <= loss * solution.gain + 1e-11
     assert rule.facts["mean_loss"] <= loss * solution.gain + 1e-10
