@@ -24,7 +24,7 @@ FAMILY = (
     ts.MissingExtra,
     ts.StudyError,
 )
-PARTS = {"place": "stock=3", "value": "is -1", "count": 2, "total": 4125, "noun": "states"}
+PARTS = {"location": "stock=3", "value": "is -1", "count": 2, "total": 4125, "noun": "states"}
 
 
 @pytest.mark.parametrize("kind", FAMILY)
@@ -50,7 +50,7 @@ def test_an_error_keeps_its_parts_and_notes_when_it_travels(kind):
     assert type(again) is kind
     assert str(again) == str(error)
     assert {name: getattr(again, name) for name in PARTS} == PARTS
-    assert again.rule == "a rule"
+    assert again.requirement == "a rule"
     assert again.__notes__ == ["seen by worker 3"]
 
 

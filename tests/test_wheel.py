@@ -154,7 +154,7 @@ RUN = """
 import sys
 sys.path.append(sys.argv[1])
 import tessella as ts
-policy = ts.Policy.of(ts.StateGrid(stock=range(3)), (0, 5), [1, 1, 0])
+policy = ts.Policy.from_table(ts.StateGrid(stock=range(3)), (0, 5), [1, 1, 0])
 for ending in ("xlsx", "txt", "onnx"):
     print(ts.export(policy, f"rule.{ending}"))
 """

@@ -90,17 +90,19 @@ def _is_regular_or_absent(path: str | Path) -> bool:
 
 def require_writable(path: str | Path) -> None:
     """Raise an error where a file at ``path`` could not be written, before any work."""
-    whole, rule = _is_regular_or_absent(path), f"{path} cannot be written"
+    whole = _is_regular_or_absent(path)
+    requirement = f"{path} cannot be written"
     folder = Path(os.path.realpath(path) if whole else path).parent
     if not folder.is_dir():
-        subject = "is a file" if folder.exists() else "is missing"
-        raise FileError(rule, location=f"the folder {folder}", value=subject)
+        fault = "is a file" if folder.exists() else "is missing"
+        named = Path(path).parent if not Path(path).is_symlink() else folder
+        raise FileError(requirement, location=f"the folder {named}", value=fault)
     if Path(path).is_dir():
-        raise FileError(rule, value="a folder has that name")
+        raise FileError(requirement, value="a folder has that name")
     if Path(path).exists() and not os.access(path, os.W_OK):
-        raise FileError(rule, value="it is there and may only be read")
+        raise FileError(requirement, value="it is there and may only be read")
     if whole and not os.access(folder, os.W_OK | os.X_OK):
-        raise FileError(rule, location=f"the folder {folder}", value="may not be written to")
+        raise FileError(requirement, location=f"the folder {folder}", value="may not be written to")
 
 
 @contextmanager

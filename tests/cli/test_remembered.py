@@ -64,8 +64,8 @@ def test_without_a_folder_nothing_is_kept_and_nothing_fails(lake, tmp_path, monk
 def test_processes_that_solve_at_once_leave_one_whole_file(lake, tmp_path):
     code = (
         "import tessella as ts\n"
-        "from tessella.cli.solution_cache import solved\n"
-        "print(solved(ts.problem('frozen_lake').build()).solution.converged)\n"
+        "from tessella.cli.solution_cache import solve_cached\n"
+        "print(solve_cached(ts.problem('frozen_lake').build()).solution.converged)\n"
     )
     both = [warm.start(code) for _ in range(2)]
     assert [process.communicate()[0].strip() for process in both] == ["True", "True"]

@@ -75,7 +75,7 @@ def test_the_value_is_that_of_a_plain_loop(solved):
 
 
 def test_through_compiled_stages_it_is_the_same_within_both_bounds(solved):
-    assert isinstance(solved.mdp.dynamics.backend_model.program, NumpyBackend)
+    assert isinstance(solved.mdp.dynamics.backend_model.backend, NumpyBackend)
     with by("stages"):
         found = ts.solve(stock(HORIZON))
         assert not isinstance(found.mdp.dynamics.backend_model.backend, NumpyBackend)
@@ -347,7 +347,10 @@ def test_a_table_of_data_may_be_indexed_by_time():
 
 def test_both_ways_of_a_horizon_agree_with_its_matrices(solved):
     check_dynamics(solved.mdp.dynamics)
-    program, arrays = solved.mdp.dynamics.lowered.program, solved.mdp.dynamics.lowered.arrays
+    program, arrays = (
+        solved.mdp.dynamics.backend_model.backend,
+        solved.mdp.dynamics.backend_model.arrays,
+    )
     assert isinstance(program, NumpyBackend)
     rng, policy = np.random.default_rng(0), solved.policy.table
     rhs = rng.normal(size=policy.shape)

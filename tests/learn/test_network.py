@@ -42,7 +42,7 @@ def slow_training(job, plan, seed):
     for a, b in pairwise(sizes):
         net += [rng.uniform(-1, 1, (a, b)) * np.sqrt(6 / a), np.zeros(b)]
     n = len(job.features)
-    steps, batch = plan.steps_for(n), plan.batch(n)
+    steps, batch = plan.steps_for(n), plan.batch_size_for(n)
     epochs = -(-steps * batch // n)
     stream = np.concatenate([rng.permutation(n) for _ in range(epochs)])
     first, second = [np.zeros_like(p) for p in net], [np.zeros_like(p) for p in net]
@@ -136,7 +136,7 @@ def test_margin_weights_are_one_over_margin_plus_eta(queue):
     seen = {}
 
     class Spy(MarginBoundary):
-        def _weights(self, task):
+        def _compute_weights(self, task):
             seen["weights"] = super()._compute_weights(task)
             return seen["weights"]
 

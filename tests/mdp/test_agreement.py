@@ -49,7 +49,7 @@ def backup(mdp, w, pay=True):
     """(A, S) by the compiled tail and head."""
     lowered = mdp.dynamics.compiled_model
     result = run_backup(
-        lowered.program, lowered.arrays, jnp.asarray(w.reshape(mdp.grid.shape)), pay
+        lowered.backend, lowered.arrays, jnp.asarray(w.reshape(mdp.grid.shape)), pay
     )
     return np.asarray(result).reshape(mdp.n_actions, -1)
 
@@ -59,14 +59,14 @@ def forward(mdp, weights):
     """(S,) the adjoint of the backups of all actions: sum_a P_a^T weights[a]."""
     lowered = mdp.dynamics.compiled_model
     shaped = jnp.asarray(weights.reshape(mdp.n_actions, *mdp.grid.shape))
-    return np.asarray(run_forward(lowered.program, lowered.arrays, shaped)).ravel()
+    return np.asarray(run_forward(lowered.backend, lowered.arrays, shaped)).ravel()
 
 
 @in_float64
 def best(mdp, w):
     """(S,) the maximum over actions by the fold that solvers use: a scan when they are many."""
     lowered = mdp.dynamics.compiled_model
-    result = run_best(lowered.program, lowered.arrays, jnp.asarray(w.reshape(mdp.grid.shape)))
+    result = run_best(lowered.backend, lowered.arrays, jnp.asarray(w.reshape(mdp.grid.shape)))
     return np.asarray(result).ravel()
 
 

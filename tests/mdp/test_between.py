@@ -55,7 +55,7 @@ def expectations(mdp, w):
 
     @in_float64
     def compiled(action):
-        program, arrays = lowered.program, lowered.arrays
+        program, arrays = lowered.backend, lowered.arrays
         tail = program.shared_backup(arrays, w, False)
         return np.asarray(program.action_backup(arrays, tail, action, False))
 

@@ -13,7 +13,7 @@ PROGRAM = """
 import json, multiprocessing, warnings
 import numpy as np
 import tessella as ts
-from tessella.mdp.compilation import on_device
+from tessella.mdp.compilation import to_device
 
 def model():
     return ts.MDP.from_arrays(np.ones((1, 2, 2)) / 2, np.arange(2.0), 0.5)
@@ -26,7 +26,7 @@ def solving(pipe):
 
 def touching(pipe):
     try:
-        pipe.send(np.asarray(on_device(np.arange(2.0))).tolist())
+        pipe.send(np.asarray(to_device(np.arange(2.0))).tolist())
     except RuntimeError as error:
         pipe.send(str(error))
 

@@ -112,11 +112,11 @@ def test_compiled_passes_are_the_same_for_actions_policies_and_the_way_forward(p
 def test_a_narrower_grid_and_windows_have_the_same_matrix(pair):
     second = pair[0].dynamics.stages[1].operation
     assert second.restrict_to_leading_axes(2) is None
-    assert second.without(3).shape == (4, 5, 6)
-    assert [second.reach(axis) for axis in range(4)] == [(3, 3), (0, 0), (2, 0), (0, 0)]
-    part = second.window(1, 2, 2)
+    assert second.restrict_to_leading_axes(3).shape == (4, 5, 6)
+    assert [second.max_displacement(axis) for axis in range(4)] == [(3, 3), (0, 0), (2, 0), (0, 0)]
+    part = second.block(1, 2, 2)
     np.testing.assert_array_equal(part.matrix, second.matrix[:, :, 2:4])
-    assert second.window(3, 0, 2).shape == (4, 5, 6, 2)
+    assert second.block(3, 0, 2).shape == (4, 5, 6, 2)
 
 
 def test_targets_may_be_more_than_32_bits_count():

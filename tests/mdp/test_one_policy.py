@@ -55,7 +55,7 @@ MODELS = {
 
 @in_float64
 def both(mdp, table, w, pay):
-    program, arrays = mdp.dynamics.compiled_model.program, mdp.dynamics.compiled_model.arrays
+    program, arrays = mdp.dynamics.compiled_model.backend, mdp.dynamics.compiled_model.arrays
     policy, w_S = to_device(table), to_device(w)
     tail = program.shared_backup(arrays, w_S, pay)
 

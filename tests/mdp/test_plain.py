@@ -88,9 +88,9 @@ def test_the_rows_of_a_policy_that_stays_are_taken_out_once_and_no_rows_are_need
     mdp = ts.MDP.from_pairs(s, a, given, np.zeros(len(s)), 0.9)
     program, table = mdp.dynamics.backend_model.backend, mdp.dynamics.backend_model.arrays
     policy = np.arange(STATES) % ACTIONS
-    first = table.under(policy)
-    assert table.under(policy.copy()) is first
-    assert table.under(policy[::-1].copy()) is not first
+    first = table.policy_rows(policy)
+    assert table.policy_rows(policy.copy()) is first
+    assert table.policy_rows(policy[::-1].copy()) is not first
     assert not program.shared_backup(table, np.zeros(STATES), True).any()
     table.rows = np.full(table.rows.shape, np.nan)  # so that a product would show
     assert not program.shared_backup(table, np.zeros(STATES), True).any()
@@ -159,10 +159,10 @@ def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_l
         return ts.MDP.from_pairs(s[kept], a[kept], given[kept], reward[kept], 0.9)
 
     at_once = model()
-    assert at_once.dynamics.backend_model.arrays.quick
+    assert at_once.dynamics.backend_model.arrays.sweeps_are_cheap
     monkeypatch.setattr(row_backend, "ALL_ACTIONS_MAX_PAIRS", 0)
     in_turn = model()
-    assert not in_turn.dynamics.backend_model.arrays.quick
+    assert not in_turn.dynamics.backend_model.arrays.sweeps_are_cheap
     value, bound = np.random.default_rng(5).normal(size=STATES), 1e-3
     for mdp in (at_once, in_turn):
         engine = Engine(mdp, None)
@@ -266,7 +266,7 @@ def test_policies_that_sweeps_would_change_are_not_evaluated(monkeypatch):
     systems, solve = [], row_backend.PolicyRows.solve_system
     monkeypatch.setattr(
         row_backend.PolicyRows,
-        "solved",
+        "solve_system",
         lambda one, *told: systems.append(told) or solve(one, *told),
     )
     mdp = walled(20)

@@ -47,7 +47,7 @@ def test_a_table_is_computed_when_asked_for_a_slab_at_a_time(monkeypatch):
             asked.append(len(points))
             return super().__call__(points)
 
-    monkeypatch.setattr(policies, "SLAB", 100)
+    monkeypatch.setattr(policies, "CHUNK_STATES", 100)
     mdp = ts.benchmark("INV-Mix")
     policy = ts.Policy(mdp.grid, mdp.actions, Counting(9.0, 4.0))
     assert asked == []

@@ -112,9 +112,9 @@ def stories(draw):
 def backups(mdp, w):
     lowered = mdp.dynamics.compiled_model
     with jax.disable_jit():
-        tail = lowered.program.shared_backup(lowered.arrays, jnp.asarray(w), True)
+        tail = lowered.backend.shared_backup(lowered.arrays, jnp.asarray(w), True)
         return [
-            np.broadcast_to(lowered.program.action_backup(lowered.arrays, tail, a, True), w.shape)
+            np.broadcast_to(lowered.backend.action_backup(lowered.arrays, tail, a, True), w.shape)
             for a in range(mdp.n_actions)
         ]
 
@@ -136,11 +136,11 @@ def test_any_story_agrees_with_its_slow_reading(make_world, story):
 
 @in_float64
 def backup_under(mdp, w, policy):
-    lowered = mdp.dynamics.compiled
+    lowered = mdp.dynamics.compiled_model
     with jax.disable_jit():
         return np.asarray(
             policy_backup(
-                lowered.program, lowered.arrays, jnp.asarray(policy), jnp.asarray(w), True
+                lowered.backend, lowered.arrays, jnp.asarray(policy), jnp.asarray(w), True
             )
         )
 

@@ -112,7 +112,7 @@ def test_values_of_a_scratch_axis_that_nothing_reaches_do_not_keep_a_model_from_
     assert isinstance(wide, staged.Staged)
     assert wide.max_row_entries > staged.ROWS_MAX_ENTRIES, "what is never reached counts there"
     assert wide.uses_rows
-    np.testing.assert_array_equal(wide.rows.reward, narrow.table.reward)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(wide.rows.reward, narrow.rows.reward)  # type: ignore[union-attr]
     assert (wide.to_sparse()[1] != narrow.to_sparse()[1]).nnz == 0
 
 
@@ -193,10 +193,12 @@ def test_a_table_that_turns_out_longer_than_it_was_judged_is_given_up(monkeypatc
     true = sum(rows.nnz for rows in dynamics.to_sparse())
     assert true > staged.ENTRY_ESTIMATE_SLACK * staged.ROWS_MAX_ENTRIES_HEAVY
     assert not dynamics.uses_rows
-    assert "table" not in dynamics.__dict__
+    assert "rows" not in dynamics.__dict__
 
 
-@pytest.mark.parametrize(("limit", "of"), [("VISITED", "sum"), ("WIDEST", "max")])
+@pytest.mark.parametrize(
+    ("limit", "of"), [("PERIOD_MAX_OUTCOMES", "sum"), ("STAGE_MAX_OUTCOMES", "max")]
+)
 def test_rows_are_not_looked_for_where_that_alone_would_take_long(monkeypatch, limit, of):
     dynamics = heavy(monkeypatch)()
     each = [staged.count_outcomes(stage.operation) for stage in dynamics.stages]
@@ -204,7 +206,7 @@ def test_rows_are_not_looked_for_where_that_alone_would_take_long(monkeypatch, l
     assert dynamics._rows_are_affordable(staged.ROWS_MAX_ENTRIES_HEAVY)
     monkeypatch.setattr(staged, limit, held - 1)
     assert not dynamics._rows_are_affordable(1 << 24)
-    monkeypatch.setattr(staged, "rows_of", None)  # which would not do when called
+    monkeypatch.setattr(staged, "rows_of_states", None)  # which would not do when called
     assert not dynamics.uses_rows
 
 
@@ -233,7 +235,7 @@ def test_states_whose_rows_are_short_are_not_taken_for_all(monkeypatch):
 def test_who_needs_something_compiled_gets_stages_and_makes_no_table():
     dynamics = PLATELETS.build(most=2).dynamics
     assert isinstance(dynamics.compiled_model.backend, staged.StageBackend)
-    assert "table" not in dynamics.__dict__
+    assert "rows" not in dynamics.__dict__
 
 
 def test_periods_too_many_for_tables_make_none():
@@ -247,7 +249,7 @@ def test_periods_too_many_for_tables_make_none():
     assert mdp.dynamics.rounding_terms > 0
     assert mdp.dynamics.adjoint_rounding_terms > 0
     assert mdp.dynamics.rounding_in_use == mdp.dynamics.rounding_as_given
-    assert not any("table" in period.__dict__ for period in mdp.dynamics.periods)
+    assert not any("rows" in period.__dict__ for period in mdp.dynamics.periods)
 
 
 @pytest.mark.parametrize("discount", [0.95, 0.999, 0.999999])

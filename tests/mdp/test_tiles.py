@@ -153,7 +153,7 @@ def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds(monkeypatch):
     }
     monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES", 0)
     plain = ts.solve(ts.inventory(**settings), ts.ValueIteration(1e-8))
-    monkeypatch.setattr(staged, "tiling", lambda shape: TILES)
+    monkeypatch.setattr(staged, "choose_tiles", lambda shape: TILES)
     tiles = ts.solve(ts.inventory(**settings), ts.ValueIteration(1e-8))
     program: Any = tiles.mdp.dynamics.backend_model.backend
     assert any(isinstance(part, TiledAxisShift) for part in program.operations)

@@ -398,7 +398,7 @@ def test_latex_has_interquartile_means_and_escapes_what_it_must(whole, monkeypat
     assert f"& {error.iqm:.4f} [{error.low:.4f}, {error.high:.4f}] &" in text
     body = [line for line in text.splitlines() if line.endswith(r"\\") and "multi" not in line]
     assert {line.count(" & ") for line in body} == {9}
-    monkeypatch.setattr("tessella.paper.table.title", lambda method: "A_b & c#1 50%")
+    monkeypatch.setattr("tessella.paper.table.method_title", lambda method: "A_b & c#1 50%")
     assert r"& A\_b \& c\#1 50\% &" in to_latex(table)
 
 

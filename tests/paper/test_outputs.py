@@ -66,7 +66,7 @@ def test_what_another_study_began_to_write_does_not_pass_for_this_ones(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(outputs, "parquet", dies)
+        patch.setattr(outputs, "records_to_parquet", dies)
         with pytest.raises(KeyboardInterrupt):
             said(TWO, folder)
     assert (folder / "table.csv").read_text() != ours

@@ -14,8 +14,8 @@ def test_the_pictures_of_the_docs_are_drawn_as_the_report_draws_them(monkeypatch
     script = runpy.run_path(str(SCRIPT))
     drawn = {picture.name: picture.draw for picture in FIGURES}
     for name, function, own in (
-        ("figure-1", "figure_1", "policies"),
-        ("figure-2", "figure_2", "landscape"),
+        ("figure-1", "figure_1", "draw_policies"),
+        ("figure-2", "figure_2", "draw_landscape"),
     ):
         assert script[own] is drawn[name]
         monkeypatch.setitem(script[function].__globals__, own, lambda results, narrow: results)

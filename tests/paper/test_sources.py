@@ -32,5 +32,5 @@ def test_a_change_of_any_file_is_seen(package, file):
 
 def test_a_file_that_moves_is_seen(package):
     before = hash_sources(package)
-    (package / "paper" / "gaps.py").rename(package / "paper" / "holes.py")
+    (package / "paper" / "missing_runs.py").rename(package / "paper" / "holes.py")
     assert hash_sources(package) != before

@@ -70,8 +70,8 @@ def test_stages_do_what_events_one_by_one_do(case):
 @in_float64
 def test_a_compiled_backup_is_that_of_the_events(case):
     mdp, (moves, rewards) = case
-    lowered, w = mdp.dynamics.compiled, np.random.default_rng(1).normal(size=mdp.grid.shape)
-    program, arrays = lowered.program, lowered.arrays
+    lowered, w = mdp.dynamics.compiled_model, np.random.default_rng(1).normal(size=mdp.grid.shape)
+    program, arrays = lowered.backend, lowered.arrays
 
     @jax.jit
     def backup(w):

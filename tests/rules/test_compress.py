@@ -203,7 +203,7 @@ def test_a_fit_costs_what_it_says_and_its_cuts_are_clear_of_every_state(kind):
     for fitted in fits:
         program = fitted.program(grid)
         assert costs.of(program) == pytest.approx(fitted.cost, abs=1e-9)
-        assert program.slack > 1e-6
+        assert program.cut_clearance > 1e-6
         assert fitted.size <= 40
     assert [f.size for f in fits] == sorted({f.size for f in fits})
 
@@ -239,7 +239,7 @@ class Refused(Empty):
 
     name = "refused"
 
-    def refusal(self, costs):
+    def why_not_applicable(self, costs):
         return "no model will do"
 
 

@@ -64,10 +64,10 @@ class Slow(ts.RuleClass):
 
     name = "slow"
 
-    def heuristic(self, costs):
+    def why_not_exact(self, costs):
         return ""
 
-    def largest(self, costs):
+    def max_size(self, costs):
         return 1
 
     def fit(self, costs, most, target):
@@ -93,13 +93,13 @@ class Mistaken(ts.RuleClass):
 
     name = "mistaken"
 
-    def heuristic(self, costs):
+    def why_not_exact(self, costs):
         return ""
 
     def fit(self, costs, most, target):
         return [ts.Fitted(Choose(0), 1, float(costs.by_state[:, 0].sum()))]
 
-    def needed(self, costs, target, most, fits):
+    def size_lower_bound(self, costs, target, most, fits):
         return most + 1
 
 

@@ -62,7 +62,7 @@ def test_every_kind_of_garbage_is_a_failed_record_beside_a_good_one(tmp_path):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"told": None}, "a fit needs a Told; got a NoneType"),
+        ({"told": None}, "a fit needs an InformationBudget; got a NoneType"),
         (
             {"told": InformationBudget(margins=None)},
             "the margins of a fit must be a whole number .*; got None",

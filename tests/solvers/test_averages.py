@@ -146,7 +146,9 @@ def test_through_stages_single_precision_comes_first_and_double_where_it_brings_
         again = ts.solve(slowly_wandering(), method)
     assert (
         parts
-        == ["_RoughSweeps", "_RoughCorrections", "InexactPolicyIteration"][: 2 if single else 3]
+        == ["_SinglePrecisionSweeps", "_SinglePrecisionCorrections", "InexactPolicyIteration"][
+            : 2 if single else 3
+        ]
     )
     assert again.method == "InexactPolicyIteration"
     assert again.converged

@@ -102,11 +102,11 @@ def test_a_solution_pulls_no_array_that_nobody_reads(pair):
     rule = held.policy.rule
     assert isinstance(rule, TableRule)
     assert isinstance(held.get_raw("value"), jax.Array)
-    assert isinstance(held.stored("margin"), jax.Array)
+    assert isinstance(held.get_raw("margin"), jax.Array)
     assert isinstance(vars(rule)["actions"], jax.Array)
     part = held.part("value", np.s_[3:5, 2:4])
     np.testing.assert_array_equal(part, usual.value[3:5, 2:4])
-    assert isinstance(held.stored("value"), jax.Array), "a part pulls no more than itself"
+    assert isinstance(held.get_raw("value"), jax.Array), "a part pulls no more than itself"
 
 
 def test_what_is_read_is_numpys_and_the_same(pair):

@@ -90,7 +90,7 @@ def certified(mdp: ts.MDP) -> ts.Certificate:
 
 @linux
 def test_sixteen_shapes_leave_no_more_maps_than_the_table_holds(table):
-    pieces = table(most=4)
+    pieces = table(max_functions=4)
     ask(2)
     before = maps()
     ask(3)
@@ -104,7 +104,7 @@ def test_sixteen_shapes_leave_no_more_maps_than_the_table_holds(table):
 
 @linux
 def test_where_maps_run_short_fewer_pieces_are_kept_but_enough_to_work_with(table):
-    pieces = table(maps=1)
+    pieces = table(max_maps=1)
     for n in range(80, 82 + compilation.CACHE_MIN_FUNCTIONS):
         ask(n)
     assert len(pieces) == compilation.CACHE_MIN_FUNCTIONS
@@ -112,7 +112,7 @@ def test_where_maps_run_short_fewer_pieces_are_kept_but_enough_to_work_with(tabl
 
 @linux
 def test_new_shapes_solved_and_certified_take_the_place_of_old_ones(table, through_stages):
-    pieces = table(most=5)  # what one shape needs
+    pieces = table(max_functions=5)  # what one shape needs
     before = maps()
     certified(small(11))
     each, full = maps() - before, maps()
@@ -125,9 +125,19 @@ def test_a_shape_met_before_compiles_nothing_and_a_new_one_only_its_seven_pieces
     table, compilations, through_stages
 ):
     table()
-    seven = sorted(["advance", "decide", "prove", "contrast", "_correct", "advance", "prove"])
+    seven = sorted(
+        [
+            "run_rounds",
+            "decide",
+            "bound_error",
+            "compare_policy",
+            "_correct",
+            "run_rounds",
+            "bound_error",
+        ]
+    )
     certified(small(11))
-    assert sorted(compilations()) == seven  # advance and prove for the optimum and the policy
+    assert sorted(compilations()) == seven  # rounds and bounds for the optimum and the policy
     certified(small(11, seed=1))
     assert compilations() == []
     certified(small(12))
@@ -137,7 +147,7 @@ def test_a_shape_met_before_compiles_nothing_and_a_new_one_only_its_seven_pieces
 
 
 def test_the_piece_unused_for_longest_makes_room(table, compilations):
-    table(most=2)
+    table(max_functions=2)
     for n in (50, 51, 50, 52):
         ask(n)
     compilations()
@@ -148,7 +158,7 @@ def test_the_piece_unused_for_longest_makes_room(table, compilations):
 
 
 def test_what_the_user_compiled_stays_until_the_caches_are_renewed(table, compilations):
-    table(most=2, renewed=8)
+    table(max_functions=2, reset_interval=8)
     one = np.ones(3)
 
     @jax.jit
@@ -170,7 +180,7 @@ def test_what_the_user_compiled_stays_until_the_caches_are_renewed(table, compil
 def test_threads_share_the_table_and_get_the_same_answers(table):
     sizes = [*range(70, 74)] * 5
     alone = {n: ask(n) for n in set(sizes)}
-    pieces = table(most=2, renewed=9)
+    pieces = table(max_functions=2, reset_interval=9)
     with ThreadPoolExecutor(4) as pool:
         for n, found in zip(sizes, pool.map(ask, sizes), strict=True):
             assert (found == alone[n]).all()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     help="What programs do with a state beyond the axes; clamp, unless told.",
 )
 def command(
-    requirement: str,
+    rule: str,
     files: tuple[Path, ...],
     model: str | None,
     given: tuple[str, ...],
@@ -45,7 +45,7 @@ def command(
     from tessella.rules.export.export import export
 
     require_writable_targets(files)
-    policy = _read_policy(requirement, model, given)
+    policy = _read_policy(rule, model, given)
     written = [export(policy, path, off_grid=off_grid) for path in files]  # type: ignore[arg-type]
     data = [
         {"file": str(w.path), "target": w.target, "states": w.states, "remark": w.remark}
@@ -54,14 +54,14 @@ def command(
     return Answer("\n".join(map(str, written)), {"rule": policy.name, "files": data})
 
 
-def _read_policy(requirement: str, model: str | None, given: tuple[str, ...]) -> Policy:
+def _read_policy(rule: str, model: str | None, given: tuple[str, ...]) -> Policy:
     from tessella.errors import ArgumentError
 
-    path = Path(requirement)
+    path = Path(rule)
     if path.suffix == ".json" and model is None:
         return read_policy(path)
     if path.suffix in (".json", ".csv"):
         if model is None:
             raise ArgumentError("a table needs its model", value="say --model MODEL")
         return load_model(model, given).policy(path)
-    return load_solution(requirement, given).policy
+    return load_solution(rule, given).policy

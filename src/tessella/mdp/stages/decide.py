@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,8 +136,6 @@ class AxisMap(Operation):
 @dataclass(frozen=True, eq=False)
 class AxisAssignment(AxisMap):
     """A map that says the same wherever the coordinate was: from here back it does not matter."""
-
-    hashed_as: ClassVar[str] = "Gather"
 
     def arrays(self) -> dict[str, NDArray]:
         return {"target": take_range(self.target, self.axis + 1, 0, 1)}

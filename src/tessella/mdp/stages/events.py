@@ -113,17 +113,17 @@ def uniformise(
 ) -> UniformisedModel:
     """See ``MDP.from_rates``."""
     events = _check_events(context, events)
-    context = context
+    masked = context
     if feasible is not None:
         shape = (len(context.actions), *context.grid.shape, 1)
-        context = replace(context, feasible=feasible.T.reshape(shape))
-    rates = [_rate(context, event) for event in events]
+        masked = replace(context, feasible=feasible.T.reshape(shape))
+    rates = [_rate(masked, event) for event in events]
     total = sum(rates[1:], start=rates[0])
-    clock = Clock(_clock_rate(context, total, ticks), _interest_rate(interest))
+    clock = Clock(_clock_rate(masked, total, ticks), _interest_rate(interest))
     # Infeasible pairs may say any rates; so many that they exceed the clock's count for none.
     exceeds_clock = total > clock.rate
     rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
-    dynamics = Staged(context, (_compile_tick(context, events, rates, pays_rate, clock),))
+    dynamics = Staged(context, (_compile_tick(masked, events, rates, pays_rate, clock),))
     criterion = interest if isinstance(interest, Criterion) else _discount(clock)
     return UniformisedModel(ModelComponents(context, dynamics, feasible), criterion, clock)
 

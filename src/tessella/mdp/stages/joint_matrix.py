@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,8 +78,6 @@ def joint_operation(
 @dataclass(frozen=True, eq=False)
 class JointMatrix(RandomOperation):
     """Outcomes on a few axes: ``target`` (A | 1, K, *broadcast) counts states of ``moved`` axes."""
-
-    hashed_as: ClassVar[str] = "Scatter"
 
     moved: tuple[int, ...]
     target: NDArray[np.integer]

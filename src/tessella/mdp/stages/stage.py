@@ -9,7 +9,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,8 +41,6 @@ class Stage(ABC):
 @dataclass(frozen=True, eq=False)
 class CompiledStage:
     """A stage made of numbers: what happens to the state, and what it pays."""
-
-    hashed_as: ClassVar[str] = "Compiled"  # saved files hold fingerprints of this word
 
     operation: Operation
     reward: Reward | None  # (A | 1, *broadcast) expected over the stage's noise

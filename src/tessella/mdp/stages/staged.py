@@ -85,18 +85,18 @@ class Staged(Dynamics):
         """
         stages = as_stages(stages)
         wide = add_scratch_axes(context, scratch) if scratch is not None else context
-        context = wide
+        masked = wide
         if feasible is not None:
             shape = (len(context.actions), *context.grid.shape)
             trailing = (1,) * (wide.rank - len(shape))
-            context = replace(wide, feasible=feasible.T.reshape(shape + trailing))
+            masked = replace(wide, feasible=feasible.T.reshape(shape + trailing))
         compiled = []
         for stage in stages:
             compiled.append(
-                compile_stage(stage, context) if compile_stage else stage.compile(context)
+                compile_stage(stage, masked) if compile_stage else stage.compile(masked)
             )
             # The mask speaks of the state at the start, which any stage but Pay leaves behind.
-            context = context if isinstance(stage, Pay) else wide
+            masked = masked if isinstance(stage, Pay) else wide
         if scratch is not None:
             compiled = restrict_scratch_axes(wide.grid, context.grid, compiled)
         return Staged(context, tuple(compiled))
