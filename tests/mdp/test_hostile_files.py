@@ -85,9 +85,9 @@ def lengthened(held: Arrays, share: float) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
-def test_rows_of_a_file_miss_1_by_no_more_than_those_of_arrays(number, tmp_path):
+def test_rows_of_a_file_miss_1_by_no_more_than_many_stages_do_together(number, tmp_path):
     model(number).save(tmp_path / "m.nc")
-    for share in (9e-8, 1.1e-9, -1.1e-9):
+    for share in (1.1e-7, -1.1e-7):
         held = Arrays.read(tmp_path / "m.nc")
         lengthened(held, share)
         if number == 2:
@@ -95,16 +95,6 @@ def test_rows_of_a_file_miss_1_by_no_more_than_those_of_arrays(number, tmp_path)
         held.write(tmp_path / "altered.nc")
         with pytest.raises(ts.FileError, match="transition rows must sum to 1"):
             ts.MDP.load(tmp_path / "altered.nc")
-
-
-def test_rows_that_miss_1_by_what_the_file_accounts_for_widen_the_error_bound(tmp_path):
-    model(0).save(tmp_path / "m.nc")
-    held = Arrays.read(tmp_path / "m.nc")
-    lengthened(held, 9e-8)
-    held.attributes["row_error"] = 9e-8
-    held.write(tmp_path / "m.nc")
-    found, exact = ts.solve(ts.MDP.load(tmp_path / "m.nc")), ts.solve(model(0))
-    assert 1e-8 < np.abs(found.value - exact.value).max() <= found.error_bound < 1e-5
 
 
 @pytest.mark.parametrize("criterion", [0.95, ts.Average(), ts.FiniteHorizon(3)], ids=str)

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.grid import refuse_unordered
-from tessella.mdp.checks import SUM_TOLERANCE
 from tessella.mdp.context import TIME, EvaluationContext, call_by_name
 from tessella.mdp.dynamics import BackendModel, Dynamics, FactorisedSystem, Transitions
 from tessella.mdp.stages.operation import (
@@ -201,7 +200,7 @@ class Staged(Dynamics):
             sp.csr_array(rows),
             row_of,
             self.expected_reward(),
-            built=self.rounding_of_rows,
+            built=self.rounding_as_saved,
         )
 
     @cached_property
@@ -216,7 +215,7 @@ class Staged(Dynamics):
 
     @property
     def rounding_in_use(self) -> ModelRounding:
-        return self.rounding_of_rows if self.uses_rows else self.rounding_as_given
+        return self.rounding_as_saved if self.uses_rows else self.rounding_as_given
 
     @cached_property
     def rounding_as_given(self) -> ModelRounding:  # type: ignore[override]
@@ -232,13 +231,6 @@ class Staged(Dynamics):
 
     @cached_property
     def rounding_as_saved(self) -> ModelRounding:  # type: ignore[override]
-        # A file is read as arrays are, whose rows miss 1 by no more than one stage may.
-        uneven = max(self.row_sums.deviation - SUM_TOLERANCE, 0.0)
-        return replace(self.rounding_of_rows, rows=self.rounding_of_rows.rows + uneven)
-
-    @cached_property
-    def rounding_of_rows(self) -> ModelRounding:
-        """The same for rows made of the stages."""
         # Each entry of a row, and each reward, is a sum over stages of so many terms.
         rounding = EPS / 2 * (self.stage_rounding_counts.terms + 2)
         built = self.rounding_as_given
