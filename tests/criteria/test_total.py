@@ -226,3 +226,17 @@ def test_waiting_that_rounding_hides_is_reported_as_such():
     """The rewards of outcomes are known to 4e-15."""
     with pytest.raises(ts.ModelError, match="as far as float64 can tell, are not proven to end"):
         ts.solve(stopping(-1e-16))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_policy_that_never_ends_has_no_value_whatever_its_rows(seed):
+    """Of a system that is singular but for rounding, a direct solve gives numbers of any sign."""
+    rng = np.random.default_rng(seed)
+    rows = np.zeros((2, 5, 5))
+    rows[0, :, 4] = 1.0
+    rows[1, :4, :4] = rng.multinomial(8, [0.25] * 4, size=4) / 8
+    rows[1, 4, 4] = 1.0
+    reward = np.where(np.arange(5)[:, None] < 4, -rng.integers(1, 9, (5, 2)), 0)
+    mdp = ts.MDP.from_arrays(rows, reward, ts.Total())
+    with pytest.raises(ts.ModelError, match="needs policies that end"):
+        ts.evaluate(mdp, np.ones(5, dtype=int))

@@ -198,6 +198,8 @@ def find_longest_times(
         if factors is None:
             return None
         w = factors.solve(np.ones(rows.n_states))
+        if not (w >= 0).all():  # no times: the system is singular but for rounding
+            return None
         rise = 1 + rows.rows @ np.where(targets, 0.0, w) - w[rows.state]
         longer = rows.improve(actions, np.where(is_allowed, rise, -np.inf), slack)
         if (longer == actions).all():
