@@ -157,10 +157,10 @@ def is_whole(value: object, most: float = JSON_MAX_INTEGER) -> bool:
 
 
 def is_finite(value: object) -> bool:
-    """Whether ``value``, from JSON, is a number that a float holds."""
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= FLOAT_MAX
-    )
+    """Whether ``value``, from JSON, is a finite number that an array can hold."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= (JSON_MAX_INTEGER if isinstance(value, int) else FLOAT_MAX)
 
 
 KINDS: dict[str, Callable[[Any], bool]] = {

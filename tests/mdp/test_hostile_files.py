@@ -322,6 +322,13 @@ def test_the_checker_rejects_probabilities_that_leave_no_bound(tmp_path, capsys)
 
 
 NODES = [
+    {
+        "Split": {
+            "weights": [["x", 1]],
+            "cuts": [2**70],
+            "branches": [{"Choose": {"action": 0}}] * 2,
+        }
+    },
     {"Split": {"weights": [["size", 1.0]], "cuts": [], "branches": [{"Choose": {"action": 0}}]}},
     {"Split": {"weights": [], "cuts": [], "branches": [{"Choose": {"action": 0}}]}},
     {"Split": {"weights": [["x", 1]], "cuts": [2, 1], "branches": [{"Choose": {"action": 0}}] * 3}},
