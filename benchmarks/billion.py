@@ -57,7 +57,7 @@ def sweep_seconds(mdp: ts.MDP) -> dict[str, float]:
     program, data, shape = engine.program, engine.data, mdp.grid.shape
 
     def best(operators, v, _):
-        return operators.swept(v, REPEATED)
+        return operators.iterate_bellman(v, REPEATED)
 
     def followed(operators, v, policy):
         return operators.sum_neumann_series(policy, v, REPEATED - 2)[2]

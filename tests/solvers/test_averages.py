@@ -236,8 +236,8 @@ def test_a_solve_on_the_nodes_costs_little_and_slow_axes_are_cut_finer(shape, fa
     )
     assert split.n_blocks * split.block_size == np.prod(nodes)
     for spent, (in_all, each) in (
-        (split.solve_cost, multigrid.COST),
-        (split.factor_cost, multigrid.WORK),
+        (split.solve_cost, multigrid.COARSE_SOLVE_MAX_NUMBERS),
+        (split.factor_cost, multigrid.COARSE_FACTOR_MAX_PRODUCTS),
     ):
         assert spent <= min(in_all, each * states)
     assert np.prod([c.n_colours for c in cuts]) <= multigrid.SETUP_MAX_PRODUCTS

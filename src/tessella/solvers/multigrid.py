@@ -41,8 +41,9 @@ from tessella.solvers.block_tridiagonal import (
     numbers_of_factors,
 )
 
-COST = 6_000_000, 30  # numbers met in a solve, at most, in all and for each state
-WORK = 10**10, 20_000  # products to factorise, at most, in all and for each state
+# Limits in all, and for each state: the smaller one counts.
+COARSE_SOLVE_MAX_NUMBERS = 6_000_000, 30  # numbers met in a solve
+COARSE_FACTOR_MAX_PRODUCTS = 10**10, 20_000  # products to factorise
 INTERPOLATION_MAX_NUMBERS = 20_000_000  # numbers of the functions along all axes, at most
 # Products for each state, at most, to go from states to nodes.
 RESTRICTION_MAX_PRODUCTS_PER_STATE = 300
@@ -172,8 +173,12 @@ def choose_coarse_axes(
         axes = tuple(map(CoarseAxis.with_gap, shape, gaps, displacements))
         node_blocks = NodeBlocks.choose(axes)
         products = prod(coarse_axis.n_colours for coarse_axis in axes)
-        solve_too_costly = node_blocks.solve_cost > _limit_for_states(COST, states)
-        factor_too_costly = node_blocks.factor_cost > _limit_for_states(WORK, states)
+        solve_too_costly = node_blocks.solve_cost > _limit_for_states(
+            COARSE_SOLVE_MAX_NUMBERS, states
+        )
+        factor_too_costly = node_blocks.factor_cost > _limit_for_states(
+            COARSE_FACTOR_MAX_PRODUCTS, states
+        )
         too_costly = solve_too_costly or factor_too_costly
         too_wide = (
             _count_interpolation_numbers(axes) > INTERPOLATION_MAX_NUMBERS
