@@ -221,3 +221,12 @@ def test_the_file_is_plain_json(queue, tmp_path):
     certify(queue, queue).save(tmp_path / "c.json")
     content = json.loads((tmp_path / "c.json").read_text(), parse_constant=pytest.fail)
     assert content["policy"]["grid"]["queue"] == list(range(31))
+
+
+def test_a_share_too_large_for_a_float_is_absent_and_not_infinite():
+    tiny = Interval(2e-310, 1e-310, 3e-310)
+    assert Interval(1.0, 0.5, 2.0).divide(tiny) is None
+    share = Interval(1e-310, 0.0, 2e-310).divide(tiny)
+    assert share is not None
+    assert 0.5 in share
+    assert share.upper >= 2.0

@@ -777,10 +777,12 @@ def next_up(x: np.ndarray) -> np.ndarray:
 
 
 def divide_interval(number: np.ndarray, other: np.ndarray) -> list | None:
-    """``number / |other|``; None where that may be 0."""
+    """``number / |other|``; None where that may be 0 or is not finite."""
     if other[1] <= 0 <= other[2]:
         return None
     ends = number[1:, None] / np.abs(other[1:])
+    if not np.isfinite(ends).all():
+        return None
     return [number[0] / abs(other[0]), ends.min(), ends.max()]
 
 

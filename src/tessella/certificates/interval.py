@@ -56,15 +56,13 @@ class Interval(float):
         )
 
     def divide(self, other: Interval) -> Interval | None:
-        """This divided by the size of ``other``; None where that may be 0."""
+        """This divided by the size of ``other``; None where that may be 0 or is not finite."""
         if 0.0 in other:
             return None
-        min_size, max_size = sorted((abs(other.lower), abs(other.upper)))
-        quotients = [
-            numerator / denominator
-            for numerator in (self.lower, self.upper)
-            for denominator in (min_size, max_size)
-        ]
+        sizes = (abs(other.lower), abs(other.upper))
+        quotients = [end / size for end in (self.lower, self.upper) for size in sizes]
+        if not all(map(math.isfinite, quotients)):
+            return None
         return Interval(self / abs(other), next_down(min(quotients)), next_up(max(quotients)))
 
     def intersect(self, other: Interval, subject: str) -> Interval:
