@@ -27,8 +27,12 @@ class TessellaError(ValueError):
         total: int | None = None,
         noun: str = "places",
     ) -> None:
-        self.requirement, self.location, self.value = requirement, location, value
-        self.count, self.total, self.noun = count, total, noun
+        self.requirement = requirement
+        self.location = location
+        self.value = value
+        self.count = count
+        self.total = total
+        self.noun = noun
         detail = " ".join(part for part in (location, value) if part)
         message = f"{requirement}; {detail}" if detail else requirement
         if count is not None:

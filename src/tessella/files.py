@@ -52,7 +52,8 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     replaced. A device or a pipe has no content to lose and is written to as it is.
     """
     require_writable(path)
-    target, whole = Path(os.path.realpath(path)), _is_regular_or_absent(path)
+    target = Path(os.path.realpath(path))
+    whole = _is_regular_or_absent(path)
     name = f".{secrets.token_hex(8)}.part{target.suffix}"
     part = target.with_name(name) if whole else Path(path)
     try:

@@ -157,10 +157,8 @@ class StateGrid:
         Numbers may miss a grid value by rounding, so that 0.1 + 0.2 is found at 0.3: by little
         beside the distance to the value's own neighbours. Integers are compared exactly.
         """
-        on_axis, wanted = (
-            self.values[axis],
-            np.asarray(require_unmasked(values, "values to look up", error=ArgumentError)),
-        )
+        on_axis = self.values[axis]
+        wanted = np.asarray(require_unmasked(values, "values to look up", error=ArgumentError))
         if on_axis.dtype.kind == wanted.dtype.kind == "U":
             index = _find_nearest_text(on_axis, wanted)
             return np.where(on_axis[index] == wanted, index, -1)
@@ -245,7 +243,8 @@ def index_type(count: int) -> type[np.int32] | type[np.int64]:
 
 
 def _refuse_too_many(axes: tuple[str, ...], values: tuple[NDArray, ...]) -> None:
-    size, limit = math.prod(map(len, values)), _max_states.get()
+    size = math.prod(map(len, values))
+    limit = _max_states.get()
     if size > limit:
         shape = " x ".join(f"{n} {len(v):,}" for n, v in zip(axes, values, strict=True))
         requirement = f"a model has at most {limit:,} states here"
@@ -280,7 +279,8 @@ def require_unmasked(
     """
     masked = list(_find_masked(values))
     if masked:
-        index, objects = masked[0], np.asarray(values, dtype=object)
+        index = masked[0]
+        objects = np.asarray(values, dtype=object)
         entry = f"entry {index[0] if len(index) == 1 else index}"
         location = entry if describe is None else describe(index, objects.shape)
         requirement = f"{subject} must not be masked"

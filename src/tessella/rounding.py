@@ -109,7 +109,8 @@ def bound_expectation_error(terms: int, sizes: NDArray | float) -> float:
 def bound_sums(probs: NDArray[np.float64], axis: int) -> RowSumBounds:
     """Bounds on the sums of ``probs`` along ``axis``."""
     terms = np.moveaxis(probs, axis, 0)
-    excess, correction = np.full(terms.shape[1:], -1.0), np.zeros(terms.shape[1:])
+    excess = np.full(terms.shape[1:], -1.0)
+    correction = np.zeros(terms.shape[1:])
     for term in terms:
         excess, lost = two_sum(excess, term)
         correction += lost
@@ -128,8 +129,10 @@ def row_sums(
     """(sums of ``first`` and the entries of each row, what rounding cut off, most entries)."""
     lengths = np.diff(indptr)
     order = np.argsort(-lengths, kind="stable")
-    start, lengths = indptr[:-1][order], lengths[order]
-    sums, rest = np.full(len(order), first), np.zeros(len(order))
+    start = indptr[:-1][order]
+    lengths = lengths[order]
+    sums = np.full(len(order), first)
+    rest = np.zeros(len(order))
     longest = int(lengths.max(initial=0))
     for k in range(longest):
         active = slice(0, int(np.searchsorted(-lengths, -k)))  # rows with more than k entries

@@ -115,7 +115,9 @@ def _run_iterations(
     method: FittedQ, mdp: MDP, batch: _TrainingBatch, rng: np.random.RandomState, watch: bool
 ) -> TrainedPolicy:
     future = np.zeros(len(batch.transitions))
-    at, tables, residual = [], [], []
+    at = []
+    tables = []
+    residual = []
     for k in range(1, method.iterations + 1):
         use_all_pairs = watch or k == method.iterations
         targets = (
@@ -130,10 +132,8 @@ def _run_iterations(
         best = np.where(
             batch.next_feasible, q[batch.next_states] if use_all_pairs else q, -np.inf
         ).max(axis=1)
-        previous, future = (
-            future,
-            mdp.discount * np.where(batch.transitions.ended, 0.0, best[batch.next_index]),
-        )
+        previous = future
+        future = mdp.discount * np.where(batch.transitions.ended, 0.0, best[batch.next_index])
         if use_all_pairs:
             at.append(k)
             tables.append(select_greedy(q, mdp))

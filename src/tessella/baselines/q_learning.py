@@ -96,7 +96,9 @@ def _train_seed_group(
         *(np.stack([array] * SEEDS_PER_CALL) for array in make_initial_tables(method, mdp))
     )
     feasible = mdp.feasible_mask
-    q, residual, done = [], [], 0
+    q = []
+    residual = []
+    done = 0
     for first in range(0, budgets[-1], UPDATES_PER_PIECE):
         last = min(first + UPDATES_PER_PIECE, budgets[-1])
         transitions = _draw_transitions(mdp, first, last, seeds)

@@ -40,9 +40,11 @@ def train_along_path(
 ) -> Snapshots:
     """Updates along an epsilon-greedy path; ``budgets`` ascend."""
     rng = np.random.default_rng(seed)
-    tables, state = make_initial_tables(method, mdp), _draw_start(mdp, rng)
+    tables = make_initial_tables(method, mdp)
+    state = _draw_start(mdp, rng)
     position = PathPosition(state, 0, int(mdp.feasible_mask[state].argmax()))
-    q, residual = [], []
+    q = []
+    residual = []
     for begin, end in zip((0, *budgets), budgets, strict=False):
         tables = tables._replace(errors=np.zeros(()))
         for _ in range(begin, end):
@@ -69,7 +71,8 @@ def _take_step(
         else position.greedy_action
     )
     outcome = mdp.dynamics.step(np.array([position.state]), np.array([action]), rng)
-    next_state, ended = int(outcome.states[0]), bool(outcome.ended[0])
+    next_state = int(outcome.states[0])
+    ended = bool(outcome.ended[0])
     seen = Transition(
         position.state, action, outcome.rewards[0], next_state, ended, rng.integers(2)
     )

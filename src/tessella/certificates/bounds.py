@@ -143,7 +143,8 @@ def compute_bounds(
 def _localise(
     decisions: Decisions, occupancy: Occupancy, factor: float, eps: float | None
 ) -> Localisation:
-    margin, possibly_wrong = decisions.margin, decisions.possibly_wrong
+    margin = decisions.margin
+    possibly_wrong = decisions.possibly_wrong
     if eps is None:
         eps = float(margin.upper[possibly_wrong].max(initial=0.0))
     inside = margin.value <= eps, margin.upper <= eps, margin.lower <= eps
@@ -164,7 +165,8 @@ def _localise(
 
 
 def _check_second_best(decisions: Decisions, occupancy: Occupancy) -> SecondBest:
-    margin, loss = decisions.margin, decisions.loss
+    margin = decisions.margin
+    loss = decisions.loss
     exceptions = int((decisions.wrong & (loss.lower > margin.upper)).sum())
     if exceptions:
         return SecondBest(False, exceptions, None)
@@ -195,7 +197,8 @@ def _fit_rate(
     range, not out of d(B_eps): no power of eps covers them as eps goes to 0.
     """
     order = np.argsort(margin.lower, axis=None)
-    sorted_margins, d = margin.lower.ravel()[order], occupancy.share.ravel()[order]
+    sorted_margins = margin.lower.ravel()[order]
+    d = occupancy.share.ravel()[order]
     cumulative = np.cumsum(d)[
         np.searchsorted(sorted_margins, sorted_margins, side="right") - 1
     ]  # ties are reached together
@@ -209,23 +212,23 @@ def _fit_rate(
     inside = (sorted_margins > 0) & (sorted_margins <= largest)
     if not inside.any():
         return None
-    x, y = (
-        np.log(sorted_margins[inside]),
-        np.log((cumulative + occupancy.error_bound + (sorted_margins.size + 2) * EPS)[inside]),
-    )
+    x = np.log(sorted_margins[inside])
+    y = np.log((cumulative + occupancy.error_bound + (sorted_margins.size + 2) * EPS)[inside])
     exponent = _fit_slope(x, y, d[inside])
     slack = 64 * EPS * (1 + np.abs(y).max() + exponent * np.abs(x).max())
     log_constant = float(np.max(y - exponent * x) + slack)
     if abs(log_constant) > RATE_MAX_LOG_CONSTANT:
         return None
-    constant, smallest = float(np.exp(log_constant)), float(sorted_margins[inside][0])
+    constant = float(np.exp(log_constant))
+    smallest = float(sorted_margins[inside][0])
     return MarginRate(constant, exponent, smallest, largest, None, None)
 
 
 def _fit_slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
     """Of the weighted least-squares line; 1 where the points do not decide one."""
     w = weights / weights.sum() if weights.sum() > 0 else np.full(x.size, 1 / x.size)
-    x, y = x - w @ x, y - w @ y
+    x = x - w @ x
+    y = y - w @ y
     variance = float(w @ x**2)
     slope = float(w @ (x * y)) / variance if variance > 0 else 1.0
     return min(slope, RATE_MAX_EXPONENT) if slope > 0 else 1.0

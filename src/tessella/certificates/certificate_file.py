@@ -112,7 +112,8 @@ class _Reader:
         kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         if name not in content or (content[name] is None and NoneType not in kinds):
             raise FileError(f"the field {name!r} is needed", value="it is missing")
-        value, kind = content[name], kinds[0]
+        value = content[name]
+        kind = kinds[0]
         if value is None:
             return None
         if kind in PLAIN:

@@ -100,10 +100,12 @@ def _certify_values(
     solution: Solution, checked_policy: Policy, start: NDArray, eps: float | None, tol: float | None
 ) -> Certificate:
     """What a checked policy loses, where values are sums of rewards."""
-    mdp, engine = solution.mdp, Engine(solution.mdp, None)
+    mdp = solution.mdp
+    engine = Engine(solution.mdp, None)
     if not engine.gap_of_saved_model > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
-    optimum, evaluated = _bound_optimum(solution), _evaluate_policy(solution, checked_policy)
+    optimum = _bound_optimum(solution)
+    evaluated = _evaluate_policy(solution, checked_policy)
     decisions = classify_decisions(engine, solution, optimum.error, checked_policy.table)
     losses = _enclose_losses(mdp, optimum, evaluated, decisions.loss)
     occupancy = _compute_occupancy(

@@ -65,7 +65,8 @@ def _bound_gain(
 
     From nothing but relative values: ``value``, or pairs where those prove more.
     """
-    actions, extra = table if fixed else None, _bound_saved_model_error(engine, value)
+    actions = table if fixed else None
+    extra = _bound_saved_model_error(engine, value)
     gain = Interval.from_error(*enclose_gain(engine, value, actions, extra))
     if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
         found = compute_rises_in_pairs(engine.mdp, engine.row_sum_bounds.deviation, table)
@@ -90,10 +91,8 @@ def _bound_checker_error(engine: Engine, value: NDArray, largest_rise: float) ->
 
 def _bound_saved_model_error(engine: Engine, value: NDArray) -> float:
     """How far a residual at ``value`` may be off by the arrays of a model file, and they off."""
-    as_given, as_saved = (
-        engine.mdp.dynamics.rounding_as_given,
-        engine.mdp.dynamics.rounding_as_saved,
-    )
+    as_given = engine.mdp.dynamics.rounding_as_given
+    as_saved = engine.mdp.dynamics.rounding_as_saved
     row_error = 2 * as_saved.rows * float(value.max() - value.min())
     return (2 * (as_saved.reward - as_given.reward) + row_error) * (1 + 64 * EPS)
 

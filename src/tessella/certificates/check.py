@@ -205,9 +205,9 @@ def read_saved_model(path: str) -> dict:
         refuse_discount(m)
         refuse_model(m)
         return m
-    excess, row_error = (
-        float(deviation.max()),
-        float(np.abs(deviation[np.abs(deviation) < ROUNDING_MAX_ROW_ERROR]).max(initial=0.0)),
+    excess = float(deviation.max())
+    row_error = float(
+        np.abs(deviation[np.abs(deviation) < ROUNDING_MAX_ROW_ERROR]).max(initial=0.0)
     )
     excess += m["row_error"] * (1 + max(excess, 0.0))
     m["contraction"] = m["discount"] * (1 + excess) * (1 + 2 * EPS)
@@ -252,15 +252,18 @@ def refuse_discount(m: dict) -> None:
 
 def refuse_times(m: dict) -> None:
     """Refuse a horizon whose periods do not move time, the first axis, on by one until the end."""
-    periods, lengths = m["periods"], np.diff(m["indptr"])
+    periods = m["periods"]
+    lengths = np.diff(m["indptr"])
     if m["shape"][0] != periods:
         raise ValueError("its first axis does not count the periods of its horizon")
     states_per_period = m["n"] // periods
-    first, last = np.full(len(lengths), periods), np.full(len(lengths), -1)
+    first = np.full(len(lengths), periods)
+    last = np.full(len(lengths), -1)
     np.minimum.at(first, m["row"], m["indices"] // states_per_period)
     np.maximum.at(last, m["row"], m["indices"] // states_per_period)
     next_period = np.arange(m["n"])[:, None] // states_per_period + 1
-    row, ends = m["row_of"], lengths[m["row_of"]] == 0
+    row = m["row_of"]
+    ends = lengths[m["row_of"]] == 0
     moves_on = (first[row] == next_period) & (last[row] == next_period)
     if not (moves_on | ends | (m["feasible"] == 0)).all():  # it may end sooner
         raise ValueError("a period of its horizon does not move time on by one")
@@ -409,7 +412,8 @@ def parse_field(content: dict, m: dict, path: str) -> Any:
     """The field ``path``, or Rejected where it is not what it has to be."""
     if path.startswith("bounds.rate.") and look_up(content, "bounds.rate") is None:
         return None
-    value, kind = look_up(content, path), KIND_OF_FIELD[path].removesuffix(" or null")
+    value = look_up(content, path)
+    kind = KIND_OF_FIELD[path].removesuffix(" or null")
     if value is None and kind != KIND_OF_FIELD[path]:
         return None
     if kind in TYPE_OF_KIND:
@@ -459,7 +463,8 @@ def check_interval(
     The ends must reach at least as far as derived, by ``step`` of their size, and no further than
     ``tolerance`` beyond; the value may be off by that. Of a bound, only the upper end is a claim.
     """
-    stated, derived = c[path], None if derived is None else np.array(derived)
+    stated = c[path]
+    derived = None if derived is None else np.array(derived)
     if stated is None or derived is None:
         if stated is not derived:
             raise Rejected(f"{path} must be {'null' if derived is None else 'stated'}")
@@ -476,7 +481,8 @@ def check_interval(
             if KIND_OF_FIELD[path] == "band of states"
             else ""
         )
-        derived_value, stated_value = derived[(part, *index)], stated[(part, *index)]
+        derived_value = derived[(part, *index)]
+        stated_value = stated[(part, *index)]
         raise Rejected(
             f"{name} is {derived_value:.12g}, not {stated_value:.12g} as stated{location}"
         )
@@ -535,7 +541,8 @@ def sum_products(
         has_partner = np.append(position, 0)[first_of_pair + 1] == position[first_of_pair] + 1
         partner = np.minimum(first_of_pair + 1, group.size - 1)
         total, error = two_sum(high[first_of_pair], np.where(has_partner, high[partner], 0.0))
-        high, low = total, low[first_of_pair] + np.where(has_partner, low[partner], 0.0) + error
+        high = total
+        low = low[first_of_pair] + np.where(has_partner, low[partner], 0.0) + error
         group = group[first_of_pair]
     result = np.zeros((2, count))
     result[:, group] = high, low
@@ -588,7 +595,8 @@ def check_actions(c: dict, m: dict, path: str) -> None:
 
 def check_values(c: dict, m: dict) -> SweepResult:
     """The stated errors of V and V_pi are at least what their residuals prove."""
-    optimal_value, policy_value = c["optimal_value"], c["policy_value"]
+    optimal_value = c["optimal_value"]
+    policy_value = c["policy_value"]
     rho = compute_residuals(m, optimal_value)
     rho_pi = compute_residuals(m, policy_value)[np.arange(m["n"]), c["policy.table"]]
     equations = (
@@ -631,7 +639,9 @@ def check_start(c: dict, m: dict) -> None:
 
 def check_occupancy(c: dict, m: dict) -> None:
     """d = share start + discount P_pi' d, as well as the stated error demands."""
-    start, d, discount = c["start"], c["occupancy"], m["discount"]
+    start = c["start"]
+    d = c["occupancy"]
+    discount = m["discount"]
     reject_states(m, ~(d >= 0), "occupancy: a probability is negative")
     check_start(c, m)
     row = m["row_of"][np.arange(m["n"]), c["policy.table"]]
@@ -639,7 +649,9 @@ def check_occupancy(c: dict, m: dict) -> None:
     state = np.repeat(np.arange(m["n"]), length)  # where each transition of the policy starts
     within = np.arange(state.size) - np.repeat(np.cumsum(length) - length, length)
     entry = m["indptr"][row][state] + within
-    to, p, every = m["indices"][entry], m["data"][entry], np.arange(m["n"])
+    to = m["indices"][entry]
+    p = m["data"][entry]
+    every = np.arange(m["n"])
     terms = (
         np.concatenate([to, every, every, every]),
         m["n"],
@@ -681,8 +693,11 @@ def check_decisions(c: dict, m: dict, sweep: SweepResult) -> CheckedDecisions:
     Action values are off by at most h = c e + built, so differences of them by 2 h; the slack has
     to cover that and what the stated differences are off.
     """
-    rho, every, slack = np.sort(sweep.rho, axis=1), np.arange(m["n"]), float(c["margin_slack"])
-    best, chosen = rho[:, -1], sweep.rho[every, c["policy.table"]]
+    rho = np.sort(sweep.rho, axis=1)
+    every = np.arange(m["n"])
+    slack = float(c["margin_slack"])
+    best = rho[:, -1]
+    chosen = sweep.rho[every, c["policy.table"]]
     min_slack = (
         2 * (m["contraction"] * float(c["optimal_value_error"]) + sweep.model_error) * (1 + 4 * EPS)
     )
@@ -696,7 +711,8 @@ def check_decisions(c: dict, m: dict, sweep: SweepResult) -> CheckedDecisions:
     x = c["local_losses"][0]
     subject = "local_losses.value is not max_a q - q(., pi)"
     reject_states(m, ~is_close(x, best - chosen, slack - min_slack), subject)
-    is_optimal, is_wrong = (c["margin"] > slack) & (x == 0), x > slack
+    is_optimal = (c["margin"] > slack) & (x == 0)
+    is_wrong = x > slack
     # What is stated may be off; that an action is the best, and certainly so, may not.
     is_certain = (chosen == best) & (margin > min_slack)
     reject_states(
@@ -722,12 +738,11 @@ def max_abs(x: np.ndarray | list) -> float:
 
 def check_losses(c: dict, m: dict, local: np.ndarray) -> None:
     """l <= L <= max l / (1 - c) and |L - (V - V_pi)| <= e + e_pi, state by state and in mean."""
-    optimal_value, policy_value = c["optimal_value"], c["policy_value"]
-    e, e_pi, max_loss = (
-        c["optimal_value_error"],
-        c["policy_value_error"],
-        local[2].max() / m["rest"],
-    )
+    optimal_value = c["optimal_value"]
+    policy_value = c["policy_value"]
+    e = c["optimal_value_error"]
+    e_pi = c["policy_value_error"]
+    max_loss = local[2].max() / m["rest"]
     x, cut = two_sum(optimal_value, -policy_value)
     error, rest = two_sum(e, e_pi)
     lower = np.maximum(next_down(x - error + (cut - rest)), local[1])
@@ -737,7 +752,8 @@ def check_losses(c: dict, m: dict, local: np.ndarray) -> None:
     check_interval(
         c, m, "losses", [np.clip(x, lower, np.maximum(lower, upper)), lower, upper], slack, 0
     )
-    losses, start = c["losses"], c["start"]
+    losses = c["losses"]
+    start = c["start"]
     check_interval(c, m, "worst_loss", losses.max(axis=1), 0, 0)
     for path, value, value_error in (
         ("optimal_mean", optimal_value, e),
@@ -750,9 +766,11 @@ def check_losses(c: dict, m: dict, local: np.ndarray) -> None:
         ]
         check_interval(c, m, path, mean, m["round"] * size)
 
-    by_value, scale = [dot(part, start) for part in losses], m["share"]
+    by_value = [dot(part, start) for part in losses]
+    scale = m["share"]
     by_occupancy = enclose_sum(c, local) / scale
-    lower, upper = max(by_value[1], by_occupancy[1], 0), min(by_value[2], by_occupancy[2])
+    lower = max(by_value[1], by_occupancy[1], 0)
+    upper = min(by_value[2], by_occupancy[2])
     mean = [np.clip(by_value[0], lower, max(lower, upper)), lower, upper]
     check_interval(c, m, "mean_loss", mean, m["round"] * (max_abs(losses) + by_occupancy[2]))
     gap = np.array([dot(part, 1 / m["n"]) for part in local]) / scale
@@ -795,7 +813,9 @@ def check_shares(c: dict, m: dict, d: CheckedDecisions) -> None:
 
 def check_decomposition(c: dict, m: dict, local: np.ndarray) -> None:
     """Sums of d(s) l(s) / (1 - discount) over states, by state, region, pair and face."""
-    best, policy_table, A = c["optimal"], c["policy.table"], m["A"]
+    best = c["optimal"]
+    policy_table = c["policy.table"]
+    A = m["A"]
     groups = {"state": np.arange(m["n"]), "region": best, "pair": best * A + policy_table}
     groups["face"] = nearest_face(best.reshape(m["shape"]), A).ravel()
     scale = m["share"]
@@ -819,7 +839,8 @@ def nearest_face(table: np.ndarray, A: int) -> np.ndarray:
     touched = []
     for axis in range(table.ndim):
         rows = np.moveaxis(table, axis, 0)
-        low, high = np.minimum(rows[1:], rows[:-1]), np.maximum(rows[1:], rows[:-1])
+        low = np.minimum(rows[1:], rows[:-1])
+        high = np.maximum(rows[1:], rows[:-1])
         none = np.full((1, *rows.shape[1:]), -1)
         face = np.concatenate([none, np.where(low < high, low * A + high, -1), none])
         touched += [np.moveaxis(face[1:], 0, axis), np.moveaxis(face[:-1], 0, axis)]
@@ -835,7 +856,8 @@ def nearest_face(table: np.ndarray, A: int) -> np.ndarray:
 
 
 def check_bounds(c: dict, m: dict, d: CheckedDecisions, eta: float) -> None:
-    R, max_reward = c["bounds.reward_bound"], max_abs(m["reward"][m["feasible"] > 0])
+    R = c["bounds.reward_bound"]
+    max_reward = max_abs(m["reward"][m["feasible"] > 0])
     max_reward += m["reward_error"]
     if not max_reward * (1 + EPS) <= R <= max_reward + 2 * m["reward_error"] + 16 * eta:
         raise Rejected(
@@ -871,7 +893,8 @@ def enclose_occupancy(
 def check_localisation(
     c: dict, m: dict, d: CheckedDecisions, factor: float, relative_slack: float
 ) -> None:
-    path, eps = "bounds.localisation", c["bounds.localisation.eps"]
+    path = "bounds.localisation"
+    eps = c["bounds.localisation.eps"]
     names = ("holds", "exceptions", "example")
     stated = tuple(None if (x := c[f"{path}.{name}"]) is None else int(x) for name in names)
     check_equal(f"{path} ({', '.join(names)})", stated, check_premise(d, eps))
@@ -909,7 +932,8 @@ def check_second_best(c: dict, m: dict, d: CheckedDecisions) -> None:
 
 def check_rate(c: dict, m: dict, d: CheckedDecisions, factor: float, relative_slack: float) -> None:
     """d(B_x) <= C x^alpha for x in smallest..largest, with hardly a smaller C; and what follows."""
-    rate, eps = "bounds.rate.", c["bounds.localisation.eps"]
+    rate = "bounds.rate."
+    eps = c["bounds.localisation.eps"]
     C, alpha, smallest, largest = (
         c[rate + name] for name in ("constant", "exponent", "smallest", "largest")
     )
@@ -928,7 +952,8 @@ def check_rate(c: dict, m: dict, d: CheckedDecisions, factor: float, relative_sl
     )
     # Where none is stated, none must be missed that would surely be there.
     inside = (sorted_margins > 0) & (sorted_margins <= (range_ends[0] if C is None else largest))
-    x, rounding = np.log(sorted_margins[inside]), (m["n"] + 2) * EPS
+    x = np.log(sorted_margins[inside])
+    rounding = (m["n"] + 2) * EPS
     # What the occupancy surely is not above, and what is stated to be on the safe side.
     log_lower = np.log(cumulative[inside] * (1 + rounding) + c["occupancy_error"])
     log_stated = np.log(cumulative[inside] + c["occupancy_error"] + rounding)
@@ -1020,8 +1045,10 @@ def check_average_certificate(c: dict, m: dict) -> str:
         d = compute_gain_residuals(m, value, rest)
         d = d.max(axis=1) if name == "optimal" else d[every, c["policy.table"]]
         check_gain(c, m, name, value, d)
-    g, g_pi = c["optimal_gain"], c["policy_gain"]
-    lower, upper = max(g[1] - g_pi[2], 0.0), g[2] - g_pi[1]
+    g = c["optimal_gain"]
+    g_pi = c["policy_gain"]
+    lower = max(g[1] - g_pi[2], 0.0)
+    upper = g[2] - g_pi[1]
     loss = [np.clip(g[0] - g_pi[0], lower, max(lower, upper)), lower, upper]
     check_interval(c, m, "loss", loss, 8 * EPS * max_abs([g, g_pi]), EPS / 2)
     relative = divide_interval(c["loss"], g)
@@ -1053,7 +1080,8 @@ def check_gain(c: dict, m: dict, name: str, value: np.ndarray, d: np.ndarray) ->
     center, lower, upper = c[f"{name}_gain"]
     if not lower <= center <= upper:
         raise Rejected(f"{name}_gain does not lie between its own ends")
-    span, max_row_entries = np.ptp(value), int(np.diff(m["indptr"]).max())
+    span = np.ptp(value)
+    max_row_entries = int(np.diff(m["indptr"]).max())
     size = max_abs(d) + 4 * max_abs(value)  # |r| <= |d| + 2 max|h|, of the actions that decide d
     error = m["reward_error"] + m["row_error"] * span / (1 - m["row_error"])
     error += size * EPS * (8 * float(np.abs(m["apart"]).max()) + (max_row_entries + 64) ** 2 * EPS)
@@ -1069,7 +1097,8 @@ def check_gain(c: dict, m: dict, name: str, value: np.ndarray, d: np.ndarray) ->
 def check_totals(c: dict, m: dict) -> str:
     """Both values, and what follows for the loss until the end."""
     check_start(c, m)
-    ended, every = ends(m), np.arange(m["n"])
+    ended = ends(m)
+    every = np.arange(m["n"])
     for path in TOTALS.split():
         name, side = path.split("_")
         rho = compute_residuals(m, c[path])
@@ -1080,7 +1109,8 @@ def check_totals(c: dict, m: dict) -> str:
         reject_states(m, ~(ended | proven), f"{path} does not prove an end of the {name} value")
     size = np.sum([np.abs(c[path]) for path in TOTALS.split()], axis=0)
     best, own = (middle(c, name) for name in ("optimal", "policy"))
-    start, off = c["start"], 8 * EPS * size
+    start = c["start"]
+    off = 8 * EPS * size
     for name, values in (("optimal", best), ("policy", own)):
         check_interval(
             c, m, f"{name}_mean", [dot(start, v) for v in values], m["round"] * dot(start, size)
@@ -1104,14 +1134,16 @@ def check_totals(c: dict, m: dict) -> str:
 
 
 def middle(c: dict, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    lower, upper = c[f"{name}_lower"], c[f"{name}_upper"]
+    lower = c[f"{name}_lower"]
+    upper = c[f"{name}_upper"]
     return (lower + upper) / 2, lower, upper
 
 
 def ends(m: dict) -> np.ndarray:
     """(S,) states that no feasible action leaves, and where none pays."""
     happens = m["data"] > 0
-    row, to = m["row"][happens], m["indices"][happens]
+    row = m["row"][happens]
+    to = m["indices"][happens]
     count = np.bincount(row, minlength=len(m["indptr"]) - 1)
     only = np.full(len(count), -1)
     only[row] = to

@@ -59,7 +59,8 @@ def classify_decisions(
     comparison = compare_policy(
         engine, solution.value, error, actions, engine.saved_model_error(solution.value)
     )
-    x, margin = np.asarray(comparison.local_loss), np.asarray(comparison.margin)
+    x = np.asarray(comparison.local_loss)
+    margin = np.asarray(comparison.margin)
     # The row sums of a file may differ by rounding, and differences round once more.
     max_difference = float(np.max(margin, initial=x.max(), where=np.isfinite(margin)))
     tie = (

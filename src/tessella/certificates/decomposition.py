@@ -47,7 +47,8 @@ def decompose(
     occupancy: Occupancy,
 ) -> Decomposition:
     """Split the loss of the policy ``policy_table`` (grid of action indices)."""
-    best, chosen = optimal.astype(np.int64), policy_table.astype(np.int64)
+    best = optimal.astype(np.int64)
+    chosen = policy_table.astype(np.int64)
     all_states = np.arange(best.size)
 
     def split_by(groups: NDArray, shape: tuple[int, ...]) -> IntervalArray:
@@ -87,7 +88,8 @@ def _sum_by_group(
     groups: NDArray, shape: tuple[int, ...], loss: IntervalArray, occupancy: Occupancy
 ) -> IntervalArray:
     n = int(np.prod(shape))
-    d, forever = occupancy.share.ravel(), occupancy.mdp.criterion.value_of_constant_reward
+    d = occupancy.share.ravel()
+    forever = occupancy.mdp.criterion.value_of_constant_reward
 
     def sum_groups(values: NDArray) -> NDArray:
         return forever(np.bincount(groups, d * values.ravel(), minlength=n))

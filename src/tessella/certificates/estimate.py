@@ -191,19 +191,15 @@ def _simulate_paths(
 
     A path that has ended keeps drawing, unpaid, so that every path draws as often as every other.
     """
-    returns, is_alive, discount_factor = (
-        np.zeros(len(states)),
-        np.ones(len(states), dtype=bool),
-        1.0,
-    )
+    returns = np.zeros(len(states))
+    is_alive = np.ones(len(states), dtype=bool)
+    discount_factor = 1.0
     for _ in range(periods):
         transitions = mdp.dynamics.step(states, policy.at(states).astype(np.int64), rng)
         returns += np.where(is_alive, discount_factor * transitions.rewards, 0.0)
-        states, is_alive, discount_factor = (
-            transitions.states,
-            is_alive & ~transitions.ended,
-            discount_factor * mdp.discount,
-        )
+        states = transitions.states
+        is_alive = is_alive & ~transitions.ended
+        discount_factor = discount_factor * mdp.discount
         if not is_alive.any():
             break
     return returns

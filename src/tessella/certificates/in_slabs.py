@@ -148,7 +148,8 @@ def summarise_blocks(
     comparison: BlockComparison, solution: Solution, weights: NDArray | None, tol: float | None
 ) -> CertificateSummary:
     """The figures of a policy, block by block; ``weights`` (S,) are those of the start."""
-    mdp, proven_errors = comparison.mdp, _prove_errors(comparison)
+    mdp = comparison.mdp
+    proven_errors = _prove_errors(comparison)
     totals = _FigureTotals(
         mdp, proven_errors, solution, weights, proven_errors.tie if tol is None else float(tol)
     )
@@ -182,25 +183,24 @@ class _ProvenErrors:
 def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
     engine = comparison.engine
     model_data = engine.build_data(None, None)
-    residuals, max_local_loss, max_margin, min_margin = np.zeros(2), 0.0, 0.0, np.inf
+    residuals = np.zeros(2)
+    max_local_loss = 0.0
+    max_margin = 0.0
+    min_margin = np.inf
     for block in comparison:
         residuals_here = block.residuals
         pair = residuals_here.residual, residuals_here.policy_residual
         residuals = np.maximum(residuals, [np.abs(array).max() for array in pair])
-        max_local_loss, min_margin = (
-            max(max_local_loss, residuals_here.local_loss.max()),
-            min(min_margin, residuals_here.margin.min()),
-        )
+        max_local_loss = max(max_local_loss, residuals_here.local_loss.max())
+        min_margin = min(min_margin, residuals_here.margin.min())
         max_margin = max(
             max_margin,
             np.max(residuals_here.margin, initial=0, where=np.isfinite(residuals_here.margin)),
         )
 
     def bound_value_error(residual: float, value_range: ValueRange) -> float:
-        extra, max_deviation = (
-            engine.saved_model_error(value_range.as_array),
-            float(np.abs(value_range.as_array - value_range.shift).max()),
-        )
+        extra = engine.saved_model_error(value_range.as_array)
+        max_deviation = float(np.abs(value_range.as_array - value_range.shift).max())
         eta = comparison.rounding(value_range) + extra + EPS * max_deviation
         bound = float(model_data.criterion.bound_error((1 + EPS) * residual + eta))
         return bound * engine.contraction_gap / engine.gap_of_saved_model
@@ -225,16 +225,17 @@ class _IntervalSum:
     """``sum_s w_s x_s`` in the making, for weights that are not negative and x in a band."""
 
     def __init__(self) -> None:
-        self.totals, self.magnitude, self.largest_block, self.n_blocks = np.zeros(3), 0.0, 0, 0
+        self.totals = np.zeros(3)
+        self.magnitude = 0.0
+        self.largest_block = 0
+        self.n_blocks = 0
 
     def add(self, weights: NDArray | float, intervals: IntervalArray) -> None:
         arrays = intervals.value, intervals.lower, intervals.upper
         self.totals = self.totals + [float(np.sum(weights * array)) for array in arrays]
         self.magnitude += sum(float(np.sum(weights * np.abs(array))) for array in arrays[1:])
-        self.largest_block, self.n_blocks = (
-            max(self.largest_block, intervals.value.size),
-            self.n_blocks + 1,
-        )
+        self.largest_block = max(self.largest_block, intervals.value.size)
+        self.n_blocks = self.n_blocks + 1
 
     @property
     def enclosed(self) -> Interval:
@@ -255,25 +256,30 @@ class _FigureTotals:
         weights: NDArray | None,
         tolerance: float,
     ) -> None:
-        self.mdp, self.proven_errors, self.solution = mdp, proven_errors, solution
+        self.mdp = mdp
+        self.proven_errors = proven_errors
+        self.solution = solution
         self.optimal: Policy = solution.policy
         self.weights = None if weights is None else weights.reshape(mdp.grid.shape)
         self.tolerance = tolerance
         self.loss_error = (proven_errors.value_error + proven_errors.policy_value_error) * (
             1 + 4 * EPS
         ) + 2 * EPS * proven_errors.max_size
-        self.loss_sum, self.local_loss_sum, self.optimal_value_sum, self.policy_value_sum = (
-            _IntervalSum(),
-            _IntervalSum(),
-            _IntervalSum(),
-            _IntervalSum(),
-        )
-        self.differing_counts, self.costly_counts = np.zeros(3, dtype=int), np.zeros(3, dtype=int)
-        self.worst_loss, self.worst_state = np.array([-np.inf] * 3), 0
+        self.loss_sum = _IntervalSum()
+        self.local_loss_sum = _IntervalSum()
+        self.optimal_value_sum = _IntervalSum()
+        self.policy_value_sum = _IntervalSum()
+        self.differing_counts = np.zeros(3, dtype=int)
+        self.costly_counts = np.zeros(3, dtype=int)
+        self.worst_loss = np.array([-np.inf] * 3)
+        self.worst_state = 0
 
     def add(self, block: ComparedBlock) -> None:
-        x, margin, tie = block.residuals.local_loss, block.residuals.margin, self.proven_errors.tie
-        is_optimal, is_wrong = (margin > tie) & (x == 0), x > tie
+        x = block.residuals.local_loss
+        margin = block.residuals.margin
+        tie = self.proven_errors.tie
+        is_optimal = (margin > tie) & (x == 0)
+        is_wrong = x > tie
         # One action is surely the best there, and x is 0 where the policy takes it.
         differs = np.where(margin > tie, x > 0, block.actions != self.optimal.table[block.index])
         local_losses = IntervalArray(
@@ -286,7 +292,8 @@ class _FigureTotals:
         self.local_loss_sum.add(1 / self.mdp.n_states, local_losses)
 
     def _add_losses(self, block: ComparedBlock, local_losses: IntervalArray) -> None:
-        difference, proven_errors = block.value - block.policy_value, self.proven_errors
+        difference = block.value - block.policy_value
+        proven_errors = self.proven_errors
         lower = np.maximum(difference - self.loss_error, local_losses.lower)
         upper = np.minimum(difference + self.loss_error, proven_errors.max_loss)
         if (lower > upper).any():
@@ -314,7 +321,8 @@ class _FigureTotals:
             value_sum.add(weights, IntervalArray(value.copy(), value - error, value + error))
 
     def compute_figures(self) -> dict[str, Any]:
-        mean_loss, optimal_mean = self.loss_sum.enclosed, self.optimal_value_sum.enclosed
+        mean_loss = self.loss_sum.enclosed
+        optimal_mean = self.optimal_value_sum.enclosed
         return {
             "mean_loss": mean_loss,
             "relative_loss": mean_loss.divide(optimal_mean),

@@ -32,7 +32,8 @@ class Interval(float):
                 f"an enclosure must hold its value: {lower} <= {value} <= {upper}"
             )
         self = super().__new__(cls, value)
-        self.lower, self.upper = float(lower), float(upper)
+        self.lower = float(lower)
+        self.upper = float(upper)
         return self
 
     @staticmethod
@@ -67,7 +68,8 @@ class Interval(float):
 
     def intersect(self, other: Interval, subject: str) -> Interval:
         """What both enclosures leave; they enclose one number, so they cannot be disjoint."""
-        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
+        lower = max(self.lower, other.lower)
+        upper = min(self.upper, other.upper)
         if lower > upper:
             raise ArithmeticError(
                 f"two ways to {subject} exclude one another: {self!r} and {other!r}"

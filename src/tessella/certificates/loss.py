@@ -54,7 +54,8 @@ class Loss:
     def __str__(self) -> str:
         of = f"Loss of {self.policy.name or 'a policy'}"
         if not self.converged:
-            low, high = max(self.mean - self.error_bound, 0.0), self.mean + self.error_bound
+            low = max(self.mean - self.error_bound, 0.0)
+            high = self.mean + self.error_bound
             most = self.worst + self.error_bound
             ends = f"{round_down(low, 6)} and {round_up(high, 6)}"
             return f"{of}: mean between {ends}, worst at most {round_up(most, 6)}"

@@ -109,7 +109,8 @@ def _describe_cost(c: Certificate) -> str:
             f"Cost: none. This policy is optimal. {_describe_start(c)}, its {_name_value(c)} is "
             f"{format_by_sense(c, c.optimal_mean)}, and no policy does better from any state."
         )
-    start, reached_text = _describe_start(c), format_by_sense(c, c.policy_mean)
+    start = _describe_start(c)
+    reached_text = format_by_sense(c, c.policy_mean)
     text = f"Cost: {start[0].lower()}{start[1:]}, the best possible {_name_value(c)} is "
     text += f"{format_by_sense(c, c.optimal_mean)} and this policy "
     text += f"costs {reached_text}. " if c.minimise else f"reaches {reached_text}. "
@@ -149,7 +150,8 @@ def _describe_worst(c: Certificate) -> str:
 
 
 def _describe_differences(c: Certificate) -> str:
-    count, costly = round(c.policy_error * c.grid.size), round(c.costly_error * c.grid.size)
+    count = round(c.policy_error * c.grid.size)
+    costly = round(c.costly_error * c.grid.size)
     if not count:
         return "Differences: none. It takes the optimal action in every state."
     harmless = count - costly
@@ -167,7 +169,8 @@ def _describe_differences(c: Certificate) -> str:
 
 
 def _describe_causes(c: Certificate) -> str:
-    pair, state = c.decomposition.pair.value, c.decomposition.state.value
+    pair = c.decomposition.pair.value
+    state = c.decomposition.state.value
     total = float(pair.sum())
     subject = c.action_name
     lines = [

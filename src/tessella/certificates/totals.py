@@ -40,7 +40,8 @@ class Ends(NamedTuple):
 
 def certify_totals(solution: Solution, policy: Policy, start: NDArray) -> TotalCertificate:
     """What ``policy`` loses against the best total reward, from ``start`` (grid)."""
-    mdp, value = solution.mdp, np.asarray(solution.value, dtype=float)
+    mdp = solution.mdp
+    value = np.asarray(solution.value, dtype=float)
     if value.shape != mdp.grid.shape or not np.isfinite(value).all():
         requirement = f"a solution's value must be finite, of shape {mdp.grid.shape}"
         raise ArgumentError(requirement)
@@ -50,7 +51,8 @@ def certify_totals(solution: Solution, policy: Policy, start: NDArray) -> TotalC
     best = _enclosed(engine, ends, value, solution.policy.table, fixed=False)
     own = _enclosed(engine, ends, worth.value, policy.table, fixed=True)
     losses = _losses(best, own)
-    optimal_mean, mean_loss = enclose_mean(start, best.band), enclose_mean(start, losses)
+    optimal_mean = enclose_mean(start, best.band)
+    mean_loss = enclose_mean(start, losses)
     return TotalCertificate(
         model=mdp.name,
         fingerprint=mdp.fingerprint,
@@ -73,7 +75,8 @@ def certify_totals(solution: Solution, policy: Policy, start: NDArray) -> TotalC
 
 def _enclosed(engine: Engine, ends: NDArray, value: NDArray, table: NDArray, fixed: bool) -> Ends:
     """The best total, or that of the policy ``table`` where it is ``fixed``."""
-    value, taken = np.where(ends, 0.0, value), table if fixed else None
+    value = np.where(ends, 0.0, value)
+    taken = table if fixed else None
     step = STEP_RESIDUAL_MULTIPLE * max(
         bound_error(engine, value, taken, engine.saved_model_error(value)), MIN_RESIDUAL
     )

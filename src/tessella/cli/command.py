@@ -53,7 +53,8 @@ class Command(click.Command):
                     formatter.write(f"  {line}\n")
 
     def invoke(self, ctx: click.Context) -> None:
-        as_json, debug = ctx.params.pop("as_json"), ctx.params.pop("debug")
+        as_json = ctx.params.pop("as_json")
+        debug = ctx.params.pop("debug")
         enable_jax_cache()
         try:
             answer = super().invoke(ctx)

@@ -33,11 +33,15 @@ class LossParam(click.ParamType):
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, bool]:
         if isinstance(value, tuple):
             return value
-        text, relative, scale = str(value).strip(), True, 1.0
+        text = str(value).strip()
+        relative = True
+        scale = 1.0
         if text.endswith("%"):
-            text, scale = text[:-1], 0.01
+            text = text[:-1]
+            scale = 0.01
         elif text.endswith("units"):
-            text, relative = text.removesuffix("units"), False
+            text = text.removesuffix("units")
+            relative = False
         try:
             number = float(text) * scale
         except ValueError:

@@ -32,7 +32,8 @@ def command(model: str, given: tuple[str, ...]) -> Answer:
     """
     from tessella.mdp.describe import describe_events
 
-    mdp, named_problem = load_model(model, given), _find_problem(model)
+    mdp = load_model(model, given)
+    named_problem = _find_problem(model)
     event_texts = describe_events(mdp)
     data = describe_model(mdp) | {"events": event_texts, "bytes": _memory_bytes(mdp)}
     if named_problem is not None:

@@ -40,10 +40,12 @@ def command(
     _require_suffixes(save, policy)
     opened = open_model(model, given)
     if not isinstance(opened, MDP) and (tol is None or opened.error_bound <= tol):
-        solution, is_cached = opened, True
+        solution = opened
+        is_cached = True
     else:
         cached = solve_cached(opened if isinstance(opened, MDP) else opened.mdp, tol)
-        solution, is_cached = cached.solution, cached.is_cached
+        solution = cached.solution
+        is_cached = cached.is_cached
     messages = _write_files(solution, save, policy)
     data = _solution_data(solution) | {"remembered": is_cached, "files": list(messages)}
     lines = [_describe_solution(solution, is_cached), *messages.values()]
@@ -105,7 +107,8 @@ def _start_value(solution: Solution) -> float | None:
     from tessella.criteria.finite_horizon import FiniteHorizon
     from tessella.mdp.start import start_distribution
 
-    mdp, horizon = solution.mdp, isinstance(solution.mdp.criterion, FiniteHorizon)
+    mdp = solution.mdp
+    horizon = isinstance(solution.mdp.criterion, FiniteHorizon)
     if solution.gain is not None or (mdp.start is None and not horizon):
         return None
     start = start_distribution(mdp, {} if horizon and mdp.start is None else None)
@@ -124,7 +127,8 @@ def _describe_solution(solution: Solution, is_cached: bool) -> str:
     from tessella.rounding import round_up
     from tessella.solvers.result import write_average
 
-    mdp, value = solution.mdp, _signed_value(solution)
+    mdp = solution.mdp
+    value = _signed_value(solution)
     subject = "cost" if mdp.minimise else "value"
     seconds = float(solution.history.seconds[-1]) if solution.sweeps else 0.0
     method_text = f"{solution.method}, {solution.sweeps} sweeps, {seconds:.2g} s"

@@ -35,16 +35,15 @@ def format_blocks(
 ) -> str:
     """``levels`` (n,) or (n, m) numbers from 0 on, each shown in its colour or by its letter."""
     axis_order = [axes.index(name) for name in picture_axes(axes)]
-    axes, values = [axes[k] for k in axis_order], [values[k] for k in axis_order]
+    axes = [axes[k] for k in axis_order]
+    values = [values[k] for k in axis_order]
     levels = levels.transpose(axis_order)
     grid = levels[:, None] if levels.ndim == 1 else levels
     row_labels = list(values[1]) if levels.ndim == 2 else [""]
     margin = max(map(len, row_labels))
     cell_width = 2 if coloured else 1
-    column_indices, row_indices = (
-        spaced_indices(len(grid), (width - margin - 2) // cell_width),
-        spaced_indices(grid.shape[1], MAP_MAX_ROWS),
-    )
+    column_indices = spaced_indices(len(grid), (width - margin - 2) // cell_width)
+    row_indices = spaced_indices(grid.shape[1], MAP_MAX_ROWS)
 
     def cell(level: int) -> str:
         if coloured:

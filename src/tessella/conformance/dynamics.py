@@ -36,7 +36,8 @@ def check_dynamics(dynamics: Dynamics) -> None:
 
 def _read_matrices(dynamics: Dynamics) -> tuple[NDArray, NDArray]:
     """((A, S, S) dense rows, (S, A) rewards), with the shapes they must have."""
-    n, n_actions = int(np.prod(dynamics.shape)), dynamics.n_actions
+    n = int(np.prod(dynamics.shape))
+    n_actions = dynamics.n_actions
     sparse = dynamics.to_sparse()
     shapes = [matrix.shape for matrix in sparse]
     assert shapes == [(n, n)] * n_actions, (
@@ -51,7 +52,8 @@ def _read_matrices(dynamics: Dynamics) -> tuple[NDArray, NDArray]:
 
 
 def _check_sums(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
-    row_sum_bounds, eps = dynamics.row_sums, np.finfo(float).eps * (rows.shape[-1] + 8)
+    row_sum_bounds = dynamics.row_sums
+    eps = np.finfo(float).eps * (rows.shape[-1] + 8)
     sums = rows.sum(axis=-1)
     assert (rows >= 0).all(), f"probabilities must not be negative; the smallest is {rows.min()}"
     inside = (sums >= row_sum_bounds.low - eps).all() and (sums <= row_sum_bounds.high + eps).all()
@@ -75,7 +77,8 @@ def _check_backend(
     dynamics: Dynamics, backend_model: BackendModel, rows: NDArray, reward: NDArray
 ) -> None:
     rng = np.random.default_rng(0)
-    backend, arrays = backend_model.backend, backend_model.arrays
+    backend = backend_model.backend
+    arrays = backend_model.arrays
     w = rng.normal(size=dynamics.shape)
     # What a backup may be off by, in units of what goes in.
     tolerance = (
@@ -137,9 +140,11 @@ def _check_samples(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
     rng = np.random.default_rng(1)
     feature = rng.normal(size=rows.shape[-1])
     for state, action in zip(*_choose_pairs(rows, rng), strict=True):
-        states, actions = np.full(SAMPLES_PER_PAIR, state), np.full(SAMPLES_PER_PAIR, action)
+        states = np.full(SAMPLES_PER_PAIR, state)
+        actions = np.full(SAMPLES_PER_PAIR, action)
         outcomes = dynamics.step(states, actions, rng)
-        row, location = rows[action, state], f"samples from state {state} under action {action}"
+        row = rows[action, state]
+        location = f"samples from state {state} under action {action}"
         reached = outcomes.states[~outcomes.ended]
         assert (row[reached] > 0).all(), f"{location} reach states that have probability 0"
         features_seen = np.where(outcomes.ended, 0.0, feature[outcomes.states])

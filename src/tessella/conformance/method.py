@@ -55,7 +55,8 @@ def _supports(method: Method, mdp: MDP) -> bool:
 def make_models() -> Iterator[MDP]:
     """Small models: plain, with infeasible actions, at discount 0, of stages, other criteria."""
     rng = np.random.default_rng(0)
-    rows, reward = rng.dirichlet(np.ones(6), size=(3, 6)), rng.normal(size=(6, 3))
+    rows = rng.dirichlet(np.ones(6), size=(3, 6))
+    reward = rng.normal(size=(6, 3))
     yield MDP.from_arrays(rows, reward, 0.9, name="plain")
     feasible = np.ones((6, 3), dtype=bool)
     feasible[::2, 0] = feasible[1, 1:] = False
@@ -65,8 +66,10 @@ def make_models() -> Iterator[MDP]:
         rows, reward, FiniteHorizon(4), feasible=feasible, name="over four periods"
     )
     yield MDP.from_arrays(rows, reward, Average(), name="on average")
-    ending, cost = rows.copy(), -np.abs(reward)
-    ending[:, 0], cost[0] = np.eye(6)[0], 0.0
+    ending = rows.copy()
+    cost = -np.abs(reward)
+    ending[:, 0] = np.eye(6)[0]
+    cost[0] = 0.0
     yield MDP.from_arrays(ending, cost, Total(), name="until state 0 ends it")
     yield _of_stages(0.95, "of stages")
     yield _of_stages(FiniteHorizon(4, 0.95), "of stages over four periods")
@@ -99,17 +102,21 @@ def solve_densely(mdp: MDP) -> Optimum:
     the gain, which is 0 of a total that state 0 ends.
     """
     dense = mdp.to_arrays("SAS")
-    rows, reward = dense.transition, dense.reward
+    rows = dense.transition
+    reward = dense.reward
     singular = isinstance(mdp.criterion, Average | Total)
-    n, policy = mdp.n_states, np.asarray(reward).argmax(axis=1)
+    n = mdp.n_states
+    policy = np.asarray(reward).argmax(axis=1)
     for _ in range(1000):
         chosen = np.arange(n), policy
         system = np.eye(n) - mdp.discount * rows[chosen]
         if singular:
             system[:, 0] = 1.0
-        value, gain = np.linalg.solve(system, reward[chosen]), 0.0
+        value = np.linalg.solve(system, reward[chosen])
+        gain = 0.0
         if singular:
-            gain, value[0] = float(value[0]), 0.0
+            gain = float(value[0])
+            value[0] = 0.0
         q = reward - gain + mdp.discount * rows @ value
         improved = np.where(q[chosen] >= q.max(axis=1) - 1e-11, policy, q.argmax(axis=1))
         if (improved == policy).all():

@@ -54,7 +54,8 @@ def _check_size(policy: Policy) -> None:
 def _check_answers(mdp: MDP, policy: Policy) -> None:
     rng = np.random.default_rng(0)
     states = rng.permutation(mdp.n_states)[:MAX_SINGLE_QUERIES]
-    points, expected = mdp.grid.points_of(states), policy.table.ravel()[states]
+    points = mdp.grid.points_of(states)
+    expected = policy.table.ravel()[states]
     _assert_same(
         policy.act(points), expected, mdp, states, "asked about some states in another order"
     )

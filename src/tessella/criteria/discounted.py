@@ -137,7 +137,8 @@ class DiscountedKernel(NamedTuple):
         return self.use_shift * (residual.max() + residual.min()) / 2
 
     def span(self, residual):
-        high, low = residual.max(), residual.min()
+        high = residual.max()
+        low = residual.min()
         full_span = 2 * numerics(high).maximum(abs(high), abs(low))
         return self.use_shift * (high - low) + (1 - self.use_shift) * full_span
 

@@ -44,7 +44,8 @@ class ModelCatalogue:
     """
 
     def __init__(self, open_own: Opener | None, max_states: int) -> None:
-        self.open_own, self.max_states = open_own, max_states
+        self.open_own = open_own
+        self.max_states = max_states
 
     def open(self, name: str, settings: Mapping[str, Any]) -> MDP | Solution:
         """The model called ``name`` with these settings; a name never imports anything."""
@@ -157,7 +158,8 @@ def _slider_range(
     scale = max(abs(default), 1.0)
     minimum = parameter.low if parameter.low is not None else parameter.above
     maximum = parameter.high if parameter.high is not None else parameter.below
-    low, high = min(0.0, SLIDER_END_DEFAULTS * default), SLIDER_END_DEFAULTS * default
+    low = min(0.0, SLIDER_END_DEFAULTS * default)
+    high = SLIDER_END_DEFAULTS * default
     high = max(high, 10.0) if is_integer else (high if high > 0 else 1.0)
     if minimum is not None:
         low = (

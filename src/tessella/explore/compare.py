@@ -35,7 +35,8 @@ def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]
     before = request.part("before")
     if before is None:
         raise ArgumentError("a comparison needs 'before', a model and its policy")
-    before_model, after_model = session.get_model(before), session.get_model(request)
+    before_model = session.get_model(before)
+    after_model = session.get_model(request)
     mdp = after_model.solution.mdp
     old, new = (
         session.get_policy(known, side.part("overlay")).policy
@@ -78,13 +79,12 @@ def _average_factor(solution: Solution) -> float:
 def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
     """What a policy surely loses at most under these settings, and so is worth at least."""
     if policy is solution.policy:
-        loss_bound, relative_loss = 0.0, 0.0
+        loss_bound = 0.0
+        relative_loss = 0.0
     else:
         proof = prove_loss(solution, solution.mdp.policy(policy.table))
-        loss_bound, relative_loss = (
-            _average_factor(solution) * proof.mean * (1 + 2 * EPS),
-            proof.relative,
-        )
+        loss_bound = _average_factor(solution) * proof.mean * (1 + 2 * EPS)
+        relative_loss = proof.relative
     value_bound = (
         _optimal_value(solution) - _average_factor(solution) * solution.error_bound - loss_bound
     )

@@ -72,7 +72,9 @@ class GridSection:
     """Two axes of a grid, and where the others stand."""
 
     def __init__(self, grid: StateGrid, shown: list[str], at: dict[str, int]) -> None:
-        self.grid, self.shown, self.at = grid, shown, at
+        self.grid = grid
+        self.shown = shown
+        self.at = at
         self._axis_order = [grid.axes.index(name) for name in shown]
         self._index = tuple(slice(None) if name in shown else at[name] for name in grid.axes)
         cells = int(np.prod([grid.shape[k] for k in self._axis_order]))

@@ -33,7 +33,8 @@ class RequestGuard:
     """Lets requests of this machine's own page through, and adds headers to what goes back."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
-        self.app, self.hosts = app, frozenset(hosts)
+        self.app = app
+        self.hosts = frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

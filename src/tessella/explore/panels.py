@@ -116,7 +116,8 @@ def simulate_path(session: Session, request: RequestFields) -> dict[str, Any]:
     mdp = model.solution.mdp
     policy = session.get_policy(model, request.part("overlay")).policy
     periods = request.integer("periods", 60, 1, PATH_MAX_PERIODS)
-    seed, start = request.integer("seed", 0, 0, 2**31), None
+    seed = request.integer("seed", 0, 0, 2**31)
+    start = None
     if request.has("start"):
         start = request.integer("start", 0, 0, mdp.n_states - 1)
     paths = simulate(mdp, policy, periods, seed, start=start)

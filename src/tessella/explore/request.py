@@ -17,7 +17,8 @@ class RequestFields:
             raise ArgumentError(
                 f"{location} is a JSON object", value=f"got {_format_brief(fields)}"
             )
-        self.fields, self.owner = fields, location
+        self.fields = fields
+        self.owner = location
 
     def text(self, name: str, default: str | None = None) -> str:
         value = self.fields.get(name, default)

@@ -88,7 +88,8 @@ async def _read_body(request: Request) -> Any:
     """What was sent, read within bounds."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "a request is told in application/json")
-    parts, size = [], 0
+    parts = []
+    size = 0
     async for part in request.stream():
         size += len(part)
         if size <= REQUEST_MAX_BYTES:

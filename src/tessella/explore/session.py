@@ -99,7 +99,8 @@ class Session:
 
     def get_model(self, request: RequestFields) -> SolvedModel:
         """The solution of the model that a request names."""
-        name, settings = request.text("model"), request.mapping("settings")
+        name = request.text("model")
+        settings = request.mapping("settings")
         key = json.dumps([name, settings], sort_keys=True)
         if key not in self._models:
             opened = self.catalogue.open(name, settings)

@@ -60,7 +60,8 @@ class RequestRefused(Exception):  # noqa: N818 (it says what happened)
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
-        self.status, self.reason = status, reason
+        self.status = status
+        self.reason = reason
 
 
 class RequestAbandoned(Exception):  # noqa: N818
@@ -71,7 +72,8 @@ class ExplorerWorker:
     """The process and its queue; it starts when it is first needed, and again after an end."""
 
     def __init__(self, open_own: Opener | None, limits: RequestLimits) -> None:
-        self.open_own, self.limits = open_own, limits
+        self.open_own = open_own
+        self.limits = limits
         self.waiting = 0
         self.n_stopped = 0  # how often work was cut short
         self._lock = asyncio.Lock()
@@ -157,7 +159,8 @@ def run_worker(pipe: Connection, open_own: Opener | None, limits: RequestLimits)
     _limit_memory(limits.memory)
     from tessella.explore.catalogue import ModelCatalogue
 
-    catalogue, answer = ModelCatalogue(open_own, limits.states), None
+    catalogue = ModelCatalogue(open_own, limits.states)
+    answer = None
     with suppress(EOFError, OSError):
         while True:
             request_id, job, body = pipe.recv()

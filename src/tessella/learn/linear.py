@@ -131,7 +131,8 @@ class _LogisticProblem:
     def hessian(self, P: NDArray) -> NDArray:
         """(R p, R p) second derivatives; no two columns of B overlap."""
         Q = self.B.T @ P
-        R, p = len(Q), self.X.shape[1]
+        R = len(Q)
+        p = self.X.shape[1]
         spread = (Q.T[:, :, None] * self.X[:, None, :]).reshape(-1, R * p)
         H = (-spread.T @ spread).reshape(R, p, R, p)
         H[np.arange(R), :, np.arange(R), :] += (Q @ self.feature_products).reshape(R, p, p)
@@ -161,7 +162,8 @@ def _backtrack(
     problem: _LogisticProblem, W: NDArray, loss: float, step: NDArray, expected_decrease: float
 ) -> tuple[NDArray, float, NDArray]:
     """Halve the Newton step until it keeps a share of the decrease that the slope promises."""
-    step_size, rounding = 1.0, 1e-14 * abs(loss)
+    step_size = 1.0
+    rounding = 1e-14 * abs(loss)
     while True:
         new_loss, P = problem.evaluate(W - step_size * step)
         if new_loss <= loss - 1e-4 * step_size * expected_decrease + rounding or step_size < 1e-10:

@@ -63,12 +63,14 @@ def train_networks(jobs: Sequence[TrainingJob], plan: TrainingPlan) -> list[Laye
 
 def _train_chunk(jobs: Sequence[TrainingJob], plan: TrainingPlan) -> list[Layers]:
     n = len(jobs[0].features)
-    batch_size, steps = plan.batch_size_for(n), plan.steps_for(n)
+    batch_size = plan.batch_size_for(n)
+    steps = plan.steps_for(n)
     # A job draws its start first and its shuffles second, from its own generator.
     initial_layers = [_init_layers(job, plan.hidden) for job in jobs]
     shuffles = [_shuffle_epochs(n, steps, batch_size, job.rng) for job in jobs]
     rate = plan.learning_rate * (1 + np.cos(np.pi * np.arange(steps) / steps)) / 2
-    padded_length, padded_steps = _round_up_to_power(n, 1024), _round_up_to_power(steps, 1024)
+    padded_length = _round_up_to_power(n, 1024)
+    padded_steps = _round_up_to_power(steps, 1024)
     lanes = 1 if jax.default_backend() == "cpu" else NETWORKS_PER_CALL
     with jax.enable_x64(False):
         nets = _train(

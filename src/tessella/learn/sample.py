@@ -127,7 +127,8 @@ def draw(
     if isinstance(scheme, type) or not isinstance(scheme, SamplingScheme):
         requirement = "scheme must be a way to draw states, such as Uniform()"
         raise ArgumentError(requirement, value=f"got {scheme!r}")
-    mdp, labels = solution.mdp, solution.policy.table.ravel()
+    mdp = solution.mdp
+    labels = solution.policy.table.ravel()
     rng = generator(rng)
     drawn = scheme.draw_states(labels, int(n), rng)
     sigma = _noise_deviations(mdp, noise)
@@ -173,7 +174,8 @@ def _is_valid_index(array: NDArray, count: int) -> NDArray[np.bool_]:
 def _raise_for_rows(array: NDArray, bad: ArrayLike, requirement: str) -> None:
     rows = np.flatnonzero(bad)
     if rows.size:
-        place, value = f"row {rows[0]}", f"is {array[rows[0]]}"
+        place = f"row {rows[0]}"
+        value = f"is {array[rows[0]]}"
         raise ArgumentError(
             requirement, location=place, value=value, count=rows.size, total=len(array), noun="rows"
         )

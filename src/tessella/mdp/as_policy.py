@@ -92,7 +92,8 @@ def _convert(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
     if isinstance(source, str | Path) and Path(source).suffix == ".json":
         return Policy.load(source)
     if isinstance(source, str | Path):
-        answers, name = read_table(mdp, Path(source)), Path(source).stem
+        answers = read_table(mdp, Path(source))
+        name = Path(source).stem
         return _from_table(mdp, answers, labels or "value", name)
     predict = getattr(source, "predict", None)
     if predict is not None:
@@ -209,7 +210,8 @@ def _action_indices(
     indices = known[which.ravel()]
     bad = np.flatnonzero(indices < 0)
     if bad.size:
-        parts, answer = components(actions), answers[bad[0]]
+        parts = components(actions)
+        answer = answers[bad[0]]
         names = [f"({action})" if parts else str(action) for action in actions]
         if isinstance(answer, np.void):
             answer = Combination(parts, answer.item())

@@ -134,11 +134,9 @@ class CompilationCache:
         max_maps: int = CACHE_MAX_MEMORY_MAPS,
         reset_interval: int = JAX_CACHE_RESET_COMPILATIONS,
     ) -> None:
-        self.max_functions, self.max_maps, self.reset_interval = (
-            max_functions,
-            max_maps,
-            reset_interval,
-        )
+        self.max_functions = max_functions
+        self.max_maps = max_maps
+        self.reset_interval = reset_interval
         self.n_compiled = 0
         self._functions: OrderedDict[Hashable, Callable] = OrderedDict()
         self._lock = RLock()  # of the re-entrant kind: what is dropped may run finalisers

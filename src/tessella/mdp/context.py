@@ -57,7 +57,8 @@ def limit_entries(most: int = FUNCTION_MAX_ENTRIES) -> Iterator[None]:
 def repeated(times: int) -> Iterator[None]:
     """Inside this, numbers count for so many periods that are built alike."""
     budget = _budget.get() or Budget(0, 0)
-    before, budget.times = budget.times, times
+    before = budget.times
+    budget.times = times
     try:
         yield
     finally:
@@ -72,7 +73,8 @@ def count_entries(entries: int, subject: str) -> None:
     budget.left -= entries * budget.times
     if budget.left < 0:
         requirement = f"at most {budget.most:,} numbers may be worked out for this model"
-        place, needed = subject, budget.most - budget.left
+        place = subject
+        needed = budget.most - budget.left
         raise ModelError(
             requirement, location=place, value=f"makes it {needed:,}; choose smaller settings"
         )
@@ -151,7 +153,8 @@ class EvaluationContext:
         A mesh of lower rank lacks its first axes, as in broadcasting.
         """
         short = max(self.rank - len(lengths), 0)
-        index, lengths = [*[0] * short, *index], [*[1] * short, *lengths]
+        index = [*[0] * short, *index]
+        lengths = [*[1] * short, *lengths]
         names = [*self.grid.axes, self.action_name]
         values = [*self.grid.values, self.actions]
         order = [*range(1, self.grid.ndim + 1), 0]

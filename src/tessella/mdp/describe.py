@@ -33,10 +33,15 @@ NEGLIGIBLE_REWARD_SHARE = 1e-12  # of the largest reward: what rounding may leav
 
 def describe_events(mdp: MDP) -> list[str]:
     """One sentence for each event of a period."""
-    dynamics, name, axes, time = mdp.dynamics, mdp.action_name, mdp.grid.axes, ""
+    dynamics = mdp.dynamics
+    name = mdp.action_name
+    axes = mdp.grid.axes
+    time = ""
     periods: Sequence[Dynamics] = [dynamics]
     if isinstance(dynamics, Timed):
-        periods, time, axes = dynamics.distinct_periods, axes[0], axes[1:]
+        periods = dynamics.distinct_periods
+        time = axes[0]
+        axes = axes[1:]
     if not isinstance(periods[0], Staged):
         rows = periods[0].rows if isinstance(periods[0], Tabular) else None
         entries = "" if rows is None else f" ({rows.nnz:,} entries)"
@@ -71,7 +76,8 @@ class _EventDescription:
             return f"{self._describe_payment()}; the state stays"
         if isinstance(self.operation, GridChange):
             return self._describe_scratch_axes(self.operation)
-        subject, signs = self._describe_change(), self._payment_verbs()
+        subject = self._describe_change()
+        signs = self._payment_verbs()
         return f"{subject}; it {' or '.join(signs)}" if signs else subject
 
     def _payment_verbs(self) -> list[str]:
@@ -94,14 +100,16 @@ class _EventDescription:
         if not isinstance(operation, AddAxes):
             gone = self.axes[operation.grid.ndim :]
             return f"{_join_names(gone)} {_plural(gone, 'is', 'are')} forgotten"
-        known, grid = len(self.axes), operation.grid
+        known = len(self.axes)
+        grid = operation.grid
         new = zip(grid.axes[known:], grid.values[known:], strict=True)
         begun = _join_names([f"{axis} begins at {values[0]}" for axis, values in new])
         return f"{begun}, known within the period only"
 
     def _describe_change(self) -> str:
         """What changes, and by what: chance, the action, other coordinates."""
-        moved, noise = self._moved_axes(), self.stages[0].noise
+        moved = self._moved_axes()
+        noise = self.stages[0].noise
         if noise is not None and len(noise[1]) > 1:
             return self._describe_noise(noise[0], len(noise[1]), moved)
         if not moved:
@@ -118,10 +126,8 @@ class _EventDescription:
             for axis in moved
             if axis not in drawn and self._holds_in_any_stage(can_move_along, axis)
         ]
-        noise_table, acts = (
-            self._probability_inputs(),
-            self.action in self._coordinate_inputs(drawn),
-        )
+        noise_table = self._probability_inputs()
+        acts = self.action in self._coordinate_inputs(drawn)
         chances = f", chances by {_join_names(noise_table)}" if noise_table else ""
         subject = f"changes {_join_names(drawn)}" if drawn else "is drawn"
         clauses = [f"{noise} ({count} outcomes{chances}) {subject}"]
@@ -168,7 +174,8 @@ class _EventDescription:
         return any(test(stage.operation, self.axes.index(axis)) for stage in self.stages)
 
     def _moved_axes(self) -> list[str]:
-        still, own = Displacement(), [stage.operation for stage in self.stages]
+        still = Displacement()
+        own = [stage.operation for stage in self.stages]
         return [
             axis
             for k, axis in enumerate(self.axes)
@@ -177,7 +184,9 @@ class _EventDescription:
 
     def _names_that_matter(self, numbers: Callable[[CompiledStage], list[NDArray]]) -> list[str]:
         """By which of axes, time and action the (A | 1, *broadcast, ...) numbers differ."""
-        names, first, found = (self.action, *self.axes), numbers(self.stages[0]), set()
+        names = (self.action, *self.axes)
+        first = numbers(self.stages[0])
+        found = set()
         for own in map(numbers, self.stages):
             found |= {
                 name for array in own for k, name in enumerate(names) if _varies_along(array, k)

@@ -175,7 +175,8 @@ class Timed(Dynamics):
 
         if len(self.distinct_periods) == 1:
             low = self.distinct_periods[0].compiled_model
-            backend, arrays = cast(Backend, low.backend), low.arrays
+            backend = cast(Backend, low.backend)
+            arrays = low.arrays
             timed = jax.tree.map(lambda _: False, arrays)
         else:
             backend, arrays, timed = _stack_periods([_as_staged(period) for period in self.periods])
@@ -187,7 +188,8 @@ class Timed(Dynamics):
     def to_sparse(self) -> list:
         import scipy.sparse as sp
 
-        n, periods = self._period_states, len(self.periods)
+        n = self._period_states
+        periods = len(self.periods)
         before = [period.to_sparse() for period in self.distinct_periods]
         of = {
             id(period): matrices
@@ -210,12 +212,16 @@ class Timed(Dynamics):
 
     def step(self, states, actions, rng) -> Transitions:
         time, x = np.divmod(states, self._period_states)
-        reached, paid = np.empty(len(states), np.int64), np.empty(len(states))
-        ended, last = np.zeros(len(states), bool), time == len(self.periods) - 1
+        reached = np.empty(len(states), np.int64)
+        paid = np.empty(len(states))
+        ended = np.zeros(len(states), bool)
+        last = time == len(self.periods) - 1
         for t in np.unique(time):
             at = np.flatnonzero(time == t)
             steps = self.periods[t].step(x[at], actions[at], rng)
-            reached[at], paid[at], ended[at] = steps.states, steps.rewards, steps.ended
+            reached[at] = steps.states
+            paid[at] = steps.rewards
+            ended[at] = steps.ended
         there = last & ~ended  # what is final is for those who get to the end
         paid[there] += self.final.ravel()[reached[there]]
         return Transitions(
@@ -305,7 +311,9 @@ def _as_staged(period: Dynamics) -> Staged:
 
 def _stack_periods(periods: list[Staged]) -> tuple[StageBackend, list, list]:
     """Backend, arrays, and which of the arrays have a slice for each time."""
-    operations, arrays, timed = [], [], []
+    operations = []
+    arrays = []
+    timed = []
     for stages in zip(*(period.stages for period in periods), strict=True):
         kinds = [stage.operation.compile(stage.depends_on_action) for stage in stages]
         each = [stage.arrays() for stage in _drop_repeats(stages)]
@@ -445,7 +453,9 @@ def _repeat_mask(
 
 def _final_reward(context: EvaluationContext, horizon: FiniteHorizon) -> NDArray[np.float64]:
     """(grid) what the end pays, checked."""
-    given, subject, shape = horizon.final, "the final value", context.grid.shape
+    given = horizon.final
+    subject = "the final value"
+    shape = context.grid.shape
     if callable(given):
         names = {name: mesh[0, ..., 0] for name, mesh in context.mesh().items()}
         given = call_by_name(given, {name: names[name] for name in context.grid.axes}, subject)

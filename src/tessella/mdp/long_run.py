@@ -55,7 +55,8 @@ def _normalise(d: NDArray[np.float64]) -> NDArray[np.float64]:
 @compile_per_shape("backend")
 def _advance(backend, arrays, table, d):
     """d after ``PERIODS_PER_CALL`` periods of the lazy chain, and its last change."""
-    forward, xp = policy_adjoint(backend, arrays, table, d), numerics(d)
+    forward = policy_adjoint(backend, arrays, table, d)
+    xp = numerics(d)
 
     def period(pair):
         after = (pair[0] + forward(pair[0])) / 2

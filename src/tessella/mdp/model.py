@@ -103,8 +103,10 @@ class MDP:
         may name the components. ``scratch`` axes exist within a period only: it opens them at their
         first values and forgets them at its end.
         """
-        context, stages = make_context(grid, actions, action_name), as_stages(stages)
-        criterion, costs = as_criterion(discount), _minimises_cost(stages)
+        context = make_context(grid, actions, action_name)
+        stages = as_stages(stages)
+        criterion = as_criterion(discount)
+        costs = _minimises_cost(stages)
         if isinstance(criterion, FiniteHorizon):
             parts = build_horizon(
                 context, _final_as_reward(criterion, costs), stages, feasible, scratch
@@ -307,7 +309,8 @@ class MDP:
         """Refuse a policy of this grid that takes an infeasible action, by chunks of states."""
         if self.feasible is None:
             return
-        count, first = 0, ""
+        count = 0
+        first = ""
         for states, actions in policy.iter_chunks():
             bad = np.flatnonzero(~self.feasible[states, actions])
             if bad.size and not count:
@@ -402,7 +405,9 @@ class MDP:
             if mdp.start is not None:
                 start_distribution(mdp, mdp.start.astype(float, casting="same_kind"))
             saved.check(mdp.fingerprint)
-            noise, clock, minimise = saved.observation_noise, saved.clock, saved.minimise
+            noise = saved.observation_noise
+            clock = saved.clock
+            minimise = saved.minimise
             return replace(mdp, observation_noise=noise, clock=clock, minimise=minimise)
 
     def __repr__(self) -> str:

@@ -61,7 +61,8 @@ class PeriodBackend(NumpyBackend):
         return np.stack(found).reshape(w_S.shape)
 
     def solve_policy_system(self, arrays: PeriodRows, rhs, policy, discount, tol=0.0):
-        x, under = rhs.copy(), arrays.policy_rows(policy)
+        x = rhs.copy()
+        under = arrays.policy_rows(policy)
         for t in reversed(range(len(x) - 1)):
             x[t] += discount * under[t].expect(x[t + 1].ravel()).reshape(x[t].shape)
         return x

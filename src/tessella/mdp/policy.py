@@ -235,7 +235,8 @@ def policy_fields(
     content: Mapping[str, Any], formats: tuple[str, ...]
 ) -> tuple[dict[str, Any], int]:
     """Grid, actions and names of a policy in a file of one of these formats, and its size."""
-    kind, version = content.get("format"), content.get("version")
+    kind = content.get("format")
+    version = content.get("version")
     if kind not in formats or version != VERSION:
         requirement = f"it must have format {' or '.join(map(repr, formats))}, version {VERSION}"
         raise FileError(requirement, value=f"got {kind!r}, version {version!r}")

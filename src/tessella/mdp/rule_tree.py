@@ -157,7 +157,8 @@ class RuleTree:
     @property
     def cut_clearance(self) -> float:
         """How clear every cut is of the states that come to it, in shares of their index's size."""
-        points, nearest = self.grid.points, math.inf
+        points = self.grid.points
+        nearest = math.inf
         waiting: list[tuple[Node, NDArray]] = [(self.root, np.arange(len(points)))]
         while waiting:
             node, rows = waiting.pop()
@@ -172,7 +173,8 @@ class RuleTree:
             return math.inf
         index = np.unique(self.index(node, points))
         at = np.searchsorted(index, node.cuts)
-        below, above = index[np.maximum(at - 1, 0)], index[np.minimum(at, len(index) - 1)]
+        below = index[np.maximum(at - 1, 0)]
+        above = index[np.minimum(at, len(index) - 1)]
         near = np.minimum(np.abs(below - node.cuts), np.abs(above - node.cuts)).min()
         return float(near / max(np.abs(index).max(), np.abs(node.cuts).max(), 1e-300))
 
@@ -187,7 +189,8 @@ class RuleTree:
     @property
     def depth(self) -> int:
         """The most nodes on the way to an answer."""
-        deepest, waiting = 0, [(self.root, 1)]
+        deepest = 0
+        waiting = [(self.root, 1)]
         while waiting:
             node, level = waiting.pop()
             deepest = max(deepest, level)
@@ -320,7 +323,8 @@ def short_number_between(low: float, high: float) -> float:
     step = high - low
     if not step > 0:
         raise PolicyError("a cut lies between two numbers", value=f"got {low} and {high}")
-    middle, inside = (low + high) / 2, step / 10
+    middle = (low + high) / 2
+    inside = step / 10
     for digits in range(-math.floor(math.log10(max(abs(low), abs(high), 1e-300))) - 1, 18):
         near = float(f"{round(middle, digits):.{max(digits, 0)}f}") + 0.0  # never -0
         if low + inside <= near <= high - inside and near < high:

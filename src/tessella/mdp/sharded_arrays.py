@@ -23,7 +23,9 @@ class ShardLayout:
     """How arrays over a grid of ``shape`` lie on the devices of a backend."""
 
     def __init__(self, backend: ShardedBackend, shape: tuple[int, ...]) -> None:
-        self.partition, self.mesh, self.shape = backend.partition, backend.mesh, shape
+        self.partition = backend.partition
+        self.mesh = backend.mesh
+        self.shape = shape
 
     def zeros(self, dtype: Any) -> jax.Array:
         shape = with_length(self.shape, self.partition.axis, self.partition.padded_length)
@@ -57,7 +59,9 @@ class ShardedArray:
     """
 
     def __init__(self, array: jax.Array, axis: int, length: int) -> None:
-        self.array, self.axis, self.length = array, axis, length
+        self.array = array
+        self.axis = axis
+        self.length = length
 
     @property
     def shape(self) -> tuple[int, ...]:

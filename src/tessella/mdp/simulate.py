@@ -34,7 +34,8 @@ class Paths:
 
     def __str__(self) -> str:
         n, periods = self.rewards.shape
-        returns, ended = self.returns, int((self.actions[:, -1] < 0).sum())
+        returns = self.returns
+        ended = int((self.actions[:, -1] < 0).sum())
         subject = "discounted " if self.mdp.discount < 1 else "total "
         subject += "cost" if self.mdp.minimise else "return"
         returns = -returns if self.mdp.minimise else returns
@@ -84,7 +85,8 @@ def simulate(
         states[:, t + 1] = states[:, t]
         actions[on, t] = policy_used.at(states[on, t])
         steps = mdp.dynamics.step(states[on, t], actions[on, t], rng)
-        states[on, t + 1], rewards[on, t] = steps.states, steps.rewards
+        states[on, t + 1] = steps.states
+        rewards[on, t] = steps.rewards
         alive[on] = ~steps.ended
     return Paths(mdp, states, actions, rewards)
 

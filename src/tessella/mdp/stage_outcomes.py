@@ -27,7 +27,8 @@ OUTCOME_DIGITS = 9  # of chances and places that are sums over neighbours
 def outcome_probabilities(operation: Operation) -> NDArray:
     """(A | 1, K, *broadcast) chances of the outcomes."""
     if isinstance(operation, AxisMatrix):
-        matrix, axis = operation.matrix, operation.axis
+        matrix = operation.matrix
+        axis = operation.axis
         if matrix.ndim == 3:  # its rows depend on no other axis
             own = _axis_shape(operation.shape, axis)
             return np.moveaxis(matrix, -1, 1).reshape(len(matrix), -1, *own)
@@ -44,7 +45,8 @@ def outcome_probabilities(operation: Operation) -> NDArray:
 
 def outcome_positions(operation: Operation, axis: int) -> NDArray:
     """(A | 1, K, *broadcast) where outcomes lead along an axis; between cut points, on average."""
-    places, corners = _target_positions(operation, axis), _targets_per_outcome(operation)
+    places = _target_positions(operation, axis)
+    corners = _targets_per_outcome(operation)
     if corners == 1 or not isinstance(operation, RandomOperation):
         return places
     mass = _sum_targets(operation.probs, corners)
@@ -72,7 +74,8 @@ def can_move_along(operation: Operation, axis: int) -> bool:
 
 def _target_positions(operation: Operation, axis: int) -> NDArray:
     """(A | 1, J, *broadcast) places along an axis that an operation may lead to."""
-    shape, own = operation.shape, _axis_shape(operation.shape, axis)
+    shape = operation.shape
+    own = _axis_shape(operation.shape, axis)
     if isinstance(operation, AxisMap) and axis == operation.axis:
         return operation.target[:, None]
     if isinstance(operation, Interpolation) and axis == operation.axis:

@@ -51,7 +51,8 @@ def start_distribution(mdp: MDP, start: Start, policy: Policy | None = None) -> 
         )
     bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
     if bad.size:
-        location, value = mdp.grid.describe(int(bad[0])), f"has {weights[bad[0]]}"
+        location = mdp.grid.describe(int(bad[0]))
+        value = f"has {weights[bad[0]]}"
         requirement = "start probabilities must be finite and not negative"
         raise ArgumentError(
             requirement,

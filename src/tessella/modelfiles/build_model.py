@@ -70,7 +70,8 @@ def _find_faulty_stages(
     period: PeriodReader, build_staged: Callable[[list[Stage], Any], MDP]
 ) -> None:
     """Note which parts are refused, each tried by itself."""
-    model, no_payment = period.model, Pay(lambda: 0.0)
+    model = period.model
+    no_payment = Pay(lambda: 0.0)
     parts: list[tuple[KeyPath, list[Stage], Any]] = [(("axes",), [no_payment], None)]
     if model.feasible is not None:
         parts.append((("feasible",), [no_payment], model.feasible))
@@ -99,7 +100,8 @@ def _identity_stage(axis: str) -> Stage:
 def _prepare_event_model(period: PeriodReader) -> Callable[[], MDP]:
     model = period.model
     period.read_events()
-    pays, costs = period.read_rate("pays_rate"), period.read_rate("costs_rate")
+    pays = period.read_rate("pays_rate")
+    costs = period.read_rate("costs_rate")
     clock = model.data.get("clock")
     clock_rate = None if clock is None else model.quantities.read_number(("clock",), clock)
 
@@ -131,7 +133,9 @@ def _find_faulty_events(
     period: PeriodReader, build_timed: Callable[..., MDP], rates: Mapping[str, Any]
 ) -> None:
     """Note which parts are refused, each tried by itself; the clock, where none is."""
-    model, average, feasible = period.model, Average(), period.model.feasible
+    model = period.model
+    average = Average()
+    feasible = period.model.feasible
     names = {event.name for _, event in period.events}
     idle_event = Event(next(f"event {i}" for i in count() if f"event {i}" not in names), 1.0)
     parts: list[tuple[KeyPath, Callable[[], MDP]]] = [

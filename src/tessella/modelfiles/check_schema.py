@@ -121,7 +121,8 @@ def _choose_branch(
             requirement = f"{_format_key_path(key_path)} must be {_describe_schema(schema)}"
             document.note_mistake(key_path, f"{requirement}; got {format_brief(value)}")
         return matches[0] if matches else None
-    title, names = schema["title"], [kind["const"] for kind in kinds]
+    title = schema["title"]
+    names = [kind["const"] for kind in kinds]
     if not isinstance(value, dict):
         document.note_mistake(key_path, f"{title} must be a table; got {format_brief(value)}")
     elif "kind" not in value:

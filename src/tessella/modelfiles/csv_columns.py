@@ -113,7 +113,9 @@ def _parse_columns(name: str, text: str) -> CsvColumns:
     if not titles or len(set(titles)) < len(titles) or len(titles) > CSV_MAX_COLUMNS:
         requirement = f"the first line of {name} must name its columns, each differently"
         raise FileError(requirement, value=f"got {format_brief(', '.join(titles))}")
-    rows, lines, first_empty_line = [], [], 0
+    rows = []
+    lines = []
+    first_empty_line = 0
     for row in reader:
         if not row:
             first_empty_line = first_empty_line or reader.line_num  # which is fine at the end

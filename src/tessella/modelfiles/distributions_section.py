@@ -70,7 +70,8 @@ class RandomSections:
         """The distributions as noises; what their chances name is known by now."""
         noises = {}
         for name, probability_function in self.probability_functions.items():
-            entry, key_path = self._section("distributions")[name], ("distributions", name)
+            entry = self._section("distributions")[name]
+            key_path = ("distributions", name)
             formulas = {
                 key: self.quantities.read_formula(formula_path, text, self.symbols.state_names)
                 for key, formula_path, text in _probability_formulas(key_path, entry)
@@ -120,7 +121,8 @@ class RandomSections:
         self, key_path: KeyPath, entry: dict, by: Sequence[str] = ()
     ) -> CsvColumns | None:
         """The columns of the file that a part names, which has the one it asks for."""
-        file, column = entry.get("csv"), entry.get("column")
+        file = entry.get("csv")
+        column = entry.get("column")
         if not isinstance(file, str) or not isinstance(column, str):
             return None
         columns = self.files.read_columns(file)
@@ -167,7 +169,8 @@ class RandomSections:
         make_probabilities: Callable[[int], ProbabilityFunction],
     ):
         """Values 0 .. the number under ``key``."""
-        limit_path, limit = (*key_path, key), DISTRIBUTION_MAX_VALUES - 1
+        limit_path = (*key_path, key)
+        limit = DISTRIBUTION_MAX_VALUES - 1
         largest = self.quantities.read_integer(limit_path, entry.get(key), 0, limit)
         return None if largest is None else ([*range(largest + 1)], make_probabilities(largest))
 

@@ -38,7 +38,8 @@ class ModelFileError(FileError):
     """
 
     def __init__(self, mistakes: Sequence[Mistake], more: str = "") -> None:
-        self.mistakes, self.more = tuple(mistakes), more
+        self.mistakes = tuple(mistakes)
+        self.more = more
         rest = [f"and {more} more"] if more else []
         super().__init__("\n".join([*map(str, self.mistakes), *rest]))
 

@@ -134,7 +134,8 @@ class ModelDocument:
 
     def _read_criterion(self) -> None:
         section = self.section("criterion")
-        kind, numbers = section.get("kind"), {}
+        kind = section.get("kind")
+        numbers = {}
         for key in ("discount", "interest"):
             if key in section:
                 numbers[key] = self.quantities.read_number(("criterion", key), section[key])
@@ -171,7 +172,8 @@ class ModelDocument:
         periods = self.quantities.read_integer(
             key_path, section.get("periods"), 1, HORIZON_MAX_PERIODS
         )
-        names, final = self.symbols.visible_names(self.symbols.axes), section.get("final", 0.0)
+        names = self.symbols.visible_names(self.symbols.axes)
+        final = section.get("final", 0.0)
         final_value = self.quantities.read_formula(("criterion", "final"), final, names)
         if periods is None or final_value is None:
             return None

@@ -60,7 +60,8 @@ def _open_relative(folder: Path, parts: tuple[str, ...], requirement: str) -> in
 
 
 def _open_by_path(folder: Path, name: str, requirement: str) -> int:
-    path, status = folder, os.stat(folder)
+    path = folder
+    status = os.stat(folder)
     for part in PureWindowsPath(name).parts:
         path = path / part
         status = os.lstat(path)

@@ -30,7 +30,8 @@ def read_model(path: str | Path, settings: Mapping[str, Any] | None = None) -> M
     ``settings`` take the place of parameters in the file, by name: values, or text as it is typed
     on a command line.
     """
-    document, settings = read_document(path), dict(settings or {})
+    document = read_document(path)
+    settings = dict(settings or {})
     if "problem" in document.data:
         check_schema(document, document.data, NAMED_PROBLEM_SCHEMA)
         return build_named_problem(document, settings)

@@ -34,7 +34,8 @@ class PeriodReader:
     events: list[tuple[KeyPath, Event]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.document, self.symbols = self.model.document, self.model.symbols
+        self.document = self.model.document
+        self.symbols = self.model.symbols
         self.quantities = self.model.quantities
 
     def _entries(self, key: str) -> list[tuple[KeyPath, dict]]:
@@ -63,13 +64,15 @@ class PeriodReader:
         """All events that have no mistakes."""
         names: set[str] = set()
         for key_path, entry in self._entries("events"):
-            state, name = self.symbols.state_names, entry.get("name")
+            state = self.symbols.state_names
+            name = entry.get("name")
             if isinstance(name, str) and name in names:
                 requirement = f"events must have different names; {format_brief(name)} stands above"
                 self.document.note_mistake((*key_path, "name"), requirement)
             names |= {name} if isinstance(name, str) else set()
             rate = self._read_formula(key_path, entry, "rate", state)
-            to, has_name = self._read_targets(key_path, entry, state), isinstance(name, str)
+            to = self._read_targets(key_path, entry, state)
+            has_name = isinstance(name, str)
             pays, costs = self._read_payments(key_path, entry, state)
             if rate is not None and has_name and (to is not None or "to" not in entry):
                 arguments = (
@@ -100,7 +103,8 @@ class PeriodReader:
         return pays, costs
 
     def _read_axis(self, key_path: KeyPath, entry: dict) -> str | None:
-        name, axes = entry.get("axis"), {**self.symbols.axes, **self.symbols.scratch}
+        name = entry.get("axis")
+        axes = {**self.symbols.axes, **self.symbols.scratch}
         if not isinstance(name, str):
             return None
         self.symbols.refuse_unknown("axis", name, axes, (*key_path, "axis"))
@@ -108,7 +112,8 @@ class PeriodReader:
 
     def _read_noise(self, key_path: KeyPath, entry: dict) -> Noise | None:
         """The noise of a stage; one with mistakes of its own is known by name alone."""
-        name, known = entry.get("noise"), self.symbols.noises
+        name = entry.get("noise")
+        known = self.symbols.noises
         if not isinstance(name, str):
             return None
         self.symbols.refuse_unknown("distribution", name, known, (*key_path, "noise"))
@@ -132,7 +137,8 @@ class PeriodReader:
         targets = entry.get("to")
         if not isinstance(targets, dict):
             return None
-        axes, formulas = {**self.symbols.axes, **self.symbols.scratch}, {}
+        axes = {**self.symbols.axes, **self.symbols.scratch}
+        formulas = {}
         for name, given in targets.items():
             target_path = (*key_path, "to", name)
             self.symbols.refuse_unknown("axis", name, axes, target_path)
@@ -147,7 +153,8 @@ class PeriodReader:
         return Pay(pays, costs) if pays or costs else None
 
     def _read_decide(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        names, axis = self.symbols.state_names, self._read_axis(key_path, entry)
+        names = self.symbols.state_names
+        axis = self._read_axis(key_path, entry)
         to = self._read_target((*key_path, "to"), axis, entry.get("to"), names)
         pays, costs = self._read_payments(key_path, entry, names)
         if axis is None or to is None:
@@ -155,8 +162,10 @@ class PeriodReader:
         return Decide(axis, to, pays=pays, costs=costs, **_given_options(entry, "between", "edge"))
 
     def _read_shift(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        axis, noise = self._read_axis(key_path, entry), self._read_noise(key_path, entry)
-        symbols, name = self.symbols, entry.get("noise")
+        axis = self._read_axis(key_path, entry)
+        noise = self._read_noise(key_path, entry)
+        symbols = self.symbols
+        name = entry.get("noise")
         by = self._read_formula(
             key_path, entry, "by", symbols.visible_names(symbols.stage_noises(name), symbols.action)
         )
@@ -181,7 +190,8 @@ class PeriodReader:
         return Jump(noise, to, pays=pays, costs=costs, **_given_options(entry, "between", "edge"))
 
     def _read_move(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        names, axis = self.symbols.state_names, self._read_axis(key_path, entry)
+        names = self.symbols.state_names
+        axis = self._read_axis(key_path, entry)
         pays, costs = self._read_payments(key_path, entry, names)
         matrix = self._read_matrix((*key_path, "matrix"), axis, entry.get("matrix"))
         if axis is None or matrix is None:
@@ -231,7 +241,9 @@ class ChainMatrix:
     """The (..., n, n) matrix of a chain, from a formula of its axis and of ``next``."""
 
     def __init__(self, axis: str, values: NDArray, formula: Formula) -> None:
-        self.axis, self.values, self.formula = axis, values, formula
+        self.axis = axis
+        self.values = values
+        self.formula = formula
         self.__signature__ = _make_signature(
             n for n in formula.free_names if n not in (axis, NEXT_NAME)
         )

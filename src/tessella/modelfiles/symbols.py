@@ -86,7 +86,8 @@ class SymbolTable:
     def visible_names(self, *groups: dict[str, str]) -> VisibleNames:
         """The names of a place that may speak of these groups of arrays."""
         kinds = {name: kind for group in groups for name, kind in group.items()}
-        hidden, invalid = self._hidden_names(kinds), frozenset(self.invalid_names)
+        hidden = self._hidden_names(kinds)
+        invalid = frozenset(self.invalid_names)
         return VisibleNames(kinds, self.parameters, self.tables, self.terms, hidden, invalid)
 
     @property

@@ -43,10 +43,8 @@ class TomlDocument:
         """Raise all mistakes that were noted, if there are any."""
         if self.mistakes:
             mistakes = sorted(self.mistakes, key=lambda mistake: mistake.line)
-            n_unlisted, prefix = (
-                len(mistakes) - REPORTED_MAX_MISTAKES,
-                "at least " if len(mistakes) >= NOTED_MAX_MISTAKES else "",
-            )
+            n_unlisted = len(mistakes) - REPORTED_MAX_MISTAKES
+            prefix = "at least " if len(mistakes) >= NOTED_MAX_MISTAKES else ""
             raise ModelFileError(
                 mistakes[:REPORTED_MAX_MISTAKES], f"{prefix}{n_unlisted}" if n_unlisted > 0 else ""
             )

@@ -37,7 +37,8 @@ class LimitError(Exception):
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)
-        self.line, self.text = line, text
+        self.line = line
+        self.text = text
 
 
 class _SyntaxLostError(Exception):
@@ -66,7 +67,8 @@ class _Scanner:
     """One way through a document."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.position = text, 0
+        self.text = text
+        self.position = 0
         self.line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
         self.line_numbers = LineNumbers()
         self.table_counts: dict[KeyPath, int] = {}  # how many [[tables]] of a name there are so far
@@ -113,7 +115,8 @@ class _Scanner:
             path = path[:-1]
 
     def _read_header(self) -> KeyPath:
-        line, is_repeated = self.line, self._accept("[")
+        line = self.line
+        is_repeated = self._accept("[")
         *parents, last = self._read_keys()
         if not self._accept("]]" if is_repeated else "]"):
             raise _SyntaxLostError

@@ -29,7 +29,8 @@ def write_model(source: Problem | MDP | str, path: str | Path | None = None) -> 
     else:
         source_problem = problem(source) if isinstance(source, str) else source
         require_type("write_model", source_problem, Problem, "problem, its name, or a model of it")
-        settings, name = source_problem.settings(), source_problem.name
+        settings = source_problem.settings()
+        name = source_problem.name
     text = _format_file(source_problem, settings, name)
     if path is not None:
         with atomic_write(path) as temporary:

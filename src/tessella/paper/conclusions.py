@@ -73,7 +73,8 @@ def _check_lower(results: PaperResults, family: str, column: str) -> Finding:
     caveat = _family_caveat(results, family)
     if not ours or not theirs:
         return _inconclusive(claim, caveat)
-    worst, best = max(ours, key=mean.__getitem__), min(theirs, key=mean.__getitem__)
+    worst = max(ours, key=mean.__getitem__)
+    best = min(theirs, key=mean.__getitem__)
     evidence = (
         f"highest boundary {mean[worst]:.4f} ({method_title(worst)}), "
         f"lowest baseline {mean[best]:.4f} ({method_title(best)})"
@@ -97,7 +98,8 @@ def _check_lowest(results: PaperResults, family: str, column: str, method: str) 
     if not comparable:
         return _inconclusive(claim, caveat)
     closest_rival = max(comparable, key=lambda other: comparable[other].high)
-    n, smallest_n = results.planned_runs[method].n, min(results.study.sizes)
+    n = results.planned_runs[method].n
+    smallest_n = min(results.study.sizes)
     difference = comparable[closest_rival]
     evidence = (
         f"{method_title(method)} minus {method_title(closest_rival)}, paired over "

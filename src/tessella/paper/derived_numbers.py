@@ -97,10 +97,8 @@ def describe_effort(results: PaperResults) -> str:
     parts = []
     for family in results.families():
         family_solutions = [results.solutions[label] for label in results.problems_of(family)]
-        settled_text, sweeps_text = (
-            format_range([sweeps_until_settled(s) for s in family_solutions]),
-            format_range([s.sweeps for s in family_solutions]),
-        )
+        settled_text = format_range([sweeps_until_settled(s) for s in family_solutions])
+        sweeps_text = format_range([s.sweeps for s in family_solutions])
         parts.append(f"{FAMILY_TITLES[family]}: after {settled_text} of {sweeps_text} sweeps")
     return (
         "The labels' cost is that of a solve to twelve digits, which no label needs: the greedy "
@@ -110,5 +108,6 @@ def describe_effort(results: PaperResults) -> str:
 
 def format_range(values: Sequence[float], form: str = ",") -> str:
     """``3 to 4``, or one number where all are equal."""
-    low, high = format(min(values), form), format(max(values), form)
+    low = format(min(values), form)
+    high = format(max(values), form)
     return low if low == high else f"{low} to {high}"

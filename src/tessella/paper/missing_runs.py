@@ -43,11 +43,9 @@ class MissingRuns:
 
 
 def find_missing_runs(results: PaperResults, family: str, method: str) -> MissingRuns:
-    final, planned, members = (
-        results.final_frame,
-        results.planned_runs[method],
-        results.problems_of(family),
-    )
+    final = results.final_frame
+    planned = results.planned_runs[method]
+    members = results.problems_of(family)
     problems_with_runs = set(final[final["method"] == method]["environment"])
     missing_problems = tuple(label for label in members if label not in problems_with_runs)
     seeds = values_by_seed(final, family, method, "policy_error").shape[1]

@@ -46,7 +46,8 @@ def write_outputs(results: PaperResults, folder: Path, display: ProgressDisplay)
     display.advance(OUTPUT_TASK, 1, 1.0)
     files.append(write_file(folder / "records.parquet", records_to_parquet(results.records)))
     display.advance(OUTPUT_TASK, 1, 1.0)
-    rendered, figure_folder = [], folder / "figures"
+    rendered = []
+    figure_folder = folder / "figures"
     with suppress(OSError):  # writing into it says what is wrong
         figure_folder.mkdir(exist_ok=True)
     for figure_spec in figure_specs:
@@ -73,7 +74,8 @@ def write_file(path: Path, content: bytes) -> Path:
 
 def _draw_figure(results: PaperResults, figure_spec: FigureSpec, folder: Path) -> RenderedFigure:
     with rc_context(FIGURE_STYLE):
-        wide, narrow = figure_spec.draw(results, False), figure_spec.draw(results, True)
+        wide = figure_spec.draw(results, False)
+        narrow = figure_spec.draw(results, True)
         svg = render_image(wide, "svg")
         write_file(folder / f"{figure_spec.name}.svg", svg)
         write_file(folder / f"{figure_spec.name}.png", render_image(wide, "png"))

@@ -64,7 +64,8 @@ def _write_report(results: PaperResults, folder: Path, display: ProgressDisplay)
     """Write tables, figures and report, unless all are there and nothing has changed since."""
     from tessella.paper.outputs import write_outputs
 
-    stamp, digest = folder / "report.stamp", _digest_results(results)
+    stamp = folder / "report.stamp"
+    digest = _digest_results(results)
     if _is_up_to_date(stamp, digest):
         display.note("the report is up to date")
         return

@@ -76,7 +76,8 @@ def compare_paired(
         return PairedDifference(
             float(values.mean()) if values.size else _NAN, _NAN, _NAN, values.size
         )
-    mean, standard_error = float(values.mean()), float(values.std(ddof=1)) / values.size**0.5
+    mean = float(values.mean())
+    standard_error = float(values.std(ddof=1)) / values.size**0.5
     half_width = float(t.ppf((1 + INTERVAL_LEVEL) / 2, values.size - 1)) * standard_error
     return PairedDifference(mean, mean - half_width, mean + half_width, values.size)
 

@@ -123,7 +123,8 @@ def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
     def mean_count(column: str) -> float:
         return float(runs[column].mean()) if has_runs else math.nan
 
-    n, has_runs = results.planned_runs[method].n, len(runs) > 0
+    n = results.planned_runs[method].n
+    has_runs = len(runs) > 0
     family_problems = {label for label, known in BENCHMARKS.items() if known.family == family}
     is_paper_setting = n == max(PAPER_SIZES) and family_problems <= set(runs["environment"])
     return TableRow(

@@ -128,7 +128,8 @@ def _check_small_samples(results: PaperResults, table: list[TableRow]) -> list[s
         for theirs in results.finished_methods("value"):
             both = mean[ours].to_frame("ours").join(mean[theirs].rename("theirs"), how="inner")
             worse = both[both["ours"] >= both["theirs"]]
-            loss_counts[ours, theirs], combination_counts[ours, theirs] = len(worse), len(both)
+            loss_counts[ours, theirs] = len(worse)
+            combination_counts[ours, theirs] = len(both)
             losing_sizes[ours, theirs] = sorted(set(worse.index.get_level_values("n")))
     sentences = [
         f"{method_title(ours)} errs at least as much as {method_title(theirs)} in {count} of "
@@ -156,14 +157,13 @@ def _check_spread(results: PaperResults, table: list[TableRow]) -> list[str]:
     frame = results.frame
     rows = frame[frame["environment"] == results.representative]
     spread = rows.groupby(["n", "method"])["policy_error"].std()
-    ours, theirs = results.finished_methods("boundary"), results.finished_methods("value")
+    ours = results.finished_methods("boundary")
+    theirs = results.finished_methods("value")
     clauses = []
     for n, part in spread.groupby(level="n"):
         known_spread = part.droplevel("n").dropna()
-        boundary_spread, baseline_spread = (
-            known_spread[known_spread.index.isin(ours)],
-            known_spread[known_spread.index.isin(theirs)],
-        )
+        boundary_spread = known_spread[known_spread.index.isin(ours)]
+        baseline_spread = known_spread[known_spread.index.isin(theirs)]
         if (
             len(boundary_spread)
             and len(baseline_spread)

@@ -26,7 +26,8 @@ ONE_ACTION_COLOUR = "0.85"
 
 def value_map(axes: Axes, solution: Solution) -> Axes:
     """Draw the optimal value on one axis (a curve) or two (a map with contours)."""
-    grid, value = solution.mdp.grid, solution.value
+    grid = solution.mdp.grid
+    value = solution.value
     axes.set_title("optimal value")
     if grid.ndim == 1:
         return _draw_curve(axes, grid, value, "value")
@@ -47,7 +48,8 @@ def margin_map(axes: Axes, tessellation: Tessellation) -> Axes:
     if tessellation.margin is None:
         raise ArgumentError("a margin map needs margins: tessellate a solution")
     axes.set_title("action margin")
-    grid, margin = tessellation.grid, tessellation.margin
+    grid = tessellation.grid
+    margin = tessellation.margin
     if grid.ndim == 1:
         return _draw_curve(axes, grid, np.where(np.isfinite(margin), margin, np.nan), "margin")
     shown = np.ma.masked_invalid(margin)

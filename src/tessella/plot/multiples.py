@@ -32,7 +32,8 @@ def small_multiples(
         raise ArgumentError(
             f"{len(tessellations)} maps need as many axes", value=f"got {len(all_axes)}"
         )
-    used_axes, spare_axes = all_axes[: len(tessellations)], all_axes[len(tessellations) :]
+    used_axes = all_axes[: len(tessellations)]
+    spare_axes = all_axes[len(tessellations) :]
     for one_axes, tessellation in zip(used_axes, tessellations, strict=True):
         policy_map(one_axes, tessellation, legend=False)
     for one_axes in spare_axes:

@@ -62,7 +62,8 @@ def difference_map(axes: Axes, difference: Difference) -> Axes:
     image = draw_grid(axes, difference.a.grid, parts, colours, Normalize(-max_stake, max_stake))
     gained = "saved" if difference.minimise else "gained"
     axes.figure.colorbar(image, ax=axes, label=f"{gained} in this state, from the start on")
-    n, before = int(difference.where.sum()), f"{difference.time_a:.2%} of the time"
+    n = int(difference.where.sum())
+    before = f"{difference.time_a:.2%} of the time"
     axes.set_title(f"{n:,} of {difference.where.size:,} states change: {before}")
     return axes
 

@@ -28,7 +28,8 @@ def _model(
     discount: float,
 ) -> MDP:
     def pays(price, trade):
-        bought, sold = np.maximum(trade, 0), np.maximum(-trade, 0)
+        bought = np.maximum(trade, 0)
+        sold = np.maximum(-trade, 0)
         return price * (efficiency * sold - bought) - wear_cost * np.abs(trade)
 
     prices = middle_price + price_step * (np.arange(regimes) - (regimes - 1) / 2)

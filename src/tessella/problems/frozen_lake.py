@@ -30,7 +30,8 @@ def _model(map: str, slip: float, discount: float) -> MDP:
     def to(row, column, move, turn):
         way = (sum(k * (move == name) for k, name in enumerate(MOVES)) + turn) % 4
         stays = np.isin(ice, ["H", "G"])[row, column]
-        down, right = (way == 1).astype(int) - (way == 3), (way == 2).astype(int) - (way == 0)
+        down = (way == 1).astype(int) - (way == 3)
+        right = (way == 2).astype(int) - (way == 0)
         return {
             "row": np.where(stays, row, np.clip(row + down, 0, n - 1)),
             "column": np.where(stays, column, np.clip(column + right, 0, n - 1)),

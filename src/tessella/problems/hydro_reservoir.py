@@ -32,7 +32,8 @@ def _model(
     shortfall_cost: float,
     discount: float,
 ) -> MDP:
-    inflow, price = np.array(INFLOW_BY_MONTH), np.array(PRICE_BY_MONTH)
+    inflow = np.array(INFLOW_BY_MONTH)
+    price = np.array(PRICE_BY_MONTH)
     amounts = np.unique(np.outer(inflow, INFLOW_FACTORS).round(6))
     inflow_probabilities = _inflow_probabilities(inflow, amounts)
 

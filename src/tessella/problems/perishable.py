@@ -77,7 +77,8 @@ def _issue_stock(
     remaining = {}
     for name in issue_order:
         used = np.minimum(names[name], demand)
-        remaining[name], demand = names[name] - used, demand - used
+        remaining[name] = names[name] - used
+        demand = demand - used
     return remaining
 
 

@@ -116,7 +116,8 @@ def _demand_probabilities(max_demand: int) -> np.ndarray:
     """(weekdays, most + 1), the tail put on the largest."""
     from scipy.stats import nbinom
 
-    n, mean = np.array(DEMAND_SHAPES)[:, None], np.array(DEMAND_MEANS)[:, None]
+    n = np.array(DEMAND_SHAPES)[:, None]
+    mean = np.array(DEMAND_MEANS)[:, None]
     probabilities = nbinom.pmf(np.arange(max_demand + 1), n, n / (n + mean))
     probabilities[:, -1] += 1 - probabilities.sum(axis=1)
     return probabilities

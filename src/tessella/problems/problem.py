@@ -110,7 +110,8 @@ class Problem:
 
     def coordinate(self, axis: str) -> str:
         """What a coordinate stands for, empty where the record does not say."""
-        known, number = self.axis_entry(axis), axis.removeprefix(axis.rstrip(DIGITS))
+        known = self.axis_entry(axis)
+        number = axis.removeprefix(axis.rstrip(DIGITS))
         about = self.axes.get(known, "")
         return about if known == axis else about.replace("#", number)
 

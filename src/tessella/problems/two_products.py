@@ -43,7 +43,8 @@ def _model(
     unit_cost_b: float,
 ) -> MDP:
     ages = range(life, 0, -1)
-    of_a, of_b = [f"a{left}" for left in ages], [f"b{left}" for left in ages]
+    of_a = [f"a{left}" for left in ages]
+    of_b = [f"b{left}" for left in ages]
     wanted = range(max_demand + 1)
 
     def sell_b(wanted_b, **names):
@@ -105,7 +106,8 @@ def _sell_oldest_first(
     remaining = {}
     for name in reversed(stocks):
         used = np.minimum(names[name], wanted)
-        remaining[name], wanted = names[name] - used, wanted - used
+        remaining[name] = names[name] - used
+        wanted = wanted - used
     return {name: remaining[name] for name in stocks[:-1]}, wanted
 
 

@@ -99,8 +99,11 @@ def _follow_probability(previous, follows, advisory):
 
 def _costs(h, own, intruder, previous, advisory):
     """What an advisory costs in a state, whatever the time."""
-    apart, closure, given = np.abs(h), np.abs(intruder - own), advisory > 0
-    low, high = CLIMB_RATE_MIN[advisory], CLIMB_RATE_MAX[advisory]
+    apart = np.abs(h)
+    closure = np.abs(intruder - own)
+    given = advisory > 0
+    low = CLIMB_RATE_MIN[advisory]
+    high = CLIMB_RATE_MAX[advisory]
     corrective = given & (low < own) & (own < high)
     preventive = given & ~corrective
     crossing = ((h < 0) & _is_down(advisory)) | ((h > 0) & _is_up(advisory))
@@ -108,7 +111,8 @@ def _costs(h, own, intruder, previous, advisory):
     reached = np.where(previous <= 2, 4, np.where(previous <= 4, 6, 8))
     short = np.where(_is_down(advisory), own - low, high - own)
     turned = (_is_down(previous) & _is_up(advisory)) | (_is_up(previous) & _is_down(advisory))
-    stronger, weaker = previous < advisory, given & (previous > advisory)
+    stronger = previous < advisory
+    weaker = given & (previous > advisory)
     slow = closure < 2000 / 60
     cost = 1.0 * (advisory > reached)
     cost = cost + crossing * (1.0 * preventive + 0.01 * (apart > 500))
@@ -138,7 +142,8 @@ def _model(seconds: int, every: int) -> MDP:
         return np.concatenate([1 - chance, chance], axis=-1)
 
     def move_aircraft(h, own, intruder, previous, follows, draw):
-        by_pilot, by_intruder = draw // 3, draw % 3
+        by_pilot = draw // 3
+        by_intruder = draw % 3
         followed = np.where(follows == 1, previous, 0)
         a = _limit_acceleration(
             ACCELERATIONS[followed, by_pilot],

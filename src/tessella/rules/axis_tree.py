@@ -111,7 +111,8 @@ class AxisTree(RuleClass):
     def size_lower_bound(
         self, costs: Costs, target: float, most: int, candidates: list[Fitted]
     ) -> int:
-        leaves, boxes = compute_max_leaves(most), BoxTreeSolver(costs.by_rank)
+        leaves = compute_max_leaves(most)
+        boxes = BoxTreeSolver(costs.by_rank)
         below_1 = target < 1 and _is_integral(
             costs.by_state
         )  # then it is a question of no cost at all
@@ -228,7 +229,8 @@ def _bound_leaves_below(boxes: BoxTreeSolver, target: float, deadline: float) ->
     high = float(boxes.compute_action_costs(boxes.shape).min())
     if high <= target:
         return 1
-    best, low = 1.0, 1e-9 * high
+    best = 1.0
+    low = 1e-9 * high
     for _ in range(PRICE_MAX_PASSES):  # the bound rises and then falls with the price
         if time.perf_counter() > deadline:
             break
@@ -290,11 +292,13 @@ def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:
 
 
 def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[NDArray]) -> Node:
-    name, position = costs.grid.axes[cut.axis], int(positions[cut.axis][cut.position])
+    name = costs.grid.axes[cut.axis]
+    position = int(positions[cut.axis][cut.position])
     values = costs.grid.values[cut.axis]
     if values.dtype.kind == "U":
         return Among(name, tuple(values[:position].tolist()), *children)
-    numbers, weights = costs.sorted_values[cut.axis], ((name, 1.0),)
+    numbers = costs.sorted_values[cut.axis]
+    weights = ((name, 1.0),)
     return join_splits(
         weights, short_number_between(numbers[position - 1], numbers[position]), children
     )

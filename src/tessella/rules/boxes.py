@@ -128,10 +128,8 @@ class BoxTreeSolver:
         low, high, _ = _split_box(shape, shape, axis, offset)
         n_positions = self.shape[axis] - shape[axis] + 1
         behind = (slice(None),) * (len(shape) - axis - 1)
-        first, second = (
-            (..., slice(0, n_positions), *behind),
-            (..., slice(offset, offset + n_positions), *behind),
-        )
+        first = (..., slice(0, n_positions), *behind)
+        second = (..., slice(offset, offset + n_positions), *behind)
         return best[low][first], best[high][second]
 
     def solve_for_price(self, price: float) -> tuple[float, BoxTree]:
@@ -151,7 +149,8 @@ class BoxTreeSolver:
     def _build_priced_tree(self, best: dict, shape: Shape, origin: Shape, price: float) -> BoxTree:
         def divide(box: tuple[Shape, Shape]) -> BoxLeaf | Division:
             shape, origin = box
-            least, action_costs = best[shape][origin], self.compute_box_costs(shape, origin)
+            least = best[shape][origin]
+            action_costs = self.compute_box_costs(shape, origin)
             if action_costs.min() + price <= least:
                 return BoxLeaf(int(action_costs.argmin()))
             for axis, offset in self.list_cuts(shape):
@@ -171,7 +170,8 @@ class BoxTreeSolver:
         for shape in self.shapes():
             best[shape] = self._solve_shape(best, shape, max_leaves)
         start = (0,) * len(self.shape)
-        costs, cache = [float(with_k[start]) for with_k in best[self.shape]], {}
+        costs = [float(with_k[start]) for with_k in best[self.shape]]
+        cache = {}
         return [
             (c, self._build_counted_tree(best, self.shape, start, k, cache))
             for k, c in enumerate(costs)
@@ -216,10 +216,8 @@ class BoxTreeSolver:
                 return BoxLeaf(int(self.compute_box_costs(shape, origin).argmin()))
             for axis, offset in self.list_cuts(shape):
                 low, high, upper_origin = _split_box(shape, origin, axis, offset)
-                below, above = (
-                    best[low][(slice(None), *origin)],
-                    best[high][(slice(None), *upper_origin)],
-                )
+                below = best[low][(slice(None), *origin)]
+                above = best[high][(slice(None), *upper_origin)]
                 j = np.arange(k)
                 first = below[np.minimum(j, len(below) - 1)]
                 totals = first + above[np.minimum(k - 1 - j, len(above) - 1)]
@@ -285,7 +283,8 @@ def prune_trees(
     if not longest:
         return []
     sizes = np.unique(np.geomspace(1, longest, PRUNED_MAX_SIZES).astype(int)) - 1
-    results, cache = [], {}
+    results = []
+    cache = {}
     for k in range(longest) if longest <= PRUNED_MAX_SIZES else sizes.tolist():
         costs = [float(root.least_costs[min(k, len(root.least_costs) - 1)]) for root in roots]
         best = int(np.argmin(costs))
@@ -308,7 +307,8 @@ def _weigh_tree(
 
     def combine(box: tuple, children: list[WeighedNode]) -> WeighedNode:
         costs = compute_costs(box[1])
-        least, lower_leaves = costs.min()[None], np.zeros(1, dtype=int)
+        least = costs.min()[None]
+        lower_leaves = np.zeros(1, dtype=int)
         if children:
             least, lower_leaves = _combine_leaves(
                 costs.min(), children[0].least_costs, children[1].least_costs, max_leaves
@@ -340,7 +340,8 @@ def _combine_leaves(
 ) -> tuple[NDArray, NDArray]:
     """Least costs with 1, 2, ... leaves over two parts, and the leaves of the first."""
     n = min(len(low) + len(high), max_leaves)
-    least, lower_leaves = np.full(n, np.inf), np.zeros(n, dtype=int)
+    least = np.full(n, np.inf)
+    lower_leaves = np.zeros(n, dtype=int)
     least[0] = single_cost
     for j in range(min(len(low), n - 1)):
         sizes = slice(j + 1, min(j + 1 + len(high), n))
@@ -409,10 +410,8 @@ def _minimise_stacked(least: NDArray, pairs: list) -> None:
         np.stack([half[np.minimum(np.arange(max_leaves), len(half) - 1)] for half in halves])
         for halves in zip(*pairs, strict=True)
     )
-    below, above = (
-        below.reshape(len(pairs), max_leaves, -1),
-        above.reshape(len(pairs), max_leaves, -1),
-    )
+    below = below.reshape(len(pairs), max_leaves, -1)
+    above = above.reshape(len(pairs), max_leaves, -1)
     for j in range(max_leaves - 1):
         totals = (below[:, j, None] + above[:, : max_leaves - 1 - j]).min(axis=0)
         np.minimum(least[j + 1 :], totals, out=least[j + 1 :])
@@ -420,6 +419,8 @@ def _minimise_stacked(least: NDArray, pairs: list) -> None:
 
 def _split_box(shape: Shape, origin: Shape, axis: int, offset: int) -> tuple[Shape, Shape, Shape]:
     """Shapes of both parts of a cut box, and where the second begins."""
-    low, high, upper_origin = [*shape], [*shape], [*origin]
+    low = [*shape]
+    high = [*shape]
+    upper_origin = [*origin]
     low[axis], high[axis], upper_origin[axis] = offset, shape[axis] - offset, origin[axis] + offset
     return tuple(low), tuple(high), tuple(upper_origin)

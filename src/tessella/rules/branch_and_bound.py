@@ -125,7 +125,8 @@ class BranchAndBound:
         It ends with the first size of which a rule is found that meets it, or when no nodes or no
         time are left.
         """
-        size, node = max(known_bound, 1), self._root
+        size = max(known_bound, 1)
+        node = self._root
         if node is not None and not self._is_time_up():
             size = max(size, self._fits(rule_class, max_size, node)[1])
         if self._is_time_up():
@@ -176,7 +177,8 @@ class BranchAndBound:
     def _tighten(self, allowed: NDArray, table: NDArray) -> BranchNode | None:
         """A node with all that its bounds forbid; None if nothing is left of it."""
         limit = self.loss_target.limit * (1 + 1e-9)
-        minimum, min_visits = self._minimise_loss(allowed, table), self._unavoidable_visits
+        minimum = self._minimise_loss(allowed, table)
+        min_visits = self._unavoidable_visits
         for _ in range(TIGHTENING_MAX_ROUNDS):
             if self.loss_target.worst:
                 loss_bounds = minimum.loss[:, None] + minimum.excess
@@ -192,7 +194,8 @@ class BranchAndBound:
                 return None
             if (remaining == allowed).all():
                 break
-            allowed, minimum = remaining, self._minimise_loss(remaining, minimum.table)
+            allowed = remaining
+            minimum = self._minimise_loss(remaining, minimum.table)
         return self._make_node(allowed, minimum, min_visits, limit)
 
     def _make_node(
@@ -217,7 +220,8 @@ class BranchAndBound:
         s = int(shortfall.argmax())
         if shortfall[s] <= 0:
             return []
-        forbidden, fixed = node.allowed.copy(), node.allowed.copy()
+        forbidden = node.allowed.copy()
+        fixed = node.allowed.copy()
         forbidden[s, policy_loss.table[s]] = False
         fixed[s] = False
         fixed[s, policy_loss.table[s]] = True
@@ -230,7 +234,8 @@ class BranchAndBound:
 
     def _solve_restricted(self, costs: NDArray, table: NDArray) -> MinimumLoss:
         """Policy iteration for least discounted costs (S, A), infinite for what is not allowed."""
-        all_states, discount = np.arange(len(costs)), self.evaluator.mdp.discount
+        all_states = np.arange(len(costs))
+        discount = self.evaluator.mdp.discount
         tolerance = IMPROVEMENT_RELATIVE_TOLERANCE * float(
             costs[np.isfinite(costs)].max(initial=1e-300)
         )

@@ -145,7 +145,8 @@ def least_size(
     size_needed = search.prove_size_lower_bound(kind, most)
     size_needed = search.branch_and_bound(kind, size_needed, most, math.inf) if size_needed else 0
     best = search.find_smallest(kind.name)
-    size, remarks = None if best is None else best.size, []
+    size = None if best is None else best.size
+    remarks = []
     if best is None and size_needed > 1:
         remarks.append(f"none with {counted(size_needed - 1, 'number')} or fewer keeps the promise")
     elif best is None:
@@ -211,7 +212,8 @@ def _search_classes(search: Search, rule_classes: Sequence[RuleClass]) -> None:
                 # Always possible, so that there is a rule whatever the time limit.
                 search.add_exact_table(rule_class)
         for i, rule_class in enumerate(rule_classes):
-            now, share = time.perf_counter(), max(CLASS_TIME_SHARE, 1 / (len(rule_classes) - i))
+            now = time.perf_counter()
+            share = max(CLASS_TIME_SHARE, 1 / (len(rule_classes) - i))
             search.class_deadline = now + share * max(search.deadline - now, 0.0)
             best = search.find_smallest()
             search.search_class(

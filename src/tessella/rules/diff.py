@@ -71,7 +71,8 @@ class Difference:
         return sorted(rows, key=lambda row: -abs(row[3]))
 
     def __str__(self) -> str:
-        n, name = int(self.where.sum()), self.a.action_name
+        n = int(self.where.sum())
+        name = self.a.action_name
         if not n:
             return f"the same in all {self.where.size:,} states"
         sign, verb = (-1, "costs") if self.minimise else (1, "is worth")
@@ -99,7 +100,8 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
     """
     require_type("diff", mdp, MDP)
     require_criterion("diff", mdp.criterion, Discounted, FiniteHorizon, Average)
-    old, new = mdp.policy(a), mdp.policy(b)
+    old = mdp.policy(a)
+    new = mdp.policy(b)
     start_weights = start_distribution(mdp, start, old).reshape(mdp.grid.shape)
     where = old.table != new.table
     if not where.any():

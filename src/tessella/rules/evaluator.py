@@ -84,8 +84,11 @@ class PolicyEvaluator:
     """
 
     def __init__(self, solution: Solution, start: NDArray[np.float64], worst: bool = False) -> None:
-        self.worst, self.loss_tolerance = worst, 0.0
-        self.solution, self.mdp, self.start = solution, solution.mdp, start.ravel()
+        self.worst = worst
+        self.loss_tolerance = 0.0
+        self.solution = solution
+        self.mdp = solution.mdp
+        self.start = start.ravel()
         self.is_average = isinstance(self.mdp.criterion, Average)
         self.is_total = isinstance(self.mdp.criterion, Total)
         if self.is_average:  # the start is forgotten
@@ -113,7 +116,8 @@ class PolicyEvaluator:
         places = found.rows.state, found.rows.action
         rise = np.full(self.feasible.shape, -np.inf)
         off = np.zeros(self.feasible.shape)
-        rise[places], off[places] = found.rise, found.off
+        rise[places] = found.rise
+        off[places] = found.off
         best = rise.argmax(axis=1)[:, None]
         gap = np.take_along_axis(rise, best, axis=1) - rise
         return np.where(gap <= 2 * (off + np.take_along_axis(off, best, axis=1)), 0.0, gap)
@@ -255,10 +259,8 @@ class PolicyEvaluator:
     def _evaluate_by_update(self, table: NDArray) -> PolicyLoss:
         optimal = self.solution.policy.table.ravel()
         changed = np.flatnonzero(table != optimal)
-        visit_changes, columns = (
-            self._compute_visit_changes(changed, table[changed]),
-            self._inverse[:, changed],
-        )
+        visit_changes = self._compute_visit_changes(changed, table[changed])
+        columns = self._inverse[:, changed]
         factors = lu_factor(np.eye(len(changed)) - visit_changes[:, changed], check_finite=False)
         loss = columns @ lu_solve(factors, self.gap[changed, table[changed]], check_finite=False)
         start = self._choose_visit_origin(loss)
@@ -275,10 +277,12 @@ class PolicyEvaluator:
         changes, is_known = self._visit_changes
         is_missing = ~is_known[actions, states]
         if is_missing.any():
-            s, a = states[is_missing], actions[is_missing]
+            s = states[is_missing]
+            a = actions[is_missing]
             optimal = self.solution.policy.table.ravel()[s]
             row_change = self.mdp.discount * (self.rows[a, s] - self.rows[optimal, s])
-            changes[a, s], is_known[a, s] = row_change @ self._inverse, True
+            changes[a, s] = row_change @ self._inverse
+            is_known[a, s] = True
         return changes[actions, states]
 
     def discounted_sum(self, table: NDArray, payments: NDArray) -> NDArray[np.float64]:
@@ -347,7 +351,8 @@ class PolicyEvaluator:
         policy_visits = self._compute_visits(
             policy, None if is_optimal else self.optimal.visits, tol, float(gaps.max())
         )
-        mean, worst = float(policy_visits @ gaps), np.nan
+        mean = float(policy_visits @ gaps)
+        worst = np.nan
         if self.worst:
             evaluation = evaluate(
                 self.mdp, policy, tol=tol, guess=self.solution.value, partial=True
@@ -377,7 +382,8 @@ class PolicyEvaluator:
         self, policy: Policy, tol: float, chain: csr_array | None = None
     ) -> PolicyLoss | None:
         """By the gains; where those are not known well, what a rule loses at most."""
-        best, start = self.solution, self.start.reshape(self.mdp.grid.shape)
+        best = self.solution
+        start = self.start.reshape(self.mdp.grid.shape)
         try:
             evaluation = evaluate(self.mdp, policy, tol=tol or None, guess=best.value, partial=True)
             factors = None if chain is None else EliminationFactors.of(chain, np.inf)

@@ -57,8 +57,11 @@ def _describe_size(rule: Rule) -> str:
 def _describe_loss(rule: Rule) -> str:
     if not rule.facts:
         return ""
-    facts, in_costs = rule.facts, rule.facts.get("told_in") == "costs"
-    mean, worst, share = facts["mean_loss"], facts["worst_loss"], facts.get("relative_loss")
+    facts = rule.facts
+    in_costs = rule.facts.get("told_in") == "costs"
+    mean = facts["mean_loss"]
+    worst = facts["worst_loss"]
+    share = facts.get("relative_loss")
     relative = (
         ""
         if share is None
@@ -160,7 +163,8 @@ def _extend_path(
     for i, existing in enumerate(path):
         intersection = _intersect(existing, condition)
         if intersection is not None:
-            condition, path = intersection, (*path[:i], *path[i + 1 :])
+            condition = intersection
+            path = (*path[:i], *path[i + 1 :])
             break
     return (*path, condition) if _is_possible(tree, condition) else None
 
@@ -204,7 +208,9 @@ def _format_condition(tree: RuleTree, condition: Condition) -> str:
         return condition
     if isinstance(condition, LabelChoice):
         return f"{condition.axis} is {' or '.join(condition.labels)}"
-    axis_range, low, high = _axis_range(tree, condition), condition.low, condition.high
+    axis_range = _axis_range(tree, condition)
+    low = condition.low
+    high = condition.high
     if axis_range is None:
         return f"{_format_sum(condition.weights)} {_format_interval(low, high)}"
     return f"{_single_axis(condition)} {_format_axis_range(*axis_range, low, high)}"

@@ -102,7 +102,8 @@ class Projection:
 
     def __init__(self, costs: Costs, axes: tuple[int, ...], use_blocks: bool = False) -> None:
         self.names = tuple(costs.grid.axes[k] for k in axes)
-        table, values = costs.sum_to_axes(axes), [costs.sorted_values[k] for k in axes]
+        table = costs.sum_to_axes(axes)
+        values = [costs.sorted_values[k] for k in axes]
         self.is_blocked = use_blocks and math.prod(table.shape[:-1]) > WEIGHT_SEARCH_MAX_STATES
         if self.is_blocked:
             table, values = _sum_blocks(table, values)
@@ -142,7 +143,8 @@ class Projection:
 
 
 def _is_evenly_spaced(values: NDArray) -> bool:
-    even, span = np.linspace(values[0], values[-1], len(values)), float(values[-1] - values[0])
+    even = np.linspace(values[0], values[-1], len(values))
+    span = float(values[-1] - values[0])
     return bool(np.abs(values - even).max() <= rounding(span, float(np.abs(values).max())))
 
 
@@ -158,14 +160,16 @@ def _list_slopes(n: int, m: int) -> tuple[float, ...]:
 @cache
 def _sort_for_slopes(n: int, m: int) -> NDArray[np.int32]:
     """(W, n m) states of an n x m grid in rising order of i + w j, for each of ``_list_slopes``."""
-    i, j = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
+    i = np.repeat(np.arange(n), m)
+    j = np.tile(np.arange(m), n)
     return np.stack([np.argsort(i + w * j).astype(np.int32) for w in _list_slopes(n, m)])
 
 
 def _iterate_fewer_digits(costs: Costs, root: Split) -> Iterator[Fitted]:
     """Indexes with as many cuts and all weights of fewer digits, each at its cheapest."""
     axes = tuple(costs.grid.axis(name) for name, _ in root.weights)
-    projection, weights = Projection(costs, axes), [weight for _, weight in root.weights]
+    projection = Projection(costs, axes)
+    weights = [weight for _, weight in root.weights]
     for digits in range(WEIGHT_MAX_DECIMALS):
         rounded = np.array([1.0, *(_round_significant(w, digits) for w in weights[1:])])
         if rounded.tolist() == weights:
@@ -241,7 +245,8 @@ def _search_weights(costs: Costs, axes: tuple[int, ...]) -> list[NDArray]:
     projection = Projection(costs, axes, use_blocks=True)
     spans = [max(float(v[-1] - v[0]), 1e-300) for v in projection.values]
     unit = np.array(spans[0]) / np.array(spans)  # weights at which all axes weigh the same
-    angles, weights = np.full(len(axes), np.pi / 8), []
+    angles = np.full(len(axes), np.pi / 8)
+    weights = []
     step = np.pi / 8
     best = np.inf
     for iteration in range(WEIGHT_SEARCH_ROUNDS):
@@ -253,7 +258,8 @@ def _search_weights(costs: Costs, axes: tuple[int, ...]) -> list[NDArray]:
                 for angle in trials
             ]
             if min(trial_costs) < best:
-                best, angles[k] = min(trial_costs), trials[int(np.argmin(trial_costs))]
+                best = min(trial_costs)
+                angles[k] = trials[int(np.argmin(trial_costs))]
             weights.append(_replace_angle(angles, k, angles[k], unit))
         step *= 1.0 if iteration < 1 else 0.5
         if time.perf_counter() > costs.deadline:

@@ -81,7 +81,8 @@ class LinearTree(RuleClass):
         return [(p, sign * q) for p, q in positive for sign in (1, -1)]
 
     def _list_axis_features(self, costs: Costs) -> list[CutFeature]:
-        grid, points = costs.grid, costs.grid.points
+        grid = costs.grid
+        points = costs.grid.points
         features = []
         for k, name in enumerate(grid.axes):
             if grid.values[k].dtype.kind == "U":
@@ -92,7 +93,8 @@ class LinearTree(RuleClass):
         return features
 
     def _list_sum_features(self, costs: Costs) -> list[CutFeature]:
-        grid, features = costs.grid, []
+        grid = costs.grid
+        features = []
         for a, b in combinations(costs.numeric_axes, 2):
             spacings = [
                 (v[-1] - v[0]) / (len(v) - 1)

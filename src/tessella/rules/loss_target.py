@@ -117,7 +117,8 @@ def make_loss_target(
         requirement = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(requirement, value=f"got {relative_to!r}")
     unit = _compute_unit(solution, evaluator, relative_to) if relative else 1.0
-    limit, error = float(loss) * unit, solution.error_bound
+    limit = float(loss) * unit
+    error = solution.error_bound
     if evaluator.is_average:  # by bounds on the gains: a tie in relative values may hide any loss
         optimal_loss = prove(solution, solution.policy, evaluator.start).mean
         resolution = 2 * max(optimal_loss, 2 * error)

@@ -132,16 +132,15 @@ def find_cheapest_table(costs: NDArray[np.float64]) -> CheapestTable:
     Costs become whole numbers, rounded down: what the flow amounts to is a bound for certain. They
     are measured by the least cost that is known, again when that of a cut is much less.
     """
-    scale, lower_bound = float(costs.sum(axis=tuple(range(costs.ndim - 1))).min()), 0.0
+    scale = float(costs.sum(axis=tuple(range(costs.ndim - 1))).min())
+    lower_bound = 0.0
     while True:
         unit = scale / FLOW_UNITS if scale > 0 else 1.0
         table, flow = _solve_minimum_cut(
             np.minimum(np.floor(costs / unit), UNLIMITED_CAPACITY).astype(np.int32)
         )
-        lower_bound, cost = (
-            max(lower_bound, flow * unit * (1 - 1e-12)),
-            _compute_table_cost(costs, table),
-        )
+        lower_bound = max(lower_bound, flow * unit * (1 - 1e-12))
+        cost = _compute_table_cost(costs, table)
         if not 0 < cost < RESCALING_MAX_COST_RATIO * scale:
             return CheapestTable(table, lower_bound)
         scale = cost
@@ -157,7 +156,8 @@ def _solve_minimum_cut(capacity: NDArray[np.int32]) -> tuple[NDArray[np.int64], 
     arcs += [(node[..., :-1], node[..., 1:], capacity[..., 1:-1])]
     arcs += [(node[..., 1:], node[..., :-1], np.full(node[..., 1:].size, UNLIMITED_CAPACITY))]
     for axis, n in enumerate(shape):
-        before, after = np.take(node, range(n - 1), axis), np.take(node, range(1, n), axis)
+        before = np.take(node, range(n - 1), axis)
+        after = np.take(node, range(1, n), axis)
         arcs.append((before, after, np.full(before.size, UNLIMITED_CAPACITY)))
     rows, columns, capacities = (np.concatenate([np.ravel(a[k]) for a in arcs]) for k in range(3))
     graph = csr_array((capacities.astype(np.int32), (rows, columns)), shape=(end + 1, end + 1))
@@ -256,7 +256,8 @@ def find_corners(table: NDArray[np.int64]) -> SurfaceCorners:
     for axis in range(table.ndim):
         ahead = [slice(None)] * table.ndim
         behind = [slice(None)] * table.ndim
-        ahead[axis], behind[axis] = slice(1, None), slice(None, -1)
+        ahead[axis] = slice(1, None)
+        behind[axis] = slice(None, -1)
         part = previous[tuple(ahead)]
         np.maximum(part, table[tuple(behind)], out=part)
     positions = np.argwhere(table > previous)
@@ -267,9 +268,11 @@ def _fit_corners(
     costs: Costs, table: NDArray, surface: Surface, max_size: int, prune: bool
 ) -> list[Fitted]:
     """A surface by corners from below or from above, and perhaps with fewer and fewer of them."""
-    candidates, last = [], len(costs.actions) - 1
+    candidates = []
+    last = len(costs.actions) - 1
     for from_above in (False, True):
-        signs, rising_table = surface.signs, surface.table
+        signs = surface.signs
+        rising_table = surface.table
         if from_above:
             signs = tuple(-s for s in signs)
             rising_table = last - _flip_axes(rising_table, (-1,) * rising_table.ndim)
@@ -390,8 +393,10 @@ class _CornerText:
 
     def _format_bound(self, axis: int, part: int) -> str:
         """``stock is at least 3``: the end of the part that is ``part`` parts from the start."""
-        grid, starts = self.costs.grid, self.positions[axis]
-        n, order = grid.shape[axis], self.costs.rank_order[axis]
+        grid = self.costs.grid
+        starts = self.positions[axis]
+        n = grid.shape[axis]
+        order = self.costs.rank_order[axis]
         rising = self.signs[axis] > 0
         rank = int(starts[part]) if rising else int([*starts, n][len(starts) - part]) - 1
         value = grid.values[axis][order[rank]]
@@ -425,7 +430,8 @@ def _list_directions(axes: int) -> Iterator[tuple[int, ...]]:
 def _guess_directions(table: NDArray) -> list[tuple[int, ...]]:
     """The direction in which the cheapest actions rise, by what is at stake; and its opposite."""
     lowest = np.partition(table, 1, axis=-1)
-    stake, best = lowest[..., 1] - lowest[..., 0], table.argmin(axis=-1)
+    stake = lowest[..., 1] - lowest[..., 0]
+    best = table.argmin(axis=-1)
     total = max(float(stake.sum()), 1e-300)
     deviation = stake * (best - (stake * best).sum() / total)
     coordinates = np.indices(best.shape)

@@ -141,7 +141,8 @@ def _search_slopes(costs: Costs, axes: tuple[int, ...], max_size: int) -> list[O
     slopes = [
         k / SLOPES_PER_SIGN * 2 * unit for k in range(-SLOPES_PER_SIGN, SLOPES_PER_SIGN + 1) if k
     ]
-    step, results = 2 * unit / SLOPES_PER_SIGN, []
+    step = 2 * unit / SLOPES_PER_SIGN
+    results = []
     for refinement in (*SLOPE_REFINEMENT_FACTORS, 0):
         with_lots = (
             refinement != SLOPE_REFINEMENT_FACTORS[0]
@@ -171,7 +172,8 @@ class OrderLevel:
     """A level: the sum of some axes, the last of which may have a slope."""
 
     def __init__(self, costs: Costs, axes: tuple[int, ...], use_blocks: bool = False) -> None:
-        self.costs, self.projection = costs, Projection(costs, axes, use_blocks)
+        self.costs = costs
+        self.projection = Projection(costs, axes, use_blocks)
         self.last_axis = costs.grid.axes[axes[-1]]
         spans = [float(v[-1] - v[0]) for v in self.projection.values]
         self.span_ratio = spans[0] / spans[-1]
@@ -199,7 +201,8 @@ class OrderLevel:
         weights = np.ones(len(self.projection.names))
         if sloped_axis is not None:
             weights[-1] = slope
-        states, n_slopes = self.projection.sort_along(weights), int(sloped_axis is not None)
+        states = self.projection.sort_along(weights)
+        n_slopes = int(sloped_axis is not None)
         named_weights = tuple(
             (n, float(w)) for n, w in zip(self.projection.names, weights, strict=True)
         )
@@ -223,7 +226,8 @@ class OrderLevel:
 
     def slack(self, values: NDArray) -> float:
         """What rounding may make of a level less an order; more where axes are added."""
-        orders, summed = self.order_sizes, len(self.projection.names) > 1
+        orders = self.order_sizes
+        summed = len(self.projection.names) > 1
         spread = float(values[-1] - values[0] + orders[-1] - orders[0])
         size = float(np.abs(values).max() + np.abs(orders).max())
         return max(1e-11 * spread if summed else 0.0, 8 * np.finfo(float).eps * size)
@@ -261,7 +265,8 @@ class _FormFitter:
     size: int
 
     def fit(self, max_size: int) -> list[OrderForm]:
-        values, orders = self.states.values, self.level.order_sizes[self.allowed]
+        values = self.states.values
+        orders = self.level.order_sizes[self.allowed]
         all_targets = self.level.targets(values, orders)
         targets = _thin_out(all_targets, self.level.n_targets)
         ends = self._find_action_ends(targets, values, orders)  # (targets, orders + 1), falling
@@ -304,7 +309,8 @@ class _FormFitter:
 
     def _build(self, target: float, ends: NDArray, u: int, cost: float) -> Fitted:
         """The form with this S, for the first ``u`` levels."""
-        values, actions = self.states.values, self.level.action_order[self.allowed]
+        values = self.states.values
+        actions = self.level.action_order[self.allowed]
         taken = np.repeat(actions[::-1], -np.diff(ends)[::-1])
         taken[u:] = actions[0]
         size = self.size + int(u < len(values))
@@ -313,18 +319,22 @@ class _FormFitter:
 
     def _describe(self, target: float, taken: NDArray, u: int) -> str:
         """The form in one sentence, that of a threshold where it has two actions to choose from."""
-        name, actions = self.level.costs.action_name, self.level.costs.actions
+        name = self.level.costs.action_name
+        actions = self.level.costs.actions
         phrases = [spoken(name, actions[i]) for i in self.level.action_order[self.allowed]]
         below = int((taken != self.level.action_order[self.allowed][0]).sum())
         if not below:
             return f"Always {phrases[0]}."
         if len(phrases) == 2:
-            high, low = phrases[1][:1].upper() + phrases[1][1:], phrases[0]
+            high = phrases[1][:1].upper() + phrases[1][1:]
+            low = phrases[0]
             if sorted(actions) == [0, 1] and name != "action":
-                high, low = name[:1].upper() + name[1:], "do not"
+                high = name[:1].upper() + name[1:]
+                low = "do not"
             where = self._at_most(below)
             return f"{high} while {where}; otherwise {low}." if where else f"Always {phrases[1]}."
-        where, limit = self._at_most(u), self._limit(target)
+        where = self._at_most(u)
+        limit = self._limit(target)
         if name == "order":
             way = f"order up to {limit}: the {self._choice(target, 'that', phrases, u)}"
         else:
@@ -335,18 +345,22 @@ class _FormFitter:
 
     def _choice(self, target: float, limit: str, phrases: list[str], u: int) -> str:
         """``largest order that keeps stock + order at or below 12``, and what if there is none."""
-        values, orders = self.states.values, self.level.order_sizes[self.allowed]
-        name, slack = self.level.costs.action_name, self.level.slack(values)
+        values = self.states.values
+        orders = self.level.order_sizes[self.allowed]
+        name = self.level.costs.action_name
+        slack = self.level.slack(values)
         sum_of = f"{self._level} + {name}"
         lots = f" in lots of {format_value(float(self.lot))}" if self.lot else ""
         if self.lot and orders[0] % self.lot:
             lots = f" of {format_value(float(orders[0]))} or{lots}"
         if self.rounds_up:
             text = f"smallest {name}{lots} that brings {sum_of} to {limit} or above"
-            none, last = values[0] + orders[-1] < target - slack, phrases[-1]
+            none = values[0] + orders[-1] < target - slack
+            last = phrases[-1]
         else:
             text = f"largest {name}{lots} that keeps {sum_of} at or below {limit}"
-            none, last = values[u - 1] + orders[0] > target + slack, phrases[0]
+            none = values[u - 1] + orders[0] > target + slack
+            last = phrases[0]
         return f"{text}, or {last} if there is none" if none else text
 
     @property
@@ -376,7 +390,8 @@ class _FormFitter:
 def _find_reorder_point(sums: NDArray, ends: NDArray, pieces: NDArray) -> tuple[int, int, float]:
     """(target, levels below s, cost) of the cheapest (s, S)."""
     extra_cost = sums - sums[0]  # what an order costs more than none, in the first u levels
-    first, last = ends[:, 1:], ends[:, :-1]
+    first = ends[:, 1:]
+    last = ends[:, :-1]
     lower = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1] - pieces  # orders larger than this one
     least = _compute_range_minima(extra_cost, first, last)
     kinds = np.arange(len(sums))
@@ -388,14 +403,17 @@ def _find_reorder_point(sums: NDArray, ends: NDArray, pieces: NDArray) -> tuple[
 
 def _compute_range_minima(rows: NDArray, first: NDArray, last: NDArray) -> NDArray[np.float64]:
     """(T, A) the least of each of (A, U) rows over the (T, A) ranges ``first..last``, ends too."""
-    tables, width = [rows], 1
+    tables = [rows]
+    width = 1
     while 2 * width <= rows.shape[1]:
-        doubled, before = np.full_like(rows, np.inf), tables[-1]
+        doubled = np.full_like(rows, np.inf)
+        before = tables[-1]
         np.minimum(before[:, :-width], before[:, width:], out=doubled[:, :-width])
         tables.append(doubled)
         width *= 2
     power = np.frexp(last - first + 1)[1] - 1
-    row, stacked = np.arange(len(rows)), np.stack(tables)
+    row = np.arange(len(rows))
+    stacked = np.stack(tables)
     return np.minimum(stacked[power, row, first], stacked[power, row, last + 1 - (1 << power)])
 
 

@@ -63,7 +63,8 @@ def compute_least_costs(costs: NDArray) -> NDArray[np.float64]:
     """(..., A) the least cost with actions 0..j in order along (..., U, A) levels, for every j."""
     sums = np.zeros((costs.shape[-1], *costs.shape[:-2], costs.shape[-2] + 1))
     np.cumsum(np.moveaxis(costs, -1, 0), axis=-1, out=sums[..., 1:])
-    best, totals = sums[0], [sums[0, ..., -1]]
+    best = sums[0]
+    totals = [sums[0, ..., -1]]
     for row in sums[1:]:
         best = row + np.minimum.accumulate(best - row, axis=-1)
         totals.append(best[..., -1])
@@ -73,7 +74,8 @@ def compute_least_costs(costs: NDArray) -> NDArray[np.float64]:
 def find_optimal_cuts(costs: NDArray, last: int) -> OrderedCuts:
     """The cheapest cuts with the actions 0..last in this order."""
     sums = np.concatenate([np.zeros((1, costs.shape[1])), np.cumsum(costs, axis=0)])
-    best, choices = sums[:, 0], []
+    best = sums[:, 0]
+    choices = []
     for j in range(1, last + 1):
         advantage = best - sums[:, j]
         lowest = np.minimum.accumulate(advantage)
@@ -81,7 +83,8 @@ def find_optimal_cuts(costs: NDArray, last: int) -> OrderedCuts:
         origin = np.maximum.accumulate(np.where(is_lower, np.arange(len(lowest)), 0))
         choices.append(origin)
         best = sums[:, j] + lowest
-    cuts, t = [], len(costs)
+    cuts = []
+    t = len(costs)
     for origin in reversed(choices):
         t = int(origin[t])
         cuts.append(t)

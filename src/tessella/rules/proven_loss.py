@@ -55,7 +55,8 @@ class ProvenLoss:
 def prove(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:
     """What ``policy`` surely loses at most, from ``start`` (S,)."""
     certificate = certify(solution, policy, start)
-    mean, relative_loss = certificate.mean_loss.upper, certificate.relative_loss
+    mean = certificate.mean_loss.upper
+    relative_loss = certificate.relative_loss
     relative = None if relative_loss is None else relative_loss.upper
     if isinstance(certificate, GainCertificate):
         if certificate.loss.width > WIDE_ERROR_MULTIPLE * solution.error_bound:

@@ -106,14 +106,13 @@ class Costs:
         Nor of staircases: at one place along their cuts they have bands of one action, which need
         another axis of numbers to be a staircase.
         """
-        array, kept_axes = self.by_state.reshape(*self.grid.shape, -1), list(range(self.grid.ndim))
+        array = self.by_state.reshape(*self.grid.shape, -1)
+        kept_axes = list(range(self.grid.ndim))
         for axis in reversed(range(self.grid.ndim)):
             strictest = _find_strictest(array, axis)
             if strictest is not None and len(kept_axes) > 1:
-                array, kept_axes = (
-                    np.take(array, strictest, axis),
-                    [k for k in kept_axes if k != axis],
-                )
+                array = np.take(array, strictest, axis)
+                kept_axes = [k for k in kept_axes if k != axis]
         if len(kept_axes) == self.grid.ndim:
             return self
         grid = StateGrid({self.grid.axes[k]: self.grid.values[k] for k in kept_axes})

@@ -86,8 +86,10 @@ def find_fewest_runs(allowed: NDArray, max_runs: int) -> tuple[NDArray, NDArray]
     n = len(allowed)
     stops = np.where(allowed, n, np.arange(n)[:, None])  # the next state where an action stops
     stops = np.minimum.accumulate(stops[::-1], axis=0)[::-1]
-    run_end, action = stops.max(axis=1), stops.argmax(axis=1)
-    starts, state = [], 0
+    run_end = stops.max(axis=1)
+    action = stops.argmax(axis=1)
+    starts = []
+    state = 0
     while state < n:
         if len(starts) >= max_runs:
             return None

@@ -135,7 +135,8 @@ class Scaling:
         if self.refusal:
             yield f"no rule may be deployed: {self.refusal}"
         else:
-            loss, where = _get_loss_bound(self.certificate, self.worst), "from the worst state"
+            loss = _get_loss_bound(self.certificate, self.worst)
+            where = "from the worst state"
             where = where if self.worst else "on average"
             yield f"the rule may be deployed: it loses at most {round_up(loss, 4)} {where}, proven"
 
@@ -168,7 +169,8 @@ def scaling(
     rules = [compress(solution, loss, **options) for solution in solutions[:-1]]
     common = scales, tuple(solutions), tuple(rules)
     loss_limit = loss * _bound_optimal_size(solutions[-1], start) if relative else float(loss)
-    roots, large = [rule.program.root for rule in rules], solutions[-1].mdp
+    roots = [rule.program.root for rule in rules]
+    large = solutions[-1].mdp
     reason = _explain_difference(roots)
     if reason:
         return Scaling(*common, (), loss_limit, worst, None, None, reason)
@@ -293,7 +295,8 @@ def _collect_numbers(roots: Sequence[Node]) -> list[tuple[float, ...]]:
 
 def _fit_trend(scales: Sequence[float], values: tuple[float, ...]) -> Trend:
     """The form that predicts the last number best from those before it."""
-    s, y = np.asarray(scales), np.asarray(values)
+    s = np.asarray(scales)
+    y = np.asarray(values)
     best: Trend | None = None
     for power, has_intercept in TREND_FORMS:
         a, b = _fit_line(s[:-1], y[:-1], power, has_intercept)

@@ -138,7 +138,8 @@ class Search:
     def search_class(self, rule_class: RuleClass, max_size: int) -> None:
         """Search for the smallest rule of a class, with at most so many numbers."""
         first_costs = self.make_costs(self.conditions[0].costs)
-        why_not, tried_before = self.why_not_applicable(rule_class), self.n_tried
+        why_not = self.why_not_applicable(rule_class)
+        tried_before = self.n_tried
         if why_not:
             self.outcomes.append(ClassOutcome(rule_class.name, None, 0, why_not))
             return
@@ -148,7 +149,8 @@ class Search:
         if self.want_frontier:  # rules of all sizes first, and proofs with what time is left
             self._try_imitations(rule_class, max_size)
             self._run_rounds(rule_class, max_size, 0)
-        remarks, size_needed = [why_inexact], self.prove_size_lower_bound(rule_class, max_size)
+        remarks = [why_inexact]
+        size_needed = self.prove_size_lower_bound(rule_class, max_size)
         if size_needed <= max_size and not self.want_frontier:
             self._run_rounds(rule_class, max_size, size_needed)
         best = self.find_smallest(rule_class.name)
@@ -207,7 +209,8 @@ class Search:
 
         States count alike, by their visits, or by what the second-best action loses there.
         """
-        table, visits = self.evaluator.solution.policy.table.ravel(), self.evaluator.optimal.visits
+        table = self.evaluator.solution.policy.table.ravel()
+        visits = self.evaluator.optimal.visits
         is_other_action = (
             1.0 - np.eye(self.evaluator.mdp.n_actions)[table]
         )  # than the policy: ties count too
@@ -260,7 +263,8 @@ class Search:
 
         A rule that is found on the way is kept, and then its size is the one that is needed.
         """
-        evaluator, loss_target = self.evaluator, self.loss_target
+        evaluator = self.evaluator
+        loss_target = self.loss_target
         if rule_class.why_not_exact(self.make_costs(self.conditions[0].costs)):
             return size_needed
         if not BranchAndBound.is_applicable(evaluator, loss_target):
@@ -314,7 +318,9 @@ class Search:
                 )
 
     def _run_rounds(self, rule_class: RuleClass, max_size: int, size_needed: int) -> None:
-        weights, n_rounds, idle_rounds = self.evaluator.optimal.visits, 1, 0
+        weights = self.evaluator.optimal.visits
+        n_rounds = 1
+        idle_rounds = 0
         max_rounds = FIT_MAX_ROUNDS if self.evaluator.is_small else FIT_MAX_ROUNDS_LARGE_MODEL
         for threshold in self._loss_thresholds():
             costs = (self.evaluator.gap > threshold).astype(float)
@@ -330,10 +336,8 @@ class Search:
                 rule_class, size_needed
             ):
                 return
-            size_limit, n_before = (
-                self._size_limit(rule_class, max_size),
-                self.evaluator.n_evaluated,
-            )
+            size_limit = self._size_limit(rule_class, max_size)
+            n_before = self.evaluator.n_evaluated
             target = 0.0 if self.want_frontier else self.loss_target.limit
             costs = self.make_costs(self._weight_gaps(weights / n_rounds))
             results = self._evaluate_all(rule_class, rule_class.fit(costs, size_limit, target))
@@ -366,7 +370,8 @@ class Search:
         Costs are visits x gap of a rule alone, or what the rule itself would gain by another action
         for once: d_pi (max_a Q_pi - Q_pi), a step of policy iteration within the class.
         """
-        rng, idle_rounds = np.random.default_rng(0), 0
+        rng = np.random.default_rng(0)
+        idle_rounds = 0
         for iteration in range(
             min(PERTURBATION_STATE_ROUNDS // self.evaluator.mdp.n_states, PERTURBATION_MAX_ROUNDS)
         ):
@@ -460,7 +465,8 @@ class Search:
 
     def _weight_gaps(self, visits: NDArray, gap: NDArray | None = None) -> NDArray[np.float64]:
         """(S, A) visits x gap, with infeasible actions dearer than everything else together."""
-        gap, feasible = self.evaluator.gap if gap is None else gap, self.evaluator.feasible
+        gap = self.evaluator.gap if gap is None else gap
+        feasible = self.evaluator.feasible
         costs = visits[:, None] * np.where(feasible, gap, 0.0)
         if not feasible.all():
             costs[~feasible] = 10 * max(float(costs.max(axis=1).sum()), 1.0)
@@ -492,7 +498,9 @@ class Search:
 
     def _bisect(self, rule_class: RuleClass, candidates: list[Fitted]) -> list[PolicyLoss]:
         """Evaluate about log2 of the rules, for the smallest that meets the loss target."""
-        low, high, results = 0, len(candidates), []
+        low = 0
+        high = len(candidates)
+        results = []
         while low < high and not (self.time_up and self.find_smallest() is not None):
             middle = (low + high) // 2
             policy_loss = self._evaluate_candidate(rule_class, candidates[middle])

@@ -73,7 +73,8 @@ class SmallNetwork(RuleClass):
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         results: list[Fitted] = []
         axes = costs.numeric_axes
-        coarse, full = Projection(costs, axes, use_blocks=True), Projection(costs, axes)
+        coarse = Projection(costs, axes, use_blocks=True)
+        full = Projection(costs, axes)
         for units, start in product(range(1, self.units + 1), range(self.starts)):
             if _compute_size(len(axes), units, 1) > most or time.perf_counter() > costs.deadline:
                 break
@@ -113,7 +114,8 @@ def _train_index(
     """Units that cost little when the rule hesitates, for points that are scaled to -1 to 1."""
     span = np.maximum(np.ptp(projection.points, axis=0), 1e-300) / 2
     points = projection.points / span - 1.0
-    cost_steps, d = _compute_cost_steps(projection.costs), points.shape[1]
+    cost_steps = _compute_cost_steps(projection.costs)
+    d = points.shape[1]
     ends = np.cumsum([d, units * d, units, units])
     initial = rng.normal(0, 2.0, ends[-1] + cost_steps.shape[1])
     initial[:d] = 4 * _fit_initial_slope(points, projection.costs)
@@ -122,7 +124,8 @@ def _train_index(
 
     def compute_cost(numbers: NDArray) -> tuple[float, NDArray]:
         w, a, b, v = np.split(numbers[: ends[-1]], ends[:-1])
-        a, cuts = a.reshape(units, d), numbers[ends[-1] :]
+        a = a.reshape(units, d)
+        cuts = numbers[ends[-1] :]
         preactivations = points @ a.T - b
         activations = np.maximum(preactivations, 0.0)
         probabilities = expit((points @ w + activations @ v)[:, None] - cuts)

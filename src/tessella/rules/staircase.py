@@ -80,14 +80,16 @@ class _BandSolver:
 
     def __init__(self, sums: NDArray, cuts: int) -> None:
         n = len(sums) - 1
-        self.n, self.interval_costs = n, np.full((n + 1, n + 1), np.inf)
+        self.n = n
+        self.interval_costs = np.full((n + 1, n + 1), np.inf)
         for i in range(n):
             rows = np.maximum(sums[i + 1 :] - sums[i], 0.0)
             least = np.minimum(
                 compute_least_costs(rows)[:, cuts], compute_least_costs(rows[:, ::-1])[:, cuts]
             )
             self.interval_costs[i, i + 1 :] = np.maximum(least, 0.0)
-        self.least_costs, self.predecessors = [self.interval_costs[0]], [np.zeros(n + 1, dtype=int)]
+        self.least_costs = [self.interval_costs[0]]
+        self.predecessors = [np.zeros(n + 1, dtype=int)]
 
     def _extend(self, p: int) -> None:
         while len(self.least_costs) < p:
@@ -103,7 +105,8 @@ class _BandSolver:
         """Where each band ends; None if so many cost no less than fewer."""
         if p > 1 and not self.cost(p) < self.cost(p - 1):
             return None
-        ends, end = [self.n], self.n
+        ends = [self.n]
+        end = self.n
         for k in range(p - 1, 0, -1):
             end = int(self.predecessors[k][end])
             ends.append(end)
@@ -114,15 +117,18 @@ def _build_node(
     costs: Costs, axes: tuple[int, int], starts: NDArray, sums: NDArray, ends: list[int], cuts: int
 ) -> Node:
     across, along = axes
-    weights, values = ((costs.grid.axes[along], 1.0),), costs.sorted_values[along]
+    weights = ((costs.grid.axes[along], 1.0),)
+    values = costs.sorted_values[along]
     branches = []
     for first, last in zip([0, *ends[:-1]], ends, strict=True):
         rows = np.maximum(sums[last] - sums[first], 0.0)
-        up, down = find_optimal_cuts(rows, cuts), find_optimal_cuts(rows[::-1], cuts)
+        up = find_optimal_cuts(rows, cuts)
+        down = find_optimal_cuts(rows[::-1], cuts)
         is_reversed = down.cost < up.cost
         branches.append(build_split(weights, values, down if is_reversed else up, is_reversed))
     band_starts = [int(starts[end]) for end in ends[:-1]]
-    labels, name = costs.grid.values[across], costs.grid.axes[across]
+    labels = costs.grid.values[across]
+    name = costs.grid.axes[across]
     if labels.dtype.kind == "U":
         node = branches[-1]
         for start, branch in zip(reversed(band_starts), reversed(branches[:-1]), strict=True):

@@ -208,14 +208,16 @@ def _list_values(name: str, values: Any) -> list:
 def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -> int:
     """Which table loses least."""
     lower_bounds = _bound_losses_below(evaluator, tables, worst)
-    best, lowest_loss = 0, np.inf
+    best = 0
+    lowest_loss = np.inf
     for i in np.argsort(lower_bounds, kind="stable"):
         if lower_bounds[i] > lowest_loss:
             break
         policy_loss = evaluator(tables[i])
         loss = policy_loss.worst if worst else policy_loss.mean
         if loss < lowest_loss:
-            best, lowest_loss = int(i), loss
+            best = int(i)
+            lowest_loss = loss
     return best
 
 

@@ -62,7 +62,8 @@ def _add_exceptions(costs: Costs, base: Fitted, max_exceptions: int, target: flo
     if max_exceptions < 1:
         return []
     chosen = base.program(costs.grid)(costs.grid.points)
-    all_states, exception_size = np.arange(len(chosen)), costs.grid.ndim + 1
+    all_states = np.arange(len(chosen))
+    exception_size = costs.grid.ndim + 1
     savings = costs.by_state[all_states, chosen] - costs.by_state.min(axis=1)
     costliest = np.argsort(-savings, kind="stable")[:max_exceptions]
     costliest = costliest[savings[costliest] > 0]

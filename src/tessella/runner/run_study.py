@@ -45,7 +45,8 @@ class StudyInterrupted(Exception):  # noqa: N818
 
     def __init__(self, stored: int, total: int) -> None:
         super().__init__(f"{stored:,} of {total:,} runs are stored")
-        self.stored, self.total = stored, total
+        self.stored = stored
+        self.total = total
 
 
 def run_study(
@@ -120,10 +121,8 @@ def _run_and_store(
         return
     batches = make_batches(missing)
     _add_tasks(study, batches, display)
-    began, session = (
-        time.monotonic(),
-        store.begin_session(f"{len(missing)} of {len(study.specs)} runs"),
-    )
+    began = time.monotonic()
+    session = store.begin_session(f"{len(missing)} of {len(study.specs)} runs")
     n_stored = 0
 
     def accept(result: BatchResult) -> None:
@@ -156,7 +155,8 @@ def _dispatch_batches(
     if cluster is None:
         run_in_process(batches, accept)
         return
-    packed, cache = pack_objects(study.objects), store.path.parent / "compiled"
+    packed = pack_objects(study.objects)
+    cache = store.path.parent / "compiled"
     with connect(cluster.workers, cluster.scheduler, cache) as client:
         Dispatcher(client, accept, _WorkerMonitor(display, cluster), packed).run(batches)
 
@@ -165,7 +165,9 @@ class _WorkerMonitor:
     """Says so, once, when there is no worker; those of this machine must come back in time."""
 
     def __init__(self, display: ProgressDisplay, cluster: ClusterOptions) -> None:
-        self.display, self.is_local, self.idle_since = display, cluster.scheduler is None, 0.0
+        self.display = display
+        self.is_local = cluster.scheduler is None
+        self.idle_since = 0.0
 
     def __call__(self, workers: int) -> None:
         now = time.monotonic()
@@ -184,7 +186,8 @@ def _add_tasks(study: Study, batches: Sequence[Batch], display: ProgressDisplay)
     expected_seconds = dict.fromkeys(study.methods, 0.0)
     for spec in remaining:
         expected_seconds[spec.method] += estimate_seconds(spec)
-    total, missing = Counter(s.method for s in study.specs), Counter(s.method for s in remaining)
+    total = Counter(s.method for s in study.specs)
+    missing = Counter(s.method for s in remaining)
     display.add_task(
         ALL_RUNS_TASK,
         len(study.specs),

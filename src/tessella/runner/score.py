@@ -81,7 +81,8 @@ def _format_brief(value: object) -> str:
 def _evaluate_fit(
     solution: Solution, loss_of: Callable[..., NDArray[np.float64]], spec: Spec, fit: Fit
 ) -> Record:
-    mdp, actions = solution.mdp, fit.policy.table.ravel()
+    mdp = solution.mdp
+    actions = fit.policy.table.ravel()
     q = solution.q.reshape(mdp.n_states, mdp.n_actions)
     local_loss = q.max(axis=1) - q[np.arange(mdp.n_states), actions]
     state_loss = loss_of(tuple(actions.tolist()))

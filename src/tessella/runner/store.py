@@ -81,7 +81,8 @@ class Store:
     """The records of a study folder; open it with ``Store.writer`` or ``Store.reader``."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._db, self.path = connection, path
+        self._db = connection
+        self.path = path
         self._db.row_factory = sqlite3.Row
 
     @classmethod

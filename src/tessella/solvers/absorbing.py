@@ -83,7 +83,8 @@ def _iterate_to_the_end(
     result = iterate(
         residual_engine, method, guess=guess, callback=hidden_callback, partial=partial
     )
-    history, absorption_time = replace(result.history, bound=np.full(result.sweeps, np.inf)), 0.0
+    history = replace(result.history, bound=np.full(result.sweeps, np.inf))
+    absorption_time = 0.0
     bounded_engine = residual_engine
     for _ in range(TIME_BOUND_MAX_TRIES):
         residual = result.error_bound / max(absorption_time, 1.0)
@@ -110,10 +111,12 @@ def _improve_proper_policy(
     (``FeasibleRows.rises``), so what waiting costs keeps its digits, however large values are. None
     where the rows cannot be written out, or where nothing bounds the time to the end.
     """
-    mdp, ended = engine.mdp, absorbing.ravel()
+    mdp = engine.mdp
+    ended = absorbing.ravel()
     if not rows_are_affordable(mdp):
         return None
-    began, rows = time.perf_counter(), FeasibleRows.feasible(mdp)
+    began = time.perf_counter()
+    rows = FeasibleRows.feasible(mdp)
     stops = rows.rows.sum(axis=1) < 1 - ENDING_MIN_DEFICIT
     targets = ended.copy()
     targets[rows.state[stops]] = True
@@ -131,7 +134,8 @@ def _improve_proper_policy(
         actions = better
     else:
         return None
-    low, high = rows.max_by_state(rise - error), rows.max_by_state(rise + error)
+    low = rows.max_by_state(rise - error)
+    high = rows.max_by_state(rise + error)
     residual = float(np.maximum(np.abs(low), np.abs(high)).max())
     behind = low[rows.state] - (rise + error)  # the best, at least
     absorption_time = _bound_time_by_differences(engine, rows, behind, residual, actions, ended)
@@ -157,14 +161,17 @@ def _evaluate_by_differences(engine: Engine, chosen: FeasibleRows, ended: NDArra
     factors = factorise_until(chosen.rows, ended)
     if factors is None:
         return None
-    value, rise, largest = (np.zeros(len(ended)), np.zeros(len(ended))), chosen.reward, np.inf
+    value = (np.zeros(len(ended)), np.zeros(len(ended)))
+    rise = chosen.reward
+    largest = np.inf
     for _ in range(REFINEMENT_MAX_PASSES):
         high, low = two_sum(value[0], np.where(ended, 0.0, factors.solve(rise)))
         refined = two_sum(high, low + value[1])
         rise = _compute_rises(engine, chosen, refined)[0]
         if not np.abs(rise).max() < largest / 2:
             break
-        value, largest = refined, np.abs(rise).max()
+        value = refined
+        largest = np.abs(rise).max()
     return value if np.isfinite(largest) else None
 
 
@@ -174,7 +181,8 @@ def _compute_rises(engine: Engine, rows: FeasibleRows, value: Pair) -> Pair:
     rise, error = rows.rises(value, engine.mdp.dynamics.rounding_as_saved, uneven)
     missing = 1 - rows.rows.sum(axis=1)
     missing = np.where(missing > ENDING_MIN_DEFICIT, missing, 0.0)
-    here, lengths = np.abs(value[0][rows.state]), np.diff(rows.rows.indptr)
+    here = np.abs(value[0][rows.state])
+    lengths = np.diff(rows.rows.indptr)
     error += (uneven + np.where(missing > 0, EPS * (lengths + 8), 0.0)) * here
     return rise - missing * value[0][rows.state], error * (1 + 8 * EPS)
 
@@ -288,7 +296,9 @@ def _find_absorbing_by_rows(mdp: MDP) -> NDArray[np.bool_]:
 @compile_per_shape("backend")
 def _find_absorbing_by_trial(backend, data: ModelData, trial, slack):
     """(grid) the same without rows; leaving with a chance below ``slack`` counts as staying."""
-    arrays, feasible, xp = data.arrays, data.feasible, numerics(trial)
+    arrays = data.arrays
+    feasible = data.feasible
+    xp = numerics(trial)
     shared = backend.shared_backup(arrays, trial, False)
     shared_reward = backend.shared_backup(arrays, xp.zeros_like(trial), True)
 
@@ -303,7 +313,9 @@ def _find_absorbing_by_trial(backend, data: ModelData, trial, slack):
 @compile_per_shape("backend")
 def _find_reaching_states(backend, data: ModelData, absorbing):
     """(grid) from which states an end can be reached."""
-    arrays, feasible, xp = data.arrays, data.feasible, numerics(absorbing)
+    arrays = data.arrays
+    feasible = data.feasible
+    xp = numerics(absorbing)
 
     def build_expectation(w):
         shared = backend.shared_backup(arrays, w, False)

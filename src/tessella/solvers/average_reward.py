@@ -58,7 +58,9 @@ def solve_average_reward(
     if not engine.is_numpy and type(method) is InexactPolicyIteration:
         phases.append((_SinglePrecisionCorrections(**vars(method)), is_slow))
     phases.append((method, None))
-    result, guess, sweeps_left = None, method.begin(engine.mdp), method.max_sweeps
+    result = None
+    guess = method.begin(engine.mdp)
+    sweeps_left = method.max_sweeps
     for phase_method, stop_rule in phases:
         phase_method = (
             phase_method
@@ -82,10 +84,8 @@ def solve_average_reward(
         )
         if result.converged or monitor.stopped or not (is_warm_up or monitor.phase_ended):
             break
-        guess, sweeps_left = (
-            result.value,
-            sweeps_left if is_warm_up else sweeps_left - phase_result.sweeps,
-        )
+        guess = result.value
+        sweeps_left = sweeps_left if is_warm_up else sweeps_left - phase_result.sweeps
     assert result is not None
     return result
 
@@ -104,7 +104,8 @@ class _PhaseMonitor:
     def __init__(
         self, callback: Callback | None, stop_rule: StopRule | None, previous: Result | None
     ):
-        self.callback, self.stop_rule = callback, stop_rule
+        self.callback = callback
+        self.stop_rule = stop_rule
         self.stopped = self.phase_ended = False  # the run, and this phase
         self.reports: list[Progress] = []
         self.sweeps_before = 0 if previous is None else previous.sweeps
@@ -113,10 +114,8 @@ class _PhaseMonitor:
     def __call__(self, progress: Progress) -> bool:
         self.reports.append(progress)
         if self.callback is not None:
-            sweep, seconds = (
-                progress.sweep + self.sweeps_before,
-                progress.seconds + self.seconds_before,
-            )
+            sweep = progress.sweep + self.sweeps_before
+            seconds = progress.seconds + self.seconds_before
             self.stopped = bool(self.callback(replace(progress, sweep=sweep, seconds=seconds)))
         self.phase_ended = self.stop_rule is not None and self.stop_rule(self.reports)
         return self.stopped or self.phase_ended
@@ -151,7 +150,8 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
 
         from tessella.solvers.single_precision import scale_residual, to_single_precision
 
-        single, criterion = to_single_precision(operators), operators.criterion
+        single = to_single_precision(operators)
+        criterion = operators.criterion
         residual = state.backup - state.value
         d, scale = scale_residual(residual - criterion.common_part(residual))
         e = JAX.bicgstab(

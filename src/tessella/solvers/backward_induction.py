@@ -76,10 +76,15 @@ def run_backward_pass(
 
     A callback may stop it. Of the earlier times no more is known then than the rewards tell.
     """
-    mdp, periods, stopped = engine.mdp, engine.mdp.grid.shape[0], False
-    started, period_results, seconds = time.perf_counter(), [], []
+    mdp = engine.mdp
+    periods = engine.mdp.grid.shape[0]
+    stopped = False
+    started = time.perf_counter()
+    period_results = []
+    seconds = []
     backend = cast(PeriodProgram, engine.program)
-    w, error = backend.final(engine.data.arrays), np.float64(0)
+    w = backend.final(engine.data.arrays)
+    error = np.float64(0)
     for t in reversed(range(periods)):
         feasible = None if engine.data.feasible is None else engine.data.feasible[:, t]
         w, period_result = _solve_period(backend, engine.data, feasible, np.int32(t), w, error)
@@ -99,7 +104,8 @@ def run_backward_pass(
     )
     bounds = all_periods.error[::-1][:reached]
     history = History(bounds, np.zeros(reached, np.int64), np.array(seconds))
-    error_bound, tolerance = float(all_periods.error.max()), method.tolerance(mdp)
+    error_bound = float(all_periods.error.max())
+    tolerance = method.tolerance(mdp)
     converged = reached == periods and (tolerance is None or error_bound <= tolerance)
     reason = f"every period was solved once; rounding leaves {round_up(error_bound)}"
     if reached < periods:
@@ -117,7 +123,8 @@ def run_backward_pass(
 
 def _not_reached(engine: Engine, t: int) -> PeriodResult:
     """The period at time ``t`` before it is solved: value 0, and the first feasible action."""
-    mdp, numbers = engine.mdp, engine.data.numbers
+    mdp = engine.mdp
+    numbers = engine.data.numbers
     states = mdp.grid.shape[1:]
     most = np.asarray(
         engine.data.criterion.value_bound(numbers.reward_scale + numbers.reward_error)
@@ -138,7 +145,8 @@ def _solve_period(
     operators = Operators(backend.period, period_data)
     q_of = _build_action_values(operators, w)
     value = w / data.criterion.discount
-    eta, carried = operators.rounding(value, 0.0), data.criterion.contraction_factor * error
+    eta = operators.rounding(value, 0.0)
+    carried = data.criterion.contraction_factor * error
     best, second = find_best_two(backend, q_of, w)
     error = (operators.rounding(value, 0.0, best) + carried) * OUTWARD_FACTOR
     tie = 2 * (eta + carried) * OUTWARD_FACTOR
@@ -148,7 +156,9 @@ def _solve_period(
 
 def _build_action_values(operators: Operators, w):
     """action -> (states) its values, where ``w`` is the next period's, discounted."""
-    backend, data, xp = operators.program, operators.data, numerics(w)
+    backend = operators.program
+    data = operators.data
+    xp = numerics(w)
     shared = backend.shared_backup(data.arrays, w, True)
 
     def q_of(action):
@@ -170,7 +180,8 @@ def evaluate_by_periods(engine: Engine, policy: NDArray) -> NDArray[np.float64]:
 
 @compile_per_shape("backend")
 def _evaluate_policy(backend: PeriodProgram, data: ModelData, policy):
-    arrays, discount = data.arrays, data.criterion.discount
+    arrays = data.arrays
+    discount = data.criterion.discount
 
     def back_up_period(w, item):
         t, actions = item

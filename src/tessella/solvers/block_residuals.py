@@ -96,21 +96,21 @@ class BlockComparison:
     def __init__(
         self, optimum: Result, evaluation: Result, policy: Policy, mdp: MDP, partition: Partition
     ) -> None:
-        self.optimum, self.evaluation, self.policy, self.mdp, self.partition = (
-            optimum,
-            evaluation,
-            policy,
-            mdp,
-            partition,
-        )
+        self.optimum = optimum
+        self.evaluation = evaluation
+        self.policy = policy
+        self.mdp = mdp
+        self.partition = partition
         assert isinstance(mdp.dynamics, Staged)
-        self.dynamics, self.engine = mdp.dynamics, Engine(mdp, None)
+        self.dynamics = mdp.dynamics
+        self.engine = Engine(mdp, None)
         self.program = build_block_backend(self.dynamics, partition)
         self.value_ranges = self._find_range(optimum), self._find_range(evaluation)
 
     def index_of_block(self, k: int) -> tuple[slice, ...]:
         """The states of the k-th block."""
-        rows, length = self.partition.block_length, self.partition.length
+        rows = self.partition.block_length
+        length = self.partition.length
         axis_slice = slice(k * rows, min((k + 1) * rows, length))
         return (slice(None),) * self.partition.axis + (axis_slice,)
 
@@ -120,10 +120,12 @@ class BlockComparison:
         return -(-self.partition.length // self.partition.block_length)
 
     def _find_range(self, result: Result) -> ValueRange:
-        low, high = np.inf, -np.inf
+        low = np.inf
+        high = -np.inf
         for k in range(self.n_blocks):
             block = result.part("value", self.index_of_block(k))
-            low, high = min(low, float(block.min())), max(high, float(block.max()))
+            low = min(low, float(block.min()))
+            high = max(high, float(block.max()))
         criterion = self.engine.build_data(None, None).criterion
         return ValueRange(low, high, float(criterion.split_shift(np.array([low, high]))[1]))
 
@@ -140,7 +142,8 @@ class BlockComparison:
     def _compute_residuals(self, k: int) -> BlockResiduals:
         window = self.partition.axis, self.partition.block_start(k), self.partition.block_with_halo
         stages = block_stages(self.dynamics, self.partition, k)
-        arrays, feasible = to_device([stage.arrays() for stage in stages]), None
+        arrays = to_device([stage.arrays() for stage in stages])
+        feasible = None
         mdp = self.mdp
         if mdp.feasible is not None:
             allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
@@ -165,8 +168,10 @@ class BlockComparison:
 
     def _read_window_values(self, result: Result, k: int) -> NDArray[np.float64]:
         """The values of a block with its halo; past the ends of the axis the nearest ones."""
-        first, length = self.partition.block_start(k), self.partition.length
-        low, high = max(first, 0), min(first + self.partition.block_with_halo, length)
+        first = self.partition.block_start(k)
+        length = self.partition.length
+        low = max(first, 0)
+        high = min(first + self.partition.block_with_halo, length)
         values = result.part("value", (slice(None),) * self.partition.axis + (slice(low, high),))
         return take_range(values, self.partition.axis, first - low, self.partition.block_with_halo)
 
@@ -185,7 +190,8 @@ def compute_block_residuals(
 ) -> BlockResiduals:
     """Residuals of a block, from the values of it and its halo, which come without their shifts."""
     operators = Operators(backend, data).for_shift(shift)
-    xp, q_of = numerics(value), operators.q(value)
+    xp = numerics(value)
+    q_of = operators.q(value)
     best, second = find_best_two(backend, q_of, value)
 
     def pick(action, picked):

@@ -55,9 +55,12 @@ class BlockFactors(NamedTuple):
 
     def solve(self, rhs: Any) -> Any:
         """(blocks, n) the solution for a right side."""
-        xp, odd_parts, x = numerics(rhs), [], rhs
+        xp = numerics(rhs)
+        odd_parts = []
+        x = rhs
         for level in self.levels:
-            odd, x = x[1::2], x[0::2]
+            odd = x[1::2]
+            x = x[0::2]
             odd_parts.append(odd)
             x = x - _pad_rows(_multiply_blocks(level.to_left, odd), 0, len(x) - len(odd))
             x = x - _pad_rows(_multiply_blocks(level.to_right, odd), 1, 0)
@@ -90,20 +93,29 @@ def factorise_blocks(matrix: BlockTridiagonal) -> BlockFactors:
     (lower, diagonal, upper), levels = matrix, []
     while _should_reduce(*diagonal.shape[:2]):
         inverse = np.linalg.inv(diagonal[1::2])
-        into_left, into_right = upper[0::2], lower[1::2]  # A[left, own] and A[right, own]
-        from_left, from_right = lower[0::2], upper[1::2]  # A[own, left] and A[own, right]
+        # A[left, own] and A[right, own]
+        into_left = upper[0::2]
+        into_right = lower[1::2]
+        # A[own, left] and A[own, right]
+        from_left = lower[0::2]
+        from_right = upper[1::2]
         n_right = len(into_right)  # that have a block after them
-        to_left, to_right = into_left @ inverse, into_right @ inverse[:n_right]
-        of_left, of_right = inverse @ from_left, inverse[:n_right] @ from_right
+        to_left = into_left @ inverse
+        to_right = into_right @ inverse[:n_right]
+        of_left = inverse @ from_left
+        of_right = inverse[:n_right] @ from_right
         levels.append(ReductionLevel(inverse, to_left, to_right, of_left, of_right))
         diagonal = diagonal[0::2].copy()
         diagonal[: len(inverse)] -= to_left @ from_left
         diagonal[1:] -= to_right @ from_right
-        lower, upper = -to_right @ from_left[:n_right], -to_left[:n_right] @ from_right
+        lower = -to_right @ from_left[:n_right]
+        upper = -to_left[:n_right] @ from_right
     n_blocks, n = diagonal.shape[:2]
     dense = np.zeros((n_blocks, n, n_blocks, n))
     k = np.arange(n_blocks)
-    dense[k, :, k], dense[k[1:], :, k[:-1]], dense[k[:-1], :, k[1:]] = diagonal, lower, upper
+    dense[k, :, k] = diagonal
+    dense[k[1:], :, k[:-1]] = lower
+    dense[k[:-1], :, k[1:]] = upper
     return BlockFactors(tuple(levels), np.linalg.inv(dense.reshape(n_blocks * n, -1)))
 
 
@@ -129,7 +141,8 @@ def _counts(count: int, n: int) -> tuple[list[tuple[int, ...]], int]:
     """How many matrices each part of each level has, and how many blocks are left."""
     levels = []
     while _should_reduce(count, n):
-        m, more = count // 2, (count - 1) // 2
+        m = count // 2
+        more = (count - 1) // 2
         levels.append((m, m, more, m, more))
         count -= m
     return levels, count

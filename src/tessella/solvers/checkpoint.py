@@ -60,8 +60,10 @@ class CheckpointWriter:
     """Keeps one run of a model: reads what there is, and writes when it is time."""
 
     def __init__(self, checkpoint: Checkpoint, mdp: MDP) -> None:
-        self.path, self.interval_seconds = Path(checkpoint.path), checkpoint.every
-        self.fingerprint, self.shape = mdp.fingerprint, mdp.grid.shape
+        self.path = Path(checkpoint.path)
+        self.interval_seconds = checkpoint.every
+        self.fingerprint = mdp.fingerprint
+        self.shape = mdp.grid.shape
         self.rounds_per_check = 1  # rounds between two readings of the clock
         self._last_write = time.monotonic()
 

@@ -139,7 +139,8 @@ def _improve_policy(
     mdp: MDP, uneven: float, rows: FeasibleRows, actions: NDArray, closed: NDArray, products: float
 ) -> EliminationResult | None:
     """Policy iteration; all states can reach ``closed``, and no policy leaves it."""
-    seen, unled = set(), actions
+    seen = set()
+    unled = actions
     for _ in range(MAX_POLICIES):
         led = _lead_to_best_class(rows, actions, closed, products)
         if led is None:
@@ -204,7 +205,9 @@ def _relative_values(chosen: FeasibleRows, products: float) -> Pair | None:
     if factors is None:
         return None
     nothing = np.zeros(len(chosen.state))
-    h, rise, left = (nothing, nothing), chosen.reward, math.inf
+    h = (nothing, nothing)
+    rise = chosen.reward
+    left = math.inf
     for _ in range(REFINEMENT_MAX_PASSES):
         if np.ptp(rise) <= 2 * EPS * abs(rise).max():
             break
@@ -217,7 +220,8 @@ def _relative_values(chosen: FeasibleRows, products: float) -> Pair | None:
         rise = chosen.rises(new)[0]
         if not np.ptp(rise) < left / 2:
             break
-        h, left = new, np.ptp(rise)
+        h = new
+        left = np.ptp(rise)
     return h
 
 
@@ -278,7 +282,8 @@ class FeasibleRows(NamedTuple):
         """
         rows, (high, low) = self.rows, h
         lengths = np.diff(rows.indptr)
-        here, there = np.repeat(self.state, lengths), rows.indices
+        here = np.repeat(self.state, lengths)
+        there = rows.indices
         apart, cut = two_sum(high[there], -high[here])
         product, rest = two_product(rows.data, apart)
         rest += rows.data * (cut + (low[there] - low[here]))
@@ -322,7 +327,9 @@ class PairRises(NamedTuple):
 
     def enclose_gain(self, table: NDArray | None = None) -> tuple[float, float]:
         """What the gain of ``table``, or without one the best, is at least and at most."""
-        rows, rise, off = self.rows, self.rise, self.off
+        rows = self.rows
+        rise = self.rise
+        off = self.off
         if table is not None:
             own = rows.action == table.ravel()[rows.state]
             return float((rise - off)[own].min()), float((rise + off)[own].max())
@@ -363,7 +370,8 @@ class EliminationFactors(NamedTuple):
         place = np.empty(n, dtype=np.intp)
         place[order] = np.arange(n)
         entries = chain.tocoo()
-        row, column = place[entries.row], place[entries.col]
+        row = place[entries.row]
+        column = place[entries.col]
         band = max(int(abs(row - column).max(initial=0)), 1)
         if n * band * band > products:
             return None
@@ -402,8 +410,11 @@ class EliminationFactors(NamedTuple):
 
     def solve(self, reward: NDArray) -> tuple[NDArray[np.float64], float]:
         """(relative values, 0 in the last state; gain): h = reward - gain + P h."""
-        n, ahead, leaves = len(self.order), self.ahead, self.exit_probability
-        paid, time = reward[self.order], np.ones(n)
+        n = len(self.order)
+        ahead = self.ahead
+        leaves = self.exit_probability
+        paid = reward[self.order]
+        time = np.ones(n)
         for k in range(n - 1):
             after = slice(k + 1, min(k + self.band + 1, n))
             visits = ahead[after, k] / leaves[k]

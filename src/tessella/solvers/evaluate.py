@@ -51,7 +51,8 @@ class Evaluation(Result):
         is_cost = self.mdp.minimise
         sign = -1 if is_cost else 1
         if self.gain is not None:
-            average, kind = write_average(self.mdp, self), "Cost" if is_cost else "Gain"
+            average = write_average(self.mdp, self)
+            kind = "Cost" if is_cost else "Gain"
             return f"{kind} {subject}: {average}, {self.sweeps} sweeps, {self.status_text}"
         display_value = sign * self.value
         extremes = [

@@ -218,7 +218,8 @@ def compute_row_sum_error(row_sums: RowSumBounds) -> float:
 @compile_per_shape("backend")
 def _mark_most_visited(backend, data: ModelData, policy):
     """(grid) the state with the largest share of time in the long run, marked."""
-    operators, xp = Operators(backend, data), numerics(policy)
+    operators = Operators(backend, data)
+    xp = numerics(policy)
     rhs = xp.full(policy.shape, 1 / policy.size)
     occupancy = _solve_roughly(
         operators.policy_system_adjoint(policy, rhs), rhs, operators.precondition_adjoint
@@ -295,7 +296,8 @@ def _sweep_trial(backend, several: bool, data: ModelData, h, tie_width, policy, 
 @compile_per_shape("backend", "several")
 def _mark_allowed(backend, several: bool, data: ModelData, h, tie_width, policy):
     """(A, grid) whether an action is one of those whose times are bounded."""
-    is_allowed, xp = _find_allowed(backend, several, data, h, tie_width, policy), numerics(h)
+    is_allowed = _find_allowed(backend, several, data, h, tie_width, policy)
+    xp = numerics(h)
     return xp.map_items(is_allowed, xp.arange(backend.n_actions))
 
 
@@ -305,7 +307,8 @@ def _find_allowed(
     """action -> (grid) whether it is within ``tie_width`` of the best, or the policy's own."""
     if not several:
         return lambda action: policy == action
-    operators, xp = Operators(backend, data), numerics(h)
+    operators = Operators(backend, data)
+    xp = numerics(h)
     q_of = operators.q(operators.criterion.split_shift(h)[0])
     lowest = xp.full(h.shape, -xp.inf)
     best = fold_actions(backend, lambda a, b: xp.maximum(b, q_of(a)), lowest)

@@ -84,8 +84,10 @@ class InPlaceSweeper:
     def __init__(self, engine: Engine, partition: Partition) -> None:
         dynamics = engine.mdp.dynamics
         assert isinstance(dynamics, Staged)
-        self.engine, self.partition = engine, partition
-        self.program, self.shape = build_block_backend(dynamics, partition), engine.mdp.grid.shape
+        self.engine = engine
+        self.partition = partition
+        self.program = build_block_backend(dynamics, partition)
+        self.shape = engine.mdp.grid.shape
         self.n_blocks = -(-partition.length // partition.block_length)
         self.data = [self._build_data(dynamics, k) for k in range(self.n_blocks)]
         padded = (
@@ -94,9 +96,12 @@ class InPlaceSweeper:
         self.value = jnp.zeros(with_length(self.shape, partition.axis, padded))
 
     def _build_data(self, dynamics: Staged, k: int) -> ModelData:
-        arrays, feasible, mdp = [], None, self.engine.mdp
+        arrays = []
+        feasible = None
+        mdp = self.engine.mdp
         for stage in block_stages(dynamics, self.partition, k):
-            stage_arrays, reward = stage.arrays(), stage.reward
+            stage_arrays = stage.arrays()
+            reward = stage.reward
             if isinstance(reward, ExpectedReward):
                 stage_arrays["reward"] = (reward.probs, reward.reward)
             arrays.append(to_device(stage_arrays))
@@ -148,7 +153,8 @@ class InPlaceSweeper:
     @in_float64
     def decide_block(self, k: int, tie_width: float) -> tuple[NDArray, NDArray]:
         """(block) policy and margins of the k-th block."""
-        first, data = np.int64(k * self.partition.block_length), self.data[k]
+        first = np.int64(k * self.partition.block_length)
+        data = self.data[k]
         decision = _decide_block(
             self.program, self.partition, self.value, first, data, np.float64(tie_width)
         )
@@ -163,18 +169,18 @@ class BlockwiseArray:
     def __init__(
         self, sweeper: InPlaceSweeper, dtype: Any, make_block: Callable[[int], NDArray]
     ) -> None:
-        self.partition, self.shape, self.dtype, self._make_block = (
-            sweeper.partition,
-            sweeper.shape,
-            np.dtype(dtype),
-            make_block,
-        )
+        self.partition = sweeper.partition
+        self.shape = sweeper.shape
+        self.dtype = np.dtype(dtype)
+        self._make_block = make_block
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
         return self[()].astype(dtype or self.dtype, copy=False)
 
     def __getitem__(self, index: Any) -> NDArray:
-        axis, rows, length = self.partition.axis, self.partition.block_length, self.partition.length
+        axis = self.partition.axis
+        rows = self.partition.block_length
+        length = self.partition.length
         indices = index if isinstance(index, tuple) else (index,)
         indices = [*indices, *[slice(None)] * (len(self.shape) - len(indices))]
         axis_index = indices[axis]
@@ -276,13 +282,14 @@ def iterate_in_place(
     engine: Engine, method: InPlace, callback: Callback | None, partial: bool
 ) -> InPlaceResult:
     """Sweep until the tolerance, the method's limit, or the callback's wish."""
-    mdp, tol = engine.mdp, method.tolerance(engine.mdp)
+    mdp = engine.mdp
+    tol = method.tolerance(engine.mdp)
     assert tol is not None
-    sweeper, started = (
-        InPlaceSweeper(engine, choose_partition(mdp, method.states)),
-        time.perf_counter(),
-    )
-    bounds, seconds, stopped = [], [], False
+    sweeper = InPlaceSweeper(engine, choose_partition(mdp, method.states))
+    started = time.perf_counter()
+    bounds = []
+    seconds = []
+    stopped = False
     while True:
         count = min(SWEEPS_PER_CHECK, method.max_sweeps - len(bounds))
         for _ in range(count):
@@ -317,7 +324,8 @@ def build_in_place_sweep(engine: Engine, partition: Partition) -> Callable[[int]
 
 def _enclose_values(engine: Engine, residual_bounds: ResidualBounds) -> tuple[float, float, float]:
     """(what values are moved by, bound on their error then, rounding of a backup)."""
-    data, mdp = engine.build_data(None, None), engine.mdp
+    data = engine.build_data(None, None)
+    mdp = engine.mdp
     center = (residual_bounds.low + residual_bounds.high) / 2 / (1 - mdp.discount)
     max_value = residual_bounds.max_value + abs(center)
     eta = (

@@ -53,7 +53,8 @@ def evaluate_point(operators: Operators, fixed: bool, value, shift, policy) -> I
     operators = operators.for_shift(shift)
     backup, greedy = back_up(operators, fixed, value, policy)
     eta = operators.rounding(value, shift, backup)
-    residual, max_size = backup - value, max_abs(backup) + abs(shift)
+    residual = backup - value
+    max_size = max_abs(backup) + abs(shift)
     enclosure = operators.criterion.enclose(residual.min(), residual.max(), eta, max_size)
     return IterationState(value, backup, greedy, shift, *enclosure, (greedy != policy).sum())
 
@@ -70,7 +71,8 @@ def compute_rounding_floor(data: ModelData, floor):
 
     No value exceeds that of the largest reward, paid for ever, so a far-off point is no excuse.
     """
-    n, criterion = data.numbers, data.criterion
+    n = data.numbers
+    criterion = data.criterion
     value_bound = criterion.value_bound(n.reward_scale)
     # All of it may stand in the shift, and then the gain is as large as a reward.
     sums = n.relative_rounding * (
@@ -87,10 +89,8 @@ def compute_target(data: ModelData, floor):
 
 
 def _compute_target(data: ModelData, rounding_floor):
-    scale, tol = (
-        data.criterion.value_of_constant_reward(data.numbers.reward_scale),
-        data.numbers.tol,
-    )
+    scale = data.criterion.value_of_constant_reward(data.numbers.reward_scale)
+    tol = data.numbers.tol
     xp = numerics(rounding_floor)
     default_target = xp.maximum(
         data.numbers.relative * scale, TARGET_FLOOR_MULTIPLE * rounding_floor
@@ -169,7 +169,8 @@ def run_rounds(
     backend, method: Method, fixed: bool, chunk: int, data: ModelData, state: IterationState, limit
 ) -> IterationBatch:
     """Up to ``limit <= chunk`` rounds, each of which refines and evaluates a point."""
-    operators, xp = Operators(backend, data, fixed=fixed), numerics(state.value)
+    operators = Operators(backend, data, fixed=fixed)
+    xp = numerics(state.value)
 
     def should_continue(carry):
         state, k, *_ = carry
@@ -261,7 +262,8 @@ def decide(backend, data: ModelData, value, bound) -> Decision:
     operators, v, shift = center_values(backend, data, value)
     eta = operators.rounding(v, shift)
     tie = 2 * (operators.criterion.contraction_factor * bound + eta)
-    tie_width, q_A = tie_window(data, tie, eta), operators.compute_all_q(v)
+    tie_width = tie_window(data, tie, eta)
+    q_A = operators.compute_all_q(v)
     if q_A is not None:
         return Decision(*rank_actions(q_A, tie_width), tie)
     q_of = operators.q(v)
@@ -329,7 +331,9 @@ class PolicyComparison(NamedTuple):
 def compare_policy(backend, data: ModelData, value, bound, policy, extra) -> PolicyComparison:
     """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*."""
     operators, v, shift = center_values(backend, data, value)
-    xp, q_of, eta = numerics(v), operators.q(v), operators.rounding(v, shift)
+    xp = numerics(v)
+    q_of = operators.q(v)
+    eta = operators.rounding(v, shift)
     best, second = find_best_two(backend, q_of, v)
 
     def pick(action, picked):

@@ -214,7 +214,8 @@ class Engine:
 
     @cached_property
     def data(self) -> ModelData:
-        mdp, feasible = self.mdp, None
+        mdp = self.mdp
+        feasible = None
         if mdp.feasible is not None:
             allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
             feasible = self.to_device(allowed, 1)
@@ -254,7 +255,8 @@ def iterate(
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
     log = _RunLog(callback, None if resumed is None else resumed.history)
-    fixed, data = policy is not None, engine.data
+    fixed = policy is not None
+    data = engine.data
     state = _make_initial_state(engine, guess if resumed is None else resumed.value, policy)
     use_coarse_correction = method.linear and engine.needs_coarse_correction
     is_numpy = method.linear and engine.is_numpy and not fixed  # one more function costs nothing
@@ -280,7 +282,8 @@ def iterate(
             else max(min(limit, checkpoint_writer.rounds_per_check), 0)
         )
         batch = kernels.run_rounds(engine.program, method, fixed, chunk, data, state, limit)
-        state, rounds = batch.state, int(batch.n_rounds)
+        state = batch.state
+        rounds = int(batch.n_rounds)
         reports = np.asarray(batch.bounds)[:rounds], np.asarray(batch.changes)[:rounds]
         log.add(*reports, batch.target)
         if bool(batch.finished) and not log.stopped and len(log) < method.max_sweeps:
@@ -305,7 +308,8 @@ def iterate(
             data = engine.build_policy_data(state.policy)
         elif method.linear and not engine.is_numpy and (use_direct_solve or log.is_stalled):
             direct_state = _solve_directly(engine, state)
-            state, use_direct_solve = direct_state or state, direct_state is not None
+            state = direct_state or state
+            use_direct_solve = direct_state is not None
         if log.is_stuck:
             check_recurrent_classes(engine.mdp, engine.to_numpy(state.policy), fixed)
 
@@ -399,7 +403,8 @@ def _make_initial_state(
 
 
 def _make_state(v, pi) -> kernels.IterationState:
-    zero, infinite = np.float64(0), np.float64(np.inf)
+    zero = np.float64(0)
+    infinite = np.float64(np.inf)
     return kernels.IterationState(v, v, pi, zero, zero, infinite, zero, np.int64(0))
 
 
@@ -493,7 +498,8 @@ def _make_result(
     direct: EliminationResult | None = None,
 ) -> Result:
     target = float(kernels.compute_target(data, state.floor))
-    bound, floor = float(state.bound), float(kernels.compute_rounding_floor(data, state.floor))
+    bound = float(state.bound)
+    floor = float(kernels.compute_rounding_floor(data, state.floor))
     value, gain = _report_values(engine, data.criterion, state)
     table = None
     if direct is not None:
@@ -610,7 +616,8 @@ def decide(engine: Engine, value: Any, bound: float) -> kernels.Decision:
         value = value.array
     value = value if isinstance(value, jax.Array) else np.asarray(value)
     decision = kernels.decide(engine.program, engine.data, value, np.float64(bound))
-    margin, policy = engine.to_result(decision.margin), engine.to_result(decision.policy)
+    margin = engine.to_result(decision.margin)
+    policy = engine.to_result(decision.policy)
     return kernels.Decision(margin, policy, float(decision.tie))
 
 

@@ -106,7 +106,8 @@ class MixedPrecision(Method):
         # A quarter of the bytes.
         policy = state.policy.astype(jnp.int8) if fits_int8 else state.policy
         partial_sum, next_sum, last_sum = single.sum_neumann_series(policy, first, self.terms)
-        t, next_term = next_sum - partial_sum, last_sum - next_sum
+        t = next_sum - partial_sum
+        next_term = last_sum - next_sum
         residual_span = criterion.span(
             criterion.value_of_constant_reward(next_term - criterion.discount * t)
         )

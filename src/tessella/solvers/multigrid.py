@@ -106,7 +106,8 @@ class CoarseAxis(NamedTuple):
     def find_owners(self) -> NDArray[np.int64]:
         """(colours, m) at each cut point: the one of the colour whose function may be met there."""
         first, last = _find_cut_range(np.array(self.cut_points), self.max_displacement)
-        i, k = np.arange(len(first))[:, None], np.arange(len(first))
+        i = np.arange(len(first))[:, None]
+        k = np.arange(len(first))
         is_met = (first <= i) & (i <= last)  # at one of each colour, at most
         by_colour = [k[c :: self.n_colours] for c in range(self.n_colours)]
         return np.stack([o[is_met[:, o].argmax(1)] for o in by_colour])
@@ -168,7 +169,8 @@ def choose_coarse_axes(
     root of its reach.
     """
     typical_steps = np.sqrt([max(*displacement, 1) for displacement in displacements])
-    result, states = (), prod(shape)
+    result = ()
+    states = prod(shape)
     for gaps in _halve_gaps(shape, typical_steps):
         axes = tuple(map(CoarseAxis.with_gap, shape, gaps, displacements))
         node_blocks = NodeBlocks.choose(axes)
@@ -273,7 +275,8 @@ def build_correction(probes: NDArray[np.float64], axes: Sequence[CoarseAxis]) ->
     for basis in interpolation:
         node_means = np.multiply.outer(node_means, basis.mean(1))
     restriction = tuple(basis / basis.sum(1, keepdims=True) for basis in interpolation)
-    orders, weights = (order, np.argsort(order)), (0 * node_means.ravel(), node_means.ravel())
+    orders = (order, np.argsort(order))
+    weights = (0 * node_means.ravel(), node_means.ravel())
     no_correction = CoarseCorrection(
         interpolation,
         restriction,
@@ -298,7 +301,8 @@ def _assemble_system(
     probes: NDArray, axes: Sequence[CoarseAxis], node_blocks: NodeBlocks, block_position: NDArray
 ) -> BlockTridiagonal:
     """(1 + LEAK_PROBABILITY) I - P_c by blocks."""
-    sizes, n = [len(coarse_axis.cut_points) for coarse_axis in axes], node_blocks.block_size
+    sizes = [len(coarse_axis.cut_points) for coarse_axis in axes]
+    n = node_blocks.block_size
     diagonal = np.tile((1 + LEAK_PROBABILITY) * np.eye(n), (node_blocks.n_blocks, 1, 1))
     lower, upper = np.zeros((2, node_blocks.n_blocks - 1, n, n))
     block, row = np.divmod(block_position, n)
@@ -317,20 +321,16 @@ def _assemble_system(
 
 def apply_correction(coarse: CoarseCorrection, residual: Any) -> Any:
     """M residual, in the precision of the residual; on the nodes, always in double."""
-    interpolation, restriction = (
-        _cast_like(residual, coarse.interpolation),
-        _cast_like(residual, coarse.restriction),
-    )
+    interpolation = _cast_like(residual, coarse.interpolation)
+    restriction = _cast_like(residual, coarse.restriction)
     c = _solve_coarse(coarse, restrict(residual, restriction).ravel())
     return residual + interpolate(c.astype(residual.dtype), interpolation)
 
 
 def apply_adjoint_correction(coarse: CoarseCorrection, residual: Any) -> Any:
     """M' residual."""
-    interpolation, restriction = (
-        _cast_like(residual, coarse.interpolation),
-        _cast_like(residual, coarse.restriction),
-    )
+    interpolation = _cast_like(residual, coarse.interpolation)
+    restriction = _cast_like(residual, coarse.restriction)
     c = _solve_coarse_adjoint(coarse, restrict(residual, interpolation).ravel())
     return residual + interpolate(c.astype(residual.dtype), restriction)
 

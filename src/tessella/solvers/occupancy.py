@@ -86,7 +86,8 @@ def occupancy(
     require_type("occupancy", mdp, MDP)
     result = compute_visits(mdp, policy, start, tol=tol, max_rounds=max_rounds)
     remaining = mdp.criterion.remaining_time_share(result.start)
-    share, bound = result.share / remaining, result.error_bound / remaining + 4 * EPS
+    share = result.share / remaining
+    bound = result.error_bound / remaining + 4 * EPS
     return replace(result, share=share, error_bound=bound) if remaining != 1 else result
 
 
@@ -116,7 +117,8 @@ def _solve_occupancy(
     mdp: MDP, actions, mu, tol: float, max_rounds: int, guess: NDArray | None
 ) -> tuple[NDArray, float]:
     """(grid) the occupancy, and a bound on the sum of its errors."""
-    engine, use_single = Engine(mdp, None), use_single_precision(mdp)
+    engine = Engine(mdp, None)
+    use_single = use_single_precision(mdp)
     factor = _compute_error_factor(engine, actions)
     floor = engine.adjoint_rounding_floor * engine.contraction_gap * factor
     target = max(tol, 2 * floor)
@@ -134,7 +136,8 @@ def _solve_occupancy(
             return np.asarray(d), bound
         if residual > CORRECTION_MAX_RESIDUAL_RATIO * previous:
             d = _solve_directly(engine, np.asarray(actions), rhs, d)
-    reached, needed = round_up(bound), round_down(target)
+    reached = round_up(bound)
+    needed = round_down(target)
     raise NotConverged(f"occupancy: bound {reached} after {max_rounds} rounds, not {needed}")
 
 
@@ -171,7 +174,8 @@ def _solve_directly(engine: Engine, table: NDArray, rhs, d):
 @compile_per_shape("backend", "single")
 def _correct(backend, single: bool, data: ModelData, policy, source, d):
     """One correction of d, and the sum of what it leaves."""
-    operators, xp = Operators(backend, data), numerics(source)
+    operators = Operators(backend, data)
+    xp = numerics(source)
     exact = operators.policy_system_adjoint(policy, source)
     residual = source - exact(d)
     if single:
@@ -196,7 +200,8 @@ def _correct(backend, single: bool, data: ModelData, policy, source, d):
 @compile_per_shape("backend")
 def _run_plain_steps(backend, data: ModelData, policy, rhs, d):
     """Steps of the process itself, and the sum of what they leave."""
-    system, xp = Operators(backend, data).policy_system_adjoint(policy, rhs), numerics(rhs)
+    system = Operators(backend, data).policy_system_adjoint(policy, rhs)
+    xp = numerics(rhs)
     d = xp.repeat(PLAIN_STEPS, lambda x: x + (rhs - system(x)), d)
     d = xp.maximum(d, 0.0)
     return d, abs(rhs - system(d)).sum()

@@ -68,7 +68,9 @@ class Operators:
         return self._build_q(self.criterion.discount * value)
 
     def _build_q(self, discounted: Any) -> Callable[[Any], Any]:
-        backend, feasible, xp = self.program, self.data.feasible, numerics(discounted)
+        backend = self.program
+        feasible = self.data.feasible
+        xp = numerics(discounted)
         w = backend.shared_backup(self.data.arrays, discounted, True)
 
         def q_of(action):
@@ -88,10 +90,8 @@ class Operators:
     def _compute_all_q(self, discounted: Any) -> Any:
         if not isinstance(self.program, NumpyBackend):
             return None
-        q_A, feasible = (
-            self.program.all_action_values(self.data.arrays, discounted),
-            self.data.feasible,
-        )
+        q_A = self.program.all_action_values(self.data.arrays, discounted)
+        feasible = self.data.feasible
         if q_A is None:
             return None
         q_A -= self.gain
@@ -123,7 +123,8 @@ class Operators:
         q_A = self._compute_all_q(discounted)
         if q_A is not None:
             return q_A.max(axis=0), q_A.argmax(axis=0).astype(np.int32)
-        q_of, xp = self._build_q(discounted), numerics(discounted)
+        q_of = self._build_q(discounted)
+        xp = numerics(discounted)
 
         def step(action, carry):
             best, greedy = carry
@@ -139,7 +140,8 @@ class Operators:
     @property
     def has_cheap_bellman(self) -> bool:
         """Whether an optimum is sought, and sweeps over all actions cost little."""
-        backend, arrays = self.program, self.data.arrays
+        backend = self.program
+        arrays = self.data.arrays
         return not self.fixed and self.has_direct_solve and backend.sweeps_are_cheap(arrays)  # type: ignore[union-attr]
 
     @property
@@ -190,7 +192,8 @@ class Operators:
         The gain is the mean of the unknown, added to every row: that part is its own adjoint.
         """
         adjoint = policy_adjoint(self.program, self.data.arrays, policy, template)
-        discount, criterion = self.criterion.discount, self.criterion
+        discount = self.criterion.discount
+        criterion = self.criterion
         return lambda x: x + criterion.split_unknowns(x)[1] - discount * adjoint(x)
 
     def precondition(self, residual: Any) -> Any:
@@ -219,7 +222,8 @@ class Operators:
         reward is what an action value has beside the next values, so theirs are no larger than
         |b| + |gain| + largest max|v|, however large those of actions are that nobody takes.
         """
-        accuracy, max_value = self.data.numbers, max_abs(value)
+        accuracy = self.data.numbers
+        max_value = max_abs(value)
         paid = accuracy.reward_scale
         if backup is not None and isinstance(self.program, RowBackend):
             reached = (

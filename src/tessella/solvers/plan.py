@@ -140,7 +140,8 @@ def plan(
         require_method(method, tol)
         method.check_supports(mdp)
     tol = validate_tol(tol) if method is None else method.tolerance(mdp)
-    device_list, partition = choose_devices(mdp, devices), _choose_partition(mdp, method)
+    device_list = choose_devices(mdp, devices)
+    partition = _choose_partition(mdp, method)
     count = max(len(device_list), 1)
     name = _choose_method_name(mdp) if method is None else method.name
     arrays = (
@@ -226,22 +227,20 @@ def _count_window_bytes(dynamics: Staged, partition: Partition, factors: bool = 
 
 def _count_array_bytes(mdp: MDP, name: str, method: Method | None, count: int) -> dict[str, int]:
     """Bytes by what they hold on each of ``count`` devices."""
-    n, widest_array, own_bytes = (
-        mdp.n_states,
-        max(mdp.n_states, largest_intermediate(mdp.dynamics)),
-        model_bytes(mdp.dynamics),
-    )
-    table, partition = _find_table(mdp, method, count), _choose_shards(mdp, count)
+    n = mdp.n_states
+    widest_array = max(mdp.n_states, largest_intermediate(mdp.dynamics))
+    own_bytes = model_bytes(mdp.dynamics)
+    table = _find_table(mdp, method, count)
+    partition = _choose_shards(mdp, count)
     if partition is not None:
         assert isinstance(mdp.dynamics, Staged)
-        own_bytes, n = (
-            _count_window_bytes(mdp.dynamics, partition),
-            n * partition.block_length // partition.length,
-        )
+        own_bytes = _count_window_bytes(mdp.dynamics, partition)
+        n = n * partition.block_length // partition.length
         widest_array = -(-widest_array * partition.block_with_halo // partition.length)
     arrays = {"the model's own": own_bytes}
     if table is not None:
-        arrays["its table"], widest_array = model_bytes(table), mdp.n_states
+        arrays["its table"] = model_bytes(table)
+        widest_array = mdp.n_states
     if mdp.feasible is not None:
         arrays["feasible actions"] = n * mdp.n_actions
     arrays |= {
@@ -295,7 +294,8 @@ def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
         return len(mdp.dynamics.periods)
     if not isinstance(mdp.criterion, Discounted):
         return None
-    scale, discount = mdp.dynamics.reward_scale, mdp.discount
+    scale = mdp.dynamics.reward_scale
+    discount = mdp.discount
     if scale == 0 or discount == 0:
         return 1
     target = tol or DEFAULT_RELATIVE_TOLERANCE * mdp.criterion.value_of_constant_reward(scale)

@@ -74,7 +74,8 @@ class PolicyIteration(Method):
     max_sweeps: int = field(default=10_000, compare=False)
     max_products: int = 500
 
-    linear, traced = True, False
+    linear = True
+    traced = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,7 +99,9 @@ class InexactPolicyIteration(Method):
     forcing: float = 1e-2
     max_products: int = 200
 
-    safeguarded, linear, traced = True, True, False
+    safeguarded = True
+    linear = True
+    traced = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,8 +125,12 @@ def compute_next_value(
     reach the target, those are all; else the policy is evaluated: directly if the model is small
     and its rows are short, by a linear solver if they are long.
     """
-    greedy, criterion = run_greedy_sweeps(operators, state), operators.criterion
-    value, backup, policy, n = greedy.value, greedy.backup, greedy.policy, state.value.size
+    greedy = run_greedy_sweeps(operators, state)
+    criterion = operators.criterion
+    value = greedy.value
+    backup = greedy.backup
+    policy = greedy.policy
+    n = state.value.size
     residual = backup - value
     common = criterion.common_part(residual)  # known without solving: it is paid for ever
     max_cheap_sweeps = min(
@@ -159,8 +166,10 @@ def run_greedy_sweeps(operators: Operators, state: IterationState) -> GreedyStat
     """Sweep over all actions until that leaves the policy about as it is, or for long enough."""
     from tessella.solvers.kernels import compute_target
 
-    criterion, goal = operators.criterion, float(compute_target(operators.data, state.floor)) / 2
-    previous_span, n = float(criterion.span(state.backup - state.value)), state.value.size
+    criterion = operators.criterion
+    goal = float(compute_target(operators.data, state.floor)) / 2
+    previous_span = float(criterion.span(state.backup - state.value))
+    n = state.value.size
     current = GreedyState(state.value, state.backup, state.policy, 0, 1.0, False)
     for _ in range(min(max(n // STATES_PER_BURST, 1), MAX_BURSTS)):
         value = operators.iterate_bellman(current.backup, BURST_SWEEPS - 1)
@@ -200,7 +209,8 @@ def evaluate_greedy_policy(
     solve, a run that stalls so is helped by one (see ``loop``).
     """
     xp = numerics(state.value)
-    span, first_residual = operators.criterion.span, state.backup - state.value
+    span = operators.criterion.span
+    first_residual = state.backup - state.value
     start = operators.criterion.step(state.value, state.backup)
     trial, residual = run_trial_sweeps(operators, state.policy, start)
     rho = (span(residual) / xp.maximum(span(first_residual), SMALLEST_POSITIVE)) ** (
@@ -254,7 +264,8 @@ def compute_target_ratio(operators: Operators, state: IterationState):
     """The share of its bound that a run may end with; of one that nobody limited, less."""
     from tessella.solvers.kernels import compute_target
 
-    data, ratio = operators.data, compute_target(operators.data, state.floor) / state.bound
+    data = operators.data
+    ratio = compute_target(operators.data, state.floor) / state.bound
     if data.coarse is not None:
         return ratio
     return numerics(ratio).where(data.numbers.tol > 0, ratio, DEFAULT_TARGET_FACTOR * ratio)
@@ -286,8 +297,10 @@ def solve_by_bicgstab(
         return operators.policy_system(policy, e)
 
     # What all states share is known without solving: it is paid for ever.
-    span, common = operators.criterion.span, operators.criterion.common_part(residual)
-    max_steps, preconditioner = max(max_products // 2, 1), operators.precondition
+    span = operators.criterion.span
+    common = operators.criterion.common_part(residual)
+    max_steps = max(max_products // 2, 1)
+    preconditioner = operators.precondition
     if operators.has_direct_solve:
         max_steps = min(max_steps, DIRECT_SOLVE_AFTER_STEPS)
     else:

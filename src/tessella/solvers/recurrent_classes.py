@@ -49,7 +49,8 @@ def chain_classes(chain: csr_array) -> list[NDArray[np.int64]]:
 
     step = chain.tocoo()
     taken = step.data > 0
-    row, column = step.row[taken], step.col[taken]
+    row = step.row[taken]
+    column = step.col[taken]
     count, of = connected_components(chain > 0, directed=True, connection="strong")
     left = np.zeros(count, dtype=bool)
     left[of[row[of[row] != of[column]]]] = True

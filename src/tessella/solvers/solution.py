@@ -52,7 +52,8 @@ def make_optimal_policy(mdp: MDP, table: Any) -> Policy:
 
 def _refuse_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
     """Raise an error for arrays that a solution of ``mdp`` does not have, before they are read."""
-    n_actions, shape = mdp.n_actions, mdp.grid.shape
+    n_actions = mdp.n_actions
+    shape = mdp.grid.shape
     expected = dict.fromkeys(("value", "policy", "margin", "decided"), shape)
     expected |= {axis: (n,) for axis, n in zip(mdp.grid.axes, shape, strict=True)}
     expected |= dict.fromkeys((mdp.action_name, *components(mdp.actions)), (n_actions,))
@@ -104,14 +105,16 @@ def _refuse_contradictions(
 
     |T V - V| <= 2 |V - V*|, and a third for rounding; relative values are known up to a constant.
     """
-    q, value = data["q"], data["value"]
+    q = data["q"]
+    value = data["value"]
     best, second = (np.full(value.shape, -np.inf) for _ in range(2))
     for action in range(q.shape[-1]):
         second = np.maximum(second, np.minimum(best, q[..., action]))
         best = np.maximum(best, q[..., action])
     taken = np.take_along_axis(q, table[..., None].astype(np.int64), axis=-1)[..., 0]
     with np.errstate(invalid="ignore"):  # of margins without end
-        residual, margin = best - value, best - second
+        residual = best - value
+        margin = best - second
         residual -= (residual.max() + residual.min()) / 2 if relative else 0.0
         agree = {
             "value": np.abs(residual) <= 3 * error,
@@ -204,8 +207,11 @@ class Solution(Result):
 
     def _coordinates(self) -> Variables:
         """The values along each dimension: the grid's axes, and the action with its components."""
-        grid, actions, action = self.mdp.grid, self.mdp.actions, (self.mdp.action_name,)
-        action_components, values = components(actions), values_of(actions)
+        grid = self.mdp.grid
+        actions = self.mdp.actions
+        action = (self.mdp.action_name,)
+        action_components = components(actions)
+        values = values_of(actions)
         labels = [str(a) for a in actions] if action_components else actions
         return {
             **{axis: (v, (axis,)) for axis, v in zip(grid.axes, grid.values, strict=True)},

@@ -151,7 +151,8 @@ def _solve_in_place(
 
 
 def _make_solution(engine: Engine, result: Result, method: str) -> Solution:
-    mdp, has_gain = engine.mdp, result.gain is not None
+    mdp = engine.mdp
+    has_gain = result.gain is not None
     decision = decide(engine, result.get_raw("value"), result.error_bound)
     return Solution(
         **vars(result),

@@ -76,6 +76,8 @@ def _find_overlaps(
 
 def neighbour_slices(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """Slices that pair each element with the next one along ``axis``."""
-    below, above = [slice(None)] * ndim, [slice(None)] * ndim
-    below[axis], above[axis] = slice(None, -1), slice(1, None)
+    below = [slice(None)] * ndim
+    above = [slice(None)] * ndim
+    below[axis] = slice(None, -1)
+    above[axis] = slice(1, None)
     return tuple(below), tuple(above)

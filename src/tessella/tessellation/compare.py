@@ -136,7 +136,8 @@ def _normalise_weights(
     weight = weight.ravel()
     bad = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if bad.size:
-        location, value = a.grid.describe(bad[0]), f"has {weight[bad[0]]}"
+        location = a.grid.describe(bad[0])
+        value = f"has {weight[bad[0]]}"
         requirement = "occupancies must be finite and not negative"
         raise ArgumentError(
             requirement,

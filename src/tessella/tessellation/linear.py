@@ -89,7 +89,8 @@ def linear_scores(tessellation: Tessellation) -> LinearScores:
     require_type("linear_scores", tessellation, Tessellation)
     points, labels, states = _find_vertices(tessellation)
     used, label = np.unique(labels, return_inverse=True)
-    d, m = points.shape[1], len(used)
+    d = points.shape[1]
+    m = len(used)
     row_point, rival = np.nonzero(np.arange(m) != label[:, None])
     z = np.column_stack([points, np.ones(len(points))])[row_point]
     columns = np.arange(d + 1)
@@ -119,11 +120,13 @@ def linear_index(tessellation: Tessellation) -> LinearIndex:
     points, labels, states = _find_vertices(tessellation)
     used = np.unique(labels)
     used = used[np.argsort(tessellation.ranks[used])]
-    d, m = points.shape[1], len(used)
+    d = points.shape[1]
+    m = len(used)
     action_rank = np.empty(len(tessellation.actions), dtype=np.int64)
     action_rank[used] = np.arange(m)
     rank = action_rank[labels]
-    has_level_below, has_level_above = np.flatnonzero(rank > 0), np.flatnonzero(rank < m - 1)
+    has_level_below = np.flatnonzero(rank > 0)
+    has_level_above = np.flatnonzero(rank < m - 1)
     row_point = np.concatenate([has_level_below, has_level_above])
     sign = np.repeat([1.0, -1.0], [len(has_level_below), len(has_level_above)])
     level = np.concatenate([rank[has_level_below] - 1, rank[has_level_above]])
@@ -186,7 +189,8 @@ def _find_vertices(tessellation: Tessellation) -> tuple[NDArray, NDArray, NDArra
     table = tessellation.table[ascending]
     keep = np.ones(grid.shape, dtype=bool)
     for axis in range(grid.ndim):
-        lines, inside = np.moveaxis(table, axis, -1), np.moveaxis(keep, axis, -1)
+        lines = np.moveaxis(table, axis, -1)
+        inside = np.moveaxis(keep, axis, -1)
         middle = lines[..., 1:-1]
         inside[..., 1:-1] &= (middle != lines[..., :-2]) | (middle != lines[..., 2:])
     states = np.arange(grid.size).reshape(grid.shape)[ascending][keep]

@@ -48,7 +48,8 @@ def build_lines(grid: StateGrid, along: Along) -> GridLines:
         position = np.add.outer(position, grid.numbers[axis])
     position = position.ravel()
     order = np.argsort(position, kind="stable")
-    ascending, scale = position[order], sum(np.abs(grid.numbers[k]).max() for k in axes)
+    ascending = position[order]
+    scale = sum(np.abs(grid.numbers[k]).max() for k in axes)
     starts = np.diff(ascending, prepend=-np.inf) > (
         SUM_RELATIVE_ROUNDING * scale if len(axes) > 1 else 0.0
     )

@@ -130,7 +130,8 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
     """
     require_type("measure", tessellation, Tessellation)
     inner = trim(tessellation, rim)
-    grid, boundary = inner.grid, inner.boundary
+    grid = inner.grid
+    boundary = inner.boundary
     faces = [int(np.count_nonzero(face)) for face in inner.faces]
     edges = [face.size for face in inner.faces]
     n_actions = len(inner.actions)

@@ -97,7 +97,8 @@ def reorder_point(tessellation: Tessellation, axis: Along) -> ReorderPoint:
     """
     require_type("reorder_point", tessellation, Tessellation)
     grid_lines, low, high = _bound_levels(tessellation, axis)
-    orders, stock = np.isfinite(low), grid_lines.position
+    orders = np.isfinite(low)
+    stock = grid_lines.position
     point, early_clashes = _intersect_bounds(
         grid_lines, np.where(orders, stock, -np.inf), np.where(orders, np.inf, stock)
     )

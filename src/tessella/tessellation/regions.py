@@ -62,7 +62,8 @@ class Convex(Evidence):
 def connected(tessellation: Tessellation) -> Connected:
     """Test whether each region is one cell."""
     require_type("connected", tessellation, Tessellation)
-    actions, sizes = tessellation.cell_actions, tessellation.cell_sizes
+    actions = tessellation.cell_actions
+    sizes = tessellation.cell_sizes
     ranked = np.lexsort((np.arange(len(actions)), -sizes, actions))
     others = np.flatnonzero(actions[ranked][1:] == actions[ranked][:-1]) + 1
     islands = np.sort(ranked[others])

@@ -77,7 +77,8 @@ def drop_axes(tessellation: Tessellation, *axes: str) -> Tessellation:
     remaining = {n: v for n, v in zip(grid.axes, grid.values, strict=True) if n not in axes}
     table = tessellation.table[tuple(slice(None) if n in remaining else 0 for n in grid.axes)]
     # Margins may still depend on what the action does not, so none are kept.
-    name, t = tessellation.name, np.ascontiguousarray(table)
+    name = tessellation.name
+    t = np.ascontiguousarray(table)
     return build_tessellation(
         StateGrid(remaining), tessellation.actions, tessellation.action_name, t, None, name
     )

@@ -58,7 +58,8 @@ class SwitchingCurves:
 
         ``*`` marks an action that does not fill all between its ends.
         """
-        t, count = self.tessellation, self.first[0].size
+        t = self.tessellation
+        count = self.first[0].size
         used = np.flatnonzero((self.first >= 0).reshape(len(t.actions), -1).any(axis=1))
         actions = used[:TABLE_MAX_ACTIONS]
         others = [name for name in t.grid.axes if name != self.axis]
@@ -87,11 +88,13 @@ class SwitchingCurves:
     def _format_span(self, action: int, line: int) -> str:
         grid = self.tessellation.grid
         values = grid.values[grid.axis(self.axis)]
-        first, last = self.first[action].flat[line], self.last[action].flat[line]
+        first = self.first[action].flat[line]
+        last = self.last[action].flat[line]
         if first < 0:
             return "-"
         mark = "" if self.solid[action].flat[line] else "*"
-        begin, end = format_value(values[first]), format_value(values[last])
+        begin = format_value(values[first])
+        end = format_value(values[last])
         return begin if first == last else f"{begin}..{end}{mark}"
 
     def _axis_values(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -104,7 +107,8 @@ def switching_curves(tessellation: Tessellation, axis: str) -> SwitchingCurves:
     require_type("switching_curves", tessellation, Tessellation)
     lines = np.moveaxis(tessellation.table, tessellation.grid.axis(axis), -1)
     shape = (len(tessellation.actions), *lines.shape[:-1])
-    first, last = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
+    first = np.empty(shape, dtype=np.int64)
+    last = np.empty(shape, dtype=np.int64)
     solid = np.empty(shape, dtype=bool)
     for a in range(len(tessellation.actions)):
         here = lines == a

@@ -39,7 +39,8 @@ class Threshold(Evidence):
         return f"{self.tessellation.action_name} switches at thresholds in {self.axis}"
 
     def _describe_violation(self, states: NDArray[np.int64]) -> str:
-        t, pairs = self.tessellation, states.reshape(-1, 2)
+        t = self.tessellation
+        pairs = states.reshape(-1, 2)
         first = "; ".join(
             f"{t.actions[t.table.flat[s]]} to {t.actions[t.table.flat[u]]} after "
             f"{t.grid.describe(s)}"

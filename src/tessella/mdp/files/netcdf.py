@@ -137,8 +137,10 @@ def count_entries(mdp: MDP) -> int:
 
 def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
-    dynamics, attributes = as_tabular(mdp), _attributes(mdp)
-    outcomes, shape = dynamics.outcomes, ("state", "action")
+    dynamics = as_tabular(mdp)
+    attributes = _attributes(mdp)
+    outcomes = dynamics.outcomes
+    shape = ("state", "action")
     variables: Variables = {
         f"grid/{name}": (values, (name,))
         for name, values in zip(mdp.grid.axes, mdp.grid.values, strict=True)
@@ -148,7 +150,8 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     if mdp.start is not None:
         variables["start"] = (mdp.start, ("state",))
     if isinstance(mdp.dynamics, Timed):
-        last, final = _last(mdp, mdp.dynamics), mdp.dynamics.final
+        last = _last(mdp, mdp.dynamics)
+        final = mdp.dynamics.final
         written = [period.rounding_as_saved for period in mdp.dynamics.distinct_periods]
         worst = ModelRounding(max(one.rows for one in written), max(one.reward for one in written))
         attributes |= _errors("period_", worst)
@@ -161,7 +164,8 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
 
 def _last(mdp: MDP, dynamics: Timed) -> Tabular:
     """The last period of a horizon as rows."""
-    period, n = dynamics.periods[-1], dynamics.final.size
+    period = dynamics.periods[-1]
+    n = dynamics.final.size
     axes = dict(zip(mdp.grid.axes[1:], mdp.grid.values[1:], strict=True))
     alone = replace(
         mdp,

@@ -66,8 +66,10 @@ class TableReader:
             raise FileError(requirement, value=f"it is {grid.axes[0]!r}")
         axes = dict(zip(grid.axes[1:], grid.values[1:], strict=True))
         moment = make_context(StateGrid(axes), self.context.actions, self.context.action_name)
-        whole, outcomes = self._table(self.context, "", mask, None), self._outcomes(moment)
-        n, periods = moment.grid.size, []
+        whole = self._table(self.context, "", mask, None)
+        outcomes = self._outcomes(moment)
+        n = moment.grid.size
+        periods = []
         for time in range(horizon.periods - 1):
             own = mask[time * n : (time + 1) * n]
             periods.append(self._checked(_at(whole, moment, own, time, outcomes), own))
@@ -83,7 +85,8 @@ class TableReader:
         self, context: EvaluationContext, group: str, mask: Mask, outcomes: Outcomes | None
     ) -> Tabular:
         """Arrays that fit one another, of which nothing else is known."""
-        pairs, n = self._pairs(context), context.grid.size
+        pairs = self._pairs(context)
+        n = context.grid.size
         starts = self._starts(f"{group}indptr")
         length = (int(starts[-1]),)
         columns = self._array(f"{group}indices", "i", length)
@@ -208,7 +211,8 @@ def _check_outcomes(table: Tabular, outcomes: Outcomes, mask: Mask) -> None:
 
 def _check_end(whole: Tabular, last: Tabular, mask: Mask, final: NDArray) -> None:
     """Refuse a last time that is not the last period, and what comes after it."""
-    n, lengths = len(mask), np.diff(whole.rows.indptr)
+    n = len(mask)
+    lengths = np.diff(whole.rows.indptr)
     if not np.isfinite(final).all():
         raise FileError(f"'{END}final' must be finite")
     paid = last.reward + (last.rows @ final)[last.row_of]
@@ -233,7 +237,8 @@ def _refuse_outside(index: NDArray, count: int, name: str) -> None:
 
 def arrays_of(table: Tabular, group: str = "") -> dict[str, tuple[NDArray, tuple[str, ...]]]:
     """What ``TableReader`` reads, with the names of dimensions."""
-    pair, rows = ("state", "action"), table.rows
+    pair = ("state", "action")
+    rows = table.rows
     return {
         f"{group}indptr": (rows.indptr.astype(np.int64), ("row_end",)),
         f"{group}indices": (rows.indices.astype(np.int64), ("entry",)),

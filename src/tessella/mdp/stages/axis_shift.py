@@ -47,7 +47,8 @@ class AxisShift(RandomOperation):
         return Displacement.covering(np.array([[steps.min(), steps.max()] for steps in moved]))
 
     def block(self, axis: int, first: int, count: int) -> AxisShift:
-        shape, pad = with_length(self.shape, axis, count), self.pad
+        shape = with_length(self.shape, axis, count)
+        pad = self.pad
         if axis == self.axis:
             beyond = np.arange(first, first + count + int(self.offsets.max()))
             pad = relative_to_block(pad[np.clip(beyond, 0, len(pad) - 1)], first, count)
@@ -99,7 +100,8 @@ class CompiledAxisShift:
     accepts_broadcast_input = False
 
     def supports_policy_arrays(self, arrays) -> bool:
-        offsets, probs = arrays["offsets"], arrays["probs"]
+        offsets = arrays["offsets"]
+        probs = arrays["probs"]
         # Slices are so much quicker than single entries that few actions are best done in turn.
         return (
             is_shared_by_actions(offsets, probs)
@@ -110,7 +112,9 @@ class CompiledAxisShift:
         import jax.numpy as jnp
         from jax import lax
 
-        pad, offsets, probs = arrays["pad"], arrays["offsets"], arrays["probs"]
+        pad = arrays["pad"]
+        offsets = arrays["offsets"]
+        probs = arrays["probs"]
         padded = jnp.take(w, pad, axis=self.axis, mode="clip")
         size = w.shape[self.axis]
 

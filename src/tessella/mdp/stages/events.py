@@ -251,10 +251,8 @@ def _event_targets(
     own = np.arange(n, dtype=index_type(n)).reshape(1, *context.grid.shape)
     places: list[NDArray[np.integer]] = [own]
     for event, rate in zip(events, rates, strict=True):
-        subject, noise_table = (
-            f"the event {event.name}",
-            NoiseTable((EVENT, np.array([event.name])), rate),
-        )
+        subject = f"the event {event.name}"
+        noise_table = NoiseTable((EVENT, np.array([event.name])), rate)
         moved = {} if event.to is None else call_by_name(event.to, context.mesh(), subject)
         places.append(target_states(context, moved, subject, noise_table)[..., 0])
     return np.stack(np.broadcast_arrays(*places), axis=1)

@@ -64,7 +64,8 @@ class StridedArray:
     """An array (n, *broadcast) in memory, read at a lead index and a place of the grid."""
 
     def __init__(self, ref: Any, shape: Sequence[int]) -> None:
-        self.ref, lengths = ref, tuple(shape[1:])
+        self.ref = ref
+        lengths = tuple(shape[1:])
         self.size = math.prod(lengths)
         self.strides = [
             math.prod(lengths[axis + 1 :]) if length > 1 else 0
@@ -92,7 +93,9 @@ class TileGrid:
     """Rows and columns of an array, and which program works on which."""
 
     def __init__(self, like: Any, tiles: TileSizes) -> None:
-        self.tiles, self.dtype, self.size = tiles, like.dtype, like.size
+        self.tiles = tiles
+        self.dtype = like.dtype
+        self.size = like.size
         *self.lengths, self.n_columns = like.shape  # of the axes of rows, and of the last
         self.n_rows = math.prod(self.lengths)
         self.strides = [math.prod(self.lengths[a + 1 :]) for a in range(len(self.lengths))]
@@ -164,22 +167,29 @@ def significant_terms(probs: Any, grid: TileGrid, written: int) -> Any:
 
 def _sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
     """The kernel of a sum along an axis of rows, of offsets that follow one another."""
-    axis, along, written = steps.axis, steps.step_sign or 1, grid.tiles.unrolled_terms
-    count, height, length = steps.probs.shape[0], grid.tiles.rows, grid.lengths[steps.axis]
-    axis_tiles, others = pl.cdiv(length, height), grid.n_rows // length
+    axis = steps.axis
+    along = steps.step_sign or 1
+    written = grid.tiles.unrolled_terms
+    count = steps.probs.shape[0]
+    height = grid.tiles.rows
+    length = grid.lengths[steps.axis]
+    axis_tiles = pl.cdiv(length, height)
+    others = grid.n_rows // length
 
     def kernel(w, pad, offsets, probs, *refs):
         *paid, terms, out = refs
         probs = StridedArray(probs, steps.probs.shape)
         tile, rest = _split(pl.program_id(0), axis_tiles)
         around, column_tile = _split(rest, others)
-        columns, around = grid.columns(column_tile), grid.row_coordinates(around, axis)
+        columns = grid.columns(column_tile)
+        around = grid.row_coordinates(around, axis)
         first = tile * jnp.int32(height)
         places = [
             _with_coordinate(around, axis, jnp.minimum(first + r, jnp.int32(length - 1)))
             for r in range(height)
         ]
-        k0, rounds = terms[2 * column_tile], terms[2 * column_tile + 1]
+        k0 = terms[2 * column_tile]
+        rounds = terms[2 * column_tile + 1]
         begun = first + offsets[0] + jnp.int32(along) * k0
 
         def row(padded):
@@ -244,13 +254,15 @@ def _column_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
 
 def _multi_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any, value: Callable):
     """A kernel that does a few rows side by side; ``value`` reads one of them, moved."""
-    count, row_tiles = steps.probs.shape[0], pl.cdiv(grid.n_rows, ROWS_PER_PROGRAM)
+    count = steps.probs.shape[0]
+    row_tiles = pl.cdiv(grid.n_rows, ROWS_PER_PROGRAM)
 
     def kernel(w, pad, offsets, probs, *refs):
         *paid, out = refs
         probs = StridedArray(probs, steps.probs.shape)
         tile, column_tile = _split(pl.program_id(0), row_tiles)
-        columns, first = grid.columns(column_tile), tile * jnp.int32(ROWS_PER_PROGRAM)
+        columns = grid.columns(column_tile)
+        first = tile * jnp.int32(ROWS_PER_PROGRAM)
         places = [
             grid.row_coordinates(jnp.minimum(first + r, jnp.int32(grid.n_rows - 1)))
             for r in range(ROWS_PER_PROGRAM)

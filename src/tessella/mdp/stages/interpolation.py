@@ -67,7 +67,8 @@ def clip_to_axis(
     """``values`` with those past the ends of an axis of numbers put there, if ``edge`` says so."""
     if edge != "clip" or context.grid.values[axis].dtype.kind == "U":
         return values
-    cuts, said = context.grid.values[axis], f"{subject}: {context.grid.axes[axis]}"
+    cuts = context.grid.values[axis]
+    said = f"{subject}: {context.grid.axes[axis]}"
     numbers = np.asarray(require_unmasked(values, said, context.describe))
     return np.clip(numbers, cuts.min(), cuts.max()) if numbers.dtype.kind in "biuf" else values
 
@@ -82,7 +83,8 @@ def interpolation_weights(
     probs: NDArray | None = None,
 ) -> InterpolationWeights:
     """The cut points on both sides of each value of an open mesh."""
-    cuts, name = _sorted_cut_points(context, axis, subject), context.grid.axes[axis]
+    cuts = _sorted_cut_points(context, axis, subject)
+    name = context.grid.axes[axis]
 
     def place(p: tuple, shape: tuple) -> str:
         return context.describe(p, shape, noise)
@@ -91,7 +93,8 @@ def interpolation_weights(
     last = 1 if noise is None else len(noise[1])
     x = context.as_mesh(checks.as_numbers(values, said, place), said, last)
     near = context.grid.locate(axis, x)  # within rounding of a cut point is on it
-    low, high = cuts.min(), cuts.max()
+    low = cuts.min()
+    high = cuts.max()
     outside = ~((x >= low) & (x <= high)) & (near < 0)
     outside &= np.isnan(x) if edge == "clip" else True
     checks.raise_for_first(
@@ -108,7 +111,8 @@ def interpolation_weights(
 
 def _sorted_cut_points(context: EvaluationContext, axis: int, subject: str) -> NDArray[np.float64]:
     """The cut points of an axis, which must rise or fall."""
-    name, values = context.grid.axes[axis], context.grid.values[axis]
+    name = context.grid.axes[axis]
+    values = context.grid.values[axis]
     if values.dtype.kind == "U":
         requirement = f"{subject} cannot interpolate along an axis of text"
         raise ModelError(requirement, location=name, value=f"holds {values[0]}")
@@ -138,7 +142,8 @@ def _neighbour_weights(
     falls = cuts[0] > cuts[-1]
     rising = cuts[::-1] if falls else cuts
     above = np.clip(np.searchsorted(rising, x), 1, len(cuts) - 1)
-    u, v = rising[above - 1], rising[above]
+    u = rising[above - 1]
+    v = rising[above]
     weights = np.where(on, 1.0, (v - x) / (v - u)), np.where(on, 0.0, (x - u) / (v - u))
     index = (len(cuts) - above, len(cuts) - 1 - above) if falls else (above - 1, above)
     sides = [np.where(on, near, i).astype(np.int32) for i in index]
@@ -151,7 +156,8 @@ def interpolation_along(
     """Landings along one axis, with ``probs`` (A | 1, *broadcast, K) of the noise."""
     count = probs.shape[-1]
     own = [1] * context.rank
-    own[axis + 1], own[-1] = context.grid.shape[axis], count
+    own[axis + 1] = context.grid.shape[axis]
+    own[-1] = count
     targets = [np.broadcast_to(t, np.broadcast_shapes(t.shape, own)) for t, _ in landing.neighbours]
     chances = [_broadcast_last(probs * w, count) for _, w in landing.neighbours]
     return Interpolation(
@@ -167,10 +173,13 @@ def interpolation_corners(
     context: EvaluationContext, landings: list[InterpolationWeights], probs: NDArray[np.float64]
 ) -> tuple[NDArray[np.integer], NDArray[np.float64], int]:
     """Flat targets and their probabilities (A | 1, K * corners, ...), and the number of corners."""
-    count, grid = probs.shape[-1], context.grid
-    targets, chances = [], []
+    count = probs.shape[-1]
+    grid = context.grid
+    targets = []
+    chances = []
     for corner in itertools.product(*(landing.neighbours for landing in landings)):
-        where, p = [t for t, _ in corner], probs
+        where = [t for t, _ in corner]
+        p = probs
         for _, weight in corner:
             p = p * weight
         full = np.broadcast_shapes(*(t.shape for t in where), (1, *grid.shape, count))

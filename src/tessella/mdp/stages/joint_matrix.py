@@ -49,7 +49,9 @@ def joint_operation(
     context: EvaluationContext, moved: dict[int, ArrayLike], noise_table: NoiseTable, subject: str
 ) -> JointMatrix | None:
     """The jump to new values by position of the axis; None where a matrix would be larger."""
-    count, shape, axes = len(noise_table.variable[1]), context.grid.shape, tuple(sorted(moved))
+    count = len(noise_table.variable[1])
+    shape = context.grid.shape
+    axes = tuple(sorted(moved))
     if not axes or context.period is not None:  # at other times it may depend on other axes
         return None
     where = [
@@ -71,7 +73,8 @@ def joint_operation(
         or len(columns) > MATRIX_MAX_COLUMNS_PER_OUTCOME * count
     ):
         return None
-    target, probs = np.moveaxis(flat, -1, 1), np.moveaxis(noise_table.probs, -1, 1)
+    target = np.moveaxis(flat, -1, 1)
+    probs = np.moveaxis(noise_table.probs, -1, 1)
     return JointMatrix(shape, axes, target.copy(), np.ascontiguousarray(probs), columns)
 
 
@@ -109,7 +112,8 @@ class JointMatrix(RandomOperation):
     @cached_property
     def matrix(self) -> NDArray[np.float64]:
         """(A | 1, *broadcast, columns)"""
-        rows, width = self.row_shape, len(self.columns)
+        rows = self.row_shape
+        width = len(self.columns)
         row = np.arange(math.prod(rows)).reshape(rows[0], 1, *rows[1:])
         entry = row * width + np.searchsorted(self.columns, self.target)
         weights = np.broadcast_to(self.probs, entry.shape)
@@ -139,7 +143,8 @@ class JointMatrix(RandomOperation):
         shape = with_length(self.shape, axis, count)
         if axis not in self.moved:
             return replace(self, shape=shape, target=target, probs=probs)
-        reached, own = list(np.unravel_index(target, self.moved_lengths)), self.moved.index(axis)
+        reached = list(np.unravel_index(target, self.moved_lengths))
+        own = self.moved.index(axis)
         reached[own] = relative_to_block(reached[own], first, count)
         lengths = with_length(self.moved_lengths, own, count)
         part = replace(self, shape=shape, target=np.ravel_multi_index(tuple(reached), lengths))
@@ -216,8 +221,10 @@ class CompiledJointMatrix:
         import jax.numpy as jnp
 
         action = 0 if jnp.ndim(action) else action  # a policy comes here only where all share it
-        matrix, columns = compiled_action_slice(arrays["matrix"], action), arrays["columns"]
-        reached, kept = self._columns_of(w, columns), self._unmoved_axes(w.ndim)
+        matrix = compiled_action_slice(arrays["matrix"], action)
+        columns = arrays["columns"]
+        reached = self._columns_of(w, columns)
+        kept = self._unmoved_axes(w.ndim)
         depends = [axis for axis in range(w.ndim) if matrix.shape[axis] > 1]
         left = [axis for axis in kept if w.shape[axis] > 1]
         product = jnp.einsum(

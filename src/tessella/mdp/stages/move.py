@@ -115,7 +115,9 @@ class AxisMatrix(Operation):
             return None
         if self.matrix.ndim == 3:
             return AxisMatrix(self.shape[:axes], self.axis, self.matrix)
-        lead, own = self.matrix.shape[:axes], self.matrix.shape[-2:]  # its own axis is not given
+        # its own axis is not given
+        lead = self.matrix.shape[:axes]
+        own = self.matrix.shape[-2:]
         if np.prod(self.matrix.shape[axes:-2]) > 1:
             return None
         return AxisMatrix(self.shape[:axes], self.axis, self.matrix.reshape(*lead, *own))
@@ -124,7 +126,9 @@ class AxisMatrix(Operation):
         return None if axis == self.axis else Displacement()
 
     def block(self, axis: int, first: int, count: int) -> AxisMatrix:
-        matrix, given = self.matrix, 1 + axis - (axis > self.axis)  # its own axis is not given
+        # its own axis is not given
+        matrix = self.matrix
+        given = 1 + axis - (axis > self.axis)
         if matrix.ndim > 3:
             matrix = take_range(matrix, given, first, count)
         return AxisMatrix(with_length(self.shape, axis, count), self.axis, matrix)
@@ -171,7 +175,8 @@ class AxisMatrix(Operation):
 
     def sample(self, states, actions, rng):
         where = list(np.unravel_index(states, self.shape))
-        matrix, own = self.matrix, where[self.axis]
+        matrix = self.matrix
+        own = where[self.axis]
         a = actions if len(matrix) > 1 else np.zeros_like(actions)
         if matrix.ndim == 3:
             rows = matrix[a, own]

@@ -31,7 +31,8 @@ class Scatter(RandomOperation):
     probs: NDArray[np.float64]
 
     def restrict_to_leading_axes(self, axes: int) -> Scatter | None:
-        probs, short = drop_trailing_axes(self.probs, axes + 2), self.shape[:axes]
+        probs = drop_trailing_axes(self.probs, axes + 2)
+        short = self.shape[:axes]
         to = self.target.reshape(*self.target.shape[: axes + 2], -1)
         others = to.shape[-1]
         stays = probs is not None and (to % others == np.arange(others)).all()
@@ -101,7 +102,9 @@ class CompiledScatter:
         import jax.numpy as jnp
         from jax import lax
 
-        flat, target, probs = w.ravel(), arrays["target"], arrays["probs"]
+        flat = w.ravel()
+        target = arrays["target"]
+        probs = arrays["probs"]
 
         def add(total, term):
             to, p = term

@@ -49,7 +49,8 @@ def restrict_scratch_axes(
     used = [i for i, stage in enumerate(narrow) if stage is None]
     if not used:
         return tuple(stage for stage in narrow if stage is not None)
-    first, last = used[0], used[-1] + 1
+    first = used[0]
+    last = used[-1] + 1
     opened = CompiledStage(AddAxes(grid.shape, wide), None, None, None)
     forgotten = CompiledStage(DropAxes(wide.shape, grid), None, None, None)
     middle = (opened, *stages[first:last], forgotten)

@@ -116,7 +116,8 @@ class ShardedBackend:
 
     def _receive(self, w, hop: int, places: int):
         """What is needed of the device ``hop`` before this one; zeros where there is none."""
-        rows, count = self.partition.block_length, self.partition.count
+        rows = self.partition.block_length
+        count = self.partition.count
         needed = min(rows, places - (abs(hop) - 1) * rows)
         first = rows - needed if hop > 0 else 0
         part = lax.slice_in_dim(w, first, first + needed, axis=self.partition.axis)

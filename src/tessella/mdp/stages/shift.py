@@ -152,13 +152,16 @@ def _axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
     numbers = grid.numbers[axis]
     if len(numbers) == 1:
         return 1.0
-    gaps, rounding = np.diff(numbers), 8 * np.spacing(np.abs(numbers).max())
+    gaps = np.diff(numbers)
+    rounding = 8 * np.spacing(np.abs(numbers).max())
     gap = (numbers[-1] - numbers[0]) / len(gaps)
     if grid.values[axis].dtype.kind == "i":  # exact, where float64 would round beyond 2^53
-        gaps, rounding = np.diff(grid.values[axis].astype(object)).astype(float), 0.0
+        gaps = np.diff(grid.values[axis].astype(object)).astype(float)
+        rounding = 0.0
         gap = gaps.mean()
     if np.abs(gaps - gap).max() > 1e-9 * abs(gap) + min(rounding, abs(gap) / 4):
-        low, high = format_value(np.abs(gaps).min()), format_value(np.abs(gaps).max())
+        low = format_value(np.abs(gaps).min())
+        high = format_value(np.abs(gaps).max())
         raise ModelError(
             f"{subject}: the axis must be evenly spaced", value=f"gaps are {low} to {high}"
         )
@@ -168,7 +171,8 @@ def _axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
 def _require_inside(
     context: EvaluationContext, axis: int, steps: NDArray, noise_table: NoiseTable, subject: str
 ) -> None:
-    d, n = context.grid.ndim, context.grid.shape[axis]
+    d = context.grid.ndim
+    n = context.grid.shape[axis]
     lengths = [1] * (d + 2)
     lengths[axis + 1] = n
     by = steps.reshape(len(steps), *[1] * d, -1)
@@ -197,7 +201,8 @@ def shift_operation(
         steps = np.where(np.abs(steps) < n, steps, steps % (2 * (n - 1)))
     else:
         steps = np.zeros_like(steps)
-    low, high = min(int(steps.min()), 0), max(int(steps.max()), 0)
+    low = min(int(steps.min()), 0)
+    high = max(int(steps.max()), 0)
     padded = np.arange(low, n + high)
     if edge == "reflect":
         pad = np.abs((padded + n - 1) % max(2 * (n - 1), 1) - (n - 1))

@@ -56,7 +56,8 @@ class CompiledStage:
 
     def block(self, axis: int, first: int, count: int) -> CompiledStage:
         """The same on ``count`` places of one axis, from ``first`` on."""
-        reward, where = self.reward, (axis, first, count)
+        reward = self.reward
+        where = (axis, first, count)
         if isinstance(reward, ExpectedReward):
             reward = reward.block(*where)
         elif reward is not None:

@@ -133,7 +133,9 @@ class Staged(Dynamics):
     @property
     def max_row_entries(self) -> int:
         """Probabilities of its table and of what it is made of, counted from above."""
-        largest, outcomes, copies = 0, 1, 1
+        largest = 0
+        outcomes = 1
+        copies = 1
         for operation in reversed(self._operations):
             outcomes = min(outcomes * max(operation.rounding_terms, 1), self.context.grid.size)
             copies = self.n_actions if operation.depends_on_action else copies
@@ -151,7 +153,8 @@ class Staged(Dynamics):
         return self._count_products(1)
 
     def _count_products(self, n_actions: int) -> int:
-        acting, total = self._action_stages_end, 0
+        acting = self._action_stages_end
+        total = 0
         for i, length in self._intermediate_sizes():
             once = length * max(self.stages[i].operation.rounding_terms, 1)
             total += once * (n_actions if i < acting else 1)
@@ -160,7 +163,8 @@ class Staged(Dynamics):
     @cached_property
     def estimated_row_entries(self) -> int:
         """Probabilities of its table, estimated by random rows, the same in every process."""
-        n, rng = self.context.grid.size, np.random.default_rng(0)
+        n = self.context.grid.size
+        rng = np.random.default_rng(0)
         states = rng.choice(n, min(SAMPLED_STATES, n), replace=False)
         actions = rng.choice(self.n_actions, min(SAMPLED_ACTIONS, self.n_actions), replace=False)
         counts = [rows_of_states(self._operations, a, states).nnz for a in actions]
@@ -177,16 +181,20 @@ class Staged(Dynamics):
         """The table; None where it turns out to have more probabilities than these."""
         import scipy.sparse as sp
 
-        n, n_actions, operations = self.context.grid.size, self.n_actions, self._operations
+        n = self.context.grid.size
+        n_actions = self.n_actions
+        operations = self._operations
         shared = self._action_moves_end
         if shared > 1:
-            parts, entries = [], 0
+            parts = []
+            entries = 0
             for part in self._rows_by_action():
                 parts.append(part)
                 entries += part.nnz
                 if entries > max_entries:
                     return None
-            rows, row_of = sp.vstack(parts, format="csr"), np.arange(n * n_actions)
+            rows = sp.vstack(parts, format="csr")
+            row_of = np.arange(n * n_actions)
         else:  # few distinct moves, each followed by the same rest of the period
             moves = [stage_product(operations[:1], a) for a in range(n_actions if shared else 1)]
             rows, row_of = unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
@@ -291,9 +299,11 @@ class Staged(Dynamics):
 
     def _intermediate_sizes(self) -> Iterator[tuple[int, int]]:
         """Stages from the last on, and how many numbers a backward pass has before each."""
-        lengths, shared = self.shape, self._action_stages_end
+        lengths = self.shape
+        shared = self._action_stages_end
         for i in reversed(range(len(self.stages))):
-            operation, reward = self.stages[i].operation, self.stages[i].reward
+            operation = self.stages[i].operation
+            reward = self.stages[i].reward
             lengths = operation.input_shape(lengths)
             if reward is not None:
                 lengths = np.broadcast_shapes(lengths, reward.shape[1:])
@@ -346,7 +356,8 @@ class Staged(Dynamics):
         return (np.zeros(self.shape) if w is None else w).ravel()
 
     def step(self, states, actions, rng) -> Transitions:
-        paid, grid = np.zeros(len(states)), self.context.grid
+        paid = np.zeros(len(states))
+        grid = self.context.grid
         for stage in self.stages:
             now = states
             states, k = stage.operation.sample(now, actions, rng)
@@ -471,7 +482,8 @@ def _match_rank(action, w):
 
 
 def _expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
-    flat, total = w.ravel(), np.zeros(operation.shape)
+    flat = w.ravel()
+    total = np.zeros(operation.shape)
     for to, p in operation.outcomes(action):
         total += p * flat[to]
     return total

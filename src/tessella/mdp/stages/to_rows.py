@@ -21,7 +21,8 @@ def stage_product(operations: Sequence[Operation], action: int, later=None):
     if not operations:
         assert later is not None
         return later.copy()
-    matrices, reachable = [], None
+    matrices = []
+    reachable = None
     for operation in operations[:-1]:
         matrix, reachable = _drop_empty_columns(_stage_matrix(operation, action, reachable))
         matrices.append(matrix)
@@ -36,7 +37,8 @@ def rows_of_states(operations: Sequence[Operation], action: int, states: NDArray
     """Sparse rows of some states under an action, one stage after the other."""
     import scipy.sparse as sp
 
-    rows, live = sp.csr_array(sp.eye_array(len(states))), states
+    rows = sp.csr_array(sp.eye_array(len(states)))
+    live = states
     for operation in operations:
         matrix, live = _drop_empty_columns(_stage_matrix(operation, action, live))
         rows = sp.csr_array(rows @ matrix)
@@ -54,7 +56,8 @@ def _drop_empty_columns(matrix):
 
     reached = np.zeros(matrix.shape[1], dtype=bool)
     reached[matrix.indices] = True
-    live, place = np.flatnonzero(reached), np.cumsum(reached) - 1
+    live = np.flatnonzero(reached)
+    place = np.cumsum(reached) - 1
     parts = matrix.data, place[matrix.indices], matrix.indptr
     return sp.csr_array(parts, shape=(matrix.shape[0], len(live))), live
 
@@ -64,7 +67,9 @@ def _stage_matrix(operation: Operation, action: int, live: NDArray | None):
     import scipy.sparse as sp
 
     n = math.prod(operation.shape) if live is None else len(live)
-    data, source, target = [], [], []
+    data = []
+    source = []
+    target = []
     for to, p in operation.outcomes(action):
         to, p = (a.ravel() if live is None else a.ravel()[live] for a in (to, p))
         kept = np.flatnonzero(p)

@@ -58,7 +58,8 @@ def from_arrays(
     if layout not in ("ASS", "SAS"):
         raise ArgumentError("layout must be 'ASS' or 'SAS'", value=f"got {layout!r}")
     matrices = _matrices(transition, layout)
-    n_actions, n_states = len(matrices), len(matrices[0].indptr) - 1
+    n_actions = len(matrices)
+    n_states = len(matrices[0].indptr) - 1
     context = _make_context(grid, actions, action_name, n_states, n_actions)
     given = _rewards(context, reward, layout)
     if feasible is None:
@@ -76,7 +77,8 @@ def from_arrays(
         expected = outcomes.expected_reward[pairs.keys]
         paid = outcomes.rounding(factors=merged).reward + _merging_error(reward)
     else:
-        outcomes, paid = None, 0.0
+        outcomes = None
+        paid = 0.0
         expected = check_rewards(pairs, given[states, choices])
     built = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
     return build_tabular(pairs, expected, outcomes, built)
@@ -92,9 +94,11 @@ def from_pairs(
     action_name: str,
 ) -> ModelComponents:
     """See ``MDP.from_pairs``."""
-    s, a = _indices(states, "states"), _indices(choices, "choices")
+    s = _indices(states, "states")
+    a = _indices(choices, "choices")
     rows = _matrix(transition, "transition")
-    n_rows, n_states = len(rows.indptr) - 1, int(np.asarray(rows.shape)[1])
+    n_rows = len(rows.indptr) - 1
+    n_states = int(np.asarray(rows.shape)[1])
     if not len(s) == len(a) == n_rows:
         raise ModelError(
             "states, choices and transition rows must be equally many",
@@ -105,13 +109,15 @@ def from_pairs(
         min(max(int(a.max()) + 1, 1), UNNAMED_MAX_ACTIONS) if actions is None else len(actions)
     )
     context = _make_context(grid, actions, action_name, n_states, n_actions)
-    s, a = _check_range(s, n_states, "state"), _check_range(a, n_actions, "action")
+    s = _check_range(s, n_states, "state")
+    a = _check_range(a, n_actions, "action")
     pairs = Pairs(context, s, a, rows)
     require_distinct_pairs(pairs)
     expected = read_rewards(pairs, reward)
     kept = np.flatnonzero(~np.isneginf(expected))
     if len(kept) < len(expected):
-        pairs, expected = pairs.subset(kept), expected[kept]
+        pairs = pairs.subset(kept)
+        expected = expected[kept]
     require_feasible_actions(context.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
     check_rows(pairs)
     check_rewards(pairs, expected)
@@ -257,7 +263,8 @@ def _rewards(
     context: EvaluationContext, reward: Any, layout: Layout
 ) -> NDArray[np.float64] | list[NDArray | sp.csr_array]:
     """(S, A) rewards, or A matrices (S, S) when they are by transition."""
-    n, n_actions = context.grid.size, len(context.actions)
+    n = context.grid.size
+    n_actions = len(context.actions)
     if _any_sparse(reward):
         by_action = [_matrix(m, "reward") for m in reward]
         if [m.shape for m in by_action] != [(n, n)] * n_actions:
@@ -309,7 +316,8 @@ def _rows_never_allowed(rows: sp.csr_array, paid: NDArray | sp.csr_array) -> NDA
 
 def _outcomes(pairs: Pairs, by_action: list[NDArray | sp.csr_array]) -> Outcomes:
     """One outcome for each stored transition; a reward of a transition that cannot be is unread."""
-    rows, owner = pairs.rows, pairs.owner
+    rows = pairs.rows
+    owner = pairs.owner
     paid = np.empty(len(rows.data))
     for action, reward in enumerate(by_action):
         mine = np.flatnonzero(pairs.choices[owner] == action)

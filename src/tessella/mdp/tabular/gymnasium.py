@@ -56,7 +56,8 @@ def start_of(env: Any) -> NDArray[np.float64] | None:
 
 def _read_outcomes(context: EvaluationContext, table: Any) -> Outcomes:
     """The outcomes of a toy-text table, checked."""
-    n, n_actions = context.grid.size, len(context.actions)
+    n = context.grid.size
+    n_actions = len(context.actions)
     for s in range(n):
         if s not in table or len(table[s]) != n_actions:
             raise ModelError(
@@ -85,7 +86,9 @@ def _numbers(pairs: Pairs, pair: NDArray, columns: list) -> tuple[NDArray, NDArr
     def numbers(column: int, subject: str) -> NDArray:
         return as_numbers(columns[column], subject, lambda i, _: pairs.describe(int(pair[i[0]])))
 
-    p, state, reward = numbers(0, "probabilities"), numbers(1, "next states"), numbers(2, "rewards")
+    p = numbers(0, "probabilities")
+    state = numbers(1, "next states")
+    reward = numbers(2, "rewards")
     n = pairs.context.grid.size
     pairs.raise_for_entries(
         f"next states must lie in 0..{n - 1}",

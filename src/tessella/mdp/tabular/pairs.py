@@ -50,7 +50,8 @@ class Pairs:
 
     def describe(self, pair: int) -> str:
         """``stock=3, regime=0, order=8``."""
-        s, a = int(self.states[pair]), int(self.choices[pair])
+        s = int(self.states[pair])
+        a = int(self.choices[pair])
         action = describe_action(self.context.action_name, self.context.actions[a])
         return f"{self.context.grid.describe(s)}, {action}"
 
@@ -65,7 +66,8 @@ class Pairs:
         where = np.flatnonzero(bad)
         if where.size:
             first = int(where[0])
-            location, total = self.describe(first), len(self.states)
+            location = self.describe(first)
+            total = len(self.states)
             raise ModelError(
                 requirement,
                 location=location,
@@ -104,7 +106,8 @@ def check_rows(pairs: Pairs) -> None:
 
 def check_entries(pairs: Pairs) -> None:
     """Refuse entries of rows that are no probabilities."""
-    rows, grid = pairs.rows, pairs.context.grid
+    rows = pairs.rows
+    grid = pairs.context.grid
 
     def entry(i: int) -> str:
         return (

@@ -78,7 +78,8 @@ class RowArrays:
             CHEAP_SWEEP_MAX_ENTRIES, SHORT_ROW_ENTRIES * row_of.size
         )
         by_action = np.ascontiguousarray(row_of.T, dtype=np.intp if quick else None)
-        paid, places = np.ascontiguousarray(reward.T), _regular_slices(row_of)
+        paid = np.ascontiguousarray(reward.T)
+        places = _regular_slices(row_of)
         long = not isinstance(rows, np.ndarray) and entries >= LONG_ROW_ENTRIES * rows.shape[0]
         return RowArrays(rows, by_action, paid, places, quick, long)
 
@@ -150,7 +151,8 @@ class PolicyRows:
         import scipy.sparse as sp
         from scipy.sparse.linalg import splu
 
-        rows, n = self.rows if self.row_index is None else self.rows[self.row_index], len(rhs)
+        rows = self.rows if self.row_index is None else self.rows[self.row_index]
+        n = len(rhs)
         full = isinstance(rows, np.ndarray)
         if n <= DENSE_SOLVE_MAX_STATES or (
             full and np.count_nonzero(rows) >= DENSE_MIN_SHARE * rows.size
@@ -159,7 +161,8 @@ class PolicyRows:
             system.ravel()[:: n + 1] += 1
             return np.asarray(np.linalg.solve(system, rhs), dtype=np.float64)
         # Each row begins with the 1 of I. As columns they are the transpose, which is factorised.
-        rows, states = sp.csr_array(rows) if full else rows, np.arange(n + 1, dtype=np.int32)
+        rows = sp.csr_array(rows) if full else rows
+        states = np.arange(n + 1, dtype=np.int32)
         first = rows.indptr[:-1]
         entries = np.insert(-discount * rows.data, first, 1.0)
         places = np.insert(rows.indices, first, states[:-1])
@@ -203,7 +206,8 @@ class RowBackend(NumpyBackend):
         return q_AS.reshape(self.n_actions, *self.shape)
 
     def iterate_policy(self, arrays: RowArrays, v_S, policy, count, discount, gain):
-        one, v = arrays.policy_rows(policy), v_S.ravel()
+        one = arrays.policy_rows(policy)
+        v = v_S.ravel()
         paid = one.reward - gain
         for _ in range(count):
             v = one.expect(discount * v)

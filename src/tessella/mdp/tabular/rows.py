@@ -28,7 +28,8 @@ def max_repeats(row: NDArray, column: NDArray) -> int:
     if not len(row):
         return 0
     order = np.lexsort((column, row))
-    row, column = row[order], column[order]
+    row = row[order]
+    column = column[order]
     new = np.concatenate([[True], (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
     return int(np.diff(np.append(np.flatnonzero(new), len(row))).max())
 
@@ -61,7 +62,8 @@ def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    first, index = first[order], place[index]
+    first = first[order]
+    index = place[index]
     distinct = rows[first]
     if not _rows_equal(rows, distinct, index):  # two rows met in one product: keep all
         return rows, everyone
@@ -117,7 +119,8 @@ def compile_rows(rows: sp.csr_array, n_states: int):
     first = np.concatenate([[0], np.cumsum(chunks)])
     entry_row = np.repeat(np.arange(n_rows), lengths)
     within = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
-    chunk, place = first[entry_row] + within // width, within % width
+    chunk = first[entry_row] + within // width
+    place = within % width
     columns = np.zeros((len(row_of_chunk), width), dtype=index_type(n_states))
     probs = np.zeros((len(row_of_chunk), width))
     columns[chunk, place] = rows.indices

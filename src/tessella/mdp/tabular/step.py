@@ -45,7 +45,8 @@ def from_step(
     sign: int = 1,
 ) -> ModelComponents:
     """See ``MDP.from_step``; ``sign`` makes rewards of what the step pays."""
-    n, n_actions = context.grid.size, len(context.actions)
+    n = context.grid.size
+    n_actions = len(context.actions)
     _require_memory(context, 1)  # however few the outcomes, before anything as large is made
     mask = np.ones((n, n_actions), bool) if feasible is None else feasible_mask(context, feasible)
     context_read = replace(context, feasible=mask.T.reshape(n_actions, *context.grid.shape, 1))
@@ -71,10 +72,15 @@ def from_step(
         full = np.broadcast_to(array, (n_actions, *context.grid.shape, noise_table.probs.shape[-1]))
         return np.moveaxis(full.reshape(n_actions, n, -1), 0, 1)[mask].ravel()
 
-    state, p, reward = of_pairs(to), of_pairs(noise_table.probs), of_pairs(paid)
+    state = of_pairs(to)
+    p = of_pairs(noise_table.probs)
+    reward = of_pairs(paid)
     pair = np.repeat(np.arange(len(states)), noise_table.probs.shape[-1])
     happens = np.flatnonzero(p)
-    state, p, reward, pair = state[happens], p[happens], reward[happens], pair[happens]
+    state = state[happens]
+    p = p[happens]
+    reward = reward[happens]
+    pair = pair[happens]
     rows = sp.csr_array((p, (pair, state)), shape=(len(states), n))
     pairs = Pairs(context, states, choices, rows)
     outcomes = Outcomes.from_list(pairs.keys[pair], n * n_actions, state, p, reward)

@@ -131,12 +131,14 @@ class Tabular(Dynamics):
         Rows stand in the order in which pairs first use them, whatever order they came in.
         """
         distinct, index = unique_rows(rows)
-        used, everyone = index[row_of[row_of >= 0]], np.arange(len(distinct.indptr) - 1)
+        used = index[row_of[row_of >= 0]]
+        everyone = np.arange(len(distinct.indptr) - 1)
         if not np.array_equal(used, everyone):
             order = used[np.sort(np.unique(used, return_index=True)[1])]
             place = np.zeros(len(distinct.indptr) - 1, dtype=np.int64)
             place[order] = np.arange(len(order))
-            distinct, index = distinct[order], place[index]
+            distinct = distinct[order]
+            index = place[index]
         shared = np.where(row_of < 0, 0, index[row_of]).astype(index_type(len(distinct.indptr) - 1))
         return Tabular(context, distinct, shared, reward, outcomes, built)
 
@@ -170,7 +172,8 @@ class Tabular(Dynamics):
         What flows into a state is added up row by row, and within a row state by state; or over all
         states at once that have a row which reaches it.
         """
-        n, n_rows = len(self.row_of), len(self.rows.indptr) - 1
+        n = len(self.row_of)
+        n_rows = len(self.rows.indptr) - 1
         pairs = np.arange(n, dtype=np.int64)[:, None] * n_rows + self.row_of
         users = np.bincount(np.unique(pairs) % n_rows, minlength=n_rows)
         into = np.bincount(self.rows.indices, np.repeat(users, np.diff(self.rows.indptr)), 1)
@@ -217,7 +220,8 @@ class Tabular(Dynamics):
 
     def step(self, states, actions, rng) -> Transitions:
         if self.outcomes is None:
-            which, reached = self.row_of[states, actions], states.copy()
+            which = self.row_of[states, actions]
+            reached = states.copy()
             going_on = self.rows.sum(axis=1)[which]  # what is missing of 1 ends the process
             ended = np.zeros(len(states), dtype=bool)
             if (going_on < 1 - SUM_TOLERANCE).any():

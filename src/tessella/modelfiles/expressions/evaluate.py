@@ -54,7 +54,8 @@ def evaluate_node(node: Node, values: Mapping[str, Any], tables: Mapping[str, Lo
 
 
 def _evaluate_comparison(node: CompareNode, evaluate_part: Callable[[Node], Any]) -> Any:
-    lhs, result = evaluate_part(node.operands[0]), None
+    lhs = evaluate_part(node.operands[0])
+    result = None
     for symbol, part in zip(node.comparisons, node.operands[1:], strict=True):
         rhs = evaluate_part(part)
         link = compare_values(symbol, lhs, rhs)
@@ -105,9 +106,11 @@ def peak_memory(node: Node, widths: Mapping[str, float]) -> MemoryUse:
         peak = max(peak, current + part.peak)
         current += part.result_size
         if i and isinstance(node, CompareNode):
-            peak, current = max(peak, current + 3.0), 1.0 + part.result_size
+            peak = max(peak, current + 3.0)
+            current = 1.0 + part.result_size
         elif i and isinstance(node, OperatorNode) and OPERATORS[node.operator_name].is_binary_fold:
-            peak, current = max(peak, current + 1.0 + workspace), 1.0
+            peak = max(peak, current + 1.0 + workspace)
+            current = 1.0
     return MemoryUse(max(peak, current + result_width + workspace), result_width, result_width)
 
 
@@ -115,10 +118,13 @@ def peak_memory_with_terms(
     terms: Iterable[tuple[str, Node]], last: Node, widths: Mapping[str, float]
 ) -> MemoryUse:
     """What a tree holds whose terms are worked out before it, and stay."""
-    all_widths, peak, current = dict(widths), 0.0, 0.0
+    all_widths = dict(widths)
+    peak = 0.0
+    current = 0.0
     for name, tree in terms:
         memory = peak_memory(tree, all_widths)
-        peak, current = max(peak, current + memory.peak), current + memory.result_size
+        peak = max(peak, current + memory.peak)
+        current = current + memory.result_size
         all_widths[name] = memory.entry_width
     memory = peak_memory(last, all_widths)
     return MemoryUse(max(peak, current + memory.peak), memory.result_size, memory.entry_width)

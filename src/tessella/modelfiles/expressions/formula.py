@@ -80,7 +80,10 @@ class Formula:
     def __init__(
         self, tree: Node, names: VisibleNames, kind: str, wanted_kind: str | None = None
     ) -> None:
-        self.tree, self.kind, self.names, self.wanted_kind = tree, kind, names, wanted_kind
+        self.tree = tree
+        self.kind = kind
+        self.names = names
+        self.wanted_kind = wanted_kind
         self.terms = _needed_terms(tree, names)
         self.depth = measure_depth(tree) + max(
             (term.depth for term in self.terms.values()), default=0
@@ -191,7 +194,8 @@ def _needed_terms(tree: Node, names: VisibleNames) -> dict[str, Formula]:
 
 def names_in(tree: Node) -> list[str]:
     """Every name in a tree, each once."""
-    result, pending = [], [tree]
+    result = []
+    pending = [tree]
     while pending:
         node = pending.pop()
         result += [node.name] if isinstance(node, NameNode) else []
@@ -201,7 +205,8 @@ def names_in(tree: Node) -> list[str]:
 
 def find_name_errors(tree: Node, names: VisibleNames) -> list[ExpressionError]:
     """What is wrong with the names of a tree: all of it, up to what somebody reads."""
-    errors, pending = [], [tree]
+    errors = []
+    pending = [tree]
     while pending and len(errors) < REPORTED_MAX_UNKNOWN:
         node = pending.pop()
         if isinstance(node, NameNode):
@@ -240,7 +245,8 @@ def _name_errors(node: NameNode, names: VisibleNames) -> list[ExpressionError]:
 
 
 def _table_errors(node: LookupNode, names: VisibleNames) -> list[ExpressionError]:
-    name, count = node.table, len(node.operands)
+    name = node.table
+    count = len(node.operands)
     if name in names.tables:
         arity = names.tables[name].arity
         message = f"the table {name!r} is looked up by {arity} coordinates; got {count}"

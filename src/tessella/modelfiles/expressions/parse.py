@@ -46,7 +46,8 @@ def parse(text: str) -> Node:
 
 def measure_depth(tree: Node) -> int:
     """How many operations stand within one another; no recursion, whatever the tree."""
-    deepest, pending = 0, [(tree, 1)]
+    deepest = 0
+    pending = [(tree, 1)]
     while pending:
         node, level = pending.pop()
         deepest = max(deepest, level)
@@ -58,7 +59,9 @@ class _Parser:
     """What is left of an expression."""
 
     def __init__(self, tokens: list[Token]) -> None:
-        self.tokens, self.index, self.nesting = tokens, 0, 0
+        self.tokens = tokens
+        self.index = 0
+        self.nesting = 0
 
     @property
     def next_token(self) -> Token:
@@ -109,7 +112,8 @@ class _Parser:
 
     def _read_comparison(self) -> Node:
         first = self.next_token
-        operands, symbols = [self._read_sum()], []
+        operands = [self._read_sum()]
+        symbols = []
         while self._next_is(*COMPARISONS):
             symbols.append(self._take().text)
             operands.append(self._read_sum())

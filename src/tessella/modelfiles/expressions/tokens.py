@@ -37,7 +37,8 @@ class ExpressionError(Exception):
 
     def __init__(self, text: str, position: int) -> None:
         super().__init__(text)
-        self.text, self.position = text, position
+        self.text = text
+        self.position = position
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def tokenize(text: str) -> list[Token]:
         raise ExpressionError(
             f"an expression has at most {EXPRESSION_MAX_CHARACTERS:,} characters", 0
         )
-    result, position = [], _skip_blanks(text, 0)
+    result = []
+    position = _skip_blanks(text, 0)
     while position < len(text):
         match = TOKEN_PATTERN.match(text, position)
         if not match:

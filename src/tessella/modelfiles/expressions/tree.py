@@ -136,7 +136,8 @@ def _select(condition: Any, if_true: Any, if_false: Any) -> Any:
 
 def compare_values(symbol: str, a: Any, b: Any) -> Any:
     """``a < b`` and the like."""
-    result, missing = COMPARISONS[symbol](a, b), is_missing(a) | is_missing(b)
+    result = COMPARISONS[symbol](a, b)
+    missing = is_missing(a) | is_missing(b)
     return np.where(missing, np.nan, result) if missing.any() else result
 
 

@@ -66,10 +66,8 @@ def _draw_dividers(axes, results: PaperResults, narrow: bool) -> None:
 
 def describe_heatmap(results: PaperResults) -> str:
     table = final_errors(results)
-    ours, theirs = (
-        table.loc[results.planned_methods("boundary")],
-        table.loc[results.planned_methods("value")],
-    )
+    ours = table.loc[results.planned_methods("boundary")]
+    theirs = table.loc[results.planned_methods("value")]
     complete = table.columns[table.notna().all()]
     if ours.empty or theirs.empty or complete.empty:
         return "Mean policy error over seeds at the largest sample size."

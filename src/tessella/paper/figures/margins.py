@@ -42,7 +42,8 @@ def draw_margins(results: PaperResults, narrow: bool) -> Figure:
 
 def pool_errors(results: PaperResults, family: str, method: str) -> MarginError:
     """Errors of all seeds and problems of the family, in bins of about equally many states."""
-    margins, wrong = [], []
+    margins = []
+    wrong = []
     for label in results.problems_of(family):
         errors = results.wrong_actions(label, method)
         margin = results.solutions[label].margin.ravel()

@@ -19,8 +19,10 @@ def draw_scaling(results: PaperResults, narrow: bool) -> Figure:
         runs = error_curves(results, method, results.representative)
         if runs.empty:
             continue
-        n, mean = runs.index.to_numpy(), runs.mean(axis=1).to_numpy()
-        low, high = runs.quantile(0.1, axis=1), runs.quantile(0.9, axis=1)
+        n = runs.index.to_numpy()
+        mean = runs.mean(axis=1).to_numpy()
+        low = runs.quantile(0.1, axis=1)
+        high = runs.quantile(0.9, axis=1)
         style = get_style(method)
         axes.fill_between(n, low, high, color=style.colour, alpha=0.15, linewidth=0)
         axes.plot(n, mean, label=method_title(method), **style.line_options())

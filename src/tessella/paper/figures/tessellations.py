@@ -22,7 +22,8 @@ def draw_policies(results: PaperResults, narrow: bool) -> Figure:
     rows = [-(-(len(maps) + (i == 0)) // columns) for i, maps in enumerate(families.values())]
     figure = make_figure(narrow, 0.2 + 1.75 * sum(rows), 0.2 + 1.6 * sum(rows))
     axes_grid = np.atleast_2d(figure.subplots(sum(rows), columns, squeeze=False))
-    first_row, family_examples = 0, []
+    first_row = 0
+    family_examples = []
     for count, maps in zip(rows, families.values(), strict=True):
         block = axes_grid[first_row : first_row + count].ravel()
         small_multiples(block, maps, legend=False)
@@ -75,7 +76,8 @@ def draw_landscape(results: PaperResults, narrow: bool) -> Figure:
 
 def describe_landscape(results: PaperResults) -> str:
     solution = results.solutions[results.representative]
-    value, margin = solution.value, solution.margin
+    value = solution.value
+    margin = solution.margin
     low = np.quantile(margin, 0.1)
     boundary = results.tessellations[results.representative].boundary
     boundary_share = boundary[margin <= low].mean()

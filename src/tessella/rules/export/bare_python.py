@@ -95,7 +95,8 @@ class PythonSource:
     """The text of one rule in Python."""
 
     def __init__(self, context: ExportContext) -> None:
-        self.draft, self.grid = context, context.grid
+        self.draft = context
+        self.grid = context.grid
         self.axis_names = make_identifiers(self.grid.axes, RESERVED_NAMES)
 
     def render_lines(self) -> Iterator[str]:
@@ -117,7 +118,8 @@ class PythonSource:
 
     def _guard_lines(self) -> Iterator[str]:
         for axis in self.grid.axes:
-            name, axis_literal = self.axis_names[axis], ascii(axis)
+            name = self.axis_names[axis]
+            axis_literal = ascii(axis)
             raise_line = f'        raise ValueError("%s cannot be %r" % ({axis_literal}, {name}))'
             if is_text_axis(self.grid, axis):
                 yield f"    if not isinstance({name}, str) or not ({self._label_test(axis)}):"
@@ -155,7 +157,8 @@ class PythonSource:
             yield from self._node_lines(node.otherwise, depth)
 
     def _split_lines(self, node: Split, depth: int) -> Iterator[str]:
-        pad, axis = "    " * depth, single_axis(node.weights)
+        pad = "    " * depth
+        axis = single_axis(node.weights)
         operand = "total" if axis is None else self.axis_names[axis]
         if axis is None:
             parts = (

@@ -174,7 +174,8 @@ class CSource:
     """The text of one rule in C, and a program that asks it about rows."""
 
     def __init__(self, context: ExportContext) -> None:
-        self.draft, self.grid = context, context.grid
+        self.draft = context
+        self.grid = context.grid
         self.function_name = derive_identifier(context.stem, RESERVED_WORDS | LIBRARY_NAMES)
         parts = make_identifiers([*context.action_columns], subject="part")
         self.table_names = {name: f"{self.function_name}_{part}" for name, part in parts.items()}
@@ -218,9 +219,11 @@ class CSource:
     def _declare_table(self, name: str) -> str:
         values = self.draft.action_columns[name]
         if isinstance(values[0], str):
-            kind, literals = "char *const ", [format_c_string(v) for v in values]
+            kind = "char *const "
+            literals = [format_c_string(v) for v in values]
         else:
-            kind, literals = "double ", [format_number(v) for v in values]
+            kind = "double "
+            literals = [format_number(v) for v in values]
         table = f"{self.table_names[name]}[{len(values)}]"
         return f"extern const {kind}{table};\nconst {kind}{table} = {{{', '.join(literals)}}};"
 
@@ -239,7 +242,8 @@ class CSource:
                 yield from self._grid_check_lines(axis)
 
     def _grid_check_lines(self, axis: str) -> Iterator[str]:
-        name, values = self.axis_names[axis], self.draft.axis_values(axis)
+        name = self.axis_names[axis]
+        values = self.draft.axis_values(axis)
         yield "    {"
         yield f"        static const double known[] = {{{', '.join(map(format_number, values))}}};"
         yield "        int i = 0;"
@@ -272,7 +276,8 @@ class CSource:
             yield from self._node_lines(node.otherwise, depth)
 
     def _split_lines(self, node: Split, depth: int) -> Iterator[str]:
-        pad, axis = "    " * depth, single_axis(node.weights)
+        pad = "    " * depth
+        axis = single_axis(node.weights)
         operand = "total" if axis is None else self.axis_names[axis]
         if axis is None:
             yield f"{pad}total = {self._format_sum(node.weights)};"

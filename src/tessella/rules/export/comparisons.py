@@ -67,7 +67,8 @@ def to_comparisons(grid: StateGrid, node: Node) -> Node:
     if isinstance(node, Split):
         return _simplify_split(grid, node)
     if isinstance(node, Among):
-        inside, outside = to_comparisons(grid, node.inside), to_comparisons(grid, node.outside)
+        inside = to_comparisons(grid, node.inside)
+        outside = to_comparisons(grid, node.outside)
         all_labels = set(map(str, grid.values[grid.axis(node.axis)]))
         if not node.labels:
             return outside
@@ -90,7 +91,8 @@ def _split_table(grid: StateGrid, axes: tuple[str, ...], table: NDArray, shape: 
         return _split_labels(grid, axes[0], rows, *below)
     numbers = grid.numbers[axis]
     order = np.argsort(numbers)
-    rows, numbers = rows[order], numbers[order]
+    rows = rows[order]
+    numbers = numbers[order]
     changed = np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1))
     branches = tuple(
         _split_table(grid, below[0], rows[first], below[1])
@@ -135,7 +137,8 @@ def compute_index_range(grid: StateGrid, weights: Weights) -> tuple[float, float
     low = high = 0.0
     for name, weight in weights:
         ends = sorted(weight * x for x in axis_ends(grid, name))
-        low, high = low + ends[0], high + ends[1]
+        low = low + ends[0]
+        high = high + ends[1]
     return low, high
 
 
@@ -242,7 +245,8 @@ def iterate_clauses(
                 grid, branch, _add_condition(stated, upper), _add_condition(implied, condition)
             )
     elif isinstance(node, Among):
-        inside, others = LabelSet(node.axis, node.labels), set(grid.values[grid.axis(node.axis)])
+        inside = LabelSet(node.axis, node.labels)
+        others = set(grid.values[grid.axis(node.axis)])
         outside = LabelSet(node.axis, tuple(sorted(map(str, others - set(node.labels)))))
         yield from iterate_clauses(
             grid, node.inside, _add_condition(stated, inside), _add_condition(implied, inside)

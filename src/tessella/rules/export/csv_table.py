@@ -34,7 +34,8 @@ class CsvTable(ExportTarget):
 
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         """Look the rows up."""
-        axes, columns = context.grid.axes, list(context.action_columns.values())
+        axes = context.grid.axes
+        columns = list(context.action_columns.values())
         numeric = [not is_text_axis(context.grid, axis) for axis in axes]
         numeric += [not isinstance(values[0], str) for values in columns]
         results = {}

@@ -119,7 +119,8 @@ def _parse_controller(text: str, grid: StateGrid, actions: tuple, name: str) -> 
     rows = _parse_rows([line for line in lines if line.strip() and not line.startswith("#")], name)
     if rows.shape[1:] != (grid.ndim + parts,):
         raise FileError(f"{name} must have {grid.ndim + parts} numbers in each row")
-    states, labels = _find_states(rows[:, : grid.ndim], grid, name), rows[:, grid.ndim :]
+    states = _find_states(rows[:, : grid.ndim], grid, name)
+    labels = rows[:, grid.ndim :]
     known = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
     indices = np.array([known.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
     _require_known_actions(indices, labels, name)

@@ -86,7 +86,8 @@ def export(
             "refuse" to refuse whatever is not on the grid. NaN and unknown labels are refused in
             any case. Files of data (.json, .csv) leave it to their readers, and take neither.
     """
-    path, model = Path(path), mdp if mdp is not None else getattr(policy, "mdp", None)
+    path = Path(path)
+    model = mdp if mdp is not None else getattr(policy, "mdp", None)
     if mdp is not None:
         require_type("export", mdp, MDP)
         policy = mdp.policy(policy)
@@ -143,7 +144,8 @@ def _check_all_states(
     target: ExportTarget, content: bytes, context: ExportContext, path: Path
 ) -> tuple[int, str]:
     """How many states the file was asked about, and why not."""
-    grid, answers = context.grid, []
+    grid = context.grid
+    answers = []
     try:
         for first in range(0, grid.size, CHUNK_STATES):
             states = np.arange(first, min(first + CHUNK_STATES, grid.size))

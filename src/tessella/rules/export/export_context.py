@@ -59,7 +59,8 @@ class ExportContext:
     @cached_property
     def action_columns(self) -> dict[str, tuple]:
         """What an action consists of: a name, and the value for each action index."""
-        names, actions = components(self.policy.actions), self.policy.actions
+        names = components(self.policy.actions)
+        actions = self.policy.actions
         if not names:
             return {self.policy.action_name: tuple(actions)}
         return {name: tuple(action[name] for action in actions) for name in names}
@@ -107,7 +108,8 @@ class ExportContext:
         return {"model": self.model.name, "fingerprint": self.model.fingerprint}
 
     def _fact_lines(self) -> list[str]:
-        facts, policy = self.facts, self.policy
+        facts = self.facts
+        policy = self.policy
         lines = [
             f"{policy.name or 'policy'}: {counted(policy.size, 'number')}, written by tessella"
         ]
@@ -115,7 +117,8 @@ class ExportContext:
             lines += [f"model: {facts.get('model') or 'not named'}"]
             lines += [f"fingerprint: {facts.get('fingerprint')}"]
         if "mean_loss" in facts:
-            in_costs, share = facts.get("told_in") == "costs", facts.get("relative_loss")
+            in_costs = facts.get("told_in") == "costs"
+            share = facts.get("relative_loss")
             relative = (
                 ""
                 if share is None

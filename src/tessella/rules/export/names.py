@@ -19,7 +19,8 @@ def make_identifiers(
     names: Sequence[str], reserved: Iterable[str] = (), subject: str = "axis"
 ) -> dict[str, str]:
     """Each name to an ASCII identifier, all different, none ``reserved``, whatever the case."""
-    used, result = {word.lower() for word in reserved}, {}
+    used = {word.lower() for word in reserved}
+    result = {}
     for position, name in enumerate(names, 1):
         safe = name if PLAIN_IDENTIFIER.fullmatch(name) else f"{subject}{position}"
         while safe.lower() in used:

@@ -100,7 +100,9 @@ class GraphBuilder:
     """The graph of one rule, node by node."""
 
     def __init__(self, context: ExportContext, onnx: Any) -> None:
-        self.draft, self.grid, self.onnx = context, context.grid, onnx
+        self.draft = context
+        self.grid = context.grid
+        self.onnx = onnx
         self.nodes: list = []
         self.constants: dict[str, Any] = {}
         self.inputs = name_inputs(context)
@@ -112,7 +114,8 @@ class GraphBuilder:
         self.sums: dict[tuple, str] = {}
 
     def build_model(self) -> Any:
-        helper, tensor = self.onnx.helper, self.onnx.TensorProto
+        helper = self.onnx.helper
+        tensor = self.onnx.TensorProto
         is_valid = reduce(
             lambda a, b: self.add("And", a, b), map(self._add_input_test, self.grid.axes)
         )

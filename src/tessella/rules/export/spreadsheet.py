@@ -146,7 +146,10 @@ class FormulaExpression:
     def __init__(
         self, context: ExportContext, values: tuple, cell_of_axis: Callable[[str], str]
     ) -> None:
-        self.draft, self.grid, self.values, self.cell = context, context.grid, values, cell_of_axis
+        self.draft = context
+        self.grid = context.grid
+        self.values = values
+        self.cell = cell_of_axis
 
     def render(self) -> str:
         is_valid = "*".join(map(self._input_test, self.grid.axes))
@@ -163,7 +166,8 @@ class FormulaExpression:
 
     def _on_grid(self, axis: str) -> str:
         """Whether a number is one of the axis: a multiple of its step, or near one of a list."""
-        of, values = self.cell(axis), np.array(self.draft.axis_values(axis))
+        of = self.cell(axis)
+        values = np.array(self.draft.axis_values(axis))
         gaps = np.diff(values) if len(values) > 1 else np.array([min(abs(values[0]), 1) or 1])
         step = digits(gaps.mean())
         offset = digits(values[0] - step * np.round(values[0] / step))

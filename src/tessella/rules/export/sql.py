@@ -79,10 +79,8 @@ def _name_columns(context: ExportContext) -> dict[str, str]:
 
 
 def _format_case(context: ExportContext, name: str) -> str:
-    columns, values = (
-        {a: quote_name(c) for a, c in _name_columns(context).items()},
-        context.action_columns[name],
-    )
+    columns = {a: quote_name(c) for a, c in _name_columns(context).items()}
+    values = context.action_columns[name]
     lines = ["CASE", f"  WHEN {' OR '.join(_refusal_tests(context, columns))} THEN NULL"]
     for clause in iterate_clauses(context.grid, context.root):
         test = " AND ".join(_format_condition(context, c, columns) for c in clause.conditions)

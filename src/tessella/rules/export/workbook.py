@@ -69,7 +69,8 @@ def _fill_rule(sheet: Any, context: ExportContext) -> None:
     """The rule in words; an example state, which a user overwrites, with formulas; the facts."""
     from openpyxl.styles import PatternFill
 
-    sheet.title, example = "rule", context.grid.coordinates([0])
+    sheet.title = "rule"
+    example = context.grid.coordinates([0])
     words, *more = _words(context)
     _fill_row(sheet, 1, [words])
     _fill_head(sheet, INPUT_ROW - 1, [*context.grid.axes, *context.action_columns])
@@ -94,7 +95,8 @@ def _words(draft: ExportContext) -> list[str]:
 
 def _fill_check(sheet: Any, context: ExportContext) -> None:
     """A line for each state; above them, how many disagree."""
-    grid, parts = context.grid, [*context.action_columns]
+    grid = context.grid
+    parts = [*context.action_columns]
     count = min(grid.size, CHECK_SHEET_MAX_STATES)
     states = np.unique(np.linspace(0, grid.size - 1, count).astype(int))
     expected = context.policy.table.ravel()[states]
@@ -129,7 +131,8 @@ def _fill_check(sheet: Any, context: ExportContext) -> None:
 
 def _same(meant: Any, before: int) -> str:
     """Whether a cell so many columns before holds the same text, or number to 12 digits."""
-    said, told = meant.offset(0, -before).coordinate, meant.coordinate
+    said = meant.offset(0, -before).coordinate
+    told = meant.coordinate
     if isinstance(meant.value, str):
         return f"EXACT({said},{told})"
     return f"ABS({said}-{told})<=1E-12*ABS({told})"

@@ -76,7 +76,8 @@ class ExactTable(DeterministicMethod):
         return {}
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        solution, n_states = instance.solution, instance.mdp.n_states
+        solution = instance.solution
+        n_states = instance.mdp.n_states
         information = InformationBudget(labels=n_states, backups=instance.backups)
         # The first solve of a process compiles; the second shows what solving takes.
         began = time.perf_counter()
