@@ -19,7 +19,7 @@ copyright = "the tessella authors; MIT licence"
 version = release = "0.1.0"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
-extensions += ["blocks", "breaks", "mathml", "public_names"]
+extensions += ["blocks", "breaks", "mathml", "module_list", "public_names"]
 exclude_patterns = ["_site", "_static"]
 
 myst_enable_extensions = ["dollarmath", "attrs_block"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -285,42 +286,20 @@ def test_naming_a_type_of_the_other_module_makes_no_cycle():
 DESIGN = SOURCE.parents[1] / "docs" / "design.md"
 
 
-def rooms(text: str) -> dict[str, str]:
-    """Path to description, of the files and folders in each tree that the design page draws."""
-    found: dict[str, str] = {}
-    for block in re.findall(r"^```\n(\w+/[^\n]*\n.*?)^```", text, re.MULTILINE | re.DOTALL):
-        above: list[str] = []  # the folders that the line stands in
-        for line in block.splitlines():
-            name, _, said = line.strip().partition(" ")
-            above = above[: (len(line) - len(line.lstrip())) // 2]
-            found["".join([*above, name])] = said.strip()
-            above.append(name)
-    return found
+def test_every_module_says_what_it_is_in_a_sentence():
+    """The design page lists these sentences."""
+    silent = []
+    for name, path in modules().items():
+        docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+        if not docstring.split("\n\n")[0].strip():
+            silent.append(name)
+    assert silent == []
 
 
-def test_the_rooms_in_the_design_page_are_those_of_the_package():
-    drawn = rooms(DESIGN.read_text())
-    files = {
-        str(path.relative_to(SOURCE))
-        for path in SOURCE.rglob("*.py")
-        if path.parent != SOURCE and path.name != "__init__.py"
-    }
-    folders = {f"{Path(file).parent}/" for file in files}
-    assert set(drawn) == files | folders
-    tops = {f"{name}/" for name in LAYERS}  # the table of layers says what these hold
-    assert [path for path, said in drawn.items() if not said and path not in tops] == []
-
-
-def test_a_room_is_read_whatever_stands_behind_its_name():
-    bare = "```\nbare/\n  one.py  said\n```\n"
-    text = bare + "```\nkitchen/   for cooking\n  oven/  hot\n    pan.py  x\n```\n"
-    assert rooms(text) == {
-        "bare/": "",
-        "bare/one.py": "said",
-        "kitchen/": "for cooking",
-        "kitchen/oven/": "hot",
-        "kitchen/oven/pan.py": "x",
-    }
+def test_the_type_stub_lists_the_public_names():
+    """`python scripts/public_stub.py` writes it."""
+    script = runpy.run_path(str(SOURCE.parents[1] / "scripts" / "public_stub.py"))
+    assert (SOURCE / "__init__.pyi").read_text() == script["render"]()
 
 
 def test_the_layers_in_the_design_page_are_those_of_the_package():
