@@ -28,7 +28,7 @@ def figure_1() -> Figure:
 
 
 def figure_2() -> Figure:
-    """Value landscape beside margin geometry, of the paper's representative environment."""
+    """Value landscape beside margin geometry, of the paper's representative problem."""
     return draw_landscape(PaperResults(paper_study((REPRESENTATIVE_PROBLEM,)), ()), narrow=False)
 
 

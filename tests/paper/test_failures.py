@@ -80,7 +80,7 @@ def whole() -> PaperResults:
 
 
 def without_linear(spec: Spec) -> bool:
-    return (spec.method, spec.environment) == ("linear", "QUE-Lin")
+    return (spec.method, spec.problem) == ("linear", "QUE-Lin")
 
 
 def without_largest(spec: Spec) -> bool:
@@ -109,7 +109,7 @@ def test_a_claim_cannot_be_told_without_the_runs_of_one_of_its_methods(whole, me
 
 
 def test_a_claim_about_a_family_cannot_be_told_without_one_of_its_problems(whole):
-    found = broken(whole, lambda s: (s.method, s.environment) == ("margin", "INV-Lin"))
+    found = broken(whole, lambda s: (s.method, s.problem) == ("margin", "INV-Lin"))
     for finding in about(found, "Inventory"):
         assert finding.holds is None
         assert "Margin Boundary: without INV-Lin" in finding.evidence
@@ -140,7 +140,7 @@ def test_the_best_method_must_beat_each_other_one_seed_by_seed(fewer, holds):
 
 @pytest.mark.parametrize("missing", ["margin", "tabular_q"])
 def test_the_best_method_cannot_be_told_without_the_runs_of_another(whole, missing):
-    found = broken(whole, lambda s: (s.method, s.environment) == (missing, "INV-Lin"))
+    found = broken(whole, lambda s: (s.method, s.problem) == (missing, "INV-Lin"))
     best = [f for f in check_conclusions(found) if " all " in f.claim]
     assert [finding.holds for finding in best] == [None, None]
     assert "without INV-Lin" in best[0].evidence
@@ -178,14 +178,14 @@ def test_methods_that_print_the_same_mean_are_bold_together():
 
 
 def test_missing_seeds_are_named_and_leave_the_verdict(whole):
-    found = broken(whole, lambda s: (s.method, s.seed, s.environment) == ("margin", 1, "INV-Lin"))
+    found = broken(whole, lambda s: (s.method, s.seed, s.problem) == ("margin", 1, "INV-Lin"))
     for finding in about(found, "Inventory"):
         assert finding.holds is True
         assert "Margin Boundary: 2 of 3 seeds" in finding.evidence
 
 
 def test_no_claim_about_one_problem_is_told_without_a_method_there(whole):
-    found = broken(whole, lambda s: (s.method, s.environment) == ("local", "INV-Mix"))
+    found = broken(whole, lambda s: (s.method, s.problem) == ("local", "INV-Mix"))
     for finding in about(found, "INV-Mix"):
         assert finding.holds is None
         assert "too few finished runs on INV-Mix: Local Boundary" in finding.evidence
@@ -219,7 +219,7 @@ def test_rows_that_lack_runs_are_marked_everywhere(whole, tmp_path):
         whole,
         lambda s: (
             s.method == "neural"
-            and (s.environment == "INV-Lin" or (s.environment, s.seed) == ("INV-Mix", 2))
+            and (s.problem == "INV-Lin" or (s.problem, s.seed) == ("INV-Mix", 2))
         ),
     )
     table = make_rows(found)
@@ -238,7 +238,7 @@ def test_rows_that_lack_runs_are_marked_everywhere(whole, tmp_path):
 
 def test_seeds_that_finished_nowhere_in_common_are_said(whole):
     split = {("INV-Mix", 0), ("INV-Mix", 1), ("INV-Lin", 2)}
-    found = broken(whole, lambda s: s.method == "local" and (s.environment, s.seed) in split)
+    found = broken(whole, lambda s: s.method == "local" and (s.problem, s.seed) in split)
     assert make_rows(found)[3].missing_runs.note == "no seed finished in every problem"
 
 
@@ -252,10 +252,10 @@ def laid_out(figure: Figure, form: str) -> bytes:
 @pytest.mark.parametrize(
     ("fails", "image"),
     [
-        (lambda s: (s.method, s.environment) == ("linear", "INV-Mix"), outputs.render_image),
-        (lambda s: s.environment == "INV-Mix", laid_out),
-        (lambda s: s.environment == "QUE-Lin" or s.n == 6400, laid_out),
-        (lambda s: s.method != "fitted_q" or s.environment != "QUE-Lin", laid_out),
+        (lambda s: (s.method, s.problem) == ("linear", "INV-Mix"), outputs.render_image),
+        (lambda s: s.problem == "INV-Mix", laid_out),
+        (lambda s: s.problem == "QUE-Lin" or s.n == 6400, laid_out),
+        (lambda s: s.method != "fitted_q" or s.problem != "QUE-Lin", laid_out),
     ],
 )
 def test_whatever_failed_there_is_a_report_without_holes(
@@ -386,7 +386,7 @@ def test_margins_are_among_what_a_method_was_told(whole):
     table = make_rows(whole)
     assert [row.margins for row in table[:4]] == [0, 0, 6400, 0]
     assert "| Labels | Margins | Backups behind them |" in to_markdown(table)
-    assert "Margin Boundary is told more than the other boundary methods" in render_report(
+    assert "Margin Boundary is given more than the other boundary methods" in render_report(
         whole, table, []
     )
 

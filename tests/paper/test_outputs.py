@@ -125,7 +125,7 @@ def test_what_is_no_parquet_file_is_refused(tmp_path):
 
 def test_an_altered_record_stops_a_study_before_its_work(folder):
     with Store.writer(folder) as store:
-        store._db.execute("UPDATE record SET mean_loss = 1 WHERE environment = 'QUE-Lin'")
+        store._db.execute("UPDATE record SET mean_loss = 1 WHERE problem = 'QUE-Lin'")
     more = paper_study(("QUE-Lin",), ("exact_table", "value_iteration_2"))
     with pytest.raises(StudyError, match=r"the record .* \(QUE-Lin, exact_table, n=0, seed=0\)"):
         reproduce(more, folder, PlainProgress(io.StringIO()))

@@ -38,7 +38,7 @@ def test_references_are_apart_from_the_papers_methods():
 
 def test_every_spec_holds_all_parameters_and_makes_its_problem_again():
     for spec in paper_study(seeds=1, methods=("linear",), sizes=(100,)).specs:
-        expected = BENCHMARKS[spec.environment].build()
+        expected = BENCHMARKS[spec.problem].build()
         assert get_instance(spec).mdp.fingerprint == expected.fingerprint
         assert get_instance(spec).mdp.parameters == expected.parameters
 

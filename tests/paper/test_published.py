@@ -76,4 +76,10 @@ def test_running_it_again_gives_the_same_policies_and_counts_bit_for_bit(results
 
 
 def _numbers(record: Record) -> tuple:
-    return record.actions.tobytes(), record.size, record.told, record.policy_error, record.reason
+    return (
+        record.actions.tobytes(),
+        record.size,
+        record.information,
+        record.policy_error,
+        record.reason,
+    )

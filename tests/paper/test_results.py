@@ -86,7 +86,7 @@ def test_the_low_margin_share_is_a_count_of_errors(results):
     low = set(order[: 825 // 4 + 1].tolist())
     inside = total = 0
     for record in results.done:
-        if (record.spec.environment, record.spec.method) == ("INV-Mix", "linear"):
+        if (record.spec.problem, record.spec.method) == ("INV-Mix", "linear"):
             if record.spec.n != max(SIZES):
                 continue
             for state, action in enumerate(record.actions):
@@ -101,7 +101,7 @@ def test_the_table_holds_family_averages_at_the_largest_n(results):
     errors = [
         r.policy_error
         for r in results.done
-        if (r.spec.environment, r.spec.method, r.spec.n) == ("INV-Mix", "neural", max(SIZES))
+        if (r.spec.problem, r.spec.method, r.spec.n) == ("INV-Mix", "neural", max(SIZES))
     ]
     row = by_name["inventory", "neural"]
     assert row.policy_error.mean == pytest.approx(np.mean(errors))

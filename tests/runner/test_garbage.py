@@ -62,13 +62,13 @@ def test_every_kind_of_garbage_is_a_failed_record_beside_a_good_one(tmp_path):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"told": None}, "a fit needs an InformationBudget; got a NoneType"),
+        ({"information": None}, "a fit needs an InformationBudget; got a NoneType"),
         (
-            {"told": InformationBudget(margins=None)},
+            {"information": InformationBudget(margins=None)},
             "the margins of a fit must be a whole number .*; got None",
         ),  # type: ignore[arg-type]
         (
-            {"told": InformationBudget(simulator_calls=-1)},
+            {"information": InformationBudget(simulator_calls=-1)},
             "the simulator calls of a fit must be .*; got -1",
         ),
         (
@@ -116,7 +116,11 @@ def test_counts_of_numpy_are_counts(tmp_path):
     policy = Policy.from_table(solution.mdp.grid, solution.mdp.actions, table, size=np.int16(9))  # type: ignore[arg-type]
     fit = Fit(policy, told, np.float32(0.5))  # type: ignore[arg-type]
     (record,) = score(solution, [spec], [fit])
-    assert (record.size, record.told, record.seconds) == (9, InformationBudget(5, 4, 3, 2), 0.5)
+    assert (record.size, record.information, record.seconds) == (
+        9,
+        InformationBudget(5, 4, 3, 2),
+        0.5,
+    )
     with Store.writer(tmp_path) as store:
         store.add([record], {})
         assert store.records()[0].row() == record.row()

@@ -22,7 +22,7 @@ def method_title(method: str) -> str:
 def error_curves(results: PaperResults, method: str, label: str) -> Any:
     """Frame of policy errors, by n (rows) and seed (columns)."""
     frame = results.frame
-    rows = frame[(frame["method"] == method) & (frame["environment"] == label)]
+    rows = frame[(frame["method"] == method) & (frame["problem"] == label)]
     return rows.pivot(index="n", columns="seed", values="policy_error")
 
 
@@ -45,7 +45,7 @@ def final_runs(results: PaperResults) -> dict[str, NDArray[np.float64]]:
 
     Methods without finished runs there are left out.
     """
-    final = results.final_frame[results.final_frame["environment"] == results.representative]
+    final = results.final_frame[results.final_frame["problem"] == results.representative]
     final = final.sort_values("seed")
     errors_by_method = {
         method: final[final["method"] == method]["policy_error"].to_numpy(dtype=float)
@@ -57,11 +57,11 @@ def final_runs(results: PaperResults) -> dict[str, NDArray[np.float64]]:
 def final_errors(results: PaperResults) -> Any:
     """Frame of mean policy errors at the largest n: methods (rows) by problems (columns).
 
-    Environments are ordered by family; nan where nothing finished.
+    Problems are ordered by family; nan where nothing finished.
     """
     methods = results.planned_methods("boundary", "value")
     table = results.final_frame.pivot_table(
-        index="method", columns="environment", values="policy_error"
+        index="method", columns="problem", values="policy_error"
     )
     columns = [label for family in results.families() for label in results.problems_of(family)]
     return table.reindex(index=methods, columns=columns)
@@ -80,7 +80,7 @@ def mean_costs(results: PaperResults) -> Any:
     A method's cost is A * backups + simulator calls, in the ``COST_UNIT``.
     """
     frame = results.frame.copy()
-    actions = [results.solutions[label].mdp.n_actions for label in frame["environment"]]
+    actions = [results.solutions[label].mdp.n_actions for label in frame["problem"]]
     frame["cost"] = actions * frame["backups"] + frame["simulator_calls"]
     grouped = frame.groupby(["family", "method", "n"])[["cost", "mean_loss"]]
     return grouped.mean().reset_index()

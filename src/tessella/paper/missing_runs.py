@@ -46,7 +46,7 @@ def find_missing_runs(results: PaperResults, family: str, method: str) -> Missin
     final = results.final_frame
     planned = results.planned_runs[method]
     members = results.problems_of(family)
-    problems_with_runs = set(final[final["method"] == method]["environment"])
+    problems_with_runs = set(final[final["method"] == method]["problem"])
     missing_problems = tuple(label for label in members if label not in problems_with_runs)
     seeds = values_by_seed(final, family, method, "policy_error").shape[1]
     return MissingRuns(planned.n, planned.seeds, seeds, len(members), missing_problems)

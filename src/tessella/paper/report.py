@@ -77,7 +77,7 @@ def render_report(
             for family, rows in groupby(table, lambda r: r.family)
         ],
         main_head=MAIN_HEAD,
-        told_head=INFORMATION_HEAD,
+        information_head=INFORMATION_HEAD,
         seeds=results.study.seeds,
         bold=BOLD_REMARK,
         incomplete=describe_incomplete(table),
@@ -152,7 +152,7 @@ def _family_tables(family: str, rows: list[TableRow]) -> dict[str, Any]:
             for r in rows
             if r.group != "reference"
         ],
-        "told": [_report_row(r, information_cells(r), []) for r in rows],
+        "information": [_report_row(r, information_cells(r), []) for r in rows],
     }
 
 
@@ -171,7 +171,7 @@ def _describe_certificates(results: PaperResults) -> list[tuple[str, str, list[s
     first_records: dict[str, Record] = {}
     for record in results.done:
         spec = record.spec
-        if (spec.environment, spec.n) == (
+        if (spec.problem, spec.n) == (
             results.representative,
             results.planned_runs[spec.method].n,
         ):

@@ -92,8 +92,6 @@ class PaperResults(StudyResults):
     def wrong_actions(self, label: str, method: str) -> NDArray[np.bool_]:
         """(runs, S) whether a state's action is wrong, at the method's largest n."""
         run = label, method, self.planned_runs[method].n
-        actions = [
-            r.actions for r in self.done if (r.spec.environment, r.spec.method, r.spec.n) == run
-        ]
+        actions = [r.actions for r in self.done if (r.spec.problem, r.spec.method, r.spec.n) == run]
         best = self.solutions[label].policy.table.ravel()
         return np.stack(actions) != best if actions else np.zeros((0, best.size), bool)

@@ -63,7 +63,7 @@ def values_by_seed(frame: Any, family: str, method: str, column: str) -> NDArray
 
 def _pivot_by_seed(frame: Any, family: str, method: str, column: str) -> Any:
     rows = frame[(frame["family"] == family) & (frame["method"] == method)]
-    return rows.pivot(index="environment", columns="seed", values=column).dropna(axis=1)
+    return rows.pivot(index="problem", columns="seed", values=column).dropna(axis=1)
 
 
 def compare_paired(

@@ -126,7 +126,7 @@ def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
     n = results.planned_runs[method].n
     has_runs = len(runs) > 0
     family_problems = {label for label, known in BENCHMARKS.items() if known.family == family}
-    is_paper_setting = n == max(PAPER_SIZES) and family_problems <= set(runs["environment"])
+    is_paper_setting = n == max(PAPER_SIZES) and family_problems <= set(runs["problem"])
     return TableRow(
         family,
         method,
@@ -285,7 +285,7 @@ def to_markdown(table: Sequence[TableRow]) -> str:
         ]
         parts += [f"## {FAMILY_TITLES[family]}", _format_grid(MAIN_HEAD, paper_cells)]
         parts += [
-            "Interquartile means, exact losses, and what each was told:",
+            "Interquartile means, exact losses, and the information given to each method:",
             _format_grid(INFORMATION_HEAD, [information_cells(row) for row in family_rows]),
         ]
     return "\n\n".join(parts) + "\n"

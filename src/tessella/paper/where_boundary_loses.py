@@ -118,9 +118,9 @@ def _check_sizes(results: PaperResults, table: list[TableRow]) -> list[str]:
 
 
 def _check_small_samples(results: PaperResults, table: list[TableRow]) -> list[str]:
-    """Environments and sizes at which a baseline errs no more than a boundary method."""
+    """Problems and sizes at which a baseline errs no more than a boundary method."""
     frame = results.frame
-    mean = frame.groupby(["method", "environment", "n"])["policy_error"].mean()
+    mean = frame.groupby(["method", "problem", "n"])["policy_error"].mean()
     loss_counts: Counter[tuple[str, str]] = Counter()
     combination_counts: dict[tuple[str, str], int] = {}
     losing_sizes: dict[tuple[str, str], list[int]] = {}
@@ -155,7 +155,7 @@ def _check_small_samples(results: PaperResults, table: list[TableRow]) -> list[s
 def _check_spread(results: PaperResults, table: list[TableRow]) -> list[str]:
     """Sizes and families at which a boundary method varies more over seeds than a baseline."""
     frame = results.frame
-    rows = frame[frame["environment"] == results.representative]
+    rows = frame[frame["problem"] == results.representative]
     spread = rows.groupby(["n", "method"])["policy_error"].std()
     ours = results.finished_methods("boundary")
     theirs = results.finished_methods("value")
@@ -218,7 +218,7 @@ def _check_rising_errors(results: PaperResults, table: list[TableRow]) -> list[s
     sentences = []
     for method in results.finished_methods("value"):
         frame = results.frame
-        rows = frame[(frame["method"] == method) & (frame["environment"] == results.representative)]
+        rows = frame[(frame["method"] == method) & (frame["problem"] == results.representative)]
         mean = rows.groupby("n")["policy_error"].mean()
         if len(mean) < 2 or mean.iloc[-1] <= mean.iloc[0]:
             continue

@@ -1,6 +1,6 @@
-"""Record: what one run gave, how long it took, and what the method was told.
+"""Record: what one run gave, how long it took, and the information that the method was given.
 
-A method is told one or more of four things, and a comparison is fair only with all in view:
+A method is given information of up to four kinds; a fair comparison shows all of them:
 
     labels           optimal actions of states, each exact;
     margins          best minus second-best action value of states, each exact;
@@ -33,7 +33,7 @@ ACTION_DTYPES = ("uint8", "uint16", "uint32", "uint64")
 
 @dataclass(frozen=True)
 class InformationBudget:
-    """What a method was told."""
+    """The information that a method was given."""
 
     labels: int = 0
     margins: int = 0
@@ -50,7 +50,7 @@ class Record:
         value_gap: mean local loss / (1 - discount).
         mean_loss, worst_loss: of V* - V_pi over states, by evaluating the policy.
         size: how much the policy stores.
-        told: what the method was told.
+        information: what the method was given.
         seconds: training time; for a batch that trained together, its share.
         actions: (S,) the policy's action indices, in the narrowest unsigned type that holds them;
             empty for a failed run.
@@ -64,7 +64,7 @@ class Record:
     mean_loss: float = float("nan")
     worst_loss: float = float("nan")
     size: int = 0
-    told: InformationBudget = field(default_factory=InformationBudget)
+    information: InformationBudget = field(default_factory=InformationBudget)
     seconds: float = float("nan")
     actions: NDArray[np.integer] = field(default_factory=lambda: np.zeros(0, np.uint8))
     reason: str = ""
@@ -84,14 +84,14 @@ class Record:
         """
         return {
             "key": self.spec.key,
-            "environment": self.spec.environment,
+            "problem": self.spec.problem,
             "family": self.spec.family,
             "method": self.spec.method,
             "n": self.spec.n,
             "seed": self.spec.seed,
             **{name: _to_float(getattr(self, name)) for name in METRICS},
             "size": int(self.size),
-            **{name: int(count) for name, count in asdict(self.told).items()},
+            **{name: int(count) for name, count in asdict(self.information).items()},
             "seconds": _to_float(self.seconds),
             "dtype": self.actions.dtype.name,
             "actions": self.actions.astype(_stored_dtype(self.actions.dtype.name)).tobytes(),
@@ -110,12 +110,11 @@ class Record:
             spec=Spec.from_json(row["spec"]),
             **{name: number(name) for name in METRICS},
             size=int(row["size"]),
-            told=InformationBudget(*(row[part.name] for part in fields(InformationBudget))),
+            information=InformationBudget(*(row[part.name] for part in fields(InformationBudget))),
             seconds=number("seconds"),
             actions=np.frombuffer(row["actions"], _stored_dtype(row["dtype"])),
             reason=row["reason"],
-            # Records from before there were measures have no such column.
-            measures=json.loads(row.get("measures") or "{}"),
+            measures=json.loads(row["measures"] or "{}"),
         )
 
 
@@ -138,8 +137,7 @@ def with_checksum(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def verify(row: Mapping[str, Any]) -> Record:
     """The record of a sealed row; one that was altered, or makes no sense, is named and refused."""
-    required = [column for column in RECORD_COLUMNS if column != "measures"]
-    missing = [column for column in (*required, "checksum") if column not in row]
+    missing = [column for column in (*RECORD_COLUMNS, "checksum") if column not in row]
     if missing:
         raise StudyError(f"{describe_row(row)} has no {', '.join(missing)}")
     if row["checksum"] != _checksum(row):
@@ -156,18 +154,14 @@ def verify(row: Mapping[str, Any]) -> Record:
 
 def describe_row(row: Mapping[str, Any]) -> str:
     """What to call a row, whatever is left of it."""
-    environment, method, n, seed = map(row.get, ("environment", "method", "n", "seed"))
+    problem, method, n, seed = map(row.get, ("problem", "method", "n", "seed"))
     key = str(row.get("key"))[:12]
-    return f"the record {key} ({environment}, {method}, n={n}, seed={seed})"
+    return f"the record {key} ({problem}, {method}, n={n}, seed={seed})"
 
 
 def _checksum(row: Mapping[str, Any]) -> str:
-    """Of what stands in the row, of whatever type; a missing number is NaN or NULL.
-
-    Measures count where there are some: records from before there were any keep their checksum.
-    """
-    columns = [column for column in RECORD_COLUMNS if column != "measures" or row.get(column)]
-    values = [_to_hashable(row[column]) for column in columns]
+    """Of the values in the row, of whatever type; a missing number is NaN or NULL."""
+    values = [_to_hashable(row[column]) for column in RECORD_COLUMNS]
     return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
 
 

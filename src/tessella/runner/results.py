@@ -53,12 +53,12 @@ class StudyResults:
     def table(self, *columns: str) -> Any:
         """Mean over seeds by problem, method and n, of policy error, losses and measures."""
         selected = [*columns] or [*METRICS, *self.study.measures]
-        return self.frame.groupby(["environment", "method", "n"], sort=False)[selected].mean()
+        return self.frame.groupby(["problem", "method", "n"], sort=False)[selected].mean()
 
     @cached_property
     def solutions(self) -> dict[str, Solution]:
         """Exact solution of each problem, by its name."""
-        first_spec = {spec.environment: spec for spec in reversed(self.study.specs)}
+        first_spec = {spec.problem: spec for spec in reversed(self.study.specs)}
         return {name: get_instance(first_spec[name]).solution for name in self.study.problems}
 
     def __str__(self) -> str:

@@ -48,9 +48,9 @@ def score(solution: Solution, specs: Sequence[Spec], fits: Sequence[Fit]) -> tup
 def check_fit(fit: Fit, mdp: MDP) -> Fit:
     """The same as a policy and plain numbers, or an error that says what of it makes no sense."""
     require_type("a run", fit, Fit)
-    require_type("a fit", fit.told, InformationBudget)
+    require_type("a fit", fit.information, InformationBudget)
     counts = {
-        part.name: _require_count(getattr(fit.told, part.name), part.name)
+        part.name: _require_count(getattr(fit.information, part.name), part.name)
         for part in fields(InformationBudget)
     }
     seconds = fit.seconds
@@ -102,7 +102,7 @@ def _evaluate_fit(
         spec,
         **figures,
         size=int(fit.policy.size),
-        told=fit.told,
+        information=fit.information,
         seconds=fit.seconds,
         actions=actions,
         measures=_compute_measures(solution, spec, fit.policy),

@@ -24,12 +24,12 @@ from tessella.errors import StudyError
 from tessella.runner.folder import lock_folder, require_space
 from tessella.runner.record import Record, describe_row, verify, with_checksum
 
-STORE_FORMAT = 4
+STORE_FORMAT = 5
 STORE_FILE = "study.sqlite"
 
 _RECORD_COLUMNS = {
     "key": "TEXT PRIMARY KEY",
-    "environment": "TEXT NOT NULL",
+    "problem": "TEXT NOT NULL",
     "family": "TEXT NOT NULL",
     "method": "TEXT NOT NULL",
     "n": "INTEGER NOT NULL",
@@ -58,7 +58,7 @@ _TABLES = {
     "session": {
         "id": "INTEGER PRIMARY KEY",
         "started": "TEXT NOT NULL",
-        "asked": "TEXT NOT NULL",
+        "description": "TEXT NOT NULL",
         "seconds": "REAL",
         "stored": "INTEGER",
         "outcome": "TEXT",
@@ -131,7 +131,7 @@ class Store:
 
     def records(self, keys: Iterable[str] | None = None) -> list[Record]:
         """Stored records, in the order of problem, method, n and seed."""
-        rows = self._rows("SELECT * FROM record ORDER BY environment, method, n, seed, key")
+        rows = self._rows("SELECT * FROM record ORDER BY problem, method, n, seed, key")
         wanted = None if keys is None else set(keys)
         return [self._read_record(row) for row in rows if wanted is None or row["key"] in wanted]
 
@@ -152,7 +152,7 @@ class Store:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._write_transaction():
             row = self._db.execute(
-                "INSERT INTO session (started, asked) VALUES (?, ?)", (now, description)
+                "INSERT INTO session (started, description) VALUES (?, ?)", (now, description)
             )
         return int(row.lastrowid or 0)
 

@@ -146,7 +146,7 @@ class Batch:
     @property
     def name(self) -> str:
         first = self.specs[0]
-        return f"{first.method}-{first.environment}-{first.n}-{first.key[:8]}"
+        return f"{first.method}-{first.problem}-{first.n}-{first.key[:8]}"
 
     def split(self) -> list[Batch]:
         """The same specs, each alone."""
@@ -171,7 +171,7 @@ def make_batches(specs: Iterable[Spec]) -> list[Batch]:
 def _sort_key(batch: Batch) -> tuple:
     first = batch.specs[0]
     longest = max(map(estimate_seconds, batch.specs))
-    return -longest, first.method, first.family, first.n, first.environment
+    return -longest, first.method, first.family, first.n, first.problem
 
 
 def estimate_seconds(spec: Spec) -> float:

@@ -47,5 +47,5 @@ FIGURES = (
     FigureSpec("figure-4", "Figure 4. Error and sample size", draw_scaling, describe_scaling),
     FigureSpec("figure-5", "Figure 5. Error in every problem", draw_heatmap, describe_heatmap),
     FigureSpec("figure-a1", "Figure A1. Spread over seeds", draw_seeds, describe_seeds),
-    FigureSpec("figure-cost", "Loss and what was told", draw_cost, describe_cost),
+    FigureSpec("figure-cost", "Loss and information", draw_cost, describe_cost),
 )

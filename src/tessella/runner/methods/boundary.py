@@ -47,7 +47,7 @@ class BoundaryMethod:
         return [(n, seed) for n in sizes for seed in seeds]
 
     def batch_key(self, spec: Spec) -> Hashable:
-        return spec.environment, spec.n
+        return spec.problem, spec.n
 
     def seconds(self, spec: Spec) -> float:
         return self.base_seconds + self.seconds_per_label * spec.n

@@ -43,7 +43,7 @@ class SingleRunMethod(ABC):
         return [(n, seed) for n in sizes for seed in seeds]
 
     def batch_key(self, spec: Spec) -> Hashable:
-        return spec.environment, spec.n
+        return spec.problem, spec.n
 
     def seconds(self, spec: Spec) -> float:
         return 0.01 + 1e-5 * spec.n
@@ -117,14 +117,14 @@ class FunctionMethod(SingleRunMethod):
         name: by which it is found.
         function: ``function(instance, n, rng) -> policy``; ``instance.mdp`` is the model and
             ``instance.solution`` its optimum.
-        told: the information that each run is given.
+        information: what each run is given.
         once: whether one run is all there is: n and seed have no part in it.
         about: its settings, as numbers and text.
     """
 
     name: str
     function: Callable[[Instance, int, np.random.Generator], Any]
-    told: InformationBudget = field(default_factory=InformationBudget)
+    information: InformationBudget = field(default_factory=InformationBudget)
     once: bool = False
     about: Mapping[str, Any] = field(default_factory=dict)
     edition: int = 1
@@ -137,4 +137,4 @@ class FunctionMethod(SingleRunMethod):
         return [(0, 0)] if self.once else super().runs(sizes, seeds)
 
     def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
-        return self.function(instance, spec.n, spec.generator("policy")), self.told
+        return self.function(instance, spec.n, spec.generator("policy")), self.information

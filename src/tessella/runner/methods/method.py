@@ -58,12 +58,12 @@ class Fit:
     Attributes:
         policy: whatever decides (see ``tessella.as_policy``). What it is stays: its own size is
             recorded, and measures are given it as it came.
-        told: the information that it was given.
+        information: what it was given.
         seconds: how long it took to make.
     """
 
     policy: Any
-    told: InformationBudget
+    information: InformationBudget
     seconds: float
 
 
@@ -112,7 +112,7 @@ class StudyMethod(Protocol):
 def get_problem(spec: Spec) -> Problem:
     """The record that ``spec`` names; one of another edition is another problem."""
     try:
-        found_problem = problem(spec.environment)
+        found_problem = problem(spec.problem)
     except TessellaError as error:
         raise UnknownNameError(str(error)) from error
     edition = spec.model.get("edition", 1)

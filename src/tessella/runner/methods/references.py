@@ -29,7 +29,7 @@ class DeterministicMethod:
         return [(0, 0)]
 
     def batch_key(self, spec: Spec) -> Hashable:
-        return spec.environment
+        return spec.problem
 
     def seconds(self, spec: Spec) -> float:
         return 0.01
