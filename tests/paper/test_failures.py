@@ -17,21 +17,26 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tessella.paper import outputs
-from tessella.paper.conclusions import check_conclusions
-from tessella.paper.derived_numbers import final_errors, final_runs, sweeps_until_settled
+from tessella.paper import report
+from tessella.paper.claims import check_claims
+from tessella.paper.derived_numbers import (
+    final_errors,
+    final_runs,
+    low_margin_shares,
+    sweeps_until_settled,
+)
 from tessella.paper.figures.cost import describe_cost
-from tessella.paper.figures.heatmap import describe_heatmap, draw_heatmap
-from tessella.paper.figures.margins import describe_margins
-from tessella.paper.figures.scaling import describe_scaling
-from tessella.paper.localisation import low_margin_shares
-from tessella.paper.outputs import write_outputs
-from tessella.paper.paper_study import paper_study
-from tessella.paper.published import PAPER_METHODS, PAPER_SIZES
-from tessella.paper.report import format_command, render_report
+from tessella.paper.figures.errors import (
+    describe_heatmap,
+    describe_margins,
+    describe_scaling,
+    draw_heatmap,
+)
+from tessella.paper.limits import describe_limits
+from tessella.paper.published import PAPER_METHODS, PAPER_SIZES, paper_study
+from tessella.paper.report import format_command, render_report, write_outputs
 from tessella.paper.results import PaperResults
 from tessella.paper.table import make_rows, to_csv, to_latex, to_markdown
-from tessella.paper.where_boundary_loses import describe_limits
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import get_instance
 from tessella.runner.progress import PlainProgress
@@ -89,9 +94,7 @@ def without_largest(spec: Spec) -> bool:
 
 def about(found: PaperResults, family: str) -> list:
     """Claims about a family, without those that one method is the best of all."""
-    return [
-        f for f in check_conclusions(found) if f.claim.startswith(family) and " all " not in f.claim
-    ]
+    return [f for f in check_claims(found) if f.claim.startswith(family) and " all " not in f.claim]
 
 
 def test_the_made_up_records_bear_out_every_claim_about_boundary_methods(whole):
@@ -117,7 +120,7 @@ def test_a_claim_about_a_family_cannot_be_told_without_one_of_its_problems(whole
 
 def best_of_all(errors: Callable[[Spec], int | None]) -> list:
     """The claims that Margin and Neural Boundary are the best, of records with these errors."""
-    return [f for f in check_conclusions(results(errors=errors)) if " all " in f.claim]
+    return [f for f in check_claims(results(errors=errors)) if " all " in f.claim]
 
 
 @pytest.mark.parametrize(("fewer", "holds"), [((3, 3, 3), True), ((3, 0, -3), False)])
@@ -141,7 +144,7 @@ def test_the_best_method_must_beat_each_other_one_seed_by_seed(fewer, holds):
 @pytest.mark.parametrize("missing", ["margin", "tabular_q"])
 def test_the_best_method_cannot_be_told_without_the_runs_of_another(whole, missing):
     found = broken(whole, lambda s: (s.method, s.problem) == (missing, "INV-Lin"))
-    best = [f for f in check_conclusions(found) if " all " in f.claim]
+    best = [f for f in check_claims(found) if " all " in f.claim]
     assert [finding.holds for finding in best] == [None, None]
     assert "without INV-Lin" in best[0].evidence
 
@@ -252,7 +255,7 @@ def laid_out(figure: Figure, form: str) -> bytes:
 @pytest.mark.parametrize(
     ("fails", "image"),
     [
-        (lambda s: (s.method, s.problem) == ("linear", "INV-Mix"), outputs.render_image),
+        (lambda s: (s.method, s.problem) == ("linear", "INV-Mix"), report.render_image),
         (lambda s: s.problem == "INV-Mix", laid_out),
         (lambda s: s.problem == "QUE-Lin" or s.n == 6400, laid_out),
         (lambda s: s.method != "fitted_q" or s.problem != "QUE-Lin", laid_out),
@@ -261,7 +264,7 @@ def laid_out(figure: Figure, form: str) -> bytes:
 def test_whatever_failed_there_is_a_report_without_holes(
     whole, tmp_path, fails, image, monkeypatch
 ):
-    monkeypatch.setattr(outputs, "render_image", image)
+    monkeypatch.setattr(report, "render_image", image)
     write_outputs(broken(whole, fails), tmp_path, PlainProgress(io.StringIO()))
     _, body = (tmp_path / "report.html").read_text().split("</style>")
     text = re.sub(r"<[^>]+>", "", body)

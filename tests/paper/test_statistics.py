@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import binom, norm, ttest_rel
 from scipy.stats import t as student
 
-from tessella.paper.statistics import (
+from tessella.paper.derived_numbers import (
     EMPTY_SUMMARY,
     NARROW_INTERVAL_MAX_SEEDS,
     compare_paired,

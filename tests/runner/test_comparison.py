@@ -16,12 +16,12 @@ from sklearn.tree import DecisionTreeClassifier
 import tessella as ts
 from tessella.errors import ModelError, StudyError
 from tessella.problems import registry
-from tessella.runner import measure
+from tessella.runner import methods
+from tessella.runner import study as studies
 from tessella.runner.methods import find_method
-from tessella.runner.methods import registry as methods
 from tessella.runner.record import InformationBudget
 from tessella.runner.run import run
-from tessella.runner.shipping import pack_objects, register_packed
+from tessella.runner.study import pack_objects, register_packed
 
 
 def machine(wear: float, price: float) -> ts.MDP:
@@ -72,7 +72,7 @@ OLDEST = ts.Measure("oldest kept", oldest_kept)
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
     """What a test makes known is forgotten after it."""
-    for module in (registry, methods, measure):
+    for module in (registry, methods, studies):
         monkeypatch.setattr(module, "_registered", {})
 
 
@@ -143,12 +143,12 @@ def test_workers_get_what_a_study_was_given_as_objects(tmp_path):
 
 def test_what_a_study_brings_is_known_where_it_is_unpacked():
     packed = pack_objects(study().objects)
-    for module in (registry, methods, measure):
+    for module in (registry, methods, studies):
         module._registered.clear()
     register_packed(packed)
     assert ts.problem("machine").build().fingerprint == MACHINE.build().fingerprint
     assert find_method("tree").title == "tree"
-    assert measure.find_measure("oldest kept").name == "oldest kept"
+    assert studies.find_measure("oldest kept").name == "oldest kept"
 
 
 def test_a_problem_that_was_changed_under_its_name_is_built_anew():

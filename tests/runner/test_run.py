@@ -12,8 +12,7 @@ from tessella.errors import StudyError
 from tessella.problems.benchmarks import benchmark
 from tessella.runner.methods import package_methods
 from tessella.runner.methods.method import get_instance
-from tessella.runner.parquet import read_parquet, records_to_parquet
-from tessella.runner.record import InformationBudget
+from tessella.runner.record import InformationBudget, read_parquet, records_to_parquet
 from tessella.runner.run import run, run_batch
 from tessella.runner.store import Store
 from tessella.runner.study import Study, make_batches

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from tessella.errors import StudyError
-from tessella.paper.paper_study import paper_study
+from tessella.paper.published import paper_study
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.runner.methods import find_method, package_methods
-from tessella.runner.names import UnknownNameError
+from tessella.runner.methods.method import UnknownNameError
 from tessella.runner.study import make_batches
 
 

@@ -1,24 +1,38 @@
-"""The report: one HTML file that opens anywhere, without a network."""
+"""The report and the other files that a study leaves in its folder, written from the store.
+
+table.md, table.csv, table.tex     ours next to the paper's
+figures/*.svg, figures/*.png       the paper's figures, and loss against information
+records.parquet                    every run, with its policy
+report.html                        all of it in one file
+"""
 
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 from tessella.certificates.certify import certify
+from tessella.files import atomic_write
 from tessella.paper import published
-from tessella.paper.conclusions import check_conclusions, count_reproduced
+from tessella.paper.claims import check_claims, count_reproduced
 from tessella.paper.derived_numbers import describe_effort, method_title
-from tessella.paper.differences import describe_differences
-from tessella.paper.paper_study import paper_study
+from tessella.paper.figures import FIGURES, FigureSpec
+from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.limits import describe_differences, describe_limits
+from tessella.paper.published import paper_study
 from tessella.paper.results import PaperResults
 from tessella.paper.table import (
     BOLD_REMARK,
@@ -30,14 +44,19 @@ from tessella.paper.table import (
     find_bold_cells,
     information_cells,
     main_cells,
+    make_rows,
+    to_csv,
+    to_latex,
+    to_markdown,
 )
-from tessella.paper.where_boundary_loses import describe_limits
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.runner.record import Record
+from tessella.runner.progress import ProgressDisplay, format_duration
+from tessella.runner.record import Record, records_to_parquet
 from tessella.runner.study import Study
-from tessella.runner.throughput import format_duration
 
 LISTED_MAX_FAILURES = 20  # failures that are listed
+PNG_DOTS_PER_INCH = 200
+OUTPUT_TASK = "Tables, figures, report"
 
 
 @dataclass(frozen=True)
@@ -66,7 +85,7 @@ def render_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    findings = check_conclusions(results)
+    findings = check_claims(results)
     return environment.get_template("report.html.j2").render(
         paper=published,
         extent=_describe_extent(results),
@@ -234,3 +253,75 @@ def _format_setting(value: Any) -> str:
 
 def _to_data_uri(svg: bytes) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+
+
+def write_outputs(results: PaperResults, folder: Path, display: ProgressDisplay) -> list[Path]:
+    """Write all outputs and return their files.
+
+    Figures that need runs which the study does not have are left out; those of an earlier study in
+    the same folder are removed.
+    """
+    n_figures = sum(_can_draw(figure_spec, results) for figure_spec in FIGURES)
+    display.add_task(OUTPUT_TASK, n_figures + 3, n_figures + 3.0)
+    table = make_rows(results)
+    files = []
+    for name, form in (("table.md", to_markdown), ("table.csv", to_csv), ("table.tex", to_latex)):
+        files.append(write_file(folder / name, form(table).encode()))
+    display.advance(OUTPUT_TASK, 1, 1.0)
+    files.append(write_file(folder / "records.parquet", records_to_parquet(results.records)))
+    display.advance(OUTPUT_TASK, 1, 1.0)
+    figure_folder = folder / "figures"
+    with suppress(OSError):  # writing into it says what is wrong
+        figure_folder.mkdir(exist_ok=True)
+    rendered = []
+    for figure_spec in FIGURES:
+        paths = [figure_folder / f"{figure_spec.name}.{form}" for form in ("svg", "png")]
+        if _can_draw(figure_spec, results):
+            rendered.append(_draw_figure(results, figure_spec, *paths))
+            files += paths
+            display.advance(OUTPUT_TASK, 1, 1.0)
+        else:
+            for path in paths:
+                path.unlink(missing_ok=True)
+    page = render_report(results, table, rendered)
+    files.append(write_file(folder / "report.html", page.encode()))
+    display.advance(OUTPUT_TASK, 1, 1.0)
+    return files
+
+
+def _can_draw(figure_spec: FigureSpec, results: PaperResults) -> bool:
+    return results.has_comparison or not figure_spec.needs_runs
+
+
+def write_file(path: Path, content: bytes) -> Path:
+    """Write ``content`` and return the path."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
+    return path
+
+
+def _draw_figure(
+    results: PaperResults, figure_spec: FigureSpec, svg_path: Path, png_path: Path
+) -> RenderedFigure:
+    with rc_context(FIGURE_STYLE):
+        wide = figure_spec.draw(results, False)
+        narrow = figure_spec.draw(results, True)
+        svg = render_image(wide, "svg")
+        write_file(svg_path, svg)
+        write_file(png_path, render_image(wide, "png"))
+        return RenderedFigure(
+            figure_spec.name,
+            figure_spec.title,
+            figure_spec.describe(results),
+            svg,
+            render_image(narrow, "svg"),
+        )
+
+
+def render_image(figure: Figure, form: str) -> bytes:
+    """The figure as the bytes of a file, ``svg`` or ``png``."""
+    # No dates or versions: the same results give the same bytes.
+    no_metadata = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
+    file = io.BytesIO()
+    figure.savefig(file, format=form, dpi=PNG_DOTS_PER_INCH, metadata=no_metadata)
+    return file.getvalue()

@@ -1,4 +1,4 @@
-"""Record: what one run gave, how long it took, and the information that the method was given.
+"""Record: the result of one run, its time, and the information that the method was given.
 
 A method is given information of up to four kinds; a fair comparison shows all of them:
 
@@ -7,17 +7,18 @@ A method is given information of up to four kinds; a fair comparison shows all o
     backups          full Bellman backups (a state's best action, by exact expectation) behind them;
     simulator_calls  sampled transitions.
 
-A stored row carries a checksum, the SHA-256 of all its other columns, so that a record whose spec,
-figures or policy were altered on the way is found out. (It guards against accidents, not against
-someone who computes it again.)
+A stored row has a checksum, the SHA-256 of all its other columns; it detects altered specs, figures
+and policies. (It guards against accidents, not against someone who computes it again.)
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class Record:
         actions: (S,) the policy's action indices, in the narrowest unsigned type that holds them;
             empty for a failed run.
         reason: why the run failed; empty when it did not.
-        measures: what else was measured of the policy, by name.
+        measures: other numbers of the policy, by name.
     """
 
     spec: Spec
@@ -119,10 +120,10 @@ class Record:
 
 
 def format_exception(error: BaseException) -> str:
-    """What an error of anybody's code says, as text that can be stored and shown."""
+    """An error of any code, as text that can be stored and shown."""
     try:
         text = str(error)
-    except Exception:  # an error whose words are an error
+    except Exception:  # printing an error may fail as well
         text = "(it cannot be put in words)"
     printable = text.encode("utf-8", "backslashreplace").decode()
     if len(printable) > REASON_MAX_CHARACTERS:
@@ -136,7 +137,7 @@ def with_checksum(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verify(row: Mapping[str, Any]) -> Record:
-    """The record of a sealed row; one that was altered, or makes no sense, is named and refused."""
+    """The record of a row with a checksum; an altered or invalid one is named and refused."""
     missing = [column for column in (*RECORD_COLUMNS, "checksum") if column not in row]
     if missing:
         raise StudyError(f"{describe_row(row)} has no {', '.join(missing)}")
@@ -153,7 +154,7 @@ def verify(row: Mapping[str, Any]) -> Record:
 
 
 def describe_row(row: Mapping[str, Any]) -> str:
-    """What to call a row, whatever is left of it."""
+    """How messages name a row, also one that lacks columns."""
     problem, method, n, seed = map(row.get, ("problem", "method", "n", "seed"))
     key = str(row.get("key"))[:12]
     return f"the record {key} ({problem}, {method}, n={n}, seed={seed})"
@@ -191,3 +192,25 @@ def _stored_dtype(name: str) -> np.dtype:
 
 
 RECORD_COLUMNS = tuple(Record(Spec("", "", {}, "")).row())  # of a row, without its checksum
+
+
+def records_to_parquet(records: Iterable[Record]) -> bytes:
+    """All records, failures too."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    table = pa.Table.from_pylist([with_checksum(record.row()) for record in records])
+    pq.write_table(table, file, compression="zstd")
+    return file.getvalue()
+
+
+def read_parquet(path: Path) -> tuple[Record, ...]:
+    """The records of a ``records.parquet``; one that was altered is named and refused."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return tuple(verify(row) for row in pq.read_table(path).to_pylist())
+    except (OSError, StudyError, pa.ArrowException) as error:
+        raise StudyError(f"{path} cannot be read as a study's records: {error}") from error
