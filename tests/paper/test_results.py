@@ -180,7 +180,7 @@ def test_certificates_are_told_whole_in_paragraphs(written, results):
     page = (written / "report.html").read_text()
     for method in PAPER_METHODS:
         assert f"<summary><b>{method_title(method)}</b> loses " in page
-    told = re.findall(r'<p class="said">(.*?)</p>', page, re.DOTALL)
+    told = re.findall(r'<p class="certificate">(.*?)</p>', page, re.DOTALL)
     assert len(told) >= 4 * len(PAPER_METHODS)
     begun = r"  |(Cost|Differences|Causes|Certainty|Theory|The states that cost most): "
     assert [line for part in told for line in part.split("\n") if not re.match(begun, line)] == []

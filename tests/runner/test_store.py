@@ -83,7 +83,7 @@ def test_only_asked_records_are_read(tmp_path):
 def test_there_is_one_writer_and_the_next_may_follow(tmp_path):
     with (
         Store.writer(tmp_path),
-        pytest.raises(StudyError, match=r"another study is at work on .* since"),
+        pytest.raises(StudyError, match=r"another study is writing to .* since"),
         Store.writer(tmp_path),
     ):
         pass
@@ -142,7 +142,7 @@ def test_room_is_asked_for_before_work_and_given_back(tmp_path):
         assert {p.name for p in tmp_path.iterdir()} >= {"study.sqlite", "study.lock"}
         assert not (tmp_path / "space.probe").exists()
     with (
-        pytest.raises(StudyError, match="has no room for this study"),
+        pytest.raises(StudyError, match="has too little free space for this study"),
         Store.writer(tmp_path, space=2**62),
     ):
         pass

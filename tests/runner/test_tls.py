@@ -1,4 +1,4 @@
-"""A scheduler that asks for TLS is spoken to with dask's own settings."""
+"""The connection to a scheduler that requires TLS uses dask's own settings."""
 
 from __future__ import annotations
 

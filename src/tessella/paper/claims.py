@@ -220,7 +220,7 @@ def _list_undefined(reason: str, results: PaperResults, values: Mapping[str, flo
 
 
 def _family_caveat(results: PaperResults, family: str) -> Caveat:
-    """Of a claim about family averages: missing seeds weaken it, missing problems leave it undecided."""
+    """For a claim about family averages: missing problems leave it undecided, not missing seeds."""
     notes = []
     is_fatal = False
     for method in _compared_methods(results):
@@ -232,7 +232,7 @@ def _family_caveat(results: PaperResults, family: str) -> Caveat:
 
 
 def _problem_caveat(results: PaperResults, values: Mapping[str, float]) -> Caveat:
-    """Of a claim about one problem: methods that have no value there."""
+    """For a claim about one problem: methods that have no value there."""
     missing = [method_title(m) for m in _compared_methods(results) if m not in values]
     text = f"too few finished runs on {results.representative}: {', '.join(missing)}"
     return Caveat(text, is_fatal=True) if missing else Caveat()

@@ -1,7 +1,7 @@
 """Limits of the study: where boundary methods do not win, and what differs from the paper.
 
 The paper prints every constant of its problems but neither the equations that use them nor the
-learners' hyper-parameters, and its code is not public. The choices made here are listed below.
+learners' hyper-parameters, and its code is not public. This module lists our choices.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ MODEL_DIFFERENCES = (
     "beyond the stock are lost, a queue is served before it admits, and tails of truncated "
     "Poisson laws go to the largest value. The paper does not say.",
     "The observation noise is Gaussian, in grid steps, on the coordinates of a training sample; "
-    "labels are those of the true state, and policies are judged on the clean grid. This reading "
+    "labels are those of the true state, and policies are evaluated on the clean grid. This reading "
     "follows from the paper's own numbers: nearest neighbours err at noise 0.45 and not at 0.25.",
     "The value gap is the mean over grid states of V* - Q*(s, pi(s)), divided by 1 - discount. "
-    "The exact loss, V* minus the value of the policy, is reported beside it.",
+    "The exact loss, V* minus the value of the policy, is reported as well.",
 )
 LEARNER_DIFFERENCES = (
     "A value-based baseline gets n sampled transitions where a boundary method gets n exact "
@@ -40,7 +40,7 @@ LEARNER_DIFFERENCES = (
     "Variants of a problem share the random draws of a seed, so that they are compared on the "
     "same draws. The paper does not say how its runs relate.",
     "Networks and neighbours were tuned for the lowest error. Linear and the three baselines were "
-    "set to land near the paper's numbers instead; a fitted Q tuned for the lowest error stands "
+    "set to land near the paper's numbers instead; a fitted Q tuned for the lowest error is "
     "among the references.",
     "Hyper-parameters are ours; they were chosen on seeds that the study does not use. They are "
     "listed with the settings below.",

@@ -61,7 +61,7 @@ MAIN_TABLE = {
 }
 
 
-# Beside the paper's methods: what a plain use of the model, or more of a simulator, would give.
+# Not in the paper: what a plain use of the model, or many more simulator calls, would give.
 REFERENCE_METHODS = (
     "value_iteration_2",
     "value_iteration_4",

@@ -13,7 +13,7 @@ import io
 import json
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -51,7 +51,7 @@ from tessella.paper.table import (
 )
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.runner.progress import ProgressDisplay, format_duration
-from tessella.runner.record import Record, records_to_parquet
+from tessella.runner.record import records_to_parquet
 from tessella.runner.study import Study
 
 LISTED_MAX_FAILURES = 20  # failures that are listed
@@ -61,17 +61,13 @@ OUTPUT_TASK = "Tables, figures, report"
 
 @dataclass(frozen=True)
 class RenderedFigure:
-    """A figure as two SVG files, for a page and for a phone."""
+    """A figure as two SVG images in data URIs, for a page and for a phone."""
 
     name: str
     title: str
-    says: str
-    wide: bytes
-    narrow: bytes
-
-    @property
-    def sources(self) -> dict[str, str]:
-        return {"wide": _to_data_uri(self.wide), "narrow": _to_data_uri(self.narrow)}
+    description: str
+    wide: str
+    narrow: str
 
 
 def render_report(
@@ -137,7 +133,7 @@ def _describe_extent(results: PaperResults) -> dict[str, Any]:
 
 
 def format_command(study: Study) -> str:
-    """What runs this study again; what it leaves out is the default."""
+    """The command that runs this study again; options with default values are left out."""
     default_study = paper_study()
     lists = {
         "methods": (study.methods, default_study.methods),
@@ -176,7 +172,7 @@ def _family_tables(family: str, rows: list[TableRow]) -> dict[str, Any]:
 
 
 def _report_row(row: TableRow, cells: list[str], best: list[int]) -> dict[str, Any]:
-    """Title and note apart: a phone has no room for them side by side."""
+    """Title and note are separate: a phone is too narrow for both on one line."""
     cells = [row.title, *cells[1:]]
     return {"cells": cells, "note": row.missing_runs.note, "group": row.group, "best": best}
 
@@ -184,27 +180,21 @@ def _report_row(row: TableRow, cells: list[str], best: list[int]) -> dict[str, A
 def _describe_certificates(results: PaperResults) -> list[tuple[str, str, list[str]]]:
     """The first run of every compared method on the representative problem, in plain words.
 
-    Each is (title, what it gives away, paragraphs).
+    Each is (title, loss, paragraphs).
     """
     solution = results.solutions[results.representative]
-    first_records: dict[str, Record] = {}
-    for record in results.done:
-        spec = record.spec
-        if (spec.problem, spec.n) == (
-            results.representative,
-            results.planned_runs[spec.method].n,
-        ):
-            first_records.setdefault(spec.method, record)
     descriptions = []
     for method in results.finished_methods("boundary", "value"):
-        if method in first_records:
-            table = first_records[method].actions.reshape(solution.value.shape)
-            certificate = certify(solution, solution.mdp.policy(table, name=method_title(method)))
-            loss = (
-                f"loses {certificate.mean_loss:.4g} on average, "
-                f"{certificate.worst_loss:.4g} at worst"
-            )
-            descriptions.append((method_title(method), loss, certificate.paragraphs()))
+        records = results.final_records(results.representative, method)
+        if not records:
+            continue
+        title = method_title(method)
+        table = records[0].actions.reshape(solution.value.shape)
+        certificate = certify(solution, solution.mdp.policy(table, name=title))
+        loss = (
+            f"loses {certificate.mean_loss:.4g} on average, {certificate.worst_loss:.4g} at worst"
+        )
+        descriptions.append((title, loss, certificate.paragraphs()))
     return descriptions
 
 
@@ -224,35 +214,24 @@ def _geometry_cells(results: PaperResults) -> list[list[str]]:
 
 
 def _settings_by_method(results: PaperResults) -> list[tuple[str, str]]:
-    settings_by_method = {}
-    for spec in results.study.specs:
-        settings_by_method.setdefault(spec.method, dict(spec.settings))
-    return [
-        (method_title(m), _format_settings(settings)) for m, settings in settings_by_method.items()
-    ]
+    settings_by_method = {spec.method: spec.settings for spec in results.study.specs}
+    return [(method_title(m), _format_settings(s) or "none") for m, s in settings_by_method.items()]
 
 
-def _format_settings(settings: dict[str, Any]) -> str:
-    return (
-        ", ".join(f"{name} {_format_setting(value)}" for name, value in settings.items()) or "none"
-    )
+def _format_settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_format_setting(value)}" for name, value in settings.items())
 
 
 def _format_setting(value: Any) -> str:
     if value is None:
         return "default"
     if isinstance(value, dict):
-        contents = ", ".join(f"{k} {_format_setting(v)}" for k, v in value.items() if k != "kind")
-        return (
-            f"{value.get('kind', '')} ({contents})".strip() if contents else value.get("kind", "")
-        )
+        kind = value.get("kind", "")
+        contents = _format_settings({k: v for k, v in value.items() if k != "kind"})
+        return f"{kind} ({contents})".strip() if contents else kind
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:g}"
     return json.dumps(value) if isinstance(value, list) else str(value)
-
-
-def _to_data_uri(svg: bytes) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
 
 
 def write_outputs(results: PaperResults, folder: Path, display: ProgressDisplay) -> list[Path]:
@@ -306,16 +285,20 @@ def _draw_figure(
     with rc_context(FIGURE_STYLE):
         wide = figure_spec.draw(results, False)
         narrow = figure_spec.draw(results, True)
-        svg = render_image(wide, "svg")
-        write_file(svg_path, svg)
+        wide_svg = render_image(wide, "svg")
+        write_file(svg_path, wide_svg)
         write_file(png_path, render_image(wide, "png"))
         return RenderedFigure(
             figure_spec.name,
             figure_spec.title,
             figure_spec.describe(results),
-            svg,
-            render_image(narrow, "svg"),
+            _to_data_uri(wide_svg),
+            _to_data_uri(render_image(narrow, "svg")),
         )
+
+
+def _to_data_uri(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
 
 
 def render_image(figure: Figure, form: str) -> bytes:

@@ -119,17 +119,19 @@ def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
     n = results.planned_runs[method].n
     family_problems = {label for label, known in BENCHMARKS.items() if known.family == family}
     is_paper_setting = n == max(PAPER_SIZES) and family_problems <= set(runs["problem"])
-    summaries = {
-        column: summarise(values_by_seed(final, family, method, column))
+    policy_error, value_gap, mean_loss = (
+        summarise(values_by_seed(final, family, method, column))
         for column in ("policy_error", "value_gap", "mean_loss")
-    }
+    )
     # Of no runs, maximum, median and mean are nan.
     return TableRow(
         family,
         method,
         find_method(method).group,
         n,
-        **summaries,
+        policy_error,
+        value_gap,
+        mean_loss,
         worst_loss=float(runs["worst_loss"].max()),
         seconds=float(runs["seconds"].median()),
         size=int(runs["size"].max()) if len(runs) else 0,
@@ -248,7 +250,7 @@ def describe_incomplete(table: Sequence[TableRow]) -> str:
     if not any(row.missing_runs.note for row in table):
         return ""
     return (
-        "Runs have failed: beside a method stands what its row lacks. Its averages are over the "
+        "Runs have failed: a note after a method says what its row lacks. Its averages are over the "
         "seeds that finished in every problem left."
     )
 
@@ -267,7 +269,7 @@ def describe_intervals(table: Sequence[TableRow]) -> str:
 def to_markdown(table: Sequence[TableRow]) -> str:
     seeds = max((row.missing_runs.planned_seeds for row in table), default=0)
     parts = [
-        "# Ours beside the paper's",
+        "# Our results and the paper's",
         "Averages over a family's problems at the largest n: mean ± standard deviation over "
         f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's. "
         f"{BOLD_REMARK}",
@@ -330,7 +332,7 @@ def to_csv(table: Sequence[TableRow]) -> str:
 
 
 def to_latex(table: Sequence[TableRow]) -> str:
-    """A booktabs table of the paper's methods, ours beside the paper's."""
+    """A booktabs table of the paper's methods, ours and the paper's numbers."""
     column = r"ours & IQM [95\,\%] & paper & ratio"
     lines = [
         *(f"% {text}" for text in (describe_incomplete(table), describe_intervals(table)) if text),

@@ -72,7 +72,7 @@ def _connection_hint(address: str) -> str:
     from dask.config import get
 
     if not address.startswith("tls://"):
-        return "; if it asks for TLS, its address begins with tls://"
+        return "; if it requires TLS, its address begins with tls://"
     required = ("ca-file", "client.cert", "client.key")
     missing = [name for name in required if not get(f"distributed.comm.tls.{name}", None)]
     return f"; dask has no setting distributed.comm.tls.{missing[0]}" if missing else ""

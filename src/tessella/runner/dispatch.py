@@ -39,7 +39,7 @@ class Dispatcher:
     accept: Callable[[BatchResult], None]
     on_idle: Callable[[int], None] = lambda workers: None
     packed_objects: bytes = b""
-    # The scheduler drops a future that nobody holds.
+    # The scheduler drops a future without a reference to it.
     _running: dict[str, tuple[Any, Batch]] = field(default_factory=dict)
     _completed: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
     # A scheduler may still hold the tasks of an earlier study: names are never reused.

@@ -161,7 +161,7 @@ def describe_row(row: Mapping[str, Any]) -> str:
 
 
 def _checksum(row: Mapping[str, Any]) -> str:
-    """Of the values in the row, of whatever type; a missing number is NaN or NULL."""
+    """Of the values in the row, of any type; a missing number is NaN or NULL."""
     values = [_to_hashable(row[column]) for column in RECORD_COLUMNS]
     return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
 

@@ -4,7 +4,7 @@ policy error = mean over states of 1{pi(s) != pi*(s)},
 value gap    = mean over states of (V*(s) - Q*(s, pi(s))) / (1 - discount),
 loss         = V* - V_pi, by evaluating the policy.
 
-A method may be anybody's code, so its fits are checked first: a policy of the model, counts (its
+A method may be third-party code, so its fits are checked first: a policy of the model, counts (its
 size among them) that are whole, not negative and below 2^63 (the limit of the store), a finite
 time. A fit that fails the check becomes a failed record with the reason; the others of its batch go
 on. A record holds the policy's table; measures receive the policy itself.

@@ -37,7 +37,7 @@ class Spec:
         edition: the method's edition; raised when its code changes what it computes.
         n: labels, or updates, that the method may use; 0 where it uses none.
         seed: which of the repetitions.
-        measures: names of what is measured of the policy beside the figures of every record.
+        measures: names of the measures of the policy, in addition to the figures of every record.
     """
 
     problem: str
@@ -83,7 +83,7 @@ class Spec:
         return np.random.default_rng(self.entropy(purpose))
 
     def entropy(self, purpose: str, every_n: bool = False) -> int:
-        """A 63-bit seed for ``purpose``; the same for every n if asked."""
+        """A 63-bit seed for ``purpose``; the same for every n if ``every_n``."""
         label = to_canonical_json([purpose, None if every_n else self.n, self.seed])
         return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") >> 1
 

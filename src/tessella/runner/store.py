@@ -18,7 +18,7 @@ import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -92,15 +92,12 @@ class Store:
     @classmethod
     @contextmanager
     def writer(cls, folder: str | Path, *, space: int = 0) -> Iterator[Store]:
-        """The store of ``folder`` for writing, when nobody else writes and ``space`` bytes fit."""
+        """The store of ``folder`` for writing, if no other process writes and ``space`` bytes are free."""
         folder = Path(folder)
         with lock_folder(folder):
             require_space(folder, space)
-            connection = _open_for_writing(folder / STORE_FILE)
-            try:
+            with closing(_open_for_writing(folder / STORE_FILE)) as connection:
                 yield cls(connection, folder / STORE_FILE)
-            finally:
-                connection.close()
 
     @classmethod
     @contextmanager
@@ -109,15 +106,13 @@ class Store:
         path = Path(folder) / STORE_FILE
         if not os.path.exists(path):
             raise StudyError(f"{folder} holds no study")
-        connection = _open_read_only(path)
-        try:
-            _check_format(connection, path, STORE_FORMAT)
-            _check_columns(connection, path)
-            yield cls(connection, path)
-        except sqlite3.Error as error:
-            raise _unreadable_error(path, error) from error
-        finally:
-            connection.close()
+        with closing(_open_read_only(path)) as connection:
+            try:
+                _check_format(connection, path, STORE_FORMAT)
+                _check_columns(connection, path)
+                yield cls(connection, path)
+            except sqlite3.Error as error:
+                raise _unreadable_error(path, error) from error
 
     def add(self, records: Iterable[Record], context: dict[str, Any]) -> None:
         """Store a batch: all of it or nothing."""
@@ -151,7 +146,7 @@ class Store:
             raise _unreadable_error(self.path, error) from error
 
     def begin_session(self, description: str) -> int:
-        """Open a session: a process at work on this store."""
+        """Open a session: a process that writes to this store."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._write_transaction():
             row = self._db.execute(
@@ -211,7 +206,7 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
     """The store for reading, also where nothing can be written.
 
     SQLite reads the log of a writer through a shared index, which is a file as well. Where that
-    cannot be created, a store without a log is opened as one that nobody changes.
+    cannot be created, a store without a log is opened as one that does not change.
     """
     try:
         return _require_readable(_open_connection(path, "mode=ro"))
@@ -242,16 +237,13 @@ def _unreadable_error(path: Path, error: Exception) -> StudyError:
 def _open_for_writing(path: Path) -> sqlite3.Connection:
     try:
         connection = _open_connection(path, "mode=rwc")
+        try:
+            _create_tables(connection, path)
+        except (sqlite3.Error, StudyError):
+            connection.close()
+            raise
     except sqlite3.Error as error:
-        raise StudyError(f"{path} cannot be opened: {error}") from error
-    try:
-        _create_tables(connection, path)
-    except sqlite3.Error as error:
-        connection.close()
         raise StudyError(f"{path} cannot be opened as a study's store: {error}") from error
-    except StudyError:
-        connection.close()
-        raise
     return connection
 
 
@@ -300,7 +292,7 @@ def _acquire_lock(file: IO[str], folder: Path) -> None:
     except BlockingIOError:
         file.seek(0)
         raise StudyError(
-            f"another study is at work on {folder} ({file.read().strip()}); wait for it, stop it, "
+            f"another study is writing to {folder} ({file.read().strip()}); wait for it, stop it, "
             "or choose another folder"
         ) from None
     except OSError as error:
@@ -322,7 +314,7 @@ def require_space(folder: Path, space: int) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         raise StudyError(
-            f"{folder} has no room for this study (about {space / 1e6:.0f} MB): {error.strerror}"
+            f"{folder} has too little free space for this study (about {space / 1e6:.0f} MB): {error.strerror}"
         ) from error
     finally:
         with suppress(OSError):

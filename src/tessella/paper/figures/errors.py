@@ -237,6 +237,6 @@ def _draw_points(axes: Axes, runs: dict[str, NDArray]) -> None:
 def describe_seeds(results: PaperResults) -> str:
     spread = spread_over_seeds(results)
     if not spread:
-        return "One seed only: nothing can be said about spread."
+        return "One seed only: the spread is unknown."
     listed = ", ".join(f"{method_title(m)} {s:.4f}" for m, s in spread.items())
     return f"Standard deviation over seeds on {results.representative}: {listed}."

@@ -1,7 +1,7 @@
 """References: what a plain use of the model, or many more simulator calls, would give.
 
 Truncated value iteration from v = 0: after k sweeps of v <- T v, the last of which also names the
-greedy action, k * S full backups were made and no more.
+greedy action, the cost is k * S full backups.
 """
 
 from __future__ import annotations
