@@ -29,8 +29,9 @@ MODEL_DIFFERENCES = (
     "beyond the stock are lost, a queue is served before it admits, and tails of truncated "
     "Poisson laws go to the largest value. The paper does not say.",
     "The observation noise is Gaussian, in grid steps, on the coordinates of a training sample; "
-    "labels are those of the true state, and policies are evaluated on the clean grid. This reading "
-    "follows from the paper's own numbers: nearest neighbours err at noise 0.45 and not at 0.25.",
+    "labels are those of the true state, and policies are evaluated on the clean grid. This "
+    "reading follows from the paper's own numbers: nearest neighbours err at noise 0.45 and not at "
+    "0.25.",
     "The value gap is the mean over grid states of V* - Q*(s, pi(s)), divided by 1 - discount. "
     "The exact loss, V* minus the value of the policy, is reported as well.",
 )

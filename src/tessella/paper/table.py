@@ -250,8 +250,8 @@ def describe_incomplete(table: Sequence[TableRow]) -> str:
     if not any(row.missing_runs.note for row in table):
         return ""
     return (
-        "Runs have failed: a note after a method says what its row lacks. Its averages are over the "
-        "seeds that finished in every problem left."
+        "Runs have failed: a note after a method says what its row lacks. Its averages are over "
+        "the seeds that finished in every problem left."
     )
 
 

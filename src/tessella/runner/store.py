@@ -92,7 +92,7 @@ class Store:
     @classmethod
     @contextmanager
     def writer(cls, folder: str | Path, *, space: int = 0) -> Iterator[Store]:
-        """The store of ``folder`` for writing, if no other process writes and ``space`` bytes are free."""
+        """The store for writing, if no other process writes and ``space`` bytes are free."""
         folder = Path(folder)
         with lock_folder(folder):
             require_space(folder, space)
@@ -313,9 +313,8 @@ def require_space(folder: Path, space: int) -> None:
             elif shutil.disk_usage(folder).free < space:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
-        raise StudyError(
-            f"{folder} has too little free space for this study (about {space / 1e6:.0f} MB): {error.strerror}"
-        ) from error
+        requirement = f"{folder} has too little free space for this study"
+        raise StudyError(f"{requirement} (about {space / 1e6:.0f} MB): {error.strerror}") from error
     finally:
         with suppress(OSError):
             probe.unlink()
