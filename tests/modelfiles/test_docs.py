@@ -7,9 +7,11 @@ from pathlib import Path
 
 from support.pages import DOCS, check_page
 
-from tessella.modelfiles.expressions.parse import NESTING_MAX_LEVELS
-from tessella.modelfiles.expressions.tokens import EXPRESSION_MAX_CHARACTERS
-from tessella.modelfiles.expressions.tree import NAMED_FUNCTIONS
+from tessella.modelfiles.expressions import (
+    EXPRESSION_MAX_CHARACTERS,
+    NAMED_FUNCTIONS,
+    NESTING_MAX_LEVELS,
+)
 from tessella.modelfiles.model_document import HORIZON_MAX_PERIODS
 from tessella.modelfiles.schema import (
     CRITERION_SCHEMA,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tessella.errors import FileError
-from tessella.modelfiles.expressions.tree import NUMBER
+from tessella.modelfiles.expressions import NUMBER
 from tessella.modelfiles.mistakes import format_brief
 from tessella.modelfiles.read_files import read_data_file
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Noise, truncated_poisson
-from tessella.modelfiles.expressions.formula import FORMULA_MAX_COMBINATIONS, Formula
+from tessella.modelfiles.formula import FORMULA_MAX_COMBINATIONS, Formula
 
 DISTRIBUTION_MAX_VALUES = 100_000  # values of a distribution
 

@@ -22,7 +22,7 @@ from tessella.modelfiles.distributions import (
     ProbabilityFunction,
     make_noise,
 )
-from tessella.modelfiles.expressions.tree import NUMBER
+from tessella.modelfiles.expressions import NUMBER
 from tessella.modelfiles.mistakes import format_brief, suggest_name
 from tessella.modelfiles.quantities import QuantityReader, infer_kind
 from tessella.modelfiles.symbols import SymbolTable

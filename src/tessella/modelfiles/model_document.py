@@ -19,8 +19,7 @@ from tessella.grid import StateGrid
 from tessella.mdp.context import TIME
 from tessella.mdp.stages import Noise
 from tessella.modelfiles.distributions_section import RandomSections
-from tessella.modelfiles.expressions.tokens import EXACT_INTEGER_MAX
-from tessella.modelfiles.expressions.tree import CONDITION, NUMBER
+from tessella.modelfiles.expressions import CONDITION, EXACT_INTEGER_MAX, NUMBER
 from tessella.modelfiles.mistakes import find_text_fault, suggest_name
 from tessella.modelfiles.quantities import QuantityReader, infer_kind
 from tessella.modelfiles.symbols import SymbolTable

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from tessella.errors import format_value
-from tessella.modelfiles.expressions.formula import Formula, VisibleNames, make_formula
-from tessella.modelfiles.expressions.tokens import EXACT_INTEGER_MAX, ExpressionError
-from tessella.modelfiles.expressions.tree import NUMBER, TEXT
+from tessella.modelfiles.expressions import EXACT_INTEGER_MAX, NUMBER, TEXT, ExpressionError
+from tessella.modelfiles.formula import Formula, VisibleNames, make_formula
 from tessella.modelfiles.mistakes import suggest_name
 from tessella.modelfiles.toml_document import TomlDocument
 from tessella.modelfiles.toml_lines import KeyPath

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from tessella.criteria import FiniteHorizon
 from tessella.mdp.context import FUNCTION_MAX_ENTRIES, TIME
-from tessella.modelfiles.expressions.evaluate import entry_width
-from tessella.modelfiles.expressions.formula import FORMULA_MAX_HELD_NUMBERS, HELD_REQUIREMENT
+from tessella.modelfiles.formula import FORMULA_MAX_HELD_NUMBERS, HELD_REQUIREMENT, entry_width
 from tessella.modelfiles.model_document import ModelDocument
 from tessella.modelfiles.symbols import NEXT_NAME
 from tessella.modelfiles.toml_lines import KeyPath

@@ -14,8 +14,8 @@ from tessella.errors import ModelError
 from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
 from tessella.mdp.stages.stage import Stage
-from tessella.modelfiles.expressions.formula import FORMULA_MAX_COMBINATIONS, Formula, VisibleNames
-from tessella.modelfiles.expressions.tree import NUMBER
+from tessella.modelfiles.expressions import NUMBER
+from tessella.modelfiles.formula import FORMULA_MAX_COMBINATIONS, Formula, VisibleNames
 from tessella.modelfiles.mistakes import format_brief
 from tessella.modelfiles.model_document import ModelDocument
 from tessella.modelfiles.symbols import NEXT_NAME

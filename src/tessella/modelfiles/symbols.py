@@ -11,8 +11,8 @@ from typing import Any
 
 from tessella.errors import ModelError
 from tessella.grid import refuse_reserved
-from tessella.modelfiles.expressions.formula import Formula, VisibleNames
-from tessella.modelfiles.expressions.tree import RESERVED_WORDS, LookupSource
+from tessella.modelfiles.expressions import RESERVED_WORDS
+from tessella.modelfiles.formula import Formula, LookupSource, VisibleNames
 from tessella.modelfiles.mistakes import TEXT_MAX_CHARACTERS, format_brief, suggest_name
 from tessella.modelfiles.toml_document import TomlDocument
 from tessella.modelfiles.toml_lines import KeyPath

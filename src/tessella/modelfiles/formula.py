@@ -11,33 +11,30 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_value
-from tessella.modelfiles.expressions.evaluate import (
-    entry_width,
-    evaluate_node,
-    find_missing_entry,
-    peak_memory_with_terms,
-)
-from tessella.modelfiles.expressions.parse import TREE_MAX_DEPTH, measure_depth, parse
-from tessella.modelfiles.expressions.tokens import ExpressionError
-from tessella.modelfiles.expressions.tree import (
+from tessella.modelfiles.expressions import (
     CONDITION,
     NAMED_FUNCTIONS,
     NUMBER,
     OPERATORS,
     TEXT,
+    TREE_MAX_DEPTH,
     CompareNode,
     ConstantNode,
+    ExpressionError,
     LookupNode,
-    LookupSource,
     NameNode,
     Node,
     OperatorNode,
+    compare_values,
     is_missing,
+    logical_and,
+    parse,
 )
 from tessella.modelfiles.mistakes import suggest_name
 
@@ -45,6 +42,15 @@ REPORTED_MAX_UNKNOWN = 10  # unknown names of an expression that are reported
 FORMULA_MAX_COMBINATIONS = 50_000_000  # combinations of coordinates of one expression
 FORMULA_MAX_HELD_NUMBERS = 200_000_000  # numbers held at once while it is evaluated
 HELD_REQUIREMENT = f"an expression holds at most {FORMULA_MAX_HELD_NUMBERS:,} numbers at once"
+
+
+class LookupSource(Protocol):
+    """Numbers that are looked up by so many coordinates."""
+
+    @property
+    def arity(self) -> int: ...
+
+    def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +91,7 @@ class Formula:
         self.names = names
         self.wanted_kind = wanted_kind
         self.terms = _needed_terms(tree, names)
-        self.depth = measure_depth(tree) + max(
+        self.depth = _measure_depth(tree) + max(
             (term.depth for term in self.terms.values()), default=0
         )
         self.direct_names = names_in(tree)
@@ -130,11 +136,18 @@ class Formula:
         )
 
     def peak_memory(self, widths: Mapping[str, float]) -> float:
-        """Numbers held at once for each combination, given how wide the entries of arrays are."""
-        constants = self.names.constants.items()
-        all_widths = {n: entry_width(v) for n, v in constants} | dict(widths)
-        terms = [(name, term.tree) for name, term in self.terms.items()]
-        return peak_memory_with_terms(terms, self.tree, all_widths).peak
+        """Numbers held at once for each combination, given how wide the entries of arrays are.
+
+        Widths count doubles, of which a letter is half a one. The values of terms stay.
+        """
+        all_widths = {n: entry_width(v) for n, v in self.names.constants.items()} | dict(widths)
+        peak = 0.0
+        held = 0.0
+        for name, term in self.terms.items():
+            peak = max(peak, held + _peak_memory(term.tree, all_widths))
+            all_widths[name] = _result_width(term.tree, all_widths)
+            held += all_widths[name]
+        return max(peak, held + _peak_memory(self.tree, all_widths))
 
     def _refuse_large(self, values: Mapping[str, Any]) -> None:
         shape = np.broadcast_shapes(*(value.shape for value in values.values()))
@@ -160,7 +173,7 @@ def make_formula(
     None where a mistake went to ``report``, or where it names something that is wrong already.
     """
     try:
-        tree = parse(given) if isinstance(given, str) else ConstantNode(0, float(given))
+        tree = parse(given) if isinstance(given, str) else ConstantNode(0, value=float(given))
         name_errors = find_name_errors(tree, names)
         for error in name_errors:
             report(error)
@@ -199,7 +212,7 @@ def names_in(tree: Node) -> list[str]:
     while pending:
         node = pending.pop()
         result += [node.name] if isinstance(node, NameNode) else []
-        pending += reversed(node.parts)
+        pending += reversed(node.operands)
     return [*dict.fromkeys(result)]
 
 
@@ -213,7 +226,7 @@ def find_name_errors(tree: Node, names: VisibleNames) -> list[ExpressionError]:
             errors += _name_errors(node, names)
         elif isinstance(node, LookupNode):
             errors += _table_errors(node, names)
-        pending += reversed(node.parts)
+        pending += reversed(node.operands)
     return errors
 
 
@@ -266,7 +279,7 @@ def infer_expression_kind(node: Node, names: VisibleNames) -> str:
         return TEXT if isinstance(node.value, str) else NUMBER
     if isinstance(node, NameNode):
         return _lookup_name_kind(node.name, names)
-    kinds = [infer_expression_kind(part, names) for part in node.parts]
+    kinds = [infer_expression_kind(part, names) for part in node.operands]
     if isinstance(node, LookupNode):
         return NUMBER
     if isinstance(node, CompareNode):
@@ -276,7 +289,7 @@ def infer_expression_kind(node: Node, names: VisibleNames) -> str:
     if node.operator_name == "where":
         return _infer_where_kind(node, kinds)
     operator_spec = OPERATORS[node.operator_name]
-    for part, kind in zip(node.parts, kinds, strict=True):
+    for part, kind in zip(node.operands, kinds, strict=True):
         if kind == TEXT or (operator_spec.operand_kind == CONDITION and kind != CONDITION):
             symbol = "'-'" if node.operator_name == "negative" else repr(node.operator_name)
             requirement = f"{symbol} takes {operator_spec.operand_kind}; this is {kind}"
@@ -318,3 +331,109 @@ def _to_scalar(value: Any) -> Any:
 def _as_doubles(array: Any) -> Any:
     result = np.asarray(array)
     return result if result.dtype.kind == "U" else result.astype(float)
+
+
+def evaluate_node(node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupSource]) -> Any:
+    """The array that an expression is, given arrays for its names.
+
+    Operands are evaluated from the left. Those of a sum, of ``min`` or of a row of comparisons are
+    put together as they come, so that of many operands two are there at once; ``where`` and a table
+    need all of theirs.
+    """
+
+    def evaluate_part(part: Node) -> Any:
+        return evaluate_node(part, values, tables)
+
+    if isinstance(node, ConstantNode):
+        return _to_scalar(node.value)
+    if isinstance(node, NameNode):
+        return values[node.name]
+    if isinstance(node, LookupNode):
+        return tables[node.table].look_up(*map(evaluate_part, node.operands))
+    if isinstance(node, CompareNode):
+        return _evaluate_comparison(node, evaluate_part)
+    assert isinstance(node, OperatorNode)
+    operator_spec = OPERATORS[node.operator_name]
+    if not operator_spec.is_binary_fold:
+        return operator_spec.apply(*map(evaluate_part, node.operands))
+    result = evaluate_part(node.operands[0])
+    for part in node.operands[1:]:  # functools.reduce would hold on to the operands before
+        result = operator_spec.apply(result, evaluate_part(part))
+    return result
+
+
+def _evaluate_comparison(node: CompareNode, evaluate_part: Callable[[Node], Any]) -> Any:
+    lhs = evaluate_part(node.operands[0])
+    result = None
+    for symbol, part in zip(node.comparisons, node.operands[1:], strict=True):
+        rhs = evaluate_part(part)
+        link = compare_values(symbol, lhs, rhs)
+        result = link if result is None else logical_and(result, link)
+        lhs = rhs
+    return result
+
+
+def find_missing_entry(
+    node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupSource]
+) -> str | None:
+    """The first entry of a tree, as ``limit[7]``, that its table does not have; numbers given."""
+    for part in node.operands:
+        entry = find_missing_entry(part, values, tables)
+        if entry:
+            return entry
+    if (
+        not isinstance(node, LookupNode)
+        or not is_missing(evaluate_node(node, values, tables)).any()
+    ):
+        return None
+    coordinates = [evaluate_node(part, values, tables) for part in node.operands]
+    return f"{node.table}[{', '.join(format_value(np.asarray(x).item()) for x in coordinates)}]"
+
+
+def _peak_memory(node: Node, widths: Mapping[str, float]) -> float:
+    """Doubles held at once for each combination while a tree is evaluated, its result included.
+
+    The results of earlier operands stay while a later one is evaluated: all of them for a table or
+    ``where``, one where two operands are put together at a time, and one more in a comparison.
+    """
+    if not node.operands:
+        return 0.0
+    width = _result_width(node, widths)
+    is_table = isinstance(node, LookupNode)
+    keeps_all = is_table or not _is_fold(node)
+    n_kept = len(node.operands) if keeps_all else 1 + isinstance(node, CompareNode)
+    kept: list[float] = []  # sizes of results; the array of a name is there anyway
+    peak = 0.0
+    for part in node.operands:
+        peak = max(peak, sum(kept[-n_kept:]) + _peak_memory(part, widths))
+        kept.append(_result_width(part, widths) if part.operands else 0.0)
+    workspace = len(kept) + 7.0 if is_table else 2.0  # indices of entries, and finding them
+    return max(peak, sum(kept[-n_kept - 1 :]) + width + max(workspace, width))
+
+
+def _is_fold(node: Node) -> bool:
+    """Whether operands are put together as they come."""
+    if isinstance(node, OperatorNode):
+        return OPERATORS[node.operator_name].is_binary_fold
+    return isinstance(node, CompareNode)
+
+
+def _result_width(node: Node, widths: Mapping[str, float]) -> float:
+    """Doubles that an entry of the result takes: more than one for text alone."""
+    if isinstance(node, ConstantNode):
+        return entry_width(node.value)
+    if isinstance(node, NameNode):
+        return widths.get(node.name, 1.0)
+    if isinstance(node, OperatorNode) and node.operator_name == "where":
+        return max(_result_width(part, widths) for part in node.operands[1:])
+    return 1.0
+
+
+def entry_width(value: Any) -> float:
+    """Doubles that an entry like this one takes: a letter is half of one."""
+    return max(len(value) / 2, 1.0) if isinstance(value, str) else 1.0
+
+
+def _measure_depth(tree: Node) -> int:
+    """How many operations stand within one another; the parser bounds it."""
+    return 1 + max(map(_measure_depth, tree.operands), default=0)
