@@ -1,27 +1,43 @@
-"""Distributions of a model file, as noises of finitely many values.
+"""Distributions of a model file, as noises of finitely many values, and the sections with tables.
 
 Counts end at a largest value, which takes the tail: P(X >= largest). What is continuous is rounded
 to the nearest whole number, P(k) = F(k + 1/2) - F(k - 1/2), with both tails put on the ends. A mean
 or a chance may be an expression of axes and action: its array has a last axis of length one, along
 which the values lie.
+
+Tables may be looked up by the values of a distribution, and the chances of a distribution may look
+into tables; so values are read before tables, and chances after them.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, format_value
+from tessella.errors import ModelError, TessellaError, format_value
 from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Noise, truncated_poisson
-from tessella.modelfiles.formula import FORMULA_MAX_COMBINATIONS, Formula
+from tessella.modelfiles.expressions import NUMBER
+from tessella.modelfiles.formula import FORMULA_MAX_COMBINATIONS, Formula, make_signature
+from tessella.modelfiles.mistakes import format_brief, suggest_name
+from tessella.modelfiles.symbols import QuantityReader, SymbolTable, infer_kind
+from tessella.modelfiles.tables import (
+    CsvColumns,
+    CsvFiles,
+    LookupTable,
+    make_csv_table,
+    make_inline_table,
+    to_integers,
+)
+from tessella.modelfiles.toml_document import KeyPath, TomlDocument
 
 DISTRIBUTION_MAX_VALUES = 100_000  # values of a distribution
+DISTRIBUTION_MAX_MAGNITUDE = 10_000_000  # a whole number that a distribution may reach
 
 ProbabilityFunction = Callable[..., NDArray[np.float64]]
 
@@ -35,9 +51,7 @@ class ConditionalProbabilities:
     n_values: int  # of values
 
     def __post_init__(self) -> None:
-        names = dict.fromkeys(name for f in self.formulas.values() for name in f.free_names)
-        kw = inspect.Parameter.KEYWORD_ONLY
-        signature = inspect.Signature([inspect.Parameter(name, kw) for name in names])
+        signature = make_signature(n for f in self.formulas.values() for n in f.free_names)
         object.__setattr__(self, "__signature__", signature)
 
     def __call__(self, /, **arrays: Any) -> NDArray[np.float64]:
@@ -121,7 +135,8 @@ def gamma(largest: int) -> ProbabilityFunction:
     return probabilities
 
 
-def uniform(count: int) -> ProbabilityFunction:
+def uniform(smallest: int, largest: int) -> ProbabilityFunction:
+    count = largest - smallest + 1
     return lambda: np.full(count, 1 / count)
 
 
@@ -178,3 +193,246 @@ def _require(array: Any, is_valid: Any, requirement: str) -> Any:
         first_bad = np.asarray(array, dtype=float).ravel()[np.argmin(np.ravel(is_valid))]
         raise ModelError(requirement, value=f"got {format_value(float(first_bad))}")
     return array
+
+
+@dataclass(frozen=True)
+class CountLaw:
+    """A law of counts from 0 to the number under ``largest_key``."""
+
+    largest_key: str
+    make: Callable[[int], ProbabilityFunction]
+
+
+ValuesAndLaw = tuple[list, ProbabilityFunction]
+COUNT_LAWS = {
+    "poisson": CountLaw("largest", poisson),
+    "binomial": CountLaw("trials", binomial),
+    "negative_binomial": CountLaw("largest", negative_binomial),
+    "geometric": CountLaw("largest", geometric),
+    "gamma": CountLaw("largest", gamma),
+}
+RANGE_LAWS = {"normal": normal, "uniform": uniform}
+FORMULA_KEYS = {
+    "poisson": ("mean",),
+    "binomial": ("chance",),
+    "negative_binomial": ("successes", "chance"),
+    "geometric": ("chance",),
+    "normal": ("mean", "deviation"),
+    "gamma": ("mean", "variation"),
+}
+
+
+@dataclass(eq=False)
+class RandomSections:
+    """Distributions and tables, as they are read."""
+
+    document: TomlDocument
+    quantities: QuantityReader
+    symbols: SymbolTable
+    values: dict[str, list] = field(default_factory=dict)  # of each distribution
+    probability_functions: dict[str, ProbabilityFunction] = field(
+        default_factory=dict
+    )  # its chances, given its formulas
+
+    def __post_init__(self) -> None:
+        self.files = CsvFiles(self.document.path.parent, self.document.limits)
+
+    def _section(self, key: str) -> dict[str, Any]:
+        section = self.document.data.get(key)
+        return section if isinstance(section, dict) else {}
+
+    def read_values(self) -> None:
+        """The values that each distribution may take."""
+        for name, entry in self._section("distributions").items():
+            key_path = ("distributions", name)
+            if not self.symbols.define(name, "a distribution", key_path):
+                continue
+            entry = entry if isinstance(entry, dict) else {}
+            given_values = entry.get("values")
+            self.symbols.noises[name] = infer_kind(given_values, None) if given_values else NUMBER
+            result = self._read_distribution(key_path, entry)
+            if result is not None:
+                self.values[name], self.probability_functions[name] = result
+
+    def _read_distribution(self, key_path: KeyPath, entry: dict) -> ValuesAndLaw | None:
+        kind = entry.get("kind")
+        if kind == "empirical":
+            return self._read_empirical(key_path, entry)
+        if kind == "values":
+            return self._read_explicit(key_path, entry)
+        if isinstance(kind, str) and kind in RANGE_LAWS:
+            return self._read_range(key_path, entry, RANGE_LAWS[kind])
+        if isinstance(kind, str) and kind in COUNT_LAWS:
+            return self._read_count(key_path, entry, COUNT_LAWS[kind])
+        return None
+
+    def make_noises(self) -> dict[str, Noise]:
+        """The distributions as noises; what their chances name is known by now."""
+        noises = {}
+        for name, probability_function in self.probability_functions.items():
+            entry = self._section("distributions")[name]
+            key_path = ("distributions", name)
+            formulas = {
+                key: self.quantities.read_formula(formula_path, text, self.symbols.state_names)
+                for key, formula_path, text in _probability_formulas(key_path, entry)
+            }
+            if None in formulas.values():
+                continue
+            valid = {key: formula for key, formula in formulas.items() if formula is not None}
+            try:
+                noises[name] = make_noise(name, self.values[name], probability_function, valid)
+            except TessellaError as error:
+                self.document.note_mistake(key_path, str(error))
+        return noises
+
+    def read_tables(self, values_by_name: Mapping[str, list | None]) -> None:
+        """Read the tables, over the values (``values_by_name``) of what they are looked up by."""
+        for name, entry in self._section("tables").items():
+            key_path = ("tables", name)
+            if self.symbols.define(name, "a table", key_path) and isinstance(entry, dict):
+                table = self._read_table(key_path, entry, values_by_name)
+                # A mistake in a table is reported once, not wherever it is looked up.
+                self.symbols.tables[name] = table or InvalidTable(len(entry.get("by") or ()))
+
+    def _read_table(
+        self, key_path: KeyPath, entry: dict, values_by_name: Mapping[str, list | None]
+    ) -> LookupTable | None:
+        by = entry.get("by")
+        if not isinstance(by, list) or not by or not all(isinstance(name, str) for name in by):
+            return None
+        if len(set(by)) < len(by):
+            self.document.note_mistake((*key_path, "by"), "a table is looked up by different names")
+            return None
+        if ("values" in entry) == ("csv" in entry) or ("csv" in entry) != ("column" in entry):
+            requirement = "a table has 'values', or 'csv' and 'column'"
+            self.document.note_mistake(key_path, requirement)
+            return None
+        try:
+            if "csv" in entry:
+                columns = self._read_columns(key_path, entry, by)
+                kinds = self.symbols.kinds
+                return columns and make_csv_table(by, columns, entry["column"], kinds)
+            return self._read_inline_table(key_path, by, entry["values"], values_by_name)
+        except TessellaError as error:
+            self.document.note_mistake(key_path, str(error))
+            return None
+
+    def _read_columns(
+        self, key_path: KeyPath, entry: dict, by: Sequence[str] = ()
+    ) -> CsvColumns | None:
+        """The columns of the file that a part names, which has the one it asks for."""
+        file = entry.get("csv")
+        column = entry.get("column")
+        if not isinstance(file, str) or not isinstance(column, str):
+            return None
+        columns = self.files.read_columns(file)
+        required = [
+            ((*key_path, "column"), column),
+            *(((*key_path, "by", i), n) for i, n in enumerate(by)),
+        ]
+        missing = [
+            (column_path, name) for column_path, name in required if name not in columns.cells
+        ]
+        for column_path, name in missing:
+            message = (
+                f"{file} has no column {format_brief(name)}{suggest_name(name, columns.cells)}"
+            )
+            self.document.note_mistake(column_path, message)
+        return None if missing else columns
+
+    def _read_inline_table(
+        self,
+        key_path: KeyPath,
+        by: list[str],
+        values: Any,
+        values_by_name: Mapping[str, list | None],
+    ) -> LookupTable | None:
+        are_known = True
+        for i, name in enumerate(by):
+            subject = "axis, action or distribution"
+            self.symbols.refuse_unknown(subject, name, values_by_name, (*key_path, "by", i))
+            are_known = are_known and values_by_name.get(name) is not None
+        if not are_known:
+            return None
+        return make_inline_table(by, values, {name: values_by_name[name] or [] for name in by})
+
+    def _read_count(self, key_path: KeyPath, entry: dict, law: CountLaw) -> ValuesAndLaw | None:
+        """Values from 0 to the number under the key of the law."""
+        limit_path = (*key_path, law.largest_key)
+        largest = self.quantities.read_integer(
+            limit_path, entry.get(law.largest_key), 0, DISTRIBUTION_MAX_VALUES - 1
+        )
+        return None if largest is None else ([*range(largest + 1)], law.make(largest))
+
+    def _read_range(
+        self, key_path: KeyPath, entry: dict, make: Callable[[int, int], ProbabilityFunction]
+    ) -> ValuesAndLaw | None:
+        """Values from the smallest to the largest."""
+        low, high = (
+            self.quantities.read_integer(
+                (*key_path, key),
+                entry.get(key),
+                -DISTRIBUTION_MAX_MAGNITUDE,
+                DISTRIBUTION_MAX_MAGNITUDE,
+            )
+            for key in ("smallest", "largest")
+        )
+        if low is None or high is None:
+            return None
+        if not 0 <= high - low < DISTRIBUTION_MAX_VALUES:
+            limit = f"{DISTRIBUTION_MAX_VALUES:,}"
+            requirement = f"a distribution goes up from its smallest value, to {limit} at most"
+            self.document.note_mistake(key_path, f"{requirement}; got {low} to {high}")
+            return None
+        return [*range(low, high + 1)], make(low, high)
+
+    def _read_empirical(self, key_path: KeyPath, entry: dict) -> ValuesAndLaw | None:
+        """The values of a column, each as likely as it is frequent."""
+        try:
+            columns = self._read_columns(key_path, entry)
+            if columns is None:
+                return None
+            numbers = columns.read_numbers(entry["column"])
+        except TessellaError as error:
+            self.document.note_mistake(key_path, str(error))
+            return None
+        values, counts = np.unique(np.asarray(numbers), return_counts=True)
+        if len(values) > DISTRIBUTION_MAX_VALUES:
+            self.document.note_mistake(
+                key_path, f"a distribution has at most {DISTRIBUTION_MAX_VALUES:,} values"
+            )
+            return None
+        shares = counts / counts.sum()
+        return to_integers(values.tolist()), lambda: shares
+
+    def _read_explicit(self, key_path: KeyPath, entry: dict) -> ValuesAndLaw | None:
+        """Values listed one by one."""
+        values = self.quantities.read_values((*key_path, "values"), entry.get("values"))
+        probabilities = entry.get("probabilities")
+        if values is None or not isinstance(probabilities, list):
+            return None
+        if len(values) != len(probabilities) or len(values) > DISTRIBUTION_MAX_VALUES:
+            requirement = "a distribution has a probability for each value"
+            counts_text = f"{len(values)} values and {len(probabilities)} probabilities"
+            self.document.note_mistake(key_path, f"{requirement}; got {counts_text}")
+            return None
+        return values, explicit(len(probabilities))
+
+
+@dataclass(frozen=True)
+class InvalidTable:
+    """A table with mistakes, so that what is looked up in it can be checked all the same."""
+
+    arity: int
+
+    def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]:
+        return np.asarray(np.nan)
+
+
+def _probability_formulas(key_path: KeyPath, entry: dict) -> list[tuple[str, KeyPath, Any]]:
+    """Name, key path and text of the expressions that decide a distribution's probabilities."""
+    if entry["kind"] == "values":
+        numbered = enumerate(entry["probabilities"])
+        return [(str(i), (*key_path, "probabilities", i), text) for i, text in numbered]
+    keys = FORMULA_KEYS.get(entry["kind"], ())
+    return [(key, (*key_path, key), entry.get(key)) for key in keys]

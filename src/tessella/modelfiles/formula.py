@@ -7,8 +7,9 @@ the noise that its expression names. Parameters and tables are part of it.
 from __future__ import annotations
 
 import inspect
+import keyword
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
@@ -97,8 +98,7 @@ class Formula:
         self.direct_names = names_in(tree)
         used = [*self.direct_names, *(n for term in self.terms.values() for n in term.direct_names)]
         self.free_names = [name for name in dict.fromkeys(used) if name in names.kinds]
-        kw = inspect.Parameter.KEYWORD_ONLY
-        self.__signature__ = inspect.Signature([inspect.Parameter(n, kw) for n in self.free_names])
+        self.__signature__ = make_signature(self.free_names)
 
     def __call__(self, /, **arrays: Any) -> Any:
         values = {name: _as_doubles(array) for name, array in arrays.items()}
@@ -162,6 +162,12 @@ class Formula:
             raise ModelError(f"{HELD_REQUIREMENT} for all combinations", value=count_text)
 
 
+def make_signature(names: Iterable[str]) -> inspect.Signature:
+    """The signature of a function of these names, each once."""
+    kw = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Signature([inspect.Parameter(name, kw) for name in dict.fromkeys(names)])
+
+
 def make_formula(
     given: Any,
     names: VisibleNames,
@@ -222,55 +228,56 @@ def find_name_errors(tree: Node, names: VisibleNames) -> list[ExpressionError]:
     pending = [tree]
     while pending and len(errors) < REPORTED_MAX_UNKNOWN:
         node = pending.pop()
+        fault = None
         if isinstance(node, NameNode):
-            errors += _name_errors(node, names)
+            fault = _find_name_fault(node.name, names)
         elif isinstance(node, LookupNode):
-            errors += _table_errors(node, names)
+            fault = _find_table_fault(node, names)
+        errors += [] if fault is None else [ExpressionError(fault, node.position)]
         pending += reversed(node.operands)
     return errors
 
 
-def _name_errors(node: NameNode, names: VisibleNames) -> list[ExpressionError]:
-    name = node.name
-    if name in names.kinds or name in names.invalid:
-        return []
+def _find_name_fault(name: str, names: VisibleNames) -> str | None:
+    if name in names.invalid:
+        return None
+    if name in names.kinds:
+        is_keyword = keyword.iskeyword(name)  # a function cannot have an argument of that name
+        return f"{name!r} is a word of Python: give it another name" if is_keyword else None
     if name in names.terms:
         missing = [n for n in names.terms[name].free_names if n not in names.kinds]
         message = f"the term {name!r} names {', '.join(missing)}, not known at this place"
-        return [ExpressionError(message, node.position)] if missing else []
+        return message if missing else None
     if name in names.constants:
         is_list = isinstance(names.constants[name], list)
-        message = f"{name!r} is a list; a table looks numbers up"
-        return [ExpressionError(message, node.position)] if is_list else []
+        return f"{name!r} is a list; a table looks numbers up" if is_list else None
+    return _describe_unusable_name(name, names)
+
+
+def _describe_unusable_name(name: str, names: VisibleNames) -> str:
     if name in names.tables:
-        return [
-            ExpressionError(f"{name!r} is a table: look it up, as in {name}[...]", node.position)
-        ]
+        return f"{name!r} is a table: look it up, as in {name}[...]"
     if name in NAMED_FUNCTIONS:
-        return [ExpressionError(f"{name!r} is a function: write {name}(...)", node.position)]
+        return f"{name!r} is a function: write {name}(...)"
     if name in names.hidden:
         allowed = "".join(f"{kind}, " for kind in names.kinds)
-        message = (
-            f"{name!r} is not known at this place, which may name {allowed}parameters and terms"
-        )
-        return [ExpressionError(message, node.position)]
-    return [ExpressionError(f"unknown name {name!r}{suggest_name(name, names)}", node.position)]
+        return f"{name!r} is not known at this place, which may name {allowed}parameters and terms"
+    return f"unknown name {name!r}{suggest_name(name, names)}"
 
 
-def _table_errors(node: LookupNode, names: VisibleNames) -> list[ExpressionError]:
+def _find_table_fault(node: LookupNode, names: VisibleNames) -> str | None:
     name = node.table
     count = len(node.operands)
     if name in names.tables:
         arity = names.tables[name].arity
         message = f"the table {name!r} is looked up by {arity} coordinates; got {count}"
-        return [] if arity == count else [ExpressionError(message, node.position)]
+        return None if arity == count else message
     if name in (*names.kinds, *names.constants, *names.terms):
-        return [ExpressionError(f"{name!r} is neither a function nor a table", node.position)]
-    subject, known = (
-        ("table", names.tables) if node.uses_brackets else ("function or table", NAMED_FUNCTIONS)
-    )
-    suggestion = suggest_name(name, (*known, *names.tables))
-    return [ExpressionError(f"unknown {subject} {name!r}{suggestion}", node.position)]
+        return f"{name!r} is neither a function nor a table"
+    if node.uses_brackets:
+        return f"unknown table {name!r}{suggest_name(name, names.tables)}"
+    known = (*NAMED_FUNCTIONS, *names.tables)
+    return f"unknown function or table {name!r}{suggest_name(name, known)}"
 
 
 def infer_expression_kind(node: Node, names: VisibleNames) -> str:
@@ -280,12 +287,13 @@ def infer_expression_kind(node: Node, names: VisibleNames) -> str:
     if isinstance(node, NameNode):
         return _lookup_name_kind(node.name, names)
     kinds = [infer_expression_kind(part, names) for part in node.operands]
-    if isinstance(node, LookupNode):
-        return NUMBER
     if isinstance(node, CompareNode):
         _require_comparable(node, kinds)
         return CONDITION
-    assert isinstance(node, OperatorNode)
+    return _infer_operator_kind(node, kinds) if isinstance(node, OperatorNode) else NUMBER
+
+
+def _infer_operator_kind(node: OperatorNode, kinds: list[str]) -> str:
     if node.operator_name == "where":
         return _infer_where_kind(node, kinds)
     operator_spec = OPERATORS[node.operator_name]

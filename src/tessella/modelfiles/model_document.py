@@ -18,13 +18,11 @@ from tessella.errors import ArgumentError, ModelError, TessellaError
 from tessella.grid import StateGrid
 from tessella.mdp.context import TIME
 from tessella.mdp.stages import Noise
-from tessella.modelfiles.distributions_section import RandomSections
+from tessella.modelfiles.distributions import RandomSections
 from tessella.modelfiles.expressions import CONDITION, EXACT_INTEGER_MAX, NUMBER
 from tessella.modelfiles.mistakes import find_text_fault, suggest_name
-from tessella.modelfiles.quantities import QuantityReader, infer_kind
-from tessella.modelfiles.symbols import SymbolTable
-from tessella.modelfiles.toml_document import TomlDocument
-from tessella.modelfiles.toml_lines import KeyPath
+from tessella.modelfiles.symbols import QuantityReader, SymbolTable, infer_kind
+from tessella.modelfiles.toml_document import KeyPath, TomlDocument
 
 HORIZON_MAX_PERIODS = 10_000
 
@@ -59,6 +57,12 @@ class ModelDocument:
         """A table of the document, empty where there is none."""
         section = self.data.get(name)
         return section if isinstance(section, dict) else {}
+
+    def entries(self, key: str) -> list[tuple[KeyPath, dict[str, Any]]]:
+        """The tables of a list of the document, each with its key path."""
+        entries = self.data.get(key)
+        numbered = enumerate(entries if isinstance(entries, list) else [])
+        return [((key, i), entry) for i, entry in numbered if isinstance(entry, dict)]
 
     def read(self) -> None:
         """Read all parts but the events of a period."""
@@ -134,26 +138,27 @@ class ModelDocument:
     def _read_criterion(self) -> None:
         section = self.section("criterion")
         kind = section.get("kind")
-        numbers = {}
-        for key in ("discount", "interest"):
-            if key in section:
-                numbers[key] = self.quantities.read_number(("criterion", key), section[key])
+        numbers = {
+            key: self.quantities.read_number(("criterion", key), section[key])
+            for key in ("discount", "interest")
+            if key in section
+        }
         if kind == "horizon" and self.symbols.define(TIME, "the time", ("criterion", "kind")):
             self.symbols.time = {TIME: NUMBER}
         if "interest" in section and "events" not in self.data:
-            self.document.note_mistake(
-                ("criterion", "interest"), "an interest rate is for events; stages have a discount"
-            )
-        elif (
-            isinstance(kind, str)
-            and kind in CRITERIA
-            and not self.document.has_mistake(("criterion",))
-            and None not in numbers.values()
-        ):
-            try:
-                self.criterion = CRITERIA[kind](self, **numbers)
-            except TessellaError as error:
-                self.document.note_mistake(("criterion",), str(error))
+            message = "an interest rate is for events; stages have a discount"
+            self.document.note_mistake(("criterion", "interest"), message)
+        elif None not in numbers.values():
+            self._make_criterion(kind, numbers)
+
+    def _make_criterion(self, kind: Any, numbers: dict[str, Any]) -> None:
+        is_known = isinstance(kind, str) and kind in CRITERIA
+        if not is_known or self.document.has_mistake(("criterion",)):
+            return
+        try:
+            self.criterion = CRITERIA[kind](self, **numbers)
+        except TessellaError as error:
+            self.document.note_mistake(("criterion",), str(error))
 
     def make_discounted(self, discount: float | None = None, interest: float | None = None) -> Any:
         """A discount for each period, or for events an interest rate."""
@@ -204,8 +209,8 @@ class ModelDocument:
 
 CRITERIA = {
     "discounted": ModelDocument.make_discounted,
-    "average": lambda told: Average(),
-    "total": lambda told: Total(),
+    "average": lambda model: Average(),
+    "total": lambda model: Total(),
     "horizon": ModelDocument.make_finite_horizon,
 }
 

@@ -2,6 +2,7 @@
 
 The same schema is published (docs/model.schema.json), so that editors complete and check a file as
 it is written. ``check_schema`` reads it and words the mistakes; its titles are words of messages.
+Limits on the number of entries stand before what is said of each: keywords are read in their order.
 """
 
 from __future__ import annotations
@@ -49,15 +50,16 @@ def _mapping_schema(
         "type": "object",
         "title": title,
         "description": about,
-        "additionalProperties": item_schema,
         "maxProperties": max_count,
         **limits,
+        "additionalProperties": item_schema,
     }
 
 
-def _list_schema(title: str, item_schema: Schema, max_count: int | None = None) -> Schema:
+def _list_schema(title: str, item_schema: Schema | None, max_count: int | None = None) -> Schema:
     limits = {} if max_count is None else {"maxItems": max_count}
-    return {"type": "array", "title": title, "items": item_schema, "minItems": 1, **limits}
+    items = {} if item_schema is None else {"items": item_schema}
+    return {"type": "array", "title": title, "minItems": 1, **limits, **items}
 
 
 def _tagged_schema(title: str, kinds: dict[str, tuple[Schema, tuple[str, ...], str]]) -> Schema:
@@ -75,7 +77,7 @@ EXPRESSION_SCHEMA = {
     "type": ["string", "number"],
     "title": "a number, or an expression in quotes",
 }
-PRINTABLE_TEXT = {  # of text that a model shows; `shape` refuses whatever else cannot be printed
+PRINTABLE_TEXT = {  # of text that a model shows; `check_schema` refuses all that is not printable
     "maxLength": TEXT_MAX_CHARACTERS,
     "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$",
 }
@@ -263,7 +265,7 @@ TABLE_SCHEMA = _table_schema(
         "by": _list_schema(
             "a list of names", {"type": "string", "title": "a name"}, AXES_MAX_COUNT
         ),
-        "values": _list_schema("a list of numbers", {}),
+        "values": _list_schema("a list of numbers", None),
         "csv": CSV_SCHEMA,
         "column": _text_schema("the column with the numbers; the columns of by say where"),
     },
@@ -377,6 +379,18 @@ DEFINITIONS = {
     "stage": STAGE_SCHEMA,
     "event": EVENT_SCHEMA,
 }
+
+
+def expand_references(schema: Any) -> Any:
+    """A schema with the definitions that it refers to in the place of the references."""
+    if isinstance(schema, list):
+        return [expand_references(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    expanded = {key: expand_references(item) for key, item in schema.items() if key != "$ref"}
+    if "$ref" not in schema:
+        return expanded
+    return expand_references(DEFINITIONS[schema["$ref"].rpartition("/")[2]]) | expanded
 
 
 def published_schema() -> Schema:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +14,16 @@ from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
 from tessella.mdp.stages.stage import Stage
 from tessella.modelfiles.expressions import NUMBER
-from tessella.modelfiles.formula import FORMULA_MAX_COMBINATIONS, Formula, VisibleNames
+from tessella.modelfiles.formula import (
+    FORMULA_MAX_COMBINATIONS,
+    Formula,
+    VisibleNames,
+    make_signature,
+)
 from tessella.modelfiles.mistakes import format_brief
 from tessella.modelfiles.model_document import ModelDocument
 from tessella.modelfiles.symbols import NEXT_NAME
-from tessella.modelfiles.toml_lines import KeyPath
+from tessella.modelfiles.toml_document import KeyPath
 
 # The noise of a jump without a distribution, as in the problems of the package.
 CERTAIN_NOISE = "end"
@@ -38,11 +42,6 @@ class PeriodReader:
         self.symbols = self.model.symbols
         self.quantities = self.model.quantities
 
-    def _entries(self, key: str) -> list[tuple[KeyPath, dict]]:
-        entries = self.model.data.get(key)
-        numbered = enumerate(entries if isinstance(entries, list) else [])
-        return [((key, i), entry) for i, entry in numbered if isinstance(entry, dict)]
-
     def read_stages(self) -> None:
         """All stages that have no mistakes."""
         readers = {
@@ -52,7 +51,7 @@ class PeriodReader:
             "move": self._read_move,
             "jump": self._read_jump,
         }
-        for key_path, entry in self._entries("stages"):
+        for key_path, entry in self.model.entries("stages"):
             kind = entry.get("kind")
             if isinstance(kind, str) and kind in readers:
                 before = len(self.document.mistakes)
@@ -63,7 +62,7 @@ class PeriodReader:
     def read_events(self) -> None:
         """All events that have no mistakes."""
         names: set[str] = set()
-        for key_path, entry in self._entries("events"):
+        for key_path, entry in self.model.entries("events"):
             state = self.symbols.state_names
             name = entry.get("name")
             if isinstance(name, str) and name in names:
@@ -227,8 +226,7 @@ class JumpTargets:
 
     def __init__(self, formulas: Mapping[str, Formula]) -> None:
         self.formulas = dict(formulas)
-        names = dict.fromkeys(name for formula in formulas.values() for name in formula.free_names)
-        self.__signature__ = _make_signature(names)
+        self.__signature__ = make_signature(n for f in formulas.values() for n in f.free_names)
 
     def __call__(self, /, **arrays: Any) -> dict[str, Any]:
         return {
@@ -244,7 +242,7 @@ class ChainMatrix:
         self.axis = axis
         self.values = values
         self.formula = formula
-        self.__signature__ = _make_signature(
+        self.__signature__ = make_signature(
             n for n in formula.free_names if n not in (axis, NEXT_NAME)
         )
 
@@ -264,11 +262,6 @@ class ChainMatrix:
 def simplify_formula(formula: Formula | None) -> Any:
     """A formula that names nothing as the number that it is."""
     return formula if formula is None or formula.free_names else float(formula())
-
-
-def _make_signature(names: Any) -> inspect.Signature:
-    kw = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Signature([inspect.Parameter(name, kw) for name in names])
 
 
 def _given_options(entry: dict, *keys: str) -> dict[str, Any]:
