@@ -24,24 +24,27 @@ KIND = "kind"  # the keyword that errors about a kind name, as no keyword of JSO
 
 def check_schema(document: TomlDocument, schema: Schema) -> None:
     """Note all that is wrong with the shape of a document."""
-    _note_non_finite(document, document.data, ())
+    refused: set[KeyPath] = set()
     for error in ModelFileValidator(expand_references(schema)).iter_errors(document.data):
         if document.is_full:
             return
-        if not _is_non_finite(error.instance):
-            _note_error(document, error)
+        _note_error(document, error)
+        if error.validator in ("type", "enum", "oneOf", KIND):
+            refused.add(tuple(error.absolute_path))
+    _note_non_finite(document, document.data, (), refused)
 
 
-def _is_non_finite(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
-
-
-def _note_non_finite(document: TomlDocument, value: Any, key_path: KeyPath) -> None:
-    if _is_non_finite(value):
+def _note_non_finite(
+    document: TomlDocument, value: Any, key_path: KeyPath, refused: set[KeyPath]
+) -> None:
+    """Note the numbers that are not finite, outside the values that are ``refused`` already."""
+    if key_path in refused:
+        return
+    if isinstance(value, float) and not math.isfinite(value):
         document.note_mistake(key_path, f"{_format_key_path(key_path)} must be finite; got {value}")
     items = value.items() if isinstance(value, dict) else ()
     for key, item in enumerate(value) if isinstance(value, list) else items:
-        _note_non_finite(document, item, (*key_path, key))
+        _note_non_finite(document, item, (*key_path, key), refused)
 
 
 def _check_branch(validator: Any, branches: Any, value: Any, schema: Any) -> Iterator[Any]:
@@ -81,8 +84,8 @@ def _check_kind(
 
 def _check_items(validator: Any, items: Any, value: Any, schema: Any) -> Iterator[Any]:
     """Check the entries of a list; plain numbers are not visited where numbers are allowed."""
-    is_long_list = isinstance(value, list) and "number" in items.get("type", ())
-    if not is_long_list or not all(type(item) in (int, float) for item in value):
+    allows_numbers = isinstance(value, list) and "number" in items.get("type", ())
+    if not allows_numbers or not all(type(item) in (int, float) for item in value):
         yield from Draft202012Validator.VALIDATORS["items"](validator, items, value, schema)
 
 

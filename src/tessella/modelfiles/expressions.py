@@ -18,7 +18,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -39,13 +39,13 @@ TREE_MAX_DEPTH = 120  # operations within one another
 CALL_MAX_OPERANDS = 100
 
 TOKEN_PATTERN = re.compile(
-    r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"(?P<blank>[ \t\r\n]+)"
+    r"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)"
     r"|(?P<text>'[^'\n]*'|\"[^\"\n]*\")"
     r"|(?P<sign>\*\*|//|<=|>=|==|!=|[-+*/%<>(),\[\]])",
     re.ASCII,
 )
-BLANK_PATTERN = re.compile(r"[ \t\r\n]*")
 PLACEHOLDER = "x"  # of an operand, in the text that Python parses
 NESTED_SIGNS = re.compile(rf"(?:(?:{PLACEHOLDER} )?\*\* |[-+] |not ){{{NESTING_MAX_LEVELS + 1}}}")
 CLOSING_BRACKETS = {"(": ")", "[": "]"}
@@ -272,35 +272,23 @@ class Token:
     def is_operand(self) -> bool:
         return self.kind in ("number", "name", "text")
 
-    @property
-    def ends_operand(self) -> bool:
-        return self.is_operand or self.text in (")", "]")
-
-    @property
-    def starts_operand(self) -> bool:
-        return self.is_operand or self.text in ("(", "[", "not")
-
 
 def parse(text: str) -> Node:
     """The tree of ``text``; ``ExpressionError`` where it is no expression."""
     tokens = _tokenize(text)
     _check_tokens(tokens)
-    pieces = [PLACEHOLDER if token.is_operand else token.text for token in tokens]
-    columns = [0]
-    for piece in pieces:
-        columns.append(columns[-1] + len(piece) + 1)
-    source = " ".join(pieces)
-    by_column = dict(zip(columns, tokens, strict=False))
+    source = ""
+    by_column = {}
+    for token in tokens:
+        by_column[len(source)] = token
+        source += f"{PLACEHOLDER if token.is_operand else token.text} "
     nested = NESTED_SIGNS.search(source)
     if nested:
         raise _nesting_error(by_column[nested.start()])
     try:
-        tree = ast.parse(source, mode="eval").body
-    except SyntaxError as error:
-        column = (error.offset or 1) - 1
-        token = next((t for start, t in by_column.items() if start >= column), tokens[-1])
-        raise ExpressionError(f"{token} cannot stand here", token.position) from None
-    return _Converter(by_column).convert(tree)
+        return _convert(ast.parse(source, mode="eval").body, by_column)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ExpressionError("this is no expression", 0) from None
 
 
 def _tokenize(text: str) -> list[Token]:
@@ -308,7 +296,7 @@ def _tokenize(text: str) -> list[Token]:
         limit = f"{EXPRESSION_MAX_CHARACTERS:,} characters"
         raise ExpressionError(f"an expression has at most {limit}", 0)
     tokens = []
-    position = _skip_blanks(text, 0)
+    position = 0
     while position < len(text):
         match = TOKEN_PATTERN.match(text, position)
         if not match:
@@ -316,57 +304,54 @@ def _tokenize(text: str) -> list[Token]:
             hint = f": {SYMBOL_HINTS[symbol]}" if symbol in SYMBOL_HINTS else ""
             raise ExpressionError(f"{symbol!r} cannot stand here{hint}", position)
         kind = "sign" if match.group() in LOGICAL_WORDS else str(match.lastgroup)
-        tokens.append(Token(kind, match.group(), position))
-        position = _skip_blanks(text, match.end())
+        tokens += [Token(kind, match.group(), position)] if kind != "blank" else []
+        position = match.end()
     return [*tokens, Token("end", "", len(text))]
 
 
-def _skip_blanks(text: str, position: int) -> int:
-    match = BLANK_PATTERN.match(text, position)
-    return match.end() if match else position
-
-
 def _check_tokens(tokens: list[Token]) -> None:
-    """Refuse neighbours that cannot be, brackets that do not match, and deep nesting."""
-    brackets: list[tuple[str, bool]] = []  # what closes each open one, and whether it holds a list
+    """Refuse neighbours that do not fit, brackets that do not match, and deep nesting."""
+    brackets = [("", False)]  # what closes each open one, and whether it holds a list
     for previous, token in pairwise([Token("start", "", 0), *tokens]):
-        is_list = previous.kind == "name" and token.text in CLOSING_BRACKETS
-        _check_neighbours(previous, token, is_list, brackets)
+        closing, in_list = brackets[-1]
+        if not (previous.is_operand or previous.text in (")", "]")):
+            is_last = token.text == closing and in_list and previous.text in ("(", ",")
+            if not is_last and not _may_start(token, previous):
+                raise ExpressionError(f"a value is missing before {token}", token.position)
+        elif not _may_follow_operand(token, previous, closing, in_list):
+            raise _unexpected_token(token, closing, in_list)
         if token.text in CLOSING_BRACKETS:
-            brackets.append((CLOSING_BRACKETS[token.text], is_list))
-        elif token.text in CLOSING_BRACKETS.values():
+            brackets.append((CLOSING_BRACKETS[token.text], previous.kind == "name"))
+        elif token.text in (")", "]"):
             brackets.pop()
-        if len(brackets) > NESTING_MAX_LEVELS:
+        if len(brackets) > NESTING_MAX_LEVELS + 1:
             raise _nesting_error(token)
 
 
-def _check_neighbours(
-    previous: Token, token: Token, is_list: bool, brackets: list[tuple[str, bool]]
-) -> None:
-    closing, in_list = brackets[-1] if brackets else ("", False)
-    is_closing = token.text in CLOSING_BRACKETS.values()
-    is_empty = is_closing and previous.text in ("(", ",") and in_list
-    if not previous.ends_operand and not token.starts_operand and token.text not in ("+", "-"):
-        if not is_empty:
-            raise ExpressionError(f"a value is missing before {token}", token.position)
-    elif previous.ends_operand and token.starts_operand and not is_list:
-        raise _unexpected_token(token, closing, in_list)
-    if token.text == "[" and not is_list:
-        raise ExpressionError(f"{token} cannot stand here", token.position)
-    is_misplaced = (token.text == "," and not in_list) or (token.kind == "end" and brackets)
-    if is_misplaced or (is_closing and token.text != closing):
-        raise _unexpected_token(token, closing, in_list)
+def _may_start(token: Token, previous: Token) -> bool:
+    """Whether a token may begin an operand, after what is no operand."""
+    if token.text == "not":
+        return previous.text in ("", "(", "[", ",", *LOGICAL_WORDS)
+    return token.is_operand or token.text in ("(", "+", "-")
+
+
+def _may_follow_operand(token: Token, previous: Token, closing: str, in_list: bool) -> bool:
+    if token.text in CLOSING_BRACKETS:
+        return previous.kind == "name"
+    if token.text in (")", "]") or token.kind == "end":
+        return token.text == closing
+    return in_list if token.text == "," else not token.is_operand and token.text != "not"
 
 
 def _unexpected_token(token: Token, closing: str, in_list: bool) -> ExpressionError:
-    """What a token says that stands where an operator, a comma or a bracket is expected."""
+    """What is wrong with a token where an operator, a comma or a bracket is expected."""
     if not closing:
-        return ExpressionError(f"{token} cannot stand here", token.position)
-    if in_list and token.kind != "end":
-        role = "which parts the entries of a list"
-        return ExpressionError(f"',' is missing before {token}, {role}", token.position)
-    role = "which closes a bracket"
-    return ExpressionError(f"{closing!r} is missing before {token}, {role}", token.position)
+        message = f"{token} cannot stand here"
+    elif in_list and token.kind != "end":
+        message = f"',' is missing before {token}, which parts the entries of a list"
+    else:
+        message = f"{closing!r} is missing before {token}, which closes a bracket"
+    return ExpressionError(message, token.position)
 
 
 def _nesting_error(token: Token) -> ExpressionError:
@@ -374,50 +359,36 @@ def _nesting_error(token: Token) -> ExpressionError:
     return ExpressionError(f"an expression goes at most {limit} deep", token.position)
 
 
-@dataclass(frozen=True)
-class _Converter:
-    """Converts nodes of Python's parser; ``tokens`` are those at the columns of its text."""
-
-    tokens: dict[int, Token]
-
-    def convert(self, node: ast.expr, depth: int = 1) -> Node:
-        if depth > TREE_MAX_DEPTH:
-            raise ExpressionError(f"an expression is at most {TREE_MAX_DEPTH} operations deep", 0)
-        token = self.tokens[node.col_offset]
-
-        def convert_all(*parts: ast.expr) -> tuple[Node, ...]:
-            return tuple(self.convert(part, depth + 1) for part in parts)
-
-        match node:
-            case ast.Name():
-                return _make_leaf(token)
-            case ast.UnaryOp(op=ast.UAdd()):
-                return self.convert(node.operand, depth + 1)
-            case ast.UnaryOp():
-                return _make_operator(token, node.op, convert_all(node.operand))
-            case ast.BinOp():
-                return _make_operator(token, node.op, convert_all(node.left, node.right))
-            case ast.BoolOp():
-                return _make_operator(token, node.op, convert_all(*node.values))
-            case ast.Compare():
-                symbols = tuple(NODE_OPERATORS[type(op)] for op in node.ops)
-                operands = convert_all(node.left, *node.comparators)
-                return CompareNode(token.position, operands, symbols)
-            case ast.Call(func=ast.Name(), keywords=[]):
-                return _make_call(token, convert_all(*node.args))
-            case ast.Subscript(value=ast.Name(), slice=ast.Tuple(elts=indices)):
-                return _make_lookup(token, convert_all(*indices), uses_brackets=True)
-            case ast.Subscript(value=ast.Name()):
-                return _make_lookup(token, convert_all(node.slice), uses_brackets=True)
-        raise ExpressionError(f"{token} cannot stand here", token.position)
+def _convert(node: ast.expr, tokens: Mapping[int, Token], depth: int = 1) -> Node:
+    """A node of Python's parser as one of ours; ``tokens`` are those at the columns of its text."""
+    token = tokens[node.col_offset]
+    if isinstance(node, ast.Name):
+        return _make_leaf(token)
+    if depth >= TREE_MAX_DEPTH:
+        raise ExpressionError(f"an expression is at most {TREE_MAX_DEPTH} operations deep", 0)
+    parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    if isinstance(node, ast.Call | ast.Subscript):
+        parts = parts[1:]
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+        parts = node.slice.elts
+    operands = tuple(_convert(part, tokens, depth + 1) for part in parts)
+    if isinstance(node, ast.Call | ast.Subscript):
+        return _make_call(token, operands, isinstance(node, ast.Subscript))
+    if isinstance(node, ast.Compare):
+        symbols = tuple(NODE_OPERATORS[type(op)] for op in node.ops)
+        return CompareNode(token.position, operands, symbols)
+    assert isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp)
+    if isinstance(node.op, ast.UAdd):
+        return operands[0]
+    return OperatorNode(token.position, operands, NODE_OPERATORS[type(node.op)])
 
 
 def _make_leaf(token: Token) -> Node:
     if token.kind == "number":
         return ConstantNode(token.position, value=_parse_number(token))
+    if token.text == PI_NAME:
+        return ConstantNode(token.position, value=math.pi)
     if token.kind == "name":
-        if token.text == PI_NAME:
-            return ConstantNode(token.position, value=math.pi)
         return NameNode(token.position, name=token.text)
     if len(token.text) > TEXT_MAX_CHARACTERS + 2:
         limit = f"{TEXT_MAX_CHARACTERS} characters"
@@ -436,14 +407,12 @@ def _parse_number(token: Token) -> float:
     return value
 
 
-def _make_operator(token: Token, op: ast.AST, operands: tuple[Node, ...]) -> Node:
-    return OperatorNode(token.position, operands, NODE_OPERATORS[type(op)])
-
-
-def _make_call(token: Token, operands: tuple[Node, ...]) -> Node:
-    if token.text not in NAMED_FUNCTIONS:
-        return _make_lookup(token, operands)
-    _check_list_length(token, operands)
+def _make_call(token: Token, operands: tuple[Node, ...], uses_brackets: bool) -> Node:
+    """A function of operands, or an entry of a table."""
+    if len(operands) > CALL_MAX_OPERANDS:
+        raise ExpressionError(f"a list has at most {CALL_MAX_OPERANDS} entries", token.position)
+    if uses_brackets or token.text not in NAMED_FUNCTIONS:
+        return LookupNode(token.position, operands, token.text, uses_brackets)
     function = NAMED_FUNCTIONS[token.text]
     if not function.min_operands <= len(operands) <= function.max_operands:
         qualifier = "at least " if function.max_operands > function.min_operands else ""
@@ -451,13 +420,3 @@ def _make_call(token: Token, operands: tuple[Node, ...]) -> Node:
         requirement = f"{token.text} takes {qualifier}{function.min_operands} {noun}"
         raise ExpressionError(f"{requirement}; got {len(operands)}", token.position)
     return OperatorNode(token.position, operands, token.text)
-
-
-def _make_lookup(token: Token, operands: tuple[Node, ...], uses_brackets: bool = False) -> Node:
-    _check_list_length(token, operands)
-    return LookupNode(token.position, operands, token.text, uses_brackets)
-
-
-def _check_list_length(token: Token, operands: tuple[Node, ...]) -> None:
-    if len(operands) > CALL_MAX_OPERANDS:
-        raise ExpressionError(f"a list has at most {CALL_MAX_OPERANDS} entries", token.position)
