@@ -230,9 +230,7 @@ class RandomSections:
     quantities: QuantityReader
     symbols: SymbolTable
     values: dict[str, list] = field(default_factory=dict)  # of each distribution
-    probability_functions: dict[str, ProbabilityFunction] = field(
-        default_factory=dict
-    )  # its chances, given its formulas
+    laws: dict[str, ProbabilityFunction] = field(default_factory=dict)  # its probabilities
 
     def __post_init__(self) -> None:
         self.files = CsvFiles(self.document.path.parent, self.document.limits)
@@ -252,7 +250,7 @@ class RandomSections:
             self.symbols.noises[name] = infer_kind(given_values, None) if given_values else NUMBER
             result = self._read_distribution(key_path, entry)
             if result is not None:
-                self.values[name], self.probability_functions[name] = result
+                self.values[name], self.laws[name] = result
 
     def _read_distribution(self, key_path: KeyPath, entry: dict) -> ValuesAndLaw | None:
         kind = entry.get("kind")
@@ -269,18 +267,18 @@ class RandomSections:
     def make_noises(self) -> dict[str, Noise]:
         """The distributions as noises; what their chances name is known by now."""
         noises = {}
-        for name, probability_function in self.probability_functions.items():
+        for name, law in self.laws.items():
             entry = self._section("distributions")[name]
             key_path = ("distributions", name)
             formulas = {
                 key: self.quantities.read_formula(formula_path, text, self.symbols.state_names)
                 for key, formula_path, text in _probability_formulas(key_path, entry)
             }
-            if None in formulas.values():
-                continue
             valid = {key: formula for key, formula in formulas.items() if formula is not None}
+            if len(valid) < len(formulas):
+                continue
             try:
-                noises[name] = make_noise(name, self.values[name], probability_function, valid)
+                noises[name] = make_noise(name, self.values[name], law, valid)
             except TessellaError as error:
                 self.document.note_mistake(key_path, str(error))
         return noises
@@ -303,7 +301,7 @@ class RandomSections:
         if len(set(by)) < len(by):
             self.document.note_mistake((*key_path, "by"), "a table is looked up by different names")
             return None
-        if ("values" in entry) == ("csv" in entry) or ("csv" in entry) != ("column" in entry):
+        if set(entry) & {"values", "csv", "column"} not in ({"values"}, {"csv", "column"}):
             requirement = "a table has 'values', or 'csv' and 'column'"
             self.document.note_mistake(key_path, requirement)
             return None
@@ -347,12 +345,10 @@ class RandomSections:
         values: Any,
         values_by_name: Mapping[str, list | None],
     ) -> LookupTable | None:
-        are_known = True
         for i, name in enumerate(by):
             subject = "axis, action or distribution"
             self.symbols.refuse_unknown(subject, name, values_by_name, (*key_path, "by", i))
-            are_known = are_known and values_by_name.get(name) is not None
-        if not are_known:
+        if any(values_by_name.get(name) is None for name in by):
             return None
         return make_inline_table(by, values, {name: values_by_name[name] or [] for name in by})
 

@@ -313,19 +313,23 @@ def _check_tokens(tokens: list[Token]) -> None:
     """Refuse neighbours that do not fit, brackets that do not match, and deep nesting."""
     brackets = [("", False)]  # what closes each open one, and whether it holds a list
     for previous, token in pairwise([Token("start", "", 0), *tokens]):
-        closing, in_list = brackets[-1]
-        if not (previous.is_operand or previous.text in (")", "]")):
-            is_last = token.text == closing and in_list and previous.text in ("(", ",")
-            if not is_last and not _may_start(token, previous):
-                raise ExpressionError(f"a value is missing before {token}", token.position)
-        elif not _may_follow_operand(token, previous, closing, in_list):
-            raise _unexpected_token(token, closing, in_list)
+        _check_neighbours(previous, token, *brackets[-1])
         if token.text in CLOSING_BRACKETS:
             brackets.append((CLOSING_BRACKETS[token.text], previous.kind == "name"))
         elif token.text in (")", "]"):
             brackets.pop()
         if len(brackets) > NESTING_MAX_LEVELS + 1:
             raise _nesting_error(token)
+
+
+def _check_neighbours(previous: Token, token: Token, closing: str, in_list: bool) -> None:
+    if previous.is_operand or previous.text in (")", "]"):
+        if not _may_follow_operand(token, previous, closing, in_list):
+            raise _unexpected_token(token, closing, in_list)
+        return
+    is_last = token.text == closing and in_list and previous.text in ("(", ",")
+    if not is_last and not _may_start(token, previous):
+        raise ExpressionError(f"a value is missing before {token}", token.position)
 
 
 def _may_start(token: Token, previous: Token) -> bool:
@@ -366,12 +370,7 @@ def _convert(node: ast.expr, tokens: Mapping[int, Token], depth: int = 1) -> Nod
         return _make_leaf(token)
     if depth >= TREE_MAX_DEPTH:
         raise ExpressionError(f"an expression is at most {TREE_MAX_DEPTH} operations deep", 0)
-    parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-    if isinstance(node, ast.Call | ast.Subscript):
-        parts = parts[1:]
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
-        parts = node.slice.elts
-    operands = tuple(_convert(part, tokens, depth + 1) for part in parts)
+    operands = tuple(_convert(part, tokens, depth + 1) for part in _operands(node))
     if isinstance(node, ast.Call | ast.Subscript):
         return _make_call(token, operands, isinstance(node, ast.Subscript))
     if isinstance(node, ast.Compare):
@@ -381,6 +380,14 @@ def _convert(node: ast.expr, tokens: Mapping[int, Token], depth: int = 1) -> Nod
     if isinstance(node.op, ast.UAdd):
         return operands[0]
     return OperatorNode(token.position, operands, NODE_OPERATORS[type(node.op)])
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.Call):
+        return node.args
+    if isinstance(node, ast.Subscript):
+        return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
 
 
 def _make_leaf(token: Token) -> Node:

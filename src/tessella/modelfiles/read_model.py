@@ -50,6 +50,8 @@ from tessella.modelfiles.stages_section import PeriodReader
 from tessella.modelfiles.symbols import NEXT_NAME
 from tessella.modelfiles.toml_document import KeyPath, ReadLimits, TomlDocument, read_document
 
+Trial = tuple[KeyPath, Callable[[], MDP]]  # of a model or a part of one, and its place
+
 
 def read_model(path: str | Path, settings: Mapping[str, Any] | None = None) -> MDP:
     """The model that the file at ``path`` describes; see docs/model-files.md.
@@ -86,19 +88,23 @@ def _build_model(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
     model.read()
     period = PeriodReader(model)
     has_events = "events" in document.data and "stages" not in document.data
-    build = _prepare_event_model(period) if has_events else _prepare_staged_model(period)
+    trials = _event_trials(period) if has_events else _stage_trials(period)
+    whole = next(trials)
     _check_size(model)
     document.raise_mistakes()
     with np.errstate(all="ignore"):  # what is not finite is refused
-        mdp = _build_or_refuse(document, build)
+        mdp = _build_or_refuse(document, whole, trials)
     return _with_start(document, mdp)
 
 
-def _prepare_staged_model(period: PeriodReader) -> Callable[[], MDP]:
-    model = period.model
+def _stage_trials(period: PeriodReader) -> Iterator[Trial]:
+    """The whole model, and then each part of it alone."""
     period.read_stages()
+    model = period.model
+    feasible = model.feasible
+    stages = [stage for _, stage in period.stages]
 
-    def build_staged(stages: list[Stage], feasible: Any) -> MDP:
+    def build(stages: list[Stage], feasible: Any = None) -> MDP:
         return MDP.staged(
             model.axes,  # type: ignore[arg-type] (each was read, or there are mistakes)
             model.actions,  # type: ignore[arg-type]
@@ -109,40 +115,15 @@ def _prepare_staged_model(period: PeriodReader) -> Callable[[], MDP]:
             **_descriptive_arguments(model),
         )
 
-    def build() -> MDP:
-        try:
-            return build_staged([stage for _, stage in period.stages], model.feasible)
-        except TessellaError:
-            _find_faulty_stages(period, build_staged)
-            raise
-
-    return build
-
-
-def _find_faulty_stages(
-    period: PeriodReader, build_staged: Callable[[list[Stage], Any], MDP]
-) -> None:
-    """Note which parts are refused, each tried by itself."""
-    model = period.model
+    yield ("stages",), partial(build, stages, feasible)
     no_payment = Pay(lambda: 0.0)
-    parts: list[tuple[KeyPath, list[Stage], Any]] = [(("axes",), [no_payment], None)]
-    if model.feasible is not None:
-        parts.append((("feasible",), [no_payment], model.feasible))
+    yield ("axes",), partial(build, [no_payment])
+    yield ("feasible",), partial(build, [no_payment], feasible)
     preceding: list[Stage] = []
     for key_path, stage in period.stages:
-        parts.append((key_path, [*preceding, stage], model.feasible))
-        if not isinstance(stage, Pay) and not preceding:
+        yield key_path, partial(build, [*preceding, stage], feasible)
+        if not isinstance(stage, Pay):
             preceding = [_identity_stage(next(iter(model.axes)))]
-    _try_parts(
-        model.document, [(key_path, partial(build_staged, s, f)) for key_path, s, f in parts]
-    )
-
-
-def _try_parts(document: TomlDocument, parts: list[tuple[KeyPath, Callable[[], MDP]]]) -> None:
-    """Note which of these models are refused, each at its place."""
-    for key_path, build in parts:
-        if not _try_build(document, key_path, build) and key_path in (("axes",), ("feasible",)):
-            return  # nothing else can be tried
 
 
 def _identity_stage(axis: str) -> Stage:
@@ -150,15 +131,19 @@ def _identity_stage(axis: str) -> Stage:
     return Decide(axis, to=lambda **names: names[axis])
 
 
-def _prepare_event_model(period: PeriodReader) -> Callable[[], MDP]:
-    model = period.model
+def _event_trials(period: PeriodReader) -> Iterator[Trial]:
+    """The whole model, and then each part of it alone; the clock, where no other is refused."""
     period.read_events()
-    pays = period.read_rate("pays_rate")
-    costs = period.read_rate("costs_rate")
+    model = period.model
+    feasible = model.feasible
+    average = Average()
+    events = [event for _, event in period.events]
+    pays = {"pays_rate": period.read_rate("pays_rate")}
+    costs = {"costs_rate": period.read_rate("costs_rate")}
     clock = model.data.get("clock")
-    clock_rate = None if clock is None else model.quantities.read_number(("clock",), clock)
+    clock = None if clock is None else model.quantities.read_number(("clock",), clock)
 
-    def build_timed(events: list[Event], criterion: Any, feasible: Any, **rates: Any) -> MDP:
+    def build(events: list[Event], criterion: Any, feasible: Any, **rates: Any) -> MDP:
         return MDP.from_rates(
             model.axes,  # type: ignore[arg-type]
             model.actions,  # type: ignore[arg-type]
@@ -169,46 +154,19 @@ def _prepare_event_model(period: PeriodReader) -> Callable[[], MDP]:
             **_descriptive_arguments(model),
         )
 
-    rates = {"pays_rate": pays, "costs_rate": costs, "clock": clock_rate}
-
-    def build() -> MDP:
-        try:
-            events = [event for _, event in period.events]
-            return build_timed(events, model.criterion, model.feasible, **rates)
-        except TessellaError:
-            _find_faulty_events(period, build_timed, rates)
-            raise
-
-    return build
-
-
-def _find_faulty_events(
-    period: PeriodReader, build_timed: Callable[..., MDP], rates: Mapping[str, Any]
-) -> None:
-    """Note which parts are refused, each tried by itself; the clock, where none is."""
-    model = period.model
-    average = Average()
-    feasible = period.model.feasible
-    names = {event.name for _, event in period.events}
-    idle_event = Event(next(f"event {i}" for i in count() if f"event {i}" not in names), 1.0)
-    parts: list[tuple[KeyPath, Callable[[], MDP]]] = [
-        (("axes",), partial(build_timed, [idle_event], average, None)),
-        (("feasible",), partial(build_timed, [idle_event], average, feasible)),
-        (("criterion",), partial(build_timed, [idle_event], model.criterion, None)),
-    ]
-    for key in ("pays_rate", "costs_rate"):
-        parts.append(
-            ((key,), partial(build_timed, [idle_event], average, feasible, **{key: rates[key]}))
-        )
+    rates = {**pays, **costs, "clock": clock}
+    yield ("events",), partial(build, events, model.criterion, feasible, **rates)
+    names = {event.name for event in events}
+    idle = Event(next(f"event {i}" for i in count() if f"event {i}" not in names), 1.0)
+    yield ("axes",), partial(build, [idle], average, None)
+    yield ("feasible",), partial(build, [idle], average, feasible)
+    yield ("criterion",), partial(build, [idle], model.criterion, None)
+    yield ("pays_rate",), partial(build, [idle], average, feasible, **pays)
+    yield ("costs_rate",), partial(build, [idle], average, feasible, **costs)
     for key_path, event in period.events:
-        parts.append((key_path, partial(build_timed, [event, idle_event], average, feasible)))
-    _try_parts(model.document, parts)
+        yield key_path, partial(build, [event, idle], average, feasible)
     if not model.document.mistakes:
-        events = [event for _, event in period.events]
-        clock = {"clock": rates["clock"]}
-        _try_parts(
-            model.document, [(("clock",), partial(build_timed, events, average, feasible, **clock))]
-        )
+        yield ("clock",), partial(build, events, average, feasible, clock=clock)
 
 
 def _descriptive_arguments(model: ModelDocument) -> dict[str, Any]:
@@ -216,29 +174,29 @@ def _descriptive_arguments(model: ModelDocument) -> dict[str, Any]:
     return {"action_name": model.action_name, "name": name, "parameters": model.symbols.parameters}
 
 
-def _try_build(document: TomlDocument, key_path: KeyPath, build: Callable[[], MDP]) -> bool:
-    try:
-        build()
-        return True
-    except TessellaError as error:
-        document.note_mistake(key_path, str(error))
-    except MemoryError:
-        document.note_mistake(key_path, "this needs more memory than there is")
-    return False
-
-
-def _build_or_refuse(document: TomlDocument, build: Callable[[], MDP]) -> MDP:
+def _build_or_refuse(document: TomlDocument, whole: Trial, parts: Iterator[Trial]) -> MDP:
+    """The whole model; where it is refused, all parts that are refused, each at its place."""
+    key_path, build = whole
     try:
         return build()
-    except TessellaError as error:
-        message = str(error)
-    except MemoryError:
-        message = "the model needs more memory than there is"
+    except (TessellaError, MemoryError) as error:
+        message = _describe_refusal(error)
+    for part_path, build_part in parts:
+        try:
+            build_part()
+        except (TessellaError, MemoryError) as error:
+            document.note_mistake(part_path, _describe_refusal(error))
+            if part_path in (("axes",), ("feasible",)):
+                break  # nothing else can be tried
     if not document.mistakes:
-        key = "events" if "events" in document.data else "stages"
-        document.note_mistake((key,), message)
+        document.note_mistake(key_path, message)
     document.raise_mistakes()
     raise AssertionError(message)
+
+
+def _describe_refusal(error: Exception) -> str:
+    is_too_large = isinstance(error, MemoryError)
+    return "this needs more memory than there is" if is_too_large else str(error)
 
 
 def _with_start(document: TomlDocument, mdp: MDP) -> MDP:

@@ -98,14 +98,28 @@ class SymbolTable:
     def visible_names(self, *groups: dict[str, str]) -> VisibleNames:
         """The names of a place that may speak of these groups of arrays."""
         kinds = {name: kind for group in groups for name, kind in group.items()}
-        hidden = self._hidden_names(kinds)
+        hidden = frozenset(self.kinds) - set(kinds)
         invalid = frozenset(self.invalid_names)
         return VisibleNames(kinds, self.parameters, self.tables, self.terms, hidden, invalid)
 
     @property
+    def all_axes(self) -> dict[str, str]:
+        """The axes of states, and those that exist within a period."""
+        return {**self.axes, **self.scratch}
+
+    @property
+    def state_groups(self) -> tuple[dict[str, str], ...]:
+        """What a place within a period may name: axes, action, time."""
+        return (self.axes, self.scratch, self.action, self.time)
+
+    @property
     def state_names(self) -> VisibleNames:
-        """The names of a place within a period: axes, action, time."""
-        return self.visible_names(self.axes, self.scratch, self.action, self.time)
+        return self.visible_names(*self.state_groups)
+
+    @property
+    def all_names(self) -> VisibleNames:
+        """Whatever an expression may name somewhere."""
+        return self.visible_names(*self.state_groups, self.noises)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -116,21 +130,6 @@ class SymbolTable:
         """The noise of a stage; all of them where that is misspelt, which is a mistake already."""
         is_known = isinstance(noise, str) and noise in self.noises
         return {noise: self.noises[noise]} if is_known else self.noises  # type: ignore[dict-item]
-
-    def noise_stage_names(self, noise: object) -> VisibleNames:
-        """The names of a stage with a noise."""
-        return self.visible_names(
-            self.axes, self.scratch, self.action, self.time, self.stage_noises(noise)
-        )
-
-    @property
-    def all_names(self) -> VisibleNames:
-        """Whatever an expression may name somewhere."""
-        return self.visible_names(self.axes, self.scratch, self.action, self.time, self.noises)
-
-    def _hidden_names(self, kinds: Iterable[str]) -> frozenset[str]:
-        groups = (self.axes, self.scratch, self.action, self.noises)
-        return frozenset(name for group in groups for name in group) - set(kinds)
 
 
 @dataclass(frozen=True, eq=False)
