@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, TessellaError, format_value
+from tessella.errors import ModelError, format_value
 from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Noise, truncated_poisson
 from tessella.modelfiles.expressions import NUMBER
@@ -235,13 +235,9 @@ class RandomSections:
     def __post_init__(self) -> None:
         self.files = CsvFiles(self.document.path.parent, self.document.limits)
 
-    def _section(self, key: str) -> dict[str, Any]:
-        section = self.document.data.get(key)
-        return section if isinstance(section, dict) else {}
-
     def read_values(self) -> None:
         """The values that each distribution may take."""
-        for name, entry in self._section("distributions").items():
+        for name, entry in self.document.section("distributions").items():
             key_path = ("distributions", name)
             if not self.symbols.define(name, "a distribution", key_path):
                 continue
@@ -268,7 +264,7 @@ class RandomSections:
         """The distributions as noises; what their chances name is known by now."""
         noises = {}
         for name, law in self.laws.items():
-            entry = self._section("distributions")[name]
+            entry = self.document.section("distributions")[name]
             key_path = ("distributions", name)
             formulas = {
                 key: self.quantities.read_formula(formula_path, text, self.symbols.state_names)
@@ -277,15 +273,13 @@ class RandomSections:
             valid = {key: formula for key, formula in formulas.items() if formula is not None}
             if len(valid) < len(formulas):
                 continue
-            try:
+            with self.document.noting_errors(key_path):
                 noises[name] = make_noise(name, self.values[name], law, valid)
-            except TessellaError as error:
-                self.document.note_mistake(key_path, str(error))
         return noises
 
     def read_tables(self, values_by_name: Mapping[str, list | None]) -> None:
         """Read the tables, over the values (``values_by_name``) of what they are looked up by."""
-        for name, entry in self._section("tables").items():
+        for name, entry in self.document.section("tables").items():
             key_path = ("tables", name)
             if self.symbols.define(name, "a table", key_path) and isinstance(entry, dict):
                 table = self._read_table(key_path, entry, values_by_name)
@@ -305,15 +299,13 @@ class RandomSections:
             requirement = "a table has 'values', or 'csv' and 'column'"
             self.document.note_mistake(key_path, requirement)
             return None
-        try:
+        with self.document.noting_errors(key_path):
             if "csv" in entry:
                 columns = self._read_columns(key_path, entry, by)
                 kinds = self.symbols.kinds
                 return columns and make_csv_table(by, columns, entry["column"], kinds)
             return self._read_inline_table(key_path, by, entry["values"], values_by_name)
-        except TessellaError as error:
-            self.document.note_mistake(key_path, str(error))
-            return None
+        return None
 
     def _read_columns(
         self, key_path: KeyPath, entry: dict, by: Sequence[str] = ()
@@ -328,14 +320,11 @@ class RandomSections:
             ((*key_path, "column"), column),
             *(((*key_path, "by", i), n) for i, n in enumerate(by)),
         ]
-        missing = [
-            (column_path, name) for column_path, name in required if name not in columns.cells
-        ]
-        for column_path, name in missing:
-            message = (
-                f"{file} has no column {format_brief(name)}{suggest_name(name, columns.cells)}"
-            )
-            self.document.note_mistake(column_path, message)
+        missing = [(path, name) for path, name in required if name not in columns.cells]
+        for path, name in missing:
+            suggestion = suggest_name(name, columns.cells)
+            message = f"{file} has no column {format_brief(name)}{suggestion}"
+            self.document.note_mistake(path, message)
         return None if missing else columns
 
     def _read_inline_table(
@@ -384,22 +373,17 @@ class RandomSections:
 
     def _read_empirical(self, key_path: KeyPath, entry: dict) -> ValuesAndLaw | None:
         """The values of a column, each as likely as it is frequent."""
-        try:
+        with self.document.noting_errors(key_path):
             columns = self._read_columns(key_path, entry)
             if columns is None:
                 return None
             numbers = columns.read_numbers(entry["column"])
-        except TessellaError as error:
-            self.document.note_mistake(key_path, str(error))
-            return None
-        values, counts = np.unique(np.asarray(numbers), return_counts=True)
-        if len(values) > DISTRIBUTION_MAX_VALUES:
-            self.document.note_mistake(
-                key_path, f"a distribution has at most {DISTRIBUTION_MAX_VALUES:,} values"
-            )
-            return None
-        shares = counts / counts.sum()
-        return to_integers(values.tolist()), lambda: shares
+            values, counts = np.unique(np.asarray(numbers), return_counts=True)
+            if len(values) > DISTRIBUTION_MAX_VALUES:
+                raise ModelError(f"a distribution has at most {DISTRIBUTION_MAX_VALUES:,} values")
+            shares = counts / counts.sum()
+            return to_integers(values.tolist()), lambda: shares
+        return None
 
     def _read_explicit(self, key_path: KeyPath, entry: dict) -> ValuesAndLaw | None:
         """Values listed one by one."""

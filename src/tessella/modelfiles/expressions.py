@@ -18,7 +18,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -74,6 +74,12 @@ class Node:
 
     position: int = field(compare=False)
     operands: tuple[Node, ...] = ()
+
+    def walk(self) -> Iterator[Node]:
+        """This part and all within, from the left."""
+        yield self
+        for operand in self.operands:
+            yield from operand.walk()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import keyword
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -180,15 +180,12 @@ def make_formula(
     """
     try:
         tree = parse(given) if isinstance(given, str) else ConstantNode(0, value=float(given))
-        name_errors = find_name_errors(tree, names)
+        name_errors = [*islice(find_name_errors(tree, names), REPORTED_MAX_UNKNOWN)]
         for error in name_errors:
             report(error)
-        invalid_names = names.invalid.intersection(names_in(tree))
-        return (
-            None
-            if name_errors or invalid_names
-            else _make_checked_formula(tree, names, wanted_kind)
-        )
+        if name_errors or names.invalid.intersection(names_in(tree)):
+            return None
+        return _make_checked_formula(tree, names, wanted_kind)
     except ExpressionError as error:
         report(error)
         return None
@@ -213,29 +210,19 @@ def _needed_terms(tree: Node, names: VisibleNames) -> dict[str, Formula]:
 
 def names_in(tree: Node) -> list[str]:
     """Every name in a tree, each once."""
-    result = []
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        result += [node.name] if isinstance(node, NameNode) else []
-        pending += reversed(node.operands)
-    return [*dict.fromkeys(result)]
+    return [*dict.fromkeys(node.name for node in tree.walk() if isinstance(node, NameNode))]
 
 
-def find_name_errors(tree: Node, names: VisibleNames) -> list[ExpressionError]:
-    """What is wrong with the names of a tree: all of it, up to what somebody reads."""
-    errors = []
-    pending = [tree]
-    while pending and len(errors) < REPORTED_MAX_UNKNOWN:
-        node = pending.pop()
+def find_name_errors(tree: Node, names: VisibleNames) -> Iterator[ExpressionError]:
+    """What is wrong with the names of a tree."""
+    for node in tree.walk():
         fault = None
         if isinstance(node, NameNode):
             fault = _find_name_fault(node.name, names)
         elif isinstance(node, LookupNode):
             fault = _find_table_fault(node, names)
-        errors += [] if fault is None else [ExpressionError(fault, node.position)]
-        pending += reversed(node.operands)
-    return errors
+        if fault is not None:
+            yield ExpressionError(fault, node.position)
 
 
 def _find_name_fault(name: str, names: VisibleNames) -> str | None:

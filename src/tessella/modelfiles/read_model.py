@@ -200,14 +200,11 @@ def _describe_refusal(error: Exception) -> str:
 
 
 def _with_start(document: TomlDocument, mdp: MDP) -> MDP:
-    if "start" not in document.data:
-        return mdp
-    try:
-        return mdp.with_start(document.data["start"])
-    except TessellaError as error:
-        document.note_mistake(("start",), str(error))
-    document.raise_mistakes()
-    raise AssertionError("a start was neither taken nor refused")
+    if "start" in document.data:
+        with document.noting_errors(("start",)):
+            mdp = mdp.with_start(document.data["start"])
+        document.raise_mistakes()
+    return mdp
 
 
 def _check_size(model: ModelDocument) -> None:
@@ -275,7 +272,7 @@ def _jump_entries(
 ) -> Iterator[tuple[KeyPath, int]]:
     """The place of each jump or event, and how many states and outcomes it has."""
     for key in ("stages", "events"):
-        for key_path, entry in model.entries(key):
+        for key_path, entry in model.document.entries(key):
             if isinstance(entry.get("to"), dict):
                 outcomes = lengths.get(str(entry.get("noise")), 1)
                 n_actions = actions if _depends_on_action(model, key_path, entry) else 1

@@ -51,7 +51,7 @@ class PeriodReader:
             "move": self._read_move,
             "jump": self._read_jump,
         }
-        for key_path, entry in self.model.entries("stages"):
+        for key_path, entry in self.document.entries("stages"):
             kind = entry.get("kind")
             if isinstance(kind, str) and kind in readers:
                 before = len(self.document.mistakes)
@@ -62,7 +62,7 @@ class PeriodReader:
     def read_events(self) -> None:
         """All events that have no mistakes."""
         names: set[str] = set()
-        for key_path, entry in self.model.entries("events"):
+        for key_path, entry in self.document.entries("events"):
             state = self.symbols.state_names
             name = entry.get("name")
             if isinstance(name, str) and name in names:

@@ -51,40 +51,25 @@ class SymbolTable:
 
     def define(self, name: str, subject: str, key_path: KeyPath) -> bool:
         """Give a name to something; a mistake where it cannot be that."""
-        if self._try_define(name, subject, key_path):
+        with self.document.noting_errors(key_path):
+            self._refuse_name(name, subject)
+            self.definitions[name] = subject
             return True
         self.invalid_names |= {name} - set(self.definitions)
         return False
 
-    def _try_define(self, name: str, subject: str, key_path: KeyPath) -> bool:
+    def _refuse_name(self, name: str, subject: str) -> None:
         if not name.isidentifier() or not name.isascii() or name.startswith("_"):
             requirement = "a name is letters, digits and underscores, and begins with a letter"
-            self.document.note_mistake(key_path, f"{requirement}; got {format_brief(name)}")
-        elif len(name) > TEXT_MAX_CHARACTERS:
-            self.document.note_mistake(
-                key_path, f"a name has at most {TEXT_MAX_CHARACTERS} characters"
-            )
-        elif name in RESERVED_NAMES:
-            self.document.note_mistake(
-                key_path, f"{subject} cannot be called {name!r}: expressions use it"
-            )
-        elif name in self.definitions:
-            message = f"{subject} cannot be called {name!r}: {self.definitions[name]} is"
-            self.document.note_mistake(key_path, message)
-        elif self._is_allowed_by_grid(name, subject, key_path):
-            self.definitions[name] = subject
-            return True
-        return False
-
-    def _is_allowed_by_grid(self, name: str, subject: str, key_path: KeyPath) -> bool:
-        if subject not in ("an axis", "the action", "a component"):
-            return True
-        try:
+            raise ModelError(requirement, value=f"got {format_brief(name)}")
+        if len(name) > TEXT_MAX_CHARACTERS:
+            raise ModelError(f"a name has at most {TEXT_MAX_CHARACTERS} characters")
+        if name in RESERVED_NAMES:
+            raise ModelError(f"{subject} cannot be called {name!r}: expressions use it")
+        if name in self.definitions:
+            raise ModelError(f"{subject} cannot be called {name!r}: {self.definitions[name]} is")
+        if subject in ("an axis", "the action", "a component"):
             refuse_reserved(name, subject)
-        except ModelError as error:
-            self.document.note_mistake(key_path, str(error))
-            return False
-        return True
 
     def refuse_unknown(
         self, subject: str, name: str, known: Iterable[str], key_path: KeyPath

@@ -15,10 +15,12 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tessella.errors import TessellaError
 from tessella.files import read_whole
 from tessella.mdp.context import FUNCTION_MAX_ENTRIES
 from tessella.modelfiles.mistakes import REPORTED_MAX_MISTAKES, Mistake, ModelFileError, to_one_line
@@ -104,6 +106,25 @@ class TomlDocument:
     def is_full(self) -> bool:
         """Whether so much is wrong that no more mistakes are noted."""
         return len(self.mistakes) >= NOTED_MAX_MISTAKES
+
+    @contextmanager
+    def noting_errors(self, key_path: KeyPath) -> Iterator[None]:
+        """Errors of the package within the block become mistakes at ``key_path``."""
+        try:
+            yield
+        except TessellaError as error:
+            self.note_mistake(key_path, str(error))
+
+    def section(self, key: str) -> dict[str, Any]:
+        """A table of the document, empty where there is none."""
+        section = self.data.get(key)
+        return section if isinstance(section, dict) else {}
+
+    def entries(self, key: str) -> list[tuple[KeyPath, dict[str, Any]]]:
+        """The tables of a list of the document, each with its key path."""
+        entries = self.data.get(key)
+        numbered = enumerate(entries if isinstance(entries, list) else [])
+        return [((key, i), entry) for i, entry in numbered if isinstance(entry, dict)]
 
     def has_mistake(self, key_path: KeyPath) -> bool:
         """Whether something is wrong already at ``key_path`` or within."""
