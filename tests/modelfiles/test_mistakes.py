@@ -188,6 +188,14 @@ def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_inf
         ("[0.5, 2.5]", '[0.5, "a"]', "20: its values must be 2 numbers, in the order of season"),
         ("values = [0.5, 2.5]", "", "20: a table has 'values', or 'csv' and 'column'"),
         ('by = ["season"]', 'by = ["season", "season"]', "21: a table is looked up by different"),
+        ("[0.5, 2.5]", "[\n0.5,\nnan]", "24: tables, mean, values 2 must be finite; got nan"),
+        ('"mean[season]"', "inf", "26: distributions, demand, mean must be finite; got inf"),
+        ("most = 6", "most = 6\nclass = 1", None),
+        (
+            'season = ["low", "high"]',
+            'season = ["low", "high"]\nclass = [0]\n[terms]\nworst = "2 * class"',
+            "13: worst: 'class' is a word of Python: give it another name (character 5)",
+        ),
         ('"-demand"', '"-demand * stock"', "39: by: 'stock' is not known at this place, which may"),
         (
             '"-demand"',
