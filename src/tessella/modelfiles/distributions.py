@@ -39,16 +39,16 @@ from tessella.modelfiles.toml_document import KeyPath, TomlDocument
 DISTRIBUTION_MAX_VALUES = 100_000  # values of a distribution
 DISTRIBUTION_MAX_MAGNITUDE = 10_000_000  # a whole number that a distribution may reach
 
-ProbabilityFunction = Callable[..., NDArray[np.float64]]
+Law = Callable[..., NDArray[np.float64]]  # probabilities of values, given its parameters
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalProbabilities:
-    """Probabilities as a function of what their formulas name."""
+    """The probabilities of values by a law, as a function of what the formulas name."""
 
-    probability_function: ProbabilityFunction
-    formulas: Mapping[str, Formula]
-    n_values: int  # of values
+    law: Law
+    values: Sequence
+    formulas: Mapping[str, Formula]  # of the parameters of the law
 
     def __post_init__(self) -> None:
         signature = make_signature(n for f in self.formulas.values() for n in f.free_names)
@@ -56,98 +56,79 @@ class ConditionalProbabilities:
 
     def __call__(self, /, **arrays: Any) -> NDArray[np.float64]:
         shape = np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
-        if np.prod(shape, dtype=float) * self.n_values > FORMULA_MAX_COMBINATIONS:
-            raise ModelError(
-                f"a distribution has at most {FORMULA_MAX_COMBINATIONS:,} probabilities "
-                "over all states and actions",
-                value=f"there are {np.prod(shape, dtype=float) * self.n_values:,.0f}",
-            )
-        arguments = {name: call_by_name(f, arrays, name) for name, f in self.formulas.items()}
-        return self.probability_function(**arguments)
+        count = np.prod(shape, dtype=float) * len(self.values)
+        if count > FORMULA_MAX_COMBINATIONS:
+            limit = f"{FORMULA_MAX_COMBINATIONS:,} probabilities over all states and actions"
+            raise ModelError(f"a distribution has at most {limit}", value=f"there are {count:,.0f}")
+        parameters = {name: call_by_name(f, arrays, name) for name, f in self.formulas.items()}
+        return self.law(np.asarray(self.values), **parameters)
 
 
-def make_noise(
-    name: str,
-    values: Sequence,
-    probability_function: ProbabilityFunction,
-    formulas: Mapping[str, Formula],
-) -> Noise:
-    """A noise whose probabilities ``probability_function`` computes from its formulas."""
-    probabilities = ConditionalProbabilities(probability_function, formulas, len(values))
+def make_noise(name: str, values: Sequence, law: Law, formulas: Mapping[str, Formula]) -> Noise:
+    """A noise whose probabilities ``law`` computes from its formulas."""
+    probabilities = ConditionalProbabilities(law, values, formulas)
     inputs = inspect.signature(probabilities).parameters
     return Noise(name, values, probabilities if inputs else probabilities())
 
 
-def poisson(largest: int) -> ProbabilityFunction:
-    return lambda mean: truncated_poisson(mean, largest)
+def poisson(values: NDArray, mean: Any) -> NDArray[np.float64]:
+    return truncated_poisson(mean, int(values[-1]))
 
 
-def binomial(trials: int) -> ProbabilityFunction:
-    def probabilities(chance):
-        from scipy.stats import binom
+def binomial(values: NDArray, chance: Any) -> NDArray[np.float64]:
+    from scipy.stats import binom
 
-        return binom.pmf(
-            np.arange(trials + 1), trials, _with_value_axis(_require_probability(chance))
-        )
+    return binom.pmf(values, values[-1], _require_probability(chance))
 
+
+def negative_binomial(values: NDArray, successes: Any, chance: Any) -> NDArray[np.float64]:
+    from scipy.stats import nbinom
+
+    n = _require_positive(successes, "the number of successes")
+    p = _require_probability(chance, lower_bound=0.0)
+    probabilities = nbinom.pmf(values, n, p)
+    probabilities[..., -1] = nbinom.sf(values[-1] - 1, n, p)[..., 0]
     return probabilities
 
 
-def negative_binomial(largest: int) -> ProbabilityFunction:
-    def probabilities(successes, chance):
-        from scipy.stats import nbinom
-
-        n = _with_value_axis(_require_positive(successes, "the number of successes"))
-        return _pmf_with_tail(
-            nbinom, largest, n, _with_value_axis(_require_probability(chance, 0.0))
-        )
-
-    return probabilities
+def geometric(values: NDArray, chance: Any) -> NDArray[np.float64]:
+    return negative_binomial(values, 1.0, chance)
 
 
-def geometric(largest: int) -> ProbabilityFunction:
-    return lambda chance: negative_binomial(largest)(successes=1.0, chance=chance)
+def normal(values: NDArray, mean: Any, deviation: Any) -> NDArray[np.float64]:
+    from scipy.stats import norm
+
+    scale = _require_positive(deviation, "the deviation of a normal quantity")
+    return _cell_masses(norm.cdf(values[:-1] + 0.5, _with_value_axis(mean), scale))
 
 
-def normal(smallest: int, largest: int) -> ProbabilityFunction:
-    def probabilities(mean, deviation):
-        from scipy.stats import norm
+def gamma(values: NDArray, mean: Any, variation: Any) -> NDArray[np.float64]:
+    from scipy.stats import gamma as law
 
-        scale = _with_value_axis(_require_positive(deviation, "the deviation of a normal quantity"))
-        edges = np.arange(smallest, largest) + 0.5
-        return _cell_masses(norm.cdf(edges, _with_value_axis(mean), scale))
-
-    return probabilities
+    shape = 1 / _require_positive(variation, "the variation of a gamma quantity") ** 2
+    scale = _require_positive(mean, "the mean of a gamma quantity") / shape
+    return _cell_masses(law.cdf(values[:-1] + 0.5, shape, scale=scale))
 
 
-def gamma(largest: int) -> ProbabilityFunction:
-    def probabilities(mean, variation):
-        from scipy.stats import gamma as law
-
-        shape = (
-            1
-            / _with_value_axis(_require_positive(variation, "the variation of a gamma quantity"))
-            ** 2
-        )
-        scale = _with_value_axis(_require_positive(mean, "the mean of a gamma quantity")) / shape
-        return _cell_masses(law.cdf(np.arange(largest) + 0.5, shape, scale=scale))
-
-    return probabilities
+def uniform(values: NDArray) -> NDArray[np.float64]:
+    return np.full(len(values), 1 / len(values))
 
 
-def uniform(smallest: int, largest: int) -> ProbabilityFunction:
-    count = largest - smallest + 1
-    return lambda: np.full(count, 1 / count)
-
-
-def explicit(count: int) -> ProbabilityFunction:
+def explicit(values: NDArray, **probabilities: Any) -> NDArray[np.float64]:
     """Probabilities one by one, under the names 0, 1, ..."""
+    columns = [_with_value_axis(probabilities[str(i)]) for i in range(len(values))]
+    return np.concatenate(np.broadcast_arrays(*columns), axis=-1)
 
-    def probabilities(**chances):
-        columns = [_with_value_axis(np.asarray(chances[str(i)], dtype=float)) for i in range(count)]
-        return np.concatenate(np.broadcast_arrays(*columns), axis=-1)
 
-    return probabilities
+LAWS: dict[str, Law] = {
+    "poisson": poisson,
+    "binomial": binomial,
+    "negative_binomial": negative_binomial,
+    "geometric": geometric,
+    "normal": normal,
+    "gamma": gamma,
+    "uniform": uniform,
+}
 
 
 def _with_value_axis(array: Any) -> NDArray[np.float64]:
@@ -158,68 +139,29 @@ def _with_value_axis(array: Any) -> NDArray[np.float64]:
 
 def _cell_masses(cumulative: NDArray[np.float64]) -> NDArray[np.float64]:
     """What lies between neighbouring edges, and beyond the last, given the masses below them."""
-    leading_shape = cumulative.shape[:-1]
-    padded = np.concatenate(
-        [np.zeros((*leading_shape, 1)), cumulative, np.ones((*leading_shape, 1))], axis=-1
-    )
-    return np.diff(padded, axis=-1)
+    shape = (*cumulative.shape[:-1], 1)
+    return np.diff(np.concatenate([np.zeros(shape), cumulative, np.ones(shape)], axis=-1), axis=-1)
 
 
-def _pmf_with_tail(
-    distribution: Any, largest: int, *parameters: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Chances of 0 .. largest - 1, and of all from ``largest`` on."""
-    chances = distribution.pmf(np.arange(largest + 1), *parameters)
-    chances[..., -1] = distribution.sf(largest - 1, *parameters)[..., 0]
-    return chances
-
-
-def _require_probability(array: Any, lower_bound: float = -1.0) -> Any:
-    """Refuse what is no probability; where it must not be 0, ``above`` is 0."""
+def _require_probability(array: Any, lower_bound: float = -1.0) -> NDArray[np.float64]:
+    """Refuse what is no probability; where it must not be 0, ``lower_bound`` is 0."""
     range_text = "above 0, to 1" if lower_bound == 0 else "from 0 to 1"
-    is_valid = (
-        (np.asarray(array) >= 0) & (np.asarray(array) <= 1) & (np.asarray(array) > lower_bound)
-    )
-    return _require(array, is_valid, f"a chance must be a number {range_text}")
+    chances = np.asarray(array, dtype=float)
+    is_valid = (chances >= 0) & (chances <= 1) & (chances > lower_bound)
+    return _require(chances, is_valid, f"a chance must be a number {range_text}")
 
 
-def _require_positive(array: Any, subject: str) -> Any:
-    is_valid = np.isfinite(array) & (np.asarray(array) > 0)
-    return _require(array, is_valid, f"{subject} must be finite and above 0")
+def _require_positive(array: Any, subject: str) -> NDArray[np.float64]:
+    numbers = np.asarray(array, dtype=float)
+    is_valid = np.isfinite(numbers) & (numbers > 0)
+    return _require(numbers, is_valid, f"{subject} must be finite and above 0")
 
 
-def _require(array: Any, is_valid: Any, requirement: str) -> Any:
+def _require(array: NDArray, is_valid: NDArray, requirement: str) -> NDArray[np.float64]:
     if not np.all(is_valid):
-        first_bad = np.asarray(array, dtype=float).ravel()[np.argmin(np.ravel(is_valid))]
+        first_bad = array.ravel()[np.argmin(np.ravel(is_valid))]
         raise ModelError(requirement, value=f"got {format_value(float(first_bad))}")
-    return array
-
-
-@dataclass(frozen=True)
-class CountLaw:
-    """A law of counts from 0 to the number under ``largest_key``."""
-
-    largest_key: str
-    make: Callable[[int], ProbabilityFunction]
-
-
-ValuesAndLaw = tuple[list, ProbabilityFunction]
-COUNT_LAWS = {
-    "poisson": CountLaw("largest", poisson),
-    "binomial": CountLaw("trials", binomial),
-    "negative_binomial": CountLaw("largest", negative_binomial),
-    "geometric": CountLaw("largest", geometric),
-    "gamma": CountLaw("largest", gamma),
-}
-RANGE_LAWS = {"normal": normal, "uniform": uniform}
-FORMULA_KEYS = {
-    "poisson": ("mean",),
-    "binomial": ("chance",),
-    "negative_binomial": ("successes", "chance"),
-    "geometric": ("chance",),
-    "normal": ("mean", "deviation"),
-    "gamma": ("mean", "variation"),
-}
+    return _with_value_axis(array)
 
 
 @dataclass(eq=False)
@@ -230,7 +172,7 @@ class RandomSections:
     quantities: QuantityReader
     symbols: SymbolTable
     values: dict[str, list] = field(default_factory=dict)  # of each distribution
-    laws: dict[str, ProbabilityFunction] = field(default_factory=dict)  # its probabilities
+    laws: dict[str, Law] = field(default_factory=dict)  # its probabilities
 
     def __post_init__(self) -> None:
         self.files = CsvFiles(self.document.path.parent, self.document.limits)
@@ -248,17 +190,17 @@ class RandomSections:
             if result is not None:
                 self.values[name], self.laws[name] = result
 
-    def _read_distribution(self, key_path: KeyPath, entry: dict) -> ValuesAndLaw | None:
+    def _read_distribution(self, key_path: KeyPath, entry: dict) -> tuple[list, Law] | None:
         kind = entry.get("kind")
         if kind == "empirical":
             return self._read_empirical(key_path, entry)
         if kind == "values":
             return self._read_explicit(key_path, entry)
-        if isinstance(kind, str) and kind in RANGE_LAWS:
-            return self._read_range(key_path, entry, RANGE_LAWS[kind])
-        if isinstance(kind, str) and kind in COUNT_LAWS:
-            return self._read_count(key_path, entry, COUNT_LAWS[kind])
-        return None
+        if not isinstance(kind, str) or kind not in LAWS:
+            return None
+        reader = self._read_range if kind in ("normal", "uniform") else self._read_count
+        values = reader(key_path, entry)
+        return None if values is None else (values, LAWS[kind])
 
     def make_noises(self) -> dict[str, Noise]:
         """The distributions as noises; what their chances name is known by now."""
@@ -341,37 +283,30 @@ class RandomSections:
             return None
         return make_inline_table(by, values, {name: values_by_name[name] or [] for name in by})
 
-    def _read_count(self, key_path: KeyPath, entry: dict, law: CountLaw) -> ValuesAndLaw | None:
-        """Values from 0 to the number under the key of the law."""
-        limit_path = (*key_path, law.largest_key)
-        largest = self.quantities.read_integer(
-            limit_path, entry.get(law.largest_key), 0, DISTRIBUTION_MAX_VALUES - 1
-        )
-        return None if largest is None else ([*range(largest + 1)], law.make(largest))
+    def _read_count(self, key_path: KeyPath, entry: dict) -> list[int] | None:
+        """Values from 0 to the number of trials, or to the largest."""
+        key = "trials" if entry["kind"] == "binomial" else "largest"
+        limit = DISTRIBUTION_MAX_VALUES - 1
+        largest = self.quantities.read_integer((*key_path, key), entry.get(key), 0, limit)
+        return None if largest is None else [*range(largest + 1)]
 
-    def _read_range(
-        self, key_path: KeyPath, entry: dict, make: Callable[[int, int], ProbabilityFunction]
-    ) -> ValuesAndLaw | None:
+    def _read_range(self, key_path: KeyPath, entry: dict) -> list[int] | None:
         """Values from the smallest to the largest."""
+        limit = DISTRIBUTION_MAX_MAGNITUDE
         low, high = (
-            self.quantities.read_integer(
-                (*key_path, key),
-                entry.get(key),
-                -DISTRIBUTION_MAX_MAGNITUDE,
-                DISTRIBUTION_MAX_MAGNITUDE,
-            )
+            self.quantities.read_integer((*key_path, key), entry.get(key), -limit, limit)
             for key in ("smallest", "largest")
         )
         if low is None or high is None:
             return None
         if not 0 <= high - low < DISTRIBUTION_MAX_VALUES:
-            limit = f"{DISTRIBUTION_MAX_VALUES:,}"
-            requirement = f"a distribution goes up from its smallest value, to {limit} at most"
+            count = f"{DISTRIBUTION_MAX_VALUES:,}"
+            requirement = f"a distribution goes up from its smallest value, to {count} at most"
             self.document.note_mistake(key_path, f"{requirement}; got {low} to {high}")
             return None
-        return [*range(low, high + 1)], make(low, high)
+        return [*range(low, high + 1)]
 
-    def _read_empirical(self, key_path: KeyPath, entry: dict) -> ValuesAndLaw | None:
+    def _read_empirical(self, key_path: KeyPath, entry: dict) -> tuple[list, Law] | None:
         """The values of a column, each as likely as it is frequent."""
         with self.document.noting_errors(key_path):
             columns = self._read_columns(key_path, entry)
@@ -382,10 +317,10 @@ class RandomSections:
             if len(values) > DISTRIBUTION_MAX_VALUES:
                 raise ModelError(f"a distribution has at most {DISTRIBUTION_MAX_VALUES:,} values")
             shares = counts / counts.sum()
-            return to_integers(values.tolist()), lambda: shares
+            return to_integers(values.tolist()), lambda values: shares
         return None
 
-    def _read_explicit(self, key_path: KeyPath, entry: dict) -> ValuesAndLaw | None:
+    def _read_explicit(self, key_path: KeyPath, entry: dict) -> tuple[list, Law] | None:
         """Values listed one by one."""
         values = self.quantities.read_values((*key_path, "values"), entry.get("values"))
         probabilities = entry.get("probabilities")
@@ -396,7 +331,7 @@ class RandomSections:
             counts_text = f"{len(values)} values and {len(probabilities)} probabilities"
             self.document.note_mistake(key_path, f"{requirement}; got {counts_text}")
             return None
-        return values, explicit(len(probabilities))
+        return values, explicit
 
 
 @dataclass(frozen=True)
@@ -414,5 +349,6 @@ def _probability_formulas(key_path: KeyPath, entry: dict) -> list[tuple[str, Key
     if entry["kind"] == "values":
         numbered = enumerate(entry["probabilities"])
         return [(str(i), (*key_path, "probabilities", i), text) for i, text in numbered]
-    keys = FORMULA_KEYS.get(entry["kind"], ())
+    law = LAWS.get(entry["kind"], uniform)  # which has no parameters, as what was observed
+    keys = [*inspect.signature(law).parameters][1:]
     return [(key, (*key_path, key), entry.get(key)) for key in keys]
