@@ -382,7 +382,7 @@ def test_events_that_are_too_large_have_the_line_of_the_largest(file, mistakes):
     text = EVENTS.replace("to = 9", "to = 99_999").replace("[1, 2]", "{ from = 1, to = 9999 }")
     held, found = mistakes(file(text))
     assert held.startswith("16: an expression holds at most 200,000,000 numbers at once")
-    assert found.startswith("16: a model file tells at most 200,000,000 entries, of all that")
+    assert found.startswith("16: a model file describes at most 200,000,000 entries, of all that")
 
 
 def test_a_model_has_stages_or_events_and_is_told_so_once(file, mistakes):

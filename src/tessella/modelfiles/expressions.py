@@ -101,7 +101,7 @@ class OperatorNode(Node):
 
 @dataclass(frozen=True)
 class CompareNode(Node):
-    """``a < b <= c``: each operand beside the next, and every one evaluated once."""
+    """``a < b <= c``: each operand with the next, and every one evaluated once."""
 
     comparisons: tuple[str, ...] = ()
 

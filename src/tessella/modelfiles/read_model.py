@@ -223,7 +223,7 @@ def _check_size(model: ModelDocument) -> None:
 
     def check(key_path: KeyPath, subject: str, count: int, limit: int) -> None:
         if count > limit:
-            message = f"a model file tells at most {limit:,} {subject}; got {count:,}"
+            message = f"a model file describes at most {limit:,} {subject}; got {count:,}"
             model.document.note_mistake(key_path, message)
 
     check(("axes",), "states, scratch axes and time included", states, limits.max_states)
