@@ -376,10 +376,8 @@ def find_missing_entry(
         entry = find_missing_entry(part, values, tables)
         if entry:
             return entry
-    if (
-        not isinstance(node, LookupNode)
-        or not is_missing(evaluate_node(node, values, tables)).any()
-    ):
+    is_table = isinstance(node, LookupNode)
+    if not is_table or not is_missing(evaluate_node(node, values, tables)).any():
         return None
     coordinates = [evaluate_node(part, values, tables) for part in node.operands]
     return f"{node.table}[{', '.join(format_value(np.asarray(x).item()) for x in coordinates)}]"
@@ -394,23 +392,21 @@ def _peak_memory(node: Node, widths: Mapping[str, float]) -> float:
     if not node.operands:
         return 0.0
     width = _result_width(node, widths)
-    is_table = isinstance(node, LookupNode)
-    keeps_all = is_table or not _is_fold(node)
-    n_kept = len(node.operands) if keeps_all else 1 + isinstance(node, CompareNode)
+    n_kept = len(node.operands)
+    workspace = width
+    if isinstance(node, LookupNode):
+        workspace = n_kept + 7.0  # indices of entries, and finding them
+    elif isinstance(node, CompareNode):
+        n_kept = 2
+        workspace = 2.0
+    elif isinstance(node, OperatorNode) and OPERATORS[node.operator_name].is_binary_fold:
+        n_kept = 1
     kept: list[float] = []  # sizes of results; the array of a name is there anyway
     peak = 0.0
     for part in node.operands:
         peak = max(peak, sum(kept[-n_kept:]) + _peak_memory(part, widths))
         kept.append(_result_width(part, widths) if part.operands else 0.0)
-    workspace = len(kept) + 7.0 if is_table else 2.0  # indices of entries, and finding them
-    return max(peak, sum(kept[-n_kept - 1 :]) + width + max(workspace, width))
-
-
-def _is_fold(node: Node) -> bool:
-    """Whether operands are put together as they come."""
-    if isinstance(node, OperatorNode):
-        return OPERATORS[node.operator_name].is_binary_fold
-    return isinstance(node, CompareNode)
+    return max(peak, sum(kept[-n_kept - 1 :]) + width + workspace)
 
 
 def _result_width(node: Node, widths: Mapping[str, float]) -> float:
@@ -430,5 +426,5 @@ def entry_width(value: Any) -> float:
 
 
 def _measure_depth(tree: Node) -> int:
-    """How many operations stand within one another; the parser bounds it."""
+    """How many operations are nested; the parser bounds it."""
     return 1 + max(map(_measure_depth, tree.operands), default=0)

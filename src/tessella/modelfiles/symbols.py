@@ -76,9 +76,8 @@ class SymbolTable:
     ) -> None:
         """Note that a name is none of the ``known``, unless it is of something with mistakes."""
         if name not in known and name not in self.invalid_names:
-            self.document.note_mistake(
-                key_path, f"unknown {subject} {format_brief(name)}{suggest_name(name, known)}"
-            )
+            message = f"unknown {subject} {format_brief(name)}{suggest_name(name, known)}"
+            self.document.note_mistake(key_path, message)
 
     def visible_names(self, *groups: dict[str, str]) -> VisibleNames:
         """The names of a place that may speak of these groups of arrays."""
@@ -134,14 +133,10 @@ class QuantityReader:
             return None
 
         def note(error: ExpressionError) -> None:
-            position_text = (
-                f" (character {error.position + 1})"
-                if isinstance(given, str) and len(given) > 1
-                else ""
-            )
-            self.document.note_mistake(
-                key_path, f"{_format_key(key_path)}: {error.text}{position_text}"
-            )
+            has_position = isinstance(given, str) and len(given) > 1
+            position_text = f" (character {error.position + 1})" if has_position else ""
+            message = f"{_format_key(key_path)}: {error.text}{position_text}"
+            self.document.note_mistake(key_path, message)
 
         formula = make_formula(given, names, wanted, note)
         self.formulas.extend([] if formula is None else [(key_path, formula)])
@@ -157,9 +152,8 @@ class QuantityReader:
             return None
         value = float(formula())
         if not np.isfinite(value):
-            self.document.note_mistake(
-                key_path, f"{_format_key(key_path)} must be finite; it is {value}"
-            )
+            message = f"{_format_key(key_path)} must be finite; it is {value}"
+            self.document.note_mistake(key_path, message)
             return None
         return value
 
@@ -190,9 +184,8 @@ class QuantityReader:
         if isinstance(values, list):
             return values
         lists = [key for key, value in self.parameters.items() if isinstance(value, list)]
-        self.document.note_mistake(
-            key_path, f"no parameter {name!r} is a list{suggest_name(name, lists)}"
-        )
+        message = f"no parameter {name!r} is a list{suggest_name(name, lists)}"
+        self.document.note_mistake(key_path, message)
         return None
 
     def _read_range(self, key_path: KeyPath, entry: dict) -> list | None:
@@ -232,11 +225,8 @@ class QuantityReader:
 def infer_kind(given: Any, values: list | None) -> str:
     """Whether values are text; where they could not be read, whether they look like it."""
     candidates = values if values is not None else given
-    return (
-        TEXT
-        if isinstance(candidates, list) and candidates and isinstance(candidates[0], str)
-        else NUMBER
-    )
+    first = candidates[0] if isinstance(candidates, list) and candidates else None
+    return TEXT if isinstance(first, str) else NUMBER
 
 
 def _format_key(key_path: KeyPath) -> str:

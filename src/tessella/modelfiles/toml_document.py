@@ -223,10 +223,8 @@ class _Scanner:
     def _record_line(self, path: KeyPath, line: int) -> None:
         """The line of a path, and of all that it begins with and was not there before."""
         if len(path) > KEY_PATH_MAX_PARTS:
-            requirement = (
-                f"tables and lists stand within one another, at most {KEY_PATH_MAX_PARTS} keys deep"
-            )
-            raise LimitError(line, requirement)
+            limit = f"at most {KEY_PATH_MAX_PARTS} keys deep"
+            raise LimitError(line, f"tables and lists stand within one another, {limit}")
         while path and path not in self.line_numbers.by_path:
             self.line_numbers.by_path[path] = line
             path = path[:-1]
@@ -264,26 +262,29 @@ class _Scanner:
         self._read_value(path, depth)
 
     def _read_keys(self) -> list[str]:
-        keys = [*self._read_key_parts()]
-        if len(keys) > KEY_MAX_PARTS:
-            raise LimitError(self.line, f"a key has at most {KEY_MAX_PARTS} parts")
+        keys = [self._read_key()]
+        while self._accept("."):
+            if len(keys) == KEY_MAX_PARTS:
+                raise LimitError(self.line, f"a key has at most {KEY_MAX_PARTS} parts")
+            keys.append(self._read_key())
         return keys
 
-    def _read_key_parts(self) -> Iterator[str]:
-        for count in range(KEY_MAX_PARTS + 1):
-            self._skip(INLINE_BLANK)
-            yield self._read_key_part()
-            self._skip(INLINE_BLANK)
-            if count == KEY_MAX_PARTS or not self._accept("."):
-                return
+    def _read_key(self) -> str:
+        self._skip(INLINE_BLANK)
+        is_quoted = self._is_quote_next()
+        key = self._match(STRING if is_quoted else BARE_KEY)
+        self._skip(INLINE_BLANK)
+        return _unquote(key) if is_quoted else key
 
-    def _read_key_part(self) -> str:
-        quoted = self.text[self.position : self.position + 1] in ("'", '"')
-        match = (STRING if quoted else BARE_KEY).match(self.text, self.position)
+    def _is_quote_next(self) -> bool:
+        return self.text.startswith(("'", '"'), self.position)
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self.text, self.position)
         if not match:
             raise _SyntaxLostError
         self.position = match.end()
-        return _unquote(match.group()) if quoted else match.group()
+        return match.group()
 
     def _read_value(self, path: KeyPath, depth: int) -> None:
         if depth > BRACKETS_MAX_DEPTH:
@@ -317,13 +318,11 @@ class _Scanner:
         self._skip()
 
     def _read_scalar(self) -> None:
-        quoted = self.text[self.position : self.position + 1] in ("'", '"')
-        match = (STRING if quoted else SCALAR).match(self.text, self.position)
-        if not match:
-            raise _SyntaxLostError
-        if not quoted and len(match.group().strip()) > SCALAR_MAX_CHARACTERS:
-            raise LimitError(self.line, f"a number has at most {SCALAR_MAX_CHARACTERS} characters")
-        self.position = match.end()
+        line = self.line
+        is_quoted = self._is_quote_next()
+        scalar = self._match(STRING if is_quoted else SCALAR)
+        if not is_quoted and len(scalar.strip()) > SCALAR_MAX_CHARACTERS:
+            raise LimitError(line, f"a number has at most {SCALAR_MAX_CHARACTERS} characters")
 
 
 def _unquote(key: str) -> str:
