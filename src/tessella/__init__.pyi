@@ -54,8 +54,8 @@ from tessella.mdp.stages import Pay as Pay
 from tessella.mdp.stages import Shift as Shift
 from tessella.mdp.stages import truncated_poisson as truncated_poisson
 from tessella.modelfiles.mistakes import ModelFileError as ModelFileError
+from tessella.modelfiles.named_problem import write_model as write_model
 from tessella.modelfiles.read_model import read_model as read_model
-from tessella.modelfiles.write_model import write_model as write_model
 from tessella.problems.benchmarks import BENCHMARKS as BENCHMARKS
 from tessella.problems.benchmarks import benchmark as benchmark
 from tessella.problems.inventory import inventory as inventory

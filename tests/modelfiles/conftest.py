@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tessella as ts
+from tessella.modelfiles.read_model import read_limited
+from tessella.modelfiles.toml_document import ReadLimits
 
 
 @pytest.fixture
@@ -24,9 +26,9 @@ def file(tmp_path):
 def mistakes():
     """What is wrong with a file: lines without its name."""
 
-    def said_of(path) -> list[str]:
+    def said_of(path, **limits) -> list[str]:
         with pytest.raises(ts.ModelFileError) as found:
-            ts.read_model(path)
+            read_limited(path, {}, ReadLimits(**limits))
         said = str(found.value).splitlines()
         if found.value.more:
             assert said.pop() == f"and {found.value.more} more"

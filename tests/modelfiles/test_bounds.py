@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 import tessella as ts
-from tessella.modelfiles import size_limits
 
 FRAME = """
 {top}
@@ -145,9 +144,8 @@ def test_a_model_of_a_million_states_is_not_too_large(file):
     assert ts.read_model(file(text.replace("[[stages]]", f"{law}[[stages]]", 1))).n_states == 10**6
 
 
-def test_the_probability_of_one_value_counts_once(file, mistakes, monkeypatch):
+def test_the_probability_of_one_value_counts_once(file, mistakes):
     law = '[distributions.m]\nkind = "values"\nvalues = [0, 1, 2, 3]\nprobabilities = '
-    monkeypatch.setattr(size_limits, "FUNCTION_MAX_ENTRIES", 1)
-    (found,) = mistakes(file(told(more=law + str(["0 * x + 0.25"] * 4))))
+    (found,) = mistakes(file(told(more=law + str(["0 * x + 0.25"] * 4))), max_entries=1)
     # 4 probabilities by x; where the jump goes by x and n, and the jump itself; both ends of n.
     assert "got 56" in found

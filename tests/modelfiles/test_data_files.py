@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.modelfiles import csv_columns, read_files, toml_document
+from tessella.modelfiles import tables
+from tessella.modelfiles.read_model import read_limited
+from tessella.modelfiles.toml_document import ReadLimits
 
 FRAME = """
 [axes]
@@ -34,7 +36,6 @@ COSTS = "size,region,cost\n1,south,3\n2,south,4.5\n1,north,1\n2,north,2\n"
 def way(request, monkeypatch):
     """How a file is found: from folder to folder, or as on Windows, which cannot do that."""
     if request.param == "by path":
-        monkeypatch.setattr(read_files, "CAN_OPEN_RELATIVE", False)
         monkeypatch.delattr(os, "O_DIRECTORY")
 
 
@@ -179,7 +180,7 @@ def test_pipes_devices_folders_and_missing_files_are_refused_at_once(file, mista
         assert found.endswith(said)
 
 
-def test_the_model_file_itself_is_a_regular_file_of_bounded_size(tmp_path, file, monkeypatch):
+def test_the_model_file_itself_is_a_regular_file_of_bounded_size(tmp_path, file):
     pipe = tmp_path / "pipe.toml"
     os.mkfifo(pipe)
     for path, said in {
@@ -192,24 +193,21 @@ def test_the_model_file_itself_is_a_regular_file_of_bounded_size(tmp_path, file,
         with pytest.raises(ts.FileError) as found:
             ts.read_model(path)
         assert str(found.value) == f"{path} cannot be read as a model file; {said}"
-    monkeypatch.setattr(toml_document, "MODEL_FILE_MAX_BYTES", 100)
     with pytest.raises(ts.FileError, match="it is larger than 100 bytes"):
-        ts.read_model(file("# " + "x" * 200))
+        read_limited(file("# " + "x" * 200), {}, ReadLimits(model_file_max_bytes=100))
 
 
-def test_a_data_file_is_read_no_further_than_it_may_be_long(file, mistakes, monkeypatch):
-    monkeypatch.setattr(csv_columns, "CSV_MAX_BYTES", 20)
+def test_a_data_file_is_read_no_further_than_it_may_be_long(file, mistakes):
     file(COSTS, "costs.csv")
-    assert mistakes(told(file)) == ["10: 'costs.csv' cannot be read; it is larger than 20 bytes"]
+    said = "10: 'costs.csv' cannot be read; it is larger than 20 bytes"
+    assert mistakes(told(file), csv_max_bytes=20) == [said]
 
 
-def test_the_rows_of_a_data_file_are_bounded(file, mistakes, monkeypatch):
+def test_the_rows_of_a_data_file_are_bounded(file, mistakes):
     file(COSTS, "costs.csv")
-    monkeypatch.setattr(csv_columns, "CSV_MAX_ROWS", 4)
-    assert ts.read_model(told(file)).n_states == 4
-    monkeypatch.setattr(csv_columns, "CSV_MAX_ROWS", 3)
+    assert read_limited(told(file), {}, ReadLimits(csv_max_rows=4)).n_states == 4
     said = "10: a data file has at most 3 rows; costs.csv, line 5 is one more"
-    assert mistakes(told(file)) == [said]
+    assert mistakes(told(file), csv_max_rows=3) == [said]
 
 
 MORE = """
@@ -225,8 +223,8 @@ column = "cost"
 
 
 def test_a_data_file_is_read_once_however_many_parts_name_it(file, mistakes, monkeypatch):
-    reads, read = [], csv_columns.read_data_file
-    monkeypatch.setattr(csv_columns, "read_data_file", lambda *of: reads.append(of[1]) or read(*of))
+    reads, read = [], tables.read_data_file
+    monkeypatch.setattr(tables, "read_data_file", lambda *of: reads.append(of[1]) or read(*of))
     file(COSTS, "costs.csv")
     path = file(FRAME.format(path="costs.csv") + MORE)
     assert ts.read_model(path).n_states == 4
@@ -236,19 +234,18 @@ def test_a_data_file_is_read_once_however_many_parts_name_it(file, mistakes, mon
     assert reads == ["costs.csv"] * 2
 
 
-def test_all_data_of_a_model_together_are_bounded(file, mistakes, monkeypatch):
+def test_all_data_of_a_model_together_are_bounded(file, mistakes):
     file(COSTS, "costs.csv")
     file(COSTS, "other.csv")
     path = file(FRAME.format(path="costs.csv") + MORE.replace("costs.csv", "other.csv", 1))
-    monkeypatch.setattr(csv_columns, "CSV_MAX_TOTAL_BYTES", 2 * len(COSTS) - 1)
-    (found,) = mistakes(path)
+    (found,) = mistakes(path, csv_max_total_bytes=2 * len(COSTS) - 1)
     assert "the data of a model file have at most 117 bytes together; with other.csv" in found
 
 
 def test_a_file_that_is_exchanged_while_it_is_opened_is_refused(
     file, mistakes, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(read_files, "CAN_OPEN_RELATIVE", False)
+    monkeypatch.delattr(os, "O_DIRECTORY")
     other, lstat = file(COSTS, "other.csv"), os.lstat
     file(COSTS, "costs.csv")
     path = told(file)

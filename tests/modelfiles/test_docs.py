@@ -7,9 +7,11 @@ from pathlib import Path
 
 from support.pages import DOCS, check_page
 
-from tessella.modelfiles.expressions.parse import NESTING_MAX_LEVELS
-from tessella.modelfiles.expressions.tokens import EXPRESSION_MAX_CHARACTERS
-from tessella.modelfiles.expressions.tree import NAMED_FUNCTIONS
+from tessella.modelfiles.expressions import (
+    EXPRESSION_MAX_CHARACTERS,
+    NAMED_FUNCTIONS,
+    NESTING_MAX_LEVELS,
+)
 from tessella.modelfiles.model_document import HORIZON_MAX_PERIODS
 from tessella.modelfiles.schema import (
     CRITERION_SCHEMA,
@@ -19,11 +21,7 @@ from tessella.modelfiles.schema import (
     STAGE_SCHEMA,
     STAGES_KEY,
 )
-from tessella.modelfiles.size_limits import (
-    FUNCTION_MAX_ENTRIES,
-    MODEL_MAX_ACTIONS,
-    MODEL_MAX_STATES,
-)
+from tessella.modelfiles.toml_document import ReadLimits
 
 PAGE = (DOCS / "model-files.md").read_text()
 FILES = re.findall(r"`([\w-]+\.(?:toml|csv))`:\n\n```(?:toml|csv)\n(.*?)```", PAGE, re.DOTALL)
@@ -51,6 +49,7 @@ def test_the_page_names_every_function_and_the_bounds():
     assert set(NAMED_FUNCTIONS) <= said
     assert f"{EXPRESSION_MAX_CHARACTERS:,} characters" in PAGE
     assert f"{NESTING_MAX_LEVELS} brackets deep" in PAGE
-    assert f"{MODEL_MAX_STATES // 10**6} million states, {MODEL_MAX_ACTIONS:,} actions" in PAGE
+    limits = ReadLimits()
+    assert f"{limits.max_states // 10**6} million states, {limits.max_actions:,} actions" in PAGE
     assert f"{HORIZON_MAX_PERIODS:,} periods" in PAGE
-    assert f"{FUNCTION_MAX_ENTRIES // 10**6} million combinations" in PAGE
+    assert f"{limits.max_entries // 10**6} million combinations" in PAGE

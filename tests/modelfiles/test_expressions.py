@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 import re
@@ -15,14 +16,20 @@ from hypothesis import strategies as st
 
 import tessella as ts
 from tessella.modelfiles import expressions
-from tessella.modelfiles.expressions.formula import (
+from tessella.modelfiles.expressions import (
+    CONDITION,
+    EXPRESSION_MAX_CHARACTERS,
+    NESTING_MAX_LEVELS,
+    NUMBER,
+    NUMBER_MAX_CHARACTERS,
+    TEXT,
+    TREE_MAX_DEPTH,
+)
+from tessella.modelfiles.formula import (
     FORMULA_MAX_COMBINATIONS,
     VisibleNames,
     make_formula,
 )
-from tessella.modelfiles.expressions.parse import NESTING_MAX_LEVELS, TREE_MAX_DEPTH
-from tessella.modelfiles.expressions.tokens import EXPRESSION_MAX_CHARACTERS, NUMBER_MAX_CHARACTERS
-from tessella.modelfiles.expressions.tree import CONDITION, NUMBER, TEXT
 from tessella.modelfiles.tables import make_inline_table
 
 SEASONS = ["low", "high"]
@@ -335,6 +342,30 @@ ESCAPES = [
     "...",
     "await stock",
     "yield",
+    "max(**stock)",
+    "cost[(season, stock)]",
+    "cost[season][stock]",
+    "cost[]",
+    "max(1, 2)(3)",
+    "[stock]",
+    "(1, 2)",
+    "1, 2",
+    "()",
+    "1 # one",
+    "stock \\\n + 1",
+    "\x0c1",
+    "1 + not stock",
+    "- not stock > 1",
+    "'a' 'b' == usual",
+    "'''low''' == usual",
+    "b'low' == usual",
+    "r'low' == usual",
+    "0b1",
+    "0o7",
+    "1.5.5",
+    "stock is 1",
+    "stock not in 1",
+    "stock < < 1",
 ]
 
 
@@ -346,11 +377,36 @@ def test_nothing_but_arithmetic_gets_through(text):
 
 
 def test_the_package_never_hands_text_to_python():
-    folder = Path(expressions.__file__).parents[1]
+    folder = Path(expressions.__file__).parent
     for path in folder.rglob("*.py"):
         words = path.read_text()
         for word in ("eval(", "exec(", "literal_eval", "import_module", "__import__", "pickle"):
             assert word not in words, f"{word} in {path.name}"
+
+
+def test_the_parser_of_python_sees_placeholders_and_signs_alone(monkeypatch):
+    sources, parse = [], ast.parse
+
+    def recorded(source, mode):
+        sources.append(source)
+        return parse(source, mode=mode)
+
+    texts = (*ESCAPES, NONE, "max(1e999, 2) ** pi", "'__class__' == usual and lambda > 007")
+    with monkeypatch.context() as patched:  # pytest parses too
+        patched.setattr(expressions.ast, "parse", recorded)
+        for text in texts:
+            formula(text)
+    assert len(sources) > 5
+    words = set(" ".join(sources).split())
+    assert {"x", "==", "**", "and"} <= words
+    assert all(re.fullmatch(r"x|and|or|not|[-+*/%<>=!,()\[\]]{1,2}", word) for word in words)
+
+
+def test_words_of_python_are_names_like_others_but_of_arguments():
+    names = VisibleNames({"class": NUMBER, "stock": NUMBER}, {"lambda": 2.0, "True": 3.0, "if": 4})
+    assert formula("lambda * True + if", names=names)() == 10
+    said = ["'class' is a word of Python: give it another name"]
+    assert formula("class + stock", names=names) == said
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tessella.modelfiles.toml_lines import (
+from tessella.modelfiles.toml_document import (
     BRACKETS_MAX_DEPTH,
     KEY_MAX_PARTS,
     SCALAR_MAX_CHARACTERS,

@@ -188,6 +188,14 @@ def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_inf
         ("[0.5, 2.5]", '[0.5, "a"]', "20: its values must be 2 numbers, in the order of season"),
         ("values = [0.5, 2.5]", "", "20: a table has 'values', or 'csv' and 'column'"),
         ('by = ["season"]', 'by = ["season", "season"]', "21: a table is looked up by different"),
+        ("[0.5, 2.5]", "[\n0.5,\nnan]", "24: tables, mean, values 2 must be finite; got nan"),
+        ('"mean[season]"', "inf", "26: distributions, demand, mean must be finite; got inf"),
+        ("most = 6", "most = 6\nclass = 1", None),
+        (
+            'season = ["low", "high"]',
+            'season = ["low", "high"]\nclass = [0]\n[terms]\nworst = "2 * class"',
+            "13: worst: 'class' is a word of Python: give it another name (character 5)",
+        ),
         ('"-demand"', '"-demand * stock"', "39: by: 'stock' is not known at this place, which may"),
         (
             '"-demand"',
@@ -374,7 +382,7 @@ def test_events_that_are_too_large_have_the_line_of_the_largest(file, mistakes):
     text = EVENTS.replace("to = 9", "to = 99_999").replace("[1, 2]", "{ from = 1, to = 9999 }")
     held, found = mistakes(file(text))
     assert held.startswith("16: an expression holds at most 200,000,000 numbers at once")
-    assert found.startswith("16: a model file tells at most 200,000,000 entries, of all that")
+    assert found.startswith("16: a model file describes at most 200,000,000 entries, of all that")
 
 
 def test_a_model_has_stages_or_events_and_is_told_so_once(file, mistakes):

@@ -22,7 +22,7 @@ def command(problem: str, given: tuple[str, ...], out: Path | None) -> Answer:
     The file solves as it is; change what differs in your business.
     """
     from tessella.errors import FileError
-    from tessella.modelfiles.write_model import write_model
+    from tessella.modelfiles.named_problem import write_model
     from tessella.problems.registry import problem as found
 
     known = found(problem)

@@ -8,7 +8,7 @@ from pathlib import Path
 from tessella.errors import ArgumentError
 from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
-from tessella.modelfiles.write_model import write_model
+from tessella.modelfiles.named_problem import write_model
 
 RULE_SUFFIXES = (".c", ".py", ".sql", ".xlsx", ".json", ".csv", ".txt")
 MODEL_FILE = "model.toml"

@@ -1,16 +1,19 @@
-"""Distributions of a model file, as noises of finitely many values.
+"""Distributions of a model file, as noises of finitely many values, and the sections with tables.
 
 Counts end at a largest value, which takes the tail: P(X >= largest). What is continuous is rounded
 to the nearest whole number, P(k) = F(k + 1/2) - F(k - 1/2), with both tails put on the ends. A mean
 or a chance may be an expression of axes and action: its array has a last axis of length one, along
 which the values lie.
+
+Tables may be looked up by the values of a distribution, and the chances of a distribution may look
+into tables; so values are read before tables, and chances after them.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,120 +22,113 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Noise, truncated_poisson
-from tessella.modelfiles.expressions.formula import FORMULA_MAX_COMBINATIONS, Formula
+from tessella.modelfiles.expressions import NUMBER
+from tessella.modelfiles.formula import FORMULA_MAX_COMBINATIONS, Formula, make_signature
+from tessella.modelfiles.mistakes import format_brief, suggest_name
+from tessella.modelfiles.symbols import QuantityReader, SymbolTable, infer_kind
+from tessella.modelfiles.tables import (
+    CsvColumns,
+    CsvFiles,
+    LookupTable,
+    make_csv_table,
+    make_inline_table,
+    to_integers,
+)
+from tessella.modelfiles.toml_document import KeyPath, TomlDocument
 
 DISTRIBUTION_MAX_VALUES = 100_000  # values of a distribution
+DISTRIBUTION_MAX_MAGNITUDE = 10_000_000  # a whole number that a distribution may reach
 
-ProbabilityFunction = Callable[..., NDArray[np.float64]]
+Law = Callable[..., NDArray[np.float64]]  # probabilities of values, given its parameters
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalProbabilities:
-    """Probabilities as a function of what their formulas name."""
+    """The probabilities of values by a law, as a function of what the formulas name."""
 
-    probability_function: ProbabilityFunction
-    formulas: Mapping[str, Formula]
-    n_values: int  # of values
+    law: Law
+    values: Sequence
+    formulas: Mapping[str, Formula]  # of the parameters of the law
 
     def __post_init__(self) -> None:
-        names = dict.fromkeys(name for f in self.formulas.values() for name in f.free_names)
-        kw = inspect.Parameter.KEYWORD_ONLY
-        signature = inspect.Signature([inspect.Parameter(name, kw) for name in names])
+        signature = make_signature(n for f in self.formulas.values() for n in f.free_names)
         object.__setattr__(self, "__signature__", signature)
 
     def __call__(self, /, **arrays: Any) -> NDArray[np.float64]:
         shape = np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
-        if np.prod(shape, dtype=float) * self.n_values > FORMULA_MAX_COMBINATIONS:
-            raise ModelError(
-                f"a distribution has at most {FORMULA_MAX_COMBINATIONS:,} probabilities "
-                "over all states and actions",
-                value=f"there are {np.prod(shape, dtype=float) * self.n_values:,.0f}",
-            )
-        arguments = {name: call_by_name(f, arrays, name) for name, f in self.formulas.items()}
-        return self.probability_function(**arguments)
+        count = np.prod(shape, dtype=float) * len(self.values)
+        if count > FORMULA_MAX_COMBINATIONS:
+            limit = f"{FORMULA_MAX_COMBINATIONS:,} probabilities over all states and actions"
+            raise ModelError(f"a distribution has at most {limit}", value=f"there are {count:,.0f}")
+        parameters = {name: call_by_name(f, arrays, name) for name, f in self.formulas.items()}
+        return self.law(np.asarray(self.values), **parameters)
 
 
-def make_noise(
-    name: str,
-    values: Sequence,
-    probability_function: ProbabilityFunction,
-    formulas: Mapping[str, Formula],
-) -> Noise:
-    """A noise whose probabilities ``probability_function`` computes from its formulas."""
-    probabilities = ConditionalProbabilities(probability_function, formulas, len(values))
+def make_noise(name: str, values: Sequence, law: Law, formulas: Mapping[str, Formula]) -> Noise:
+    """A noise whose probabilities ``law`` computes from its formulas."""
+    probabilities = ConditionalProbabilities(law, values, formulas)
     inputs = inspect.signature(probabilities).parameters
     return Noise(name, values, probabilities if inputs else probabilities())
 
 
-def poisson(largest: int) -> ProbabilityFunction:
-    return lambda mean: truncated_poisson(mean, largest)
+def poisson(values: NDArray, mean: Any) -> NDArray[np.float64]:
+    return truncated_poisson(mean, int(values[-1]))
 
 
-def binomial(trials: int) -> ProbabilityFunction:
-    def probabilities(chance):
-        from scipy.stats import binom
+def binomial(values: NDArray, chance: Any) -> NDArray[np.float64]:
+    from scipy.stats import binom
 
-        return binom.pmf(
-            np.arange(trials + 1), trials, _with_value_axis(_require_probability(chance))
-        )
+    return binom.pmf(values, values[-1], _require_probability(chance))
 
+
+def negative_binomial(values: NDArray, successes: Any, chance: Any) -> NDArray[np.float64]:
+    from scipy.stats import nbinom
+
+    n = _require_positive(successes, "the number of successes")
+    p = _require_probability(chance, lower_bound=0.0)
+    probabilities = nbinom.pmf(values, n, p)
+    probabilities[..., -1] = nbinom.sf(values[-1] - 1, n, p)[..., 0]
     return probabilities
 
 
-def negative_binomial(largest: int) -> ProbabilityFunction:
-    def probabilities(successes, chance):
-        from scipy.stats import nbinom
-
-        n = _with_value_axis(_require_positive(successes, "the number of successes"))
-        return _pmf_with_tail(
-            nbinom, largest, n, _with_value_axis(_require_probability(chance, 0.0))
-        )
-
-    return probabilities
+def geometric(values: NDArray, chance: Any) -> NDArray[np.float64]:
+    return negative_binomial(values, 1.0, chance)
 
 
-def geometric(largest: int) -> ProbabilityFunction:
-    return lambda chance: negative_binomial(largest)(successes=1.0, chance=chance)
+def normal(values: NDArray, mean: Any, deviation: Any) -> NDArray[np.float64]:
+    from scipy.stats import norm
+
+    scale = _require_positive(deviation, "the deviation of a normal quantity")
+    return _cell_masses(norm.cdf(values[:-1] + 0.5, _with_value_axis(mean), scale))
 
 
-def normal(smallest: int, largest: int) -> ProbabilityFunction:
-    def probabilities(mean, deviation):
-        from scipy.stats import norm
+def gamma(values: NDArray, mean: Any, variation: Any) -> NDArray[np.float64]:
+    from scipy.stats import gamma as law
 
-        scale = _with_value_axis(_require_positive(deviation, "the deviation of a normal quantity"))
-        edges = np.arange(smallest, largest) + 0.5
-        return _cell_masses(norm.cdf(edges, _with_value_axis(mean), scale))
-
-    return probabilities
+    shape = 1 / _require_positive(variation, "the variation of a gamma quantity") ** 2
+    scale = _require_positive(mean, "the mean of a gamma quantity") / shape
+    return _cell_masses(law.cdf(values[:-1] + 0.5, shape, scale=scale))
 
 
-def gamma(largest: int) -> ProbabilityFunction:
-    def probabilities(mean, variation):
-        from scipy.stats import gamma as law
-
-        shape = (
-            1
-            / _with_value_axis(_require_positive(variation, "the variation of a gamma quantity"))
-            ** 2
-        )
-        scale = _with_value_axis(_require_positive(mean, "the mean of a gamma quantity")) / shape
-        return _cell_masses(law.cdf(np.arange(largest) + 0.5, shape, scale=scale))
-
-    return probabilities
+def uniform(values: NDArray) -> NDArray[np.float64]:
+    return np.full(len(values), 1 / len(values))
 
 
-def uniform(count: int) -> ProbabilityFunction:
-    return lambda: np.full(count, 1 / count)
-
-
-def explicit(count: int) -> ProbabilityFunction:
+def explicit(values: NDArray, **probabilities: Any) -> NDArray[np.float64]:
     """Probabilities one by one, under the names 0, 1, ..."""
+    columns = [_with_value_axis(probabilities[str(i)]) for i in range(len(values))]
+    return np.concatenate(np.broadcast_arrays(*columns), axis=-1)
 
-    def probabilities(**chances):
-        columns = [_with_value_axis(np.asarray(chances[str(i)], dtype=float)) for i in range(count)]
-        return np.concatenate(np.broadcast_arrays(*columns), axis=-1)
 
-    return probabilities
+LAWS: dict[str, Law] = {
+    "poisson": poisson,
+    "binomial": binomial,
+    "negative_binomial": negative_binomial,
+    "geometric": geometric,
+    "normal": normal,
+    "gamma": gamma,
+    "uniform": uniform,
+}
 
 
 def _with_value_axis(array: Any) -> NDArray[np.float64]:
@@ -143,38 +139,216 @@ def _with_value_axis(array: Any) -> NDArray[np.float64]:
 
 def _cell_masses(cumulative: NDArray[np.float64]) -> NDArray[np.float64]:
     """What lies between neighbouring edges, and beyond the last, given the masses below them."""
-    leading_shape = cumulative.shape[:-1]
-    padded = np.concatenate(
-        [np.zeros((*leading_shape, 1)), cumulative, np.ones((*leading_shape, 1))], axis=-1
-    )
-    return np.diff(padded, axis=-1)
+    shape = (*cumulative.shape[:-1], 1)
+    return np.diff(np.concatenate([np.zeros(shape), cumulative, np.ones(shape)], axis=-1), axis=-1)
 
 
-def _pmf_with_tail(
-    distribution: Any, largest: int, *parameters: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Chances of 0 .. largest - 1, and of all from ``largest`` on."""
-    chances = distribution.pmf(np.arange(largest + 1), *parameters)
-    chances[..., -1] = distribution.sf(largest - 1, *parameters)[..., 0]
-    return chances
-
-
-def _require_probability(array: Any, lower_bound: float = -1.0) -> Any:
-    """Refuse what is no probability; where it must not be 0, ``above`` is 0."""
+def _require_probability(array: Any, lower_bound: float = -1.0) -> NDArray[np.float64]:
+    """Refuse what is no probability; where it must not be 0, ``lower_bound`` is 0."""
     range_text = "above 0, to 1" if lower_bound == 0 else "from 0 to 1"
-    is_valid = (
-        (np.asarray(array) >= 0) & (np.asarray(array) <= 1) & (np.asarray(array) > lower_bound)
-    )
-    return _require(array, is_valid, f"a chance must be a number {range_text}")
+    chances = np.asarray(array, dtype=float)
+    is_valid = (chances >= 0) & (chances <= 1) & (chances > lower_bound)
+    return _require(chances, is_valid, f"a chance must be a number {range_text}")
 
 
-def _require_positive(array: Any, subject: str) -> Any:
-    is_valid = np.isfinite(array) & (np.asarray(array) > 0)
-    return _require(array, is_valid, f"{subject} must be finite and above 0")
+def _require_positive(array: Any, subject: str) -> NDArray[np.float64]:
+    numbers = np.asarray(array, dtype=float)
+    is_valid = np.isfinite(numbers) & (numbers > 0)
+    return _require(numbers, is_valid, f"{subject} must be finite and above 0")
 
 
-def _require(array: Any, is_valid: Any, requirement: str) -> Any:
+def _require(array: NDArray, is_valid: NDArray, requirement: str) -> NDArray[np.float64]:
     if not np.all(is_valid):
-        first_bad = np.asarray(array, dtype=float).ravel()[np.argmin(np.ravel(is_valid))]
+        first_bad = array.ravel()[np.argmin(np.ravel(is_valid))]
         raise ModelError(requirement, value=f"got {format_value(float(first_bad))}")
-    return array
+    return _with_value_axis(array)
+
+
+@dataclass(eq=False)
+class RandomSections:
+    """Distributions and tables, as they are read."""
+
+    document: TomlDocument
+    quantities: QuantityReader
+    symbols: SymbolTable
+    values: dict[str, list] = field(default_factory=dict)  # of each distribution
+    laws: dict[str, Law] = field(default_factory=dict)  # its probabilities
+
+    def __post_init__(self) -> None:
+        self.files = CsvFiles(self.document.path.parent, self.document.limits)
+
+    def read_values(self) -> None:
+        """The values that each distribution may take."""
+        for name, entry in self.document.section("distributions").items():
+            key_path = ("distributions", name)
+            if not self.symbols.define(name, "a distribution", key_path):
+                continue
+            entry = entry if isinstance(entry, dict) else {}
+            given_values = entry.get("values")
+            self.symbols.noises[name] = infer_kind(given_values, None) if given_values else NUMBER
+            result = self._read_distribution(key_path, entry)
+            if result is not None:
+                self.values[name], self.laws[name] = result
+
+    def _read_distribution(self, key_path: KeyPath, entry: dict) -> tuple[list, Law] | None:
+        kind = entry.get("kind")
+        if kind == "empirical":
+            return self._read_empirical(key_path, entry)
+        if kind == "values":
+            return self._read_explicit(key_path, entry)
+        if not isinstance(kind, str) or kind not in LAWS:
+            return None
+        reader = self._read_range if kind in ("normal", "uniform") else self._read_count
+        values = reader(key_path, entry)
+        return None if values is None else (values, LAWS[kind])
+
+    def make_noises(self) -> dict[str, Noise]:
+        """The distributions as noises; what their chances name is known by now."""
+        noises = {}
+        for name, law in self.laws.items():
+            entry = self.document.section("distributions")[name]
+            key_path = ("distributions", name)
+            formulas = {
+                key: self.quantities.read_formula(formula_path, text, self.symbols.state_names)
+                for key, formula_path, text in _probability_formulas(key_path, entry)
+            }
+            valid = {key: formula for key, formula in formulas.items() if formula is not None}
+            if len(valid) < len(formulas):
+                continue
+            with self.document.noting_errors(key_path):
+                noises[name] = make_noise(name, self.values[name], law, valid)
+        return noises
+
+    def read_tables(self, values_by_name: Mapping[str, list | None]) -> None:
+        """Read the tables, over the values (``values_by_name``) of what they are looked up by."""
+        for name, entry in self.document.section("tables").items():
+            key_path = ("tables", name)
+            if self.symbols.define(name, "a table", key_path) and isinstance(entry, dict):
+                table = self._read_table(key_path, entry, values_by_name)
+                # A mistake in a table is reported once, not wherever it is looked up.
+                self.symbols.tables[name] = table or InvalidTable(len(entry.get("by") or ()))
+
+    def _read_table(
+        self, key_path: KeyPath, entry: dict, values_by_name: Mapping[str, list | None]
+    ) -> LookupTable | None:
+        by = entry.get("by")
+        if not isinstance(by, list) or not by or not all(isinstance(name, str) for name in by):
+            return None
+        if len(set(by)) < len(by):
+            self.document.note_mistake((*key_path, "by"), "a table is looked up by different names")
+            return None
+        if set(entry) & {"values", "csv", "column"} not in ({"values"}, {"csv", "column"}):
+            requirement = "a table has 'values', or 'csv' and 'column'"
+            self.document.note_mistake(key_path, requirement)
+            return None
+        with self.document.noting_errors(key_path):
+            if "csv" in entry:
+                columns = self._read_columns(key_path, entry, by)
+                kinds = self.symbols.kinds
+                return columns and make_csv_table(by, columns, entry["column"], kinds)
+            return self._read_inline_table(key_path, by, entry["values"], values_by_name)
+        return None
+
+    def _read_columns(
+        self, key_path: KeyPath, entry: dict, by: Sequence[str] = ()
+    ) -> CsvColumns | None:
+        """The columns of the file that a part names, which has the one it asks for."""
+        file = entry.get("csv")
+        column = entry.get("column")
+        if not isinstance(file, str) or not isinstance(column, str):
+            return None
+        columns = self.files.read_columns(file)
+        required = [
+            ((*key_path, "column"), column),
+            *(((*key_path, "by", i), n) for i, n in enumerate(by)),
+        ]
+        missing = [(path, name) for path, name in required if name not in columns.cells]
+        for path, name in missing:
+            suggestion = suggest_name(name, columns.cells)
+            message = f"{file} has no column {format_brief(name)}{suggestion}"
+            self.document.note_mistake(path, message)
+        return None if missing else columns
+
+    def _read_inline_table(
+        self,
+        key_path: KeyPath,
+        by: list[str],
+        values: Any,
+        values_by_name: Mapping[str, list | None],
+    ) -> LookupTable | None:
+        for i, name in enumerate(by):
+            subject = "axis, action or distribution"
+            self.symbols.refuse_unknown(subject, name, values_by_name, (*key_path, "by", i))
+        if any(values_by_name.get(name) is None for name in by):
+            return None
+        return make_inline_table(by, values, {name: values_by_name[name] or [] for name in by})
+
+    def _read_count(self, key_path: KeyPath, entry: dict) -> list[int] | None:
+        """Values from 0 to the number of trials, or to the largest."""
+        key = "trials" if entry["kind"] == "binomial" else "largest"
+        limit = DISTRIBUTION_MAX_VALUES - 1
+        largest = self.quantities.read_integer((*key_path, key), entry.get(key), 0, limit)
+        return None if largest is None else [*range(largest + 1)]
+
+    def _read_range(self, key_path: KeyPath, entry: dict) -> list[int] | None:
+        """Values from the smallest to the largest."""
+        limit = DISTRIBUTION_MAX_MAGNITUDE
+        low, high = (
+            self.quantities.read_integer((*key_path, key), entry.get(key), -limit, limit)
+            for key in ("smallest", "largest")
+        )
+        if low is None or high is None:
+            return None
+        if not 0 <= high - low < DISTRIBUTION_MAX_VALUES:
+            count = f"{DISTRIBUTION_MAX_VALUES:,}"
+            requirement = f"a distribution goes up from its smallest value, to {count} at most"
+            self.document.note_mistake(key_path, f"{requirement}; got {low} to {high}")
+            return None
+        return [*range(low, high + 1)]
+
+    def _read_empirical(self, key_path: KeyPath, entry: dict) -> tuple[list, Law] | None:
+        """The values of a column, each as likely as it is frequent."""
+        with self.document.noting_errors(key_path):
+            columns = self._read_columns(key_path, entry)
+            if columns is None:
+                return None
+            numbers = columns.read_numbers(entry["column"])
+            values, counts = np.unique(np.asarray(numbers), return_counts=True)
+            if len(values) > DISTRIBUTION_MAX_VALUES:
+                raise ModelError(f"a distribution has at most {DISTRIBUTION_MAX_VALUES:,} values")
+            shares = counts / counts.sum()
+            return to_integers(values.tolist()), lambda values: shares
+        return None
+
+    def _read_explicit(self, key_path: KeyPath, entry: dict) -> tuple[list, Law] | None:
+        """Values listed one by one."""
+        values = self.quantities.read_values((*key_path, "values"), entry.get("values"))
+        probabilities = entry.get("probabilities")
+        if values is None or not isinstance(probabilities, list):
+            return None
+        if len(values) != len(probabilities) or len(values) > DISTRIBUTION_MAX_VALUES:
+            requirement = "a distribution has a probability for each value"
+            counts_text = f"{len(values)} values and {len(probabilities)} probabilities"
+            self.document.note_mistake(key_path, f"{requirement}; got {counts_text}")
+            return None
+        return values, explicit
+
+
+@dataclass(frozen=True)
+class InvalidTable:
+    """A table with mistakes, so that what is looked up in it can be checked all the same."""
+
+    arity: int
+
+    def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]:
+        return np.asarray(np.nan)
+
+
+def _probability_formulas(key_path: KeyPath, entry: dict) -> list[tuple[str, KeyPath, Any]]:
+    """Name, key path and text of the expressions that decide a distribution's probabilities."""
+    if entry["kind"] == "values":
+        numbered = enumerate(entry["probabilities"])
+        return [(str(i), (*key_path, "probabilities", i), text) for i, text in numbered]
+    law = LAWS.get(entry["kind"], uniform)  # which has no parameters, as what was observed
+    keys = [*inspect.signature(law).parameters][1:]
+    return [(key, (*key_path, key), entry.get(key)) for key in keys]

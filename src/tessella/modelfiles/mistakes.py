@@ -62,14 +62,11 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
     closest = find_closest(name, names)
     if closest is not None:
         return f"; did you mean {closest!r}?"
-    more_text = (
-        f" and {len(names) - LISTED_MAX_NAMES} more" if len(names) > LISTED_MAX_NAMES else ""
-    )
-    return (
-        f"; there are {', '.join(names[:LISTED_MAX_NAMES])}{more_text}"
-        if names
-        else "; there are none"
-    )
+    if not names:
+        return "; there are none"
+    n_unlisted = len(names) - LISTED_MAX_NAMES
+    more_text = f" and {n_unlisted} more" if n_unlisted > 0 else ""
+    return f"; there are {', '.join(names[:LISTED_MAX_NAMES])}{more_text}"
 
 
 def to_one_line(text: str) -> str:
@@ -78,26 +75,21 @@ def to_one_line(text: str) -> str:
         letter if letter.isprintable() else " " for letter in text[: 2 * MESSAGE_MAX_CHARACTERS]
     )
     words = " ".join(printable.split())
-    return (
-        words
-        if len(words) <= MESSAGE_MAX_CHARACTERS
-        else f"{words[: MESSAGE_MAX_CHARACTERS - 3]}..."
-    )
+    is_long = len(words) > MESSAGE_MAX_CHARACTERS
+    return f"{words[: MESSAGE_MAX_CHARACTERS - 3]}..." if is_long else words
 
 
 def find_text_fault(text: str) -> str | None:
     """Why a text cannot be shown, if it cannot: in a terminal, control characters are commands."""
     if len(text) > TEXT_MAX_CHARACTERS:
         return f"has at most {TEXT_MAX_CHARACTERS} characters; got {len(text):,}"
-    return (
-        None if text.isprintable() else f"must be printable, on one line; got {format_brief(text)}"
-    )
+    if not text.isprintable():
+        return f"must be printable, on one line; got {format_brief(text)}"
+    return None
 
 
 def format_brief(value: object) -> str:
     """A value as messages repeat it, on one line and not too long."""
-    text = value if isinstance(value, str) else repr(value)
-    text = (
-        repr(text[:VALUE_MAX_CHARACTERS]) if isinstance(value, str) else text[:VALUE_MAX_CHARACTERS]
-    )
+    is_text = isinstance(value, str)
+    text = repr(value[:VALUE_MAX_CHARACTERS]) if is_text else repr(value)[:VALUE_MAX_CHARACTERS]
     return text if len(text) < VALUE_MAX_CHARACTERS else f"{text[: VALUE_MAX_CHARACTERS - 3]}..."

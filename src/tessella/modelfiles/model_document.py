@@ -14,18 +14,15 @@ from typing import Any
 
 from tessella.criteria import Average, Discounted, FiniteHorizon, Total
 from tessella.criteria.criterion import Criterion
-from tessella.errors import ArgumentError, ModelError, TessellaError
+from tessella.errors import ArgumentError, ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.context import TIME
 from tessella.mdp.stages import Noise
-from tessella.modelfiles.distributions_section import RandomSections
-from tessella.modelfiles.expressions.tokens import EXACT_INTEGER_MAX
-from tessella.modelfiles.expressions.tree import CONDITION, NUMBER
+from tessella.modelfiles.distributions import RandomSections
+from tessella.modelfiles.expressions import CONDITION, EXACT_INTEGER_MAX, NUMBER
 from tessella.modelfiles.mistakes import find_text_fault, suggest_name
-from tessella.modelfiles.quantities import QuantityReader, infer_kind
-from tessella.modelfiles.symbols import SymbolTable
-from tessella.modelfiles.toml_document import TomlDocument
-from tessella.modelfiles.toml_lines import KeyPath
+from tessella.modelfiles.symbols import QuantityReader, SymbolTable, infer_kind
+from tessella.modelfiles.toml_document import KeyPath, TomlDocument
 
 HORIZON_MAX_PERIODS = 10_000
 
@@ -43,9 +40,7 @@ class ModelDocument:
     criterion: Criterion | float | None = None  # a number is an interest rate
     feasible: Any = None
     noises: dict[str, Noise] = field(default_factory=dict)
-    values_by_name: dict[str, list | None] = field(
-        default_factory=dict
-    )  # values of all that has some
+    values_by_name: dict[str, list | None] = field(default_factory=dict)  # of all that has some
 
     def __post_init__(self) -> None:
         parameters = read_parameters(self.document, self.settings)
@@ -55,11 +50,6 @@ class ModelDocument:
     @property
     def data(self) -> dict[str, Any]:
         return self.document.data
-
-    def section(self, name: str) -> dict[str, Any]:
-        """A table of the document, empty where there is none."""
-        section = self.data.get(name)
-        return section if isinstance(section, dict) else {}
 
     def read(self) -> None:
         """Read all parts but the events of a period."""
@@ -85,7 +75,7 @@ class ModelDocument:
     def _read_axes(
         self, key: str, values_by_axis: dict, kinds: dict[str, str], subject: str
     ) -> None:
-        for name, given in self.section(key).items():
+        for name, given in self.document.section(key).items():
             key_path = (key, name)
             values = self.quantities.read_values(key_path, given)
             if self.symbols.define(name, subject, key_path):
@@ -93,21 +83,18 @@ class ModelDocument:
                 values_by_axis[name] = self._check_axis(key_path, name, values)
 
     def _check_axis(self, key_path: KeyPath, name: str, values: list | None) -> list | None:
-        try:
+        with self.document.noting_errors(key_path):
             return None if values is None else [*StateGrid({name: values}).values[0].tolist()]
-        except ModelError as error:
-            self.document.note_mistake(key_path, str(error))
-            return None
+        return None
 
     def _read_actions(self) -> None:
-        section = self.section("actions")
+        section = self.document.section("actions")
         name = section.get("name", "action")
         self.action_name = name if isinstance(name, str) else "action"
         is_defined = self.symbols.define(self.action_name, "the action", ("actions", "name"))
         if "components" in section and "values" in section:
-            self.document.note_mistake(
-                ("actions",), "actions have 'values' or 'components', not both"
-            )
+            message = "actions have 'values' or 'components', not both"
+            self.document.note_mistake(("actions",), message)
         elif isinstance(section.get("components"), dict):
             self._read_components(section["components"])
         else:
@@ -133,28 +120,26 @@ class ModelDocument:
         return {} if self.actions is None else {self.action_name: self.actions}
 
     def _read_criterion(self) -> None:
-        section = self.section("criterion")
+        section = self.document.section("criterion")
         kind = section.get("kind")
-        numbers = {}
-        for key in ("discount", "interest"):
-            if key in section:
-                numbers[key] = self.quantities.read_number(("criterion", key), section[key])
+        numbers = {
+            key: self.quantities.read_number(("criterion", key), section[key])
+            for key in ("discount", "interest")
+            if key in section
+        }
         if kind == "horizon" and self.symbols.define(TIME, "the time", ("criterion", "kind")):
             self.symbols.time = {TIME: NUMBER}
         if "interest" in section and "events" not in self.data:
-            self.document.note_mistake(
-                ("criterion", "interest"), "an interest rate is for events; stages have a discount"
-            )
-        elif (
-            isinstance(kind, str)
-            and kind in CRITERIA
-            and not self.document.has_mistake(("criterion",))
-            and None not in numbers.values()
-        ):
-            try:
+            message = "an interest rate is for events; stages have a discount"
+            self.document.note_mistake(("criterion", "interest"), message)
+        elif None not in numbers.values():
+            self._make_criterion(kind, numbers)
+
+    def _make_criterion(self, kind: Any, numbers: dict[str, Any]) -> None:
+        is_known = isinstance(kind, str) and kind in CRITERIA
+        if is_known and not self.document.has_mistake(("criterion",)):
+            with self.document.noting_errors(("criterion",)):
                 self.criterion = CRITERIA[kind](self, **numbers)
-            except TessellaError as error:
-                self.document.note_mistake(("criterion",), str(error))
 
     def make_discounted(self, discount: float | None = None, interest: float | None = None) -> Any:
         """A discount for each period, or for events an interest rate."""
@@ -167,10 +152,10 @@ class ModelDocument:
         return interest
 
     def make_finite_horizon(self, discount: float = 1.0) -> Criterion | None:
-        section = self.section("criterion")
-        key_path = ("criterion", "periods")
+        section = self.document.section("criterion")
+        given = section.get("periods")
         periods = self.quantities.read_integer(
-            key_path, section.get("periods"), 1, HORIZON_MAX_PERIODS
+            ("criterion", "periods"), given, 1, HORIZON_MAX_PERIODS
         )
         names = self.symbols.visible_names(self.symbols.axes)
         final = section.get("final", 0.0)
@@ -180,7 +165,7 @@ class ModelDocument:
         return FiniteHorizon(periods, discount, final_value)
 
     def _read_terms(self) -> None:
-        for name, given in self.section("terms").items():
+        for name, given in self.document.section("terms").items():
             key_path = ("terms", name)
             if not self.symbols.define(name, "a term", key_path):
                 continue
@@ -194,27 +179,24 @@ class ModelDocument:
         symbols = self.symbols
         if isinstance(self.data.get("feasible"), str):
             names = symbols.visible_names(symbols.axes, symbols.action, symbols.time)
-            key_path = ("feasible",)
-            self.feasible = self.quantities.read_formula(
-                key_path, self.data["feasible"], names, CONDITION
-            )
-        for name in self.section("start"):
+            given = self.data["feasible"]
+            self.feasible = self.quantities.read_formula(("feasible",), given, names, CONDITION)
+        for name in self.document.section("start"):
             if name not in symbols.time:
                 symbols.refuse_unknown("axis", name, symbols.axes, ("start", name))
 
 
 CRITERIA = {
     "discounted": ModelDocument.make_discounted,
-    "average": lambda told: Average(),
-    "total": lambda told: Total(),
+    "average": lambda model: Average(),
+    "total": lambda model: Total(),
     "horizon": ModelDocument.make_finite_horizon,
 }
 
 
 def read_parameters(document: TomlDocument, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a document, with ``settings`` in the place of some."""
-    defaults = document.data.get("parameters")
-    defaults = defaults if isinstance(defaults, dict) else {}
+    defaults = document.section("parameters")
     for name in settings:
         if name not in defaults:
             where = f"{document.path} has no parameter {name!r}"

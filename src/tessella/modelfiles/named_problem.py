@@ -1,25 +1,30 @@
-"""A model file that names a problem of the registry, and its settings.
+"""Model files that name a problem of the registry and its settings: read, and written.
 
     problem = "perishable"
 
     [parameters]
     life = 3
 
-A name with a colon would import a module, and a file runs no code: it is refused.
+A name with a colon would import a module, and a file runs no code: it is refused. A file that
+``write_model`` writes has every parameter with its value, its range and a line that explains it, so
+it is a place to start from; read back as it is, it gives the same model.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from tessella.errors import ArgumentError, TessellaError
+from tessella.errors import ArgumentError, TessellaError, require_type
+from tessella.files import atomic_write
 from tessella.mdp.model import MDP
 from tessella.modelfiles.mistakes import suggest_name
 from tessella.modelfiles.toml_document import TomlDocument
 from tessella.problems.parameter import Parameter
-from tessella.problems.problem import Problem
-from tessella.problems.registry import all_problems
+from tessella.problems.problem import OBSERVATION_NOISE, Problem
+from tessella.problems.registry import all_problems, problem
 
 
 def build_named_problem(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
@@ -86,3 +91,82 @@ def _parse_text(parameter: Parameter, text: str, owner: str) -> Any:
     except ValueError:
         requirement = f"{parameter.name} must be {parameter.range}"
         raise ArgumentError(requirement, location=owner, value=f"got {text!r}") from None
+
+
+def write_model(source: Problem | MDP | str, path: str | Path | None = None) -> str:
+    """The text of a model file, written to ``path`` too where one is given.
+
+    ``source`` is a problem, its name, or a model that a problem of the registry built.
+    """
+    if isinstance(source, MDP):
+        source_problem, settings = _find_origin(source)
+        name = source.name
+    else:
+        source_problem = problem(source) if isinstance(source, str) else source
+        require_type("write_model", source_problem, Problem, "problem, its name, or a model of it")
+        settings = source_problem.settings()
+        name = source_problem.name
+    text = _format_file(source_problem, settings, name)
+    if path is not None:
+        with atomic_write(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    return text
+
+
+def _find_origin(mdp: MDP) -> tuple[Problem, dict[str, Any]]:
+    """The problem that built a model, and its settings; that of the same name if there is one."""
+    settings: dict[str, Any] = {**mdp.parameters, OBSERVATION_NOISE: mdp.observation_noise}
+    for candidate in sorted(all_problems(), key=lambda candidate: candidate.name != mdp.name):
+        if {p.name for p in candidate.parameters} != set(mdp.parameters):
+            continue
+        try:
+            chosen = candidate.settings(**settings)
+            if candidate.build(**chosen).fingerprint == mdp.fingerprint:
+                return candidate, chosen
+        except TessellaError:
+            continue
+    requirement = "a model is written to a model file as the problem that built it, unchanged"
+    raise ArgumentError(
+        requirement, location=f"the model {mdp.name!r}", value="is none that a problem builds"
+    )
+
+
+def _format_file(source_problem: Problem, settings: dict[str, Any], name: str) -> str:
+    if all(source_problem is not other for other in all_problems()):
+        requirement = "a model file names a problem of the registry: register it first"
+        raise ArgumentError(requirement, value=f"got {source_problem.name!r}")
+    name_line = "" if name in ("", source_problem.name) else f"\nname = {_format_toml(name)}"
+    blocks = [
+        _format_heading(source_problem),
+        f"problem = {_format_toml(source_problem.name)}{name_line}",
+        "[parameters]",
+    ]
+    blocks += [
+        _format_setting(parameter, settings[parameter.name])
+        for parameter in source_problem.settable
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _format_heading(source_problem: Problem) -> str:
+    lines = [f"{source_problem.title}.", ""]
+    if source_problem.theory:
+        lines += ["What theory says of the best policy:"]
+        lines += [f"  {one.structure}: {one.says}" for one in source_problem.theory]
+        lines += [""]
+    lines += ["A parameter whose line is taken out has its default."]
+    return "\n".join(f"# {line}".rstrip() for line in map(_to_printable, lines))
+
+
+def _format_setting(parameter: Parameter, value: Any) -> str:
+    comment = "; ".join(part for part in (parameter.about, parameter.range) if part)
+    return f"# {_to_printable(comment)}\n{parameter.name} = {_format_toml(value)}"
+
+
+def _to_printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _format_toml(value: Any) -> str:
+    """A setting as TOML: what a parameter holds is as plain as JSON, which writes it alike."""
+    return json.dumps(value, ensure_ascii=False)

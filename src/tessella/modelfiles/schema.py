@@ -2,10 +2,12 @@
 
 The same schema is published (docs/model.schema.json), so that editors complete and check a file as
 it is written. ``check_schema`` reads it and words the mistakes; its titles are words of messages.
+Limits on the number of entries stand before what is said of each: keywords are read in their order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tessella.modelfiles.mistakes import TEXT_MAX_CHARACTERS
@@ -18,22 +20,25 @@ AXES_MAX_COUNT = 10  # of each kind: states, scratch, components, what a table i
 STAGES_MAX_COUNT = 100  # or events
 
 
-def _reference(name: str) -> Schema:
-    return {"$ref": f"#/$defs/{name}"}
+def _reference(name: str, about: str = "") -> Schema:
+    return {"$ref": f"#/$defs/{name}"} | ({"description": about} if about else {})
 
 
 def _text_schema(description: str) -> Schema:
     return {"type": "string", "title": "text", "description": description}
 
 
+def _choice_schema(title: str, *options: str) -> Schema:
+    return {"enum": list(options), "title": title}
+
+
 def _table_schema(
-    title: str, properties: Schema, required: tuple[str, ...] = (), about: str = ""
+    title: str, properties: Schema, required: Iterable[str] = (), about: str = ""
 ) -> Schema:
-    optional = {"description": about} if about else {}
     return {
         "type": "object",
         "title": title,
-        **optional,
+        **({"description": about} if about else {}),
         "properties": properties,
         "required": list(required),
         "additionalProperties": False,
@@ -44,52 +49,45 @@ def _mapping_schema(
     title: str, item_schema: Schema, about: str, min_count: int = 0, max_count: int = 100
 ) -> Schema:
     """A table whose keys are names that the user chooses."""
-    limits = {"minProperties": min_count} if min_count else {}
     return {
         "type": "object",
         "title": title,
         "description": about,
-        "additionalProperties": item_schema,
         "maxProperties": max_count,
-        **limits,
+        **({"minProperties": min_count} if min_count else {}),
+        "additionalProperties": item_schema,
     }
 
 
-def _list_schema(title: str, item_schema: Schema, max_count: int | None = None) -> Schema:
+def _list_schema(title: str, item_schema: Schema | None, max_count: int | None = None) -> Schema:
     limits = {} if max_count is None else {"maxItems": max_count}
-    return {"type": "array", "title": title, "items": item_schema, "minItems": 1, **limits}
+    items = {} if item_schema is None else {"items": item_schema}
+    return {"type": "array", "title": title, "minItems": 1, **limits, **items}
 
 
-def _tagged_schema(title: str, kinds: dict[str, tuple[Schema, tuple[str, ...], str]]) -> Schema:
-    """One of several tables, distinguished by their ``kind``."""
-    branches = []
-    for kind, (properties, required, about) in kinds.items():
-        own_properties = {"kind": {"const": kind, "title": repr(kind)}, **properties}
-        branches.append(
-            _table_schema(f"{title} of kind {kind!r}", own_properties, ("kind", *required), about)
-        )
-    return {"title": title, "oneOf": branches}
+def _kind_schema(
+    title: str, kind: str, properties: Schema, required: Iterable[str], about: str
+) -> Schema:
+    own_kind = {"kind": {"const": kind, "title": repr(kind)}}
+    required = ("kind", *required)
+    return _table_schema(f"{title} of kind {kind!r}", own_kind | properties, required, about)
 
 
-EXPRESSION_SCHEMA = {
-    "type": ["string", "number"],
-    "title": "a number, or an expression in quotes",
-}
-PRINTABLE_TEXT = {  # of text that a model shows; `shape` refuses whatever else cannot be printed
+def _expressions(*keys: str) -> Schema:
+    return dict.fromkeys(keys, EXPRESSION_REF)
+
+
+EXPRESSION_SCHEMA = {"type": ["string", "number"], "title": "a number, or an expression in quotes"}
+EXPRESSION_REF = _reference("expression")
+PRINTABLE_TEXT = {  # of text that a model shows; `check_schema` refuses all that is not printable
     "maxLength": TEXT_MAX_CHARACTERS,
     "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$",
 }
 SCALAR_SCHEMA = {"type": ["number", "string"], "title": "a number or text", **PRINTABLE_TEXT}
-EXPRESSION_REF = _reference("expression")
 
 RANGE_SCHEMA = _table_schema(
     "a range",
-    {
-        "from": EXPRESSION_REF,
-        "to": EXPRESSION_REF,
-        "step": EXPRESSION_REF,
-        "points": EXPRESSION_REF,
-    },
+    _expressions("from", "to", "step", "points"),
     ("from", "to"),
     "from and to, both taken, in steps of 1 or of step, or with so many points evenly spaced",
 )
@@ -100,175 +98,135 @@ VALUES_SCHEMA = {
 TARGETS_SCHEMA = _mapping_schema(
     "a table of axes", EXPRESSION_REF, "axis to the value that it takes", 1, AXES_MAX_COUNT
 )
+MATRIX_SCHEMA = {
+    "title": "rows of numbers, or an expression of the axis and next",
+    "oneOf": [
+        _list_schema("rows of numbers", _list_schema("a row of numbers", EXPRESSION_REF)),
+        {"type": "string"},
+    ],
+}
 
 PAYMENT_KEYS = {
-    "pays": {**EXPRESSION_REF, "description": "what is paid"},
-    "costs": {**EXPRESSION_REF, "description": "what it costs"},
+    "pays": _reference("expression", "what is paid"),
+    "costs": _reference("expression", "what it costs"),
 }
-OFF_GRID_SCHEMA = {"enum": ["error", "interpolate"], "title": "'error' or 'interpolate'"}
-JUMP_EDGE_SCHEMA = {"enum": ["error", "clip"], "title": "'error' or 'clip'"}
-SHIFT_EDGE_SCHEMA = {
-    "enum": ["clip", "reflect", "wrap", "error"],
-    "title": "clip, reflect, wrap or error",
+AXIS_KEY = {"axis": _text_schema("the axis along which it moves")}
+NOISE_KEY = {
+    "noise": _text_schema("a distribution; expressions of the stage call its value by its name")
 }
-AXIS_SCHEMA = _text_schema("the axis along which it moves")
-NOISE_SCHEMA = _text_schema("a distribution; expressions of the stage call its value by its name")
+BETWEEN_KEY = {"between": _choice_schema("'error' or 'interpolate'", "error", "interpolate")}
+JUMP_EDGE_KEY = {"edge": _choice_schema("'error' or 'clip'", "error", "clip")}
+SHIFT_KEYS = {
+    "by": _reference("expression", "how far, by the noise and the action"),
+    "edge": _choice_schema("clip, reflect, wrap or error", "clip", "reflect", "wrap", "error"),
+}
+STAGE_KINDS: list[tuple[str, Schema, tuple[str, ...], str]] = [
+    ("pay", {}, (), "nothing moves"),
+    (
+        "decide",
+        AXIS_KEY | {"to": EXPRESSION_REF} | BETWEEN_KEY | JUMP_EDGE_KEY,
+        ("axis", "to"),
+        "a coordinate takes a value that action and state decide",
+    ),
+    (
+        "shift",
+        AXIS_KEY | NOISE_KEY | SHIFT_KEYS | BETWEEN_KEY,
+        ("axis", "noise"),
+        "a coordinate moves by a random amount",
+    ),
+    (
+        "move",
+        AXIS_KEY | {"matrix": MATRIX_SCHEMA},
+        ("axis", "matrix"),
+        "a coordinate follows a Markov chain",
+    ),
+    (
+        "jump",
+        NOISE_KEY | {"to": TARGETS_SCHEMA} | BETWEEN_KEY | JUMP_EDGE_KEY,
+        ("to",),
+        "several coordinates move at once",
+    ),
+]
+STAGE_SCHEMA = {
+    "title": "a stage",
+    "oneOf": [
+        _kind_schema("a stage", kind, keys | PAYMENT_KEYS, required, about)
+        for kind, keys, required, about in STAGE_KINDS
+    ],
+}
 
-STAGE_SCHEMA = _tagged_schema(
-    "a stage",
-    {
-        "pay": (PAYMENT_KEYS, (), "nothing moves"),
-        "decide": (
-            {
-                "axis": AXIS_SCHEMA,
-                "to": EXPRESSION_REF,
-                "between": OFF_GRID_SCHEMA,
-                "edge": JUMP_EDGE_SCHEMA,
-                **PAYMENT_KEYS,
-            },
-            ("axis", "to"),
-            "a coordinate takes a value that action and state decide",
-        ),
-        "shift": (
-            {
-                "axis": AXIS_SCHEMA,
-                "noise": NOISE_SCHEMA,
-                "by": {**EXPRESSION_REF, "description": "how far, by the noise and the action"},
-                "edge": SHIFT_EDGE_SCHEMA,
-                "between": OFF_GRID_SCHEMA,
-                **PAYMENT_KEYS,
-            },
-            ("axis", "noise"),
-            "a coordinate moves by a random amount",
-        ),
-        "move": (
-            {
-                "axis": AXIS_SCHEMA,
-                "matrix": {
-                    "title": "rows of numbers, or an expression of the axis and next",
-                    "oneOf": [
-                        _list_schema(
-                            "rows of numbers", _list_schema("a row of numbers", EXPRESSION_REF)
-                        ),
-                        {"type": "string"},
-                    ],
-                },
-                **PAYMENT_KEYS,
-            },
-            ("axis", "matrix"),
-            "a coordinate follows a Markov chain",
-        ),
-        "jump": (
-            {
-                "noise": NOISE_SCHEMA,
-                "to": TARGETS_SCHEMA,
-                "between": OFF_GRID_SCHEMA,
-                "edge": JUMP_EDGE_SCHEMA,
-                **PAYMENT_KEYS,
-            },
-            ("to",),
-            "several coordinates move at once",
-        ),
-    },
-)
+INTEREST_KEY = {"interest": _reference("expression", "per unit of time, of events")}
+CRITERION_KINDS: list[tuple[str, Schema, tuple[str, ...], str]] = [
+    (
+        "discounted",
+        _expressions("discount") | INTEREST_KEY,
+        (),
+        "the expected sum of rewards, later ones worth less",
+    ),
+    ("average", {}, (), "the reward per period in the long run"),
+    ("total", {}, (), "the expected sum of rewards until the end"),
+    (
+        "horizon",
+        _expressions("periods", "discount", "final"),
+        ("periods",),
+        "so many periods, with time as an axis",
+    ),
+]
+CRITERION_SCHEMA = {
+    "title": "the criterion",
+    "oneOf": [_kind_schema("the criterion", *kind) for kind in CRITERION_KINDS],
+}
 
-CRITERION_SCHEMA = _tagged_schema(
-    "the criterion",
-    {
-        "discounted": (
-            {
-                "discount": EXPRESSION_REF,
-                "interest": {**EXPRESSION_REF, "description": "per unit of time, of events"},
-            },
-            (),
-            "the expected sum of rewards, later ones worth less",
-        ),
-        "average": ({}, (), "the reward per period in the long run"),
-        "total": ({}, (), "the expected sum of rewards until the end"),
-        "horizon": (
-            {"periods": EXPRESSION_REF, "discount": EXPRESSION_REF, "final": EXPRESSION_REF},
-            ("periods",),
-            "so many periods, with time as an axis",
-        ),
-    },
-)
+LARGEST_KEY = {"largest": _reference("expression", "the largest value: the tail is put on it")}
+CSV_KEY = {"csv": _text_schema("a CSV file beside the model file, or in a folder below it")}
+DISTRIBUTION_KINDS: dict[str, tuple[Schema, str]] = {
+    "poisson": (_expressions("mean") | LARGEST_KEY, "counts"),
+    "binomial": (_expressions("trials", "chance"), "successes"),
+    "negative_binomial": (
+        _expressions("successes", "chance") | LARGEST_KEY,
+        "failures before so many successes",
+    ),
+    "geometric": (
+        _expressions("chance") | LARGEST_KEY,
+        "failures before the first success: 0, 1, 2, ...",
+    ),
+    "normal": (
+        _expressions("mean", "deviation", "smallest") | LARGEST_KEY,
+        "rounded to whole numbers, the tails put on the smallest and the largest",
+    ),
+    "gamma": (
+        _expressions("mean", "variation") | LARGEST_KEY,
+        "with a coefficient of variation, rounded to whole numbers",
+    ),
+    "uniform": (_expressions("smallest", "largest"), "whole numbers, each as likely"),
+    "empirical": (
+        CSV_KEY | {"column": _text_schema("the column with one observation in each row")},
+        "what was observed, each value as often as it was",
+    ),
+    "values": (
+        {
+            "values": _reference("values"),
+            "probabilities": _list_schema("a list of probabilities", EXPRESSION_REF),
+        },
+        "values and the probability of each",
+    ),
+}
+DISTRIBUTION_SCHEMA = {  # which needs all the keys of its kind
+    "title": "a distribution",
+    "oneOf": [
+        _kind_schema("a distribution", kind, keys, keys, about)
+        for kind, (keys, about) in DISTRIBUTION_KINDS.items()
+    ],
+}
 
-LARGEST_SCHEMA = {**EXPRESSION_REF, "description": "the largest value: the tail is put on it"}
-CSV_SCHEMA = _text_schema("a CSV file beside the model file, or in a folder below it")
-DISTRIBUTION_SCHEMA = _tagged_schema(
-    "a distribution",
-    {
-        "poisson": (
-            {"mean": EXPRESSION_REF, "largest": LARGEST_SCHEMA},
-            ("mean", "largest"),
-            "counts",
-        ),
-        "binomial": (
-            {"trials": EXPRESSION_REF, "chance": EXPRESSION_REF},
-            ("trials", "chance"),
-            "successes",
-        ),
-        "negative_binomial": (
-            {"successes": EXPRESSION_REF, "chance": EXPRESSION_REF, "largest": LARGEST_SCHEMA},
-            ("successes", "chance", "largest"),
-            "failures before so many successes",
-        ),
-        "geometric": (
-            {"chance": EXPRESSION_REF, "largest": LARGEST_SCHEMA},
-            ("chance", "largest"),
-            "failures before the first success: 0, 1, 2, ...",
-        ),
-        "normal": (
-            {
-                "mean": EXPRESSION_REF,
-                "deviation": EXPRESSION_REF,
-                "smallest": EXPRESSION_REF,
-                "largest": LARGEST_SCHEMA,
-            },
-            ("mean", "deviation", "smallest", "largest"),
-            "rounded to whole numbers, the tails put on the smallest and the largest",
-        ),
-        "gamma": (
-            {"mean": EXPRESSION_REF, "variation": EXPRESSION_REF, "largest": LARGEST_SCHEMA},
-            ("mean", "variation", "largest"),
-            "with a coefficient of variation, rounded to whole numbers",
-        ),
-        "uniform": (
-            {"smallest": EXPRESSION_REF, "largest": EXPRESSION_REF},
-            ("smallest", "largest"),
-            "whole numbers, each as likely",
-        ),
-        "empirical": (
-            {
-                "csv": CSV_SCHEMA,
-                "column": _text_schema("the column with one observation in each row"),
-            },
-            ("csv", "column"),
-            "what was observed, each value as often as it was",
-        ),
-        "values": (
-            {
-                "values": _reference("values"),
-                "probabilities": _list_schema("a list of probabilities", EXPRESSION_REF),
-            },
-            ("values", "probabilities"),
-            "values and the probability of each",
-        ),
-    },
-)
-
+TABLE_KEYS = {
+    "by": _list_schema("a list of names", {"type": "string", "title": "a name"}, AXES_MAX_COUNT),
+    "values": _list_schema("a list of numbers", None),
+    **CSV_KEY,
+    "column": _text_schema("the column with the numbers; the columns of by say where"),
+}
 TABLE_SCHEMA = _table_schema(
-    "a table",
-    {
-        "by": _list_schema(
-            "a list of names", {"type": "string", "title": "a name"}, AXES_MAX_COUNT
-        ),
-        "values": _list_schema("a list of numbers", {}),
-        "csv": CSV_SCHEMA,
-        "column": _text_schema("the column with the numbers; the columns of by say where"),
-    },
-    ("by",),
-    "numbers looked up by coordinates: cost[region]",
+    "a table", TABLE_KEYS, ("by",), "numbers looked up by coordinates: cost[region]"
 )
 
 EVENT_SCHEMA = _table_schema(
@@ -344,9 +302,9 @@ EVENTS_KEYS = {
         **_list_schema("a list of events", _reference("event"), STAGES_MAX_COUNT),
         "description": "what happens, in continuous time",
     },
-    "pays_rate": {**EXPRESSION_REF, "description": "what is paid per unit of time"},
-    "costs_rate": {**EXPRESSION_REF, "description": "what it costs per unit of time"},
-    "clock": {**EXPRESSION_REF, "description": "periods per unit of time"},
+    "pays_rate": _reference("expression", "what is paid per unit of time"),
+    "costs_rate": _reference("expression", "what it costs per unit of time"),
+    "clock": _reference("expression", "periods per unit of time"),
 }
 REQUIRED_KEYS = ("axes", "actions", "criterion")
 PROBLEM_KEYS = {
@@ -377,6 +335,18 @@ DEFINITIONS = {
     "stage": STAGE_SCHEMA,
     "event": EVENT_SCHEMA,
 }
+
+
+def expand_references(schema: Any) -> Any:
+    """A schema with the definitions that it refers to in the place of the references."""
+    if isinstance(schema, list):
+        return [expand_references(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    expanded = {key: expand_references(item) for key, item in schema.items() if key != "$ref"}
+    if "$ref" not in schema:
+        return expanded
+    return expand_references(DEFINITIONS[schema["$ref"].rpartition("/")[2]]) | expanded
 
 
 def published_schema() -> Schema:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +13,17 @@ from tessella.errors import ModelError
 from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
 from tessella.mdp.stages.stage import Stage
-from tessella.modelfiles.expressions.formula import FORMULA_MAX_COMBINATIONS, Formula, VisibleNames
-from tessella.modelfiles.expressions.tree import NUMBER
+from tessella.modelfiles.expressions import NUMBER
+from tessella.modelfiles.formula import (
+    FORMULA_MAX_COMBINATIONS,
+    Formula,
+    VisibleNames,
+    make_signature,
+)
 from tessella.modelfiles.mistakes import format_brief
 from tessella.modelfiles.model_document import ModelDocument
 from tessella.modelfiles.symbols import NEXT_NAME
-from tessella.modelfiles.toml_lines import KeyPath
+from tessella.modelfiles.toml_document import KeyPath
 
 # The noise of a jump without a distribution, as in the problems of the package.
 CERTAIN_NOISE = "end"
@@ -38,11 +42,6 @@ class PeriodReader:
         self.symbols = self.model.symbols
         self.quantities = self.model.quantities
 
-    def _entries(self, key: str) -> list[tuple[KeyPath, dict]]:
-        entries = self.model.data.get(key)
-        numbered = enumerate(entries if isinstance(entries, list) else [])
-        return [((key, i), entry) for i, entry in numbered if isinstance(entry, dict)]
-
     def read_stages(self) -> None:
         """All stages that have no mistakes."""
         readers = {
@@ -52,7 +51,7 @@ class PeriodReader:
             "move": self._read_move,
             "jump": self._read_jump,
         }
-        for key_path, entry in self._entries("stages"):
+        for key_path, entry in self.document.entries("stages"):
             kind = entry.get("kind")
             if isinstance(kind, str) and kind in readers:
                 before = len(self.document.mistakes)
@@ -63,31 +62,26 @@ class PeriodReader:
     def read_events(self) -> None:
         """All events that have no mistakes."""
         names: set[str] = set()
-        for key_path, entry in self._entries("events"):
+        for key_path, entry in self.document.entries("events"):
             state = self.symbols.state_names
             name = entry.get("name")
             if isinstance(name, str) and name in names:
                 requirement = f"events must have different names; {format_brief(name)} stands above"
                 self.document.note_mistake((*key_path, "name"), requirement)
-            names |= {name} if isinstance(name, str) else set()
             rate = self._read_formula(key_path, entry, "rate", state)
             to = self._read_targets(key_path, entry, state)
-            has_name = isinstance(name, str)
-            pays, costs = self._read_payments(key_path, entry, state)
-            if rate is not None and has_name and (to is not None or "to" not in entry):
-                arguments = (
-                    simplify_formula(rate),
-                    to,
-                    simplify_formula(pays),
-                    simplify_formula(costs),
-                )
-                self.events.append((key_path, Event(str(name), *arguments)))
+            payments = self._read_payments(key_path, entry, state)
+            if isinstance(name, str):
+                names.add(name)
+            if rate is not None and isinstance(name, str) and (to is not None) == ("to" in entry):
+                constants = {key: simplify_formula(formula) for key, formula in payments.items()}
+                event = Event(name, simplify_formula(rate), to, **constants)
+                self.events.append((key_path, event))
 
     def read_rate(self, key: str) -> Formula | float | None:
         """What is paid, or costs, per unit of time."""
-        return simplify_formula(
-            self._read_formula((), self.model.data, key, self.symbols.state_names)
-        )
+        names = self.symbols.state_names
+        return simplify_formula(self._read_formula((), self.model.data, key, names))
 
     def _read_formula(
         self, key_path: KeyPath, entry: Mapping, key: str, names: VisibleNames
@@ -98,29 +92,35 @@ class PeriodReader:
 
     def _read_payments(
         self, key_path: KeyPath, entry: Mapping, names: VisibleNames
-    ) -> tuple[Formula | None, Formula | None]:
-        pays, costs = (self._read_formula(key_path, entry, key, names) for key in ("pays", "costs"))
-        return pays, costs
+    ) -> dict[str, Any]:
+        return {key: self._read_formula(key_path, entry, key, names) for key in ("pays", "costs")}
+
+    def _read_options(
+        self, key_path: KeyPath, entry: Mapping, names: VisibleNames
+    ) -> dict[str, Any]:
+        """What is paid at a stage that moves to computed values, and what happens off the grid."""
+        options = {key: entry[key] for key in ("between", "edge") if key in entry}
+        return self._read_payments(key_path, entry, names) | options
 
     def _read_axis(self, key_path: KeyPath, entry: dict) -> str | None:
         name = entry.get("axis")
-        axes = {**self.symbols.axes, **self.symbols.scratch}
         if not isinstance(name, str):
             return None
+        axes = self.symbols.all_axes
         self.symbols.refuse_unknown("axis", name, axes, (*key_path, "axis"))
         return name if name in axes else None
 
     def _read_noise(self, key_path: KeyPath, entry: dict) -> Noise | None:
         """The noise of a stage; one with mistakes of its own is known by name alone."""
         name = entry.get("noise")
-        known = self.symbols.noises
         if not isinstance(name, str):
             return None
+        known = self.symbols.noises
         self.symbols.refuse_unknown("distribution", name, known, (*key_path, "noise"))
         return self.model.noises.get(name)
 
     def _certain_noise(self) -> Noise:
-        """A noise of one value; no file can write its name where something else is called END."""
+        """A noise of one value, whose name no file can write where something else has it."""
         is_taken = CERTAIN_NOISE in self.symbols.definitions
         return Noise(f"the {CERTAIN_NOISE}" if is_taken else CERTAIN_NOISE, (0,), (1.0,))
 
@@ -128,8 +128,8 @@ class PeriodReader:
         self, key_path: KeyPath, axis: str | None, given: Any, names: VisibleNames
     ) -> Formula | None:
         """The value that an axis takes: text on an axis of text."""
-        kinds = {**self.symbols.axes, **self.symbols.scratch}
-        return self.quantities.read_formula(key_path, given, names, kinds.get(axis or "", NUMBER))
+        kind = self.symbols.all_axes.get(axis or "", NUMBER)
+        return self.quantities.read_formula(key_path, given, names, kind)
 
     def _read_targets(
         self, key_path: KeyPath, entry: dict, names: VisibleNames
@@ -137,66 +137,56 @@ class PeriodReader:
         targets = entry.get("to")
         if not isinstance(targets, dict):
             return None
-        axes = {**self.symbols.axes, **self.symbols.scratch}
         formulas = {}
         for name, given in targets.items():
             target_path = (*key_path, "to", name)
-            self.symbols.refuse_unknown("axis", name, axes, target_path)
+            self.symbols.refuse_unknown("axis", name, self.symbols.all_axes, target_path)
             formulas[name] = self._read_target(target_path, name, given, names)
         valid = {name: formula for name, formula in formulas.items() if formula is not None}
         return JumpTargets(valid) if len(valid) == len(targets) else None
 
     def _read_pay(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        pays, costs = self._read_payments(key_path, entry, self.symbols.state_names)
+        payments = self._read_payments(key_path, entry, self.symbols.state_names)
         if "pays" not in entry and "costs" not in entry:
             self.document.note_mistake(key_path, "a stage of kind 'pay' needs 'pays' or 'costs'")
-        return Pay(pays, costs) if pays or costs else None
+        return Pay(**payments) if any(payments.values()) else None
 
     def _read_decide(self, key_path: KeyPath, entry: dict) -> Stage | None:
         names = self.symbols.state_names
         axis = self._read_axis(key_path, entry)
         to = self._read_target((*key_path, "to"), axis, entry.get("to"), names)
-        pays, costs = self._read_payments(key_path, entry, names)
-        if axis is None or to is None:
-            return None
-        return Decide(axis, to, pays=pays, costs=costs, **_given_options(entry, "between", "edge"))
+        options = self._read_options(key_path, entry, names)
+        return None if axis is None or to is None else Decide(axis, to, **options)
 
     def _read_shift(self, key_path: KeyPath, entry: dict) -> Stage | None:
+        symbols = self.symbols
+        noise_kinds = symbols.stage_noises(entry.get("noise"))
         axis = self._read_axis(key_path, entry)
         noise = self._read_noise(key_path, entry)
-        symbols = self.symbols
-        name = entry.get("noise")
-        by = self._read_formula(
-            key_path, entry, "by", symbols.visible_names(symbols.stage_noises(name), symbols.action)
-        )
-        pays, costs = self._read_payments(key_path, entry, symbols.noise_stage_names(name))
-        if axis is None or noise is None:
-            return None
-        options = _given_options(entry, "between", "edge")
-        return Shift(axis, noise, by, pays=pays, costs=costs, **options)
+        names = symbols.visible_names(noise_kinds, symbols.action)
+        by = self._read_formula(key_path, entry, "by", names)
+        names = symbols.visible_names(*symbols.state_groups, noise_kinds)
+        options = self._read_options(key_path, entry, names)
+        return None if axis is None or noise is None else Shift(axis, noise, by, **options)
 
     def _read_jump(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        noise = self._read_noise(key_path, entry) if "noise" in entry else self._certain_noise()
         symbols = self.symbols
-        names = (
-            symbols.noise_stage_names(entry["noise"]) if "noise" in entry else symbols.state_names
-        )
-        to, (pays, costs) = (
-            self._read_targets(key_path, entry, names),
-            self._read_payments(key_path, entry, names),
-        )
-        if noise is None or to is None:
-            return None
-        return Jump(noise, to, pays=pays, costs=costs, **_given_options(entry, "between", "edge"))
+        if "noise" in entry:
+            noise = self._read_noise(key_path, entry)
+            noise_kinds = symbols.stage_noises(entry["noise"])
+            names = symbols.visible_names(*symbols.state_groups, noise_kinds)
+        else:
+            noise = self._certain_noise()
+            names = symbols.state_names
+        to = self._read_targets(key_path, entry, names)
+        options = self._read_options(key_path, entry, names)
+        return None if noise is None or to is None else Jump(noise, to, **options)
 
     def _read_move(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        names = self.symbols.state_names
         axis = self._read_axis(key_path, entry)
-        pays, costs = self._read_payments(key_path, entry, names)
+        payments = self._read_payments(key_path, entry, self.symbols.state_names)
         matrix = self._read_matrix((*key_path, "matrix"), axis, entry.get("matrix"))
-        if axis is None or matrix is None:
-            return None
-        return Move(axis, matrix, pays=pays, costs=costs)
+        return None if axis is None or matrix is None else Move(axis, matrix, **payments)
 
     def _read_matrix(self, key_path: KeyPath, axis: str | None, given: Any) -> Any:
         if isinstance(given, list):
@@ -204,11 +194,8 @@ class PeriodReader:
         values = {**self.model.axes, **self.model.scratch}.get(axis or "")
         if not isinstance(given, str) or axis is None or values is None:
             return None
-        symbols = self.symbols
-        kind = {**symbols.axes, **symbols.scratch}[axis]
-        names = symbols.visible_names(
-            symbols.axes, symbols.scratch, symbols.action, symbols.time, {NEXT_NAME: kind}
-        )
+        next_kind = {NEXT_NAME: self.symbols.all_axes[axis]}
+        names = self.symbols.visible_names(*self.symbols.state_groups, next_kind)
         formula = self.quantities.read_formula(key_path, given, names)
         return None if formula is None else ChainMatrix(axis, np.asarray(values), formula)
 
@@ -227,8 +214,7 @@ class JumpTargets:
 
     def __init__(self, formulas: Mapping[str, Formula]) -> None:
         self.formulas = dict(formulas)
-        names = dict.fromkeys(name for formula in formulas.values() for name in formula.free_names)
-        self.__signature__ = _make_signature(names)
+        self.__signature__ = make_signature(n for f in formulas.values() for n in f.free_names)
 
     def __call__(self, /, **arrays: Any) -> dict[str, Any]:
         return {
@@ -244,7 +230,7 @@ class ChainMatrix:
         self.axis = axis
         self.values = values
         self.formula = formula
-        self.__signature__ = _make_signature(
+        self.__signature__ = make_signature(
             n for n in formula.free_names if n not in (axis, NEXT_NAME)
         )
 
@@ -264,12 +250,3 @@ class ChainMatrix:
 def simplify_formula(formula: Formula | None) -> Any:
     """A formula that names nothing as the number that it is."""
     return formula if formula is None or formula.free_names else float(formula())
-
-
-def _make_signature(names: Any) -> inspect.Signature:
-    kw = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Signature([inspect.Parameter(name, kw) for name in names])
-
-
-def _given_options(entry: dict, *keys: str) -> dict[str, Any]:
-    return {key: entry[key] for key in keys if key in entry}

@@ -1,4 +1,4 @@
-"""Tables of a model file: numbers looked up by coordinates, given in place or in a CSV file.
+"""Tables of a model file, and the CSV files that lie beside it.
 
     [tables.price]                        [tables.cost]
     by = ["month"]                        by = ["region", "product"]
@@ -9,21 +9,44 @@ Given in place, ``by`` names axes, actions or distributions, and there is a numb
 values, in their order; in a file, ``by`` names the columns that say where, and every combination of
 their values stands in one row; a column called like an axis has values of the same kind. What is
 not in a table has no value there: it is not a number.
+
+The first line of a CSV file names its columns; every other has a field for each. A message says
+file, line and column, and how many cells are wrong alike. Each file is read once, however many
+parts of a model name it, and all of them together have a bounded size.
+
+A file must lie beside the model file or below: its path is neither absolute nor climbing out of the
+folder, and no part of it is a symbolic link. Each part is opened from the folder before it, so what
+was checked is what is read; where a system cannot do that (Windows), each part of the path is
+looked at, and the file that was opened must be the one that was. Pipes and devices are never waited
+for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import csv
+import io
+import math
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError, ModelError
+from tessella.files import OPEN_FLAGS, read_open, require_regular
 from tessella.grid import StateGrid
-from tessella.modelfiles.csv_columns import CsvColumns
+from tessella.modelfiles.expressions import NUMBER
+from tessella.modelfiles.mistakes import format_brief
+from tessella.modelfiles.toml_document import ReadLimits
 
 TABLE_MAX_NUMBERS = 10_000_000  # numbers in a table
+CSV_MAX_COLUMNS = 1000
+
+NO_FOLLOW_FLAG = getattr(os, "O_NOFOLLOW", 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,3 +121,217 @@ def _refuse_repeated(grid: StateGrid, flat_indices: NDArray[np.int64], columns: 
             location=f"{columns.file}, line {columns.lines[row]}:",
             value=f"{grid.describe(int(flat_indices[row]))} stands there again",
         )
+
+
+@dataclass(frozen=True, eq=False)
+class CsvColumns:
+    """The columns of a file, as text, with the line of each row."""
+
+    file: str
+    cells: dict[str, list[str]]
+    lines: list[int]
+    number_cache: dict[str, list[float]] = field(default_factory=dict)  # columns of numbers, so far
+
+    def read_numbers(self, name: str) -> list[float]:
+        """The column ``name``, every cell a finite number."""
+        if name not in self.number_cache:
+            self.number_cache[name] = self._parse_numbers(name)
+        return self.number_cache[name]
+
+    def _parse_numbers(self, name: str) -> list[float]:
+        cells = self.cells[name]
+        values = [_parse_number(cell) for cell in cells]
+        bad_rows = [i for i, value in enumerate(values) if value is None]
+        if bad_rows:
+            raise FileError(
+                "a cell must be a finite number",
+                location=f"{self.file}, line {self.lines[bad_rows[0]]}, column {name!r}",
+                value=f"has {format_brief(cells[bad_rows[0]])}",
+                count=len(bad_rows),
+                total=len(cells),
+                noun="cells",
+            )
+        return [value for value in values if value is not None]
+
+    def read_values(self, name: str, kind: str | None) -> list[float] | list[int] | list[str]:
+        """The column ``name`` as numbers or text; with no ``kind``, as numbers if all of it is."""
+        cells = self.cells[name]
+        all_numbers = kind is None and all(_parse_number(cell) is not None for cell in cells)
+        if kind == NUMBER or all_numbers:
+            return to_integers(self.read_numbers(name))
+        return [cell.strip() for cell in cells]
+
+
+def to_integers(values: list[float]) -> list[float] | list[int]:
+    """Numbers as integers, if all of them are."""
+    if all(value == round(value) and abs(value) < 2**53 for value in values):
+        return [int(value) for value in values]
+    return values
+
+
+@dataclass(eq=False)
+class CsvFiles:
+    """The CSV files in ``folder`` that a model file names, each read once."""
+
+    folder: Path
+    limits: ReadLimits
+    cache: dict[str, CsvColumns | FileError] = field(default_factory=dict)
+    total_bytes: int = 0  # bytes of all that were read
+
+    def read_columns(self, name: str) -> CsvColumns:
+        """The columns of the file ``name``; its mistakes are reported each time."""
+        if name not in self.cache:
+            try:
+                self.cache[name] = self._read(name)
+            except FileError as error:
+                self.cache[name] = error
+        entry = self.cache[name]
+        if isinstance(entry, FileError):
+            raise entry
+        return entry
+
+    def _read(self, name: str) -> CsvColumns:
+        content = read_data_file(self.folder, name, self.limits.csv_max_bytes)
+        self.total_bytes += len(content)
+        limit = self.limits.csv_max_total_bytes
+        if self.total_bytes > limit:
+            requirement = f"the data of a model file have at most {limit:,} bytes together"
+            raise FileError(requirement, value=f"with {name} they have {self.total_bytes:,}")
+        try:
+            return _parse_columns(name, content.decode("utf-8-sig"), self.limits.csv_max_rows)
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise FileError(f"{name}, line {line} is not text in UTF-8") from None
+        except csv.Error as error:
+            raise FileError(f"{name} is no CSV file", value=str(error)) from None
+
+
+def _parse_columns(name: str, text: str, max_rows: int) -> CsvColumns:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    titles = [title.strip() for title in next(reader, [])]
+    if not titles or len(set(titles)) < len(titles) or len(titles) > CSV_MAX_COLUMNS:
+        requirement = f"the first line of {name} must name its columns, each differently"
+        raise FileError(requirement, value=f"got {format_brief(', '.join(titles))}")
+    rows = []
+    lines = []
+    for line, row in _read_rows(name, reader, len(titles)):
+        if len(rows) == max_rows:
+            requirement = f"a data file has at most {max_rows:,} rows"
+            raise FileError(requirement, location=f"{name}, line {line}", value="is one more")
+        rows.append(row)
+        lines.append(line)
+    if not rows:
+        raise FileError(f"{name} has no rows below the names of its columns")
+    columns = map(list, zip(*rows, strict=True))
+    return CsvColumns(name, dict(zip(titles, columns, strict=True)), lines)
+
+
+def _read_rows(name: str, reader: Any, n_fields: int) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not empty, with their lines."""
+    first_empty_line = 0
+    for row in reader:
+        if not row:
+            first_empty_line = first_empty_line or reader.line_num  # which is fine at the end
+            continue
+        if first_empty_line and n_fields == 1:
+            requirement = "a cell must not be empty"
+            raise FileError(requirement, location=f"{name}, line {first_empty_line}", value="is")
+        if len(row) != n_fields:
+            requirement = "every line must have as many fields as the first"
+            location = f"{name}, line {reader.line_num}"
+            value = f"has {len(row)}, the first has {n_fields}"
+            raise FileError(requirement, location=location, value=value)
+        yield reader.line_num, row
+
+
+def _parse_number(cell: str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in cell else None
+
+
+def read_data_file(folder: Path, name: str, max_bytes: int) -> bytes:
+    """The bytes of the file that a model file in ``folder`` names."""
+    requirement = f"{name!r} cannot be read"
+    parts = _require_relative(name, requirement)
+    try:
+        descriptor = (
+            _open_relative(folder, parts, requirement)
+            if _can_open_relative()
+            else _open_by_path(folder, name, requirement)
+        )
+    except FileNotFoundError:
+        raise FileError(requirement, value="it is missing") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(
+            requirement, value=getattr(error, "strerror", None) or str(error)
+        ) from error
+    return read_open(descriptor, requirement, max_bytes)
+
+
+def _can_open_relative() -> bool:
+    """Whether this system opens a path from one folder to the next."""
+    return hasattr(os, "O_DIRECTORY") and {os.open, os.stat} <= os.supports_dir_fd
+
+
+def _require_relative(name: str, requirement: str) -> tuple[str, ...]:
+    posix_path = PurePosixPath(name)
+    climbs = ".." in (*posix_path.parts, *PureWindowsPath(name).parts)
+    if posix_path.is_absolute() or PureWindowsPath(name).drive or climbs or not posix_path.parts:
+        raise FileError(
+            requirement, value="data lie beside the model file, or in a folder below it"
+        )
+    return posix_path.parts
+
+
+def _open_relative(folder: Path, parts: tuple[str, ...], requirement: str) -> int:
+    folder_descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    for part in parts[:-1]:
+        folder_descriptor = _open_folder(folder_descriptor, part)
+    return _open_file(folder_descriptor, parts[-1], requirement)
+
+
+def _open_by_path(folder: Path, name: str, requirement: str) -> int:
+    path = folder
+    status = os.stat(folder)
+    for part in PureWindowsPath(name).parts:
+        path = path / part
+        status = os.lstat(path)
+        _refuse_link(status, requirement)
+    require_regular(status, requirement)
+    descriptor = os.open(path, os.O_RDONLY | OPEN_FLAGS | NO_FOLLOW_FLAG)
+    if os.path.samestat(status, os.fstat(descriptor)):
+        return descriptor
+    os.close(descriptor)
+    raise FileError(requirement, value="it changes while it is read")
+
+
+def _refuse_link(status: os.stat_result, requirement: str) -> None:
+    """Refuse symbolic links, and what Windows has like them."""
+    is_reparse_point = getattr(status, "st_file_attributes", 0) & stat.FILE_ATTRIBUTE_REPARSE_POINT
+    if stat.S_ISLNK(status.st_mode) or is_reparse_point:
+        raise FileError(requirement, value="it is a symbolic link")
+
+
+def _open_folder(folder_descriptor: int, part: str) -> int:
+    """The folder ``part`` of an open folder, which is closed."""
+    try:
+        return os.open(
+            part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW_FLAG, dir_fd=folder_descriptor
+        )
+    finally:
+        os.close(folder_descriptor)
+
+
+def _open_file(folder_descriptor: int, part: str, requirement: str) -> int:
+    try:
+        status = os.stat(part, dir_fd=folder_descriptor, follow_symlinks=False)
+        _refuse_link(status, requirement)
+        require_regular(status, requirement)
+        return os.open(part, os.O_RDONLY | OPEN_FLAGS | NO_FOLLOW_FLAG, dir_fd=folder_descriptor)
+    finally:
+        os.close(folder_descriptor)

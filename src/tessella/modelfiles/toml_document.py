@@ -1,19 +1,85 @@
-"""A model file as it was read: what it holds, where each part stands, what is wrong with it."""
+"""A model file as it was read: what it holds, where each part stands, what is wrong with it.
+
+``tomllib`` says what a document holds, and not where. ``find_lines`` scans the same text, looks at
+nothing but keys, brackets and the ends of values, and records the line of each key path: keys and
+positions, as in ``("stages", 1, "pays")``. What it cannot follow is left to ``tomllib`` to refuse.
+
+It comes before ``tomllib`` and keeps from it what that would take too long over, or fail on:
+nesting, long keys and long numbers. As paths have a bounded length, and only what is new is
+recorded, the time is in proportion to the text.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tessella.errors import TessellaError
 from tessella.files import read_whole
+from tessella.mdp.context import FUNCTION_MAX_ENTRIES
 from tessella.modelfiles.mistakes import REPORTED_MAX_MISTAKES, Mistake, ModelFileError, to_one_line
-from tessella.modelfiles.toml_lines import KeyPath, LimitError, LineNumbers, find_lines
 
-MODEL_FILE_MAX_BYTES = 1 << 20  # bytes; long data belong in a CSV file beside it
+KeyPath = tuple[str | int, ...]
+
+BRACKETS_MAX_DEPTH = 16  # brackets within brackets
+KEY_MAX_PARTS = 16  # parts of a dotted key
+KEY_PATH_MAX_PARTS = 24  # parts of a path: keys and positions, of whatever brackets
 NOTED_MAX_MISTAKES = 4 * REPORTED_MAX_MISTAKES  # mistakes after which none are noted any more
+SCALAR_MAX_CHARACTERS = 64  # characters of a number, a date or a truth value
+
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
+INLINE_BLANK = re.compile(r"[ \t]*")
+STRING = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}' r"|'''.*?'{3,5}" r'|"(?:[^"\\\n]|\\.)*"' r"|'[^'\n]*'", re.DOTALL
+)
+SCALAR = re.compile(r"[^,\]}#\n]+")
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """How much is read, and how large a model may be; a file of a few lines cannot ask for more."""
+
+    model_file_max_bytes: int = 1 << 20  # long data belong in a CSV file beside it
+    csv_max_bytes: int = 16 << 20  # of one file
+    csv_max_total_bytes: int = 32 << 20  # of all that a model file names
+    csv_max_rows: int = 1_000_000
+    max_states: int = 20_000_000  # scratch axes and time included
+    max_actions: int = 100_000
+    max_pairs: int = 200_000_000  # of states and actions, where some are infeasible
+    max_entries: int = FUNCTION_MAX_ENTRIES  # that all expressions are evaluated for
+
+
+class LimitError(Exception):
+    """A document goes beyond what is read: where, and how."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+        self.text = text
+
+
+class _SyntaxLostError(Exception):
+    """This is no TOML."""
+
+
+@dataclass
+class LineNumbers:
+    """The line of every key path that was found."""
+
+    by_path: dict[KeyPath, int] = field(default_factory=dict)
+
+    def find(self, path: KeyPath) -> int:
+        """The line of ``path``, or of what it stands in."""
+        while path and path not in self.by_path:
+            path = path[:-1]
+        return self.by_path.get(path, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,17 +89,42 @@ class TomlDocument:
     path: Path
     data: dict[str, Any]
     line_numbers: LineNumbers
+    limits: ReadLimits = ReadLimits()
     mistakes: list[Mistake] = field(default_factory=list)
     mistake_paths: list[KeyPath] = field(default_factory=list)  # of the mistakes
 
     def note_mistake(self, key_path: KeyPath, text: str) -> None:
         """Note that something is wrong at ``key_path``."""
-        if len(self.mistakes) >= NOTED_MAX_MISTAKES:
+        if self.is_full:
             return
         mistake = Mistake(str(self.path), self.line_numbers.find(key_path), to_one_line(text))
         if mistake not in self.mistakes:
             self.mistakes.append(mistake)
             self.mistake_paths.append(key_path)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is wrong that no more mistakes are noted."""
+        return len(self.mistakes) >= NOTED_MAX_MISTAKES
+
+    @contextmanager
+    def noting_errors(self, key_path: KeyPath) -> Iterator[None]:
+        """Errors of the package within the block become mistakes at ``key_path``."""
+        try:
+            yield
+        except TessellaError as error:
+            self.note_mistake(key_path, str(error))
+
+    def section(self, key: str) -> dict[str, Any]:
+        """A table of the document, empty where there is none."""
+        section = self.data.get(key)
+        return section if isinstance(section, dict) else {}
+
+    def entries(self, key: str) -> list[tuple[KeyPath, dict[str, Any]]]:
+        """The tables of a list of the document, each with its key path."""
+        entries = self.data.get(key)
+        numbered = enumerate(entries if isinstance(entries, list) else [])
+        return [((key, i), entry) for i, entry in numbered if isinstance(entry, dict)]
 
     def has_mistake(self, key_path: KeyPath) -> bool:
         """Whether something is wrong already at ``key_path`` or within."""
@@ -44,19 +135,16 @@ class TomlDocument:
         if self.mistakes:
             mistakes = sorted(self.mistakes, key=lambda mistake: mistake.line)
             n_unlisted = len(mistakes) - REPORTED_MAX_MISTAKES
-            prefix = "at least " if len(mistakes) >= NOTED_MAX_MISTAKES else ""
+            prefix = "at least " if self.is_full else ""
             raise ModelFileError(
                 mistakes[:REPORTED_MAX_MISTAKES], f"{prefix}{n_unlisted}" if n_unlisted > 0 else ""
             )
 
 
-def read_document(path: str | Path) -> TomlDocument:
+def read_document(path: str | Path, limits: ReadLimits) -> TomlDocument:
     """The document in the file at ``path``."""
-    return parse_document(read_whole(path, "a model file", MODEL_FILE_MAX_BYTES), Path(path))
-
-
-def parse_document(content: bytes, path: Path) -> TomlDocument:
-    """The document that these bytes are."""
+    content = read_whole(path, "a model file", limits.model_file_max_bytes)
+    path = Path(path)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -64,7 +152,7 @@ def parse_document(content: bytes, path: Path) -> TomlDocument:
         raise _single_mistake(path, line, "the file is not text in UTF-8") from None
     try:
         lines = find_lines(text)
-        return TomlDocument(path, tomllib.loads(text), lines)
+        return TomlDocument(path, tomllib.loads(text), lines, limits)
     except LimitError as error:
         raise _single_mistake(path, error.line, error.text) from None
     except RecursionError:
@@ -85,3 +173,162 @@ def _parse_toml_error(error: ValueError, text: str) -> tuple[int, str]:
 
 def _single_mistake(path: Path, line: int, text: str) -> ModelFileError:
     return ModelFileError([Mistake(str(path), line, to_one_line(text))])
+
+
+def find_lines(text: str) -> LineNumbers:
+    """The lines of all key paths of a TOML document; ``LimitError`` where it goes too far."""
+    return _Scanner(text.replace("\r\n", "\n")).scan()
+
+
+class _Scanner:
+    """One way through a document."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        self.line_numbers = LineNumbers()
+        self.table_counts: dict[KeyPath, int] = {}  # how many [[tables]] of a name there are so far
+
+    def scan(self) -> LineNumbers:
+        table: KeyPath = ()
+        try:
+            while not self._is_at_end():
+                if self._accept("["):
+                    table = self._read_header()
+                else:
+                    self._read_pair(table, 0)
+        except _SyntaxLostError:
+            pass
+        return self.line_numbers
+
+    @property
+    def line(self) -> int:
+        return bisect_right(self.line_starts, self.position)
+
+    def _is_at_end(self) -> bool:
+        self._skip()
+        return self.position >= len(self.text)
+
+    def _skip(self, pattern: re.Pattern = BLANK) -> None:
+        match = pattern.match(self.text, self.position)
+        self.position = match.end() if match else self.position
+
+    def _accept(self, word: str) -> bool:
+        if not self.text.startswith(word, self.position):
+            return False
+        self.position += len(word)
+        return True
+
+    def _record_line(self, path: KeyPath, line: int) -> None:
+        """The line of a path, and of all that it begins with and was not there before."""
+        if len(path) > KEY_PATH_MAX_PARTS:
+            limit = f"at most {KEY_PATH_MAX_PARTS} keys deep"
+            raise LimitError(line, f"tables and lists stand within one another, {limit}")
+        while path and path not in self.line_numbers.by_path:
+            self.line_numbers.by_path[path] = line
+            path = path[:-1]
+
+    def _read_header(self) -> KeyPath:
+        line = self.line
+        is_repeated = self._accept("[")
+        *parents, last = self._read_keys()
+        if not self._accept("]]" if is_repeated else "]"):
+            raise _SyntaxLostError
+        path = (*self._resolve_path(parents), last)
+        if is_repeated:
+            self._record_line(path, line)
+            self.table_counts[path] = self.table_counts.get(path, 0) + 1
+        path = self._resolve_path([*parents, last])
+        self._record_line(path, line)
+        return path
+
+    def _resolve_path(self, keys: list[str]) -> KeyPath:
+        """The path that a header means: of repeated tables it means the latest."""
+        path: KeyPath = ()
+        for key in keys:
+            path = (*path, key)
+            if path in self.table_counts:
+                path = (*path, self.table_counts[path] - 1)
+        return path
+
+    def _read_pair(self, table: KeyPath, depth: int) -> None:
+        line = self.line
+        path = (*table, *self._read_keys())
+        if not self._accept("="):
+            raise _SyntaxLostError
+        self._record_line(path, line)
+        self._skip(INLINE_BLANK)
+        self._read_value(path, depth)
+
+    def _read_keys(self) -> list[str]:
+        keys = [self._read_key()]
+        while self._accept("."):
+            if len(keys) == KEY_MAX_PARTS:
+                raise LimitError(self.line, f"a key has at most {KEY_MAX_PARTS} parts")
+            keys.append(self._read_key())
+        return keys
+
+    def _read_key(self) -> str:
+        self._skip(INLINE_BLANK)
+        is_quoted = self._is_quote_next()
+        key = self._match(STRING if is_quoted else BARE_KEY)
+        self._skip(INLINE_BLANK)
+        return _unquote(key) if is_quoted else key
+
+    def _is_quote_next(self) -> bool:
+        return self.text.startswith(("'", '"'), self.position)
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self.text, self.position)
+        if not match:
+            raise _SyntaxLostError
+        self.position = match.end()
+        return match.group()
+
+    def _read_value(self, path: KeyPath, depth: int) -> None:
+        if depth > BRACKETS_MAX_DEPTH:
+            raise LimitError(self.line, f"brackets stand at most {BRACKETS_MAX_DEPTH} deep")
+        if self._accept("["):
+            self._read_array(path, depth + 1)
+        elif self._accept("{"):
+            self._read_inline_table(path, depth + 1)
+        else:
+            self._read_scalar()
+
+    def _read_array(self, path: KeyPath, depth: int) -> None:
+        index = 0
+        self._skip()
+        while not self._accept("]"):
+            self._record_line((*path, index), self.line)
+            self._read_value((*path, index), depth)
+            index += 1
+            self._read_comma("]")
+
+    def _read_inline_table(self, path: KeyPath, depth: int) -> None:
+        self._skip()
+        while not self._accept("}"):
+            self._read_pair(path, depth)
+            self._read_comma("}")
+
+    def _read_comma(self, end: str) -> None:
+        self._skip()
+        if not self._accept(",") and not self.text.startswith(end, self.position):
+            raise _SyntaxLostError
+        self._skip()
+
+    def _read_scalar(self) -> None:
+        line = self.line
+        is_quoted = self._is_quote_next()
+        scalar = self._match(STRING if is_quoted else SCALAR)
+        if not is_quoted and len(scalar.strip()) > SCALAR_MAX_CHARACTERS:
+            raise LimitError(line, f"a number has at most {SCALAR_MAX_CHARACTERS} characters")
+
+
+def _unquote(key: str) -> str:
+    if "\\" not in key:
+        return key[1:-1]
+    try:
+        return tomllib.loads(f"key = {key}")["key"]
+    except ValueError:
+        raise _SyntaxLostError from None

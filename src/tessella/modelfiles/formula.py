@@ -7,37 +7,35 @@ the noise that its expression names. Parameters and tables are part of it.
 from __future__ import annotations
 
 import inspect
+import keyword
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
+from itertools import islice, pairwise
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_value
-from tessella.modelfiles.expressions.evaluate import (
-    entry_width,
-    evaluate_node,
-    find_missing_entry,
-    peak_memory_with_terms,
-)
-from tessella.modelfiles.expressions.parse import TREE_MAX_DEPTH, measure_depth, parse
-from tessella.modelfiles.expressions.tokens import ExpressionError
-from tessella.modelfiles.expressions.tree import (
+from tessella.modelfiles.expressions import (
     CONDITION,
     NAMED_FUNCTIONS,
     NUMBER,
     OPERATORS,
     TEXT,
+    TREE_MAX_DEPTH,
     CompareNode,
     ConstantNode,
+    ExpressionError,
     LookupNode,
-    LookupSource,
     NameNode,
     Node,
     OperatorNode,
+    compare_values,
     is_missing,
+    logical_and,
+    parse,
 )
 from tessella.modelfiles.mistakes import suggest_name
 
@@ -45,6 +43,15 @@ REPORTED_MAX_UNKNOWN = 10  # unknown names of an expression that are reported
 FORMULA_MAX_COMBINATIONS = 50_000_000  # combinations of coordinates of one expression
 FORMULA_MAX_HELD_NUMBERS = 200_000_000  # numbers held at once while it is evaluated
 HELD_REQUIREMENT = f"an expression holds at most {FORMULA_MAX_HELD_NUMBERS:,} numbers at once"
+
+
+class LookupSource(Protocol):
+    """Numbers that are looked up by so many coordinates."""
+
+    @property
+    def arity(self) -> int: ...
+
+    def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +92,13 @@ class Formula:
         self.names = names
         self.wanted_kind = wanted_kind
         self.terms = _needed_terms(tree, names)
-        self.depth = measure_depth(tree) + max(
+        self.depth = _measure_depth(tree) + max(
             (term.depth for term in self.terms.values()), default=0
         )
         self.direct_names = names_in(tree)
         used = [*self.direct_names, *(n for term in self.terms.values() for n in term.direct_names)]
         self.free_names = [name for name in dict.fromkeys(used) if name in names.kinds]
-        kw = inspect.Parameter.KEYWORD_ONLY
-        self.__signature__ = inspect.Signature([inspect.Parameter(n, kw) for n in self.free_names])
+        self.__signature__ = make_signature(self.free_names)
 
     def __call__(self, /, **arrays: Any) -> Any:
         values = {name: _as_doubles(array) for name, array in arrays.items()}
@@ -130,11 +136,18 @@ class Formula:
         )
 
     def peak_memory(self, widths: Mapping[str, float]) -> float:
-        """Numbers held at once for each combination, given how wide the entries of arrays are."""
-        constants = self.names.constants.items()
-        all_widths = {n: entry_width(v) for n, v in constants} | dict(widths)
-        terms = [(name, term.tree) for name, term in self.terms.items()]
-        return peak_memory_with_terms(terms, self.tree, all_widths).peak
+        """Numbers held at once for each combination, given how wide the entries of arrays are.
+
+        Widths count doubles, of which a letter is half a one. The values of terms stay.
+        """
+        all_widths = {n: entry_width(v) for n, v in self.names.constants.items()} | dict(widths)
+        peak = 0.0
+        held = 0.0
+        for name, term in self.terms.items():
+            peak = max(peak, held + _peak_memory(term.tree, all_widths))
+            all_widths[name] = _result_width(term.tree, all_widths)
+            held += all_widths[name]
+        return max(peak, held + _peak_memory(self.tree, all_widths))
 
     def _refuse_large(self, values: Mapping[str, Any]) -> None:
         shape = np.broadcast_shapes(*(value.shape for value in values.values()))
@@ -149,6 +162,12 @@ class Formula:
             raise ModelError(f"{HELD_REQUIREMENT} for all combinations", value=count_text)
 
 
+def make_signature(names: Iterable[str]) -> inspect.Signature:
+    """The signature of a function of these names, each once."""
+    kw = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Signature([inspect.Parameter(name, kw) for name in dict.fromkeys(names)])
+
+
 def make_formula(
     given: Any,
     names: VisibleNames,
@@ -160,16 +179,13 @@ def make_formula(
     None where a mistake went to ``report``, or where it names something that is wrong already.
     """
     try:
-        tree = parse(given) if isinstance(given, str) else ConstantNode(0, float(given))
-        name_errors = find_name_errors(tree, names)
+        tree = parse(given) if isinstance(given, str) else ConstantNode(0, value=float(given))
+        name_errors = [*islice(find_name_errors(tree, names), REPORTED_MAX_UNKNOWN)]
         for error in name_errors:
             report(error)
-        invalid_names = names.invalid.intersection(names_in(tree))
-        return (
-            None
-            if name_errors or invalid_names
-            else _make_checked_formula(tree, names, wanted_kind)
-        )
+        if name_errors or names.invalid.intersection(names_in(tree)):
+            return None
+        return _make_checked_formula(tree, names, wanted_kind)
     except ExpressionError as error:
         report(error)
         return None
@@ -194,70 +210,61 @@ def _needed_terms(tree: Node, names: VisibleNames) -> dict[str, Formula]:
 
 def names_in(tree: Node) -> list[str]:
     """Every name in a tree, each once."""
-    result = []
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        result += [node.name] if isinstance(node, NameNode) else []
-        pending += reversed(node.parts)
-    return [*dict.fromkeys(result)]
+    return [*dict.fromkeys(node.name for node in tree.walk() if isinstance(node, NameNode))]
 
 
-def find_name_errors(tree: Node, names: VisibleNames) -> list[ExpressionError]:
-    """What is wrong with the names of a tree: all of it, up to what somebody reads."""
-    errors = []
-    pending = [tree]
-    while pending and len(errors) < REPORTED_MAX_UNKNOWN:
-        node = pending.pop()
+def find_name_errors(tree: Node, names: VisibleNames) -> Iterator[ExpressionError]:
+    """What is wrong with the names of a tree."""
+    for node in tree.walk():
+        fault = None
         if isinstance(node, NameNode):
-            errors += _name_errors(node, names)
+            fault = _find_name_fault(node.name, names)
         elif isinstance(node, LookupNode):
-            errors += _table_errors(node, names)
-        pending += reversed(node.parts)
-    return errors
+            fault = _find_table_fault(node, names)
+        if fault is not None:
+            yield ExpressionError(fault, node.position)
 
 
-def _name_errors(node: NameNode, names: VisibleNames) -> list[ExpressionError]:
-    name = node.name
-    if name in names.kinds or name in names.invalid:
-        return []
+def _find_name_fault(name: str, names: VisibleNames) -> str | None:
+    if name in names.invalid:
+        return None
+    if name in names.kinds:
+        is_keyword = keyword.iskeyword(name)  # a function cannot have an argument of that name
+        return f"{name!r} is a word of Python: give it another name" if is_keyword else None
     if name in names.terms:
         missing = [n for n in names.terms[name].free_names if n not in names.kinds]
         message = f"the term {name!r} names {', '.join(missing)}, not known at this place"
-        return [ExpressionError(message, node.position)] if missing else []
+        return message if missing else None
     if name in names.constants:
         is_list = isinstance(names.constants[name], list)
-        message = f"{name!r} is a list; a table looks numbers up"
-        return [ExpressionError(message, node.position)] if is_list else []
+        return f"{name!r} is a list; a table looks numbers up" if is_list else None
+    return _describe_unusable_name(name, names)
+
+
+def _describe_unusable_name(name: str, names: VisibleNames) -> str:
     if name in names.tables:
-        return [
-            ExpressionError(f"{name!r} is a table: look it up, as in {name}[...]", node.position)
-        ]
+        return f"{name!r} is a table: look it up, as in {name}[...]"
     if name in NAMED_FUNCTIONS:
-        return [ExpressionError(f"{name!r} is a function: write {name}(...)", node.position)]
+        return f"{name!r} is a function: write {name}(...)"
     if name in names.hidden:
         allowed = "".join(f"{kind}, " for kind in names.kinds)
-        message = (
-            f"{name!r} is not known at this place, which may name {allowed}parameters and terms"
-        )
-        return [ExpressionError(message, node.position)]
-    return [ExpressionError(f"unknown name {name!r}{suggest_name(name, names)}", node.position)]
+        return f"{name!r} is not known at this place, which may name {allowed}parameters and terms"
+    return f"unknown name {name!r}{suggest_name(name, names)}"
 
 
-def _table_errors(node: LookupNode, names: VisibleNames) -> list[ExpressionError]:
+def _find_table_fault(node: LookupNode, names: VisibleNames) -> str | None:
     name = node.table
     count = len(node.operands)
     if name in names.tables:
         arity = names.tables[name].arity
         message = f"the table {name!r} is looked up by {arity} coordinates; got {count}"
-        return [] if arity == count else [ExpressionError(message, node.position)]
+        return None if arity == count else message
     if name in (*names.kinds, *names.constants, *names.terms):
-        return [ExpressionError(f"{name!r} is neither a function nor a table", node.position)]
-    subject, known = (
-        ("table", names.tables) if node.uses_brackets else ("function or table", NAMED_FUNCTIONS)
-    )
-    suggestion = suggest_name(name, (*known, *names.tables))
-    return [ExpressionError(f"unknown {subject} {name!r}{suggestion}", node.position)]
+        return f"{name!r} is neither a function nor a table"
+    if node.uses_brackets:
+        return f"unknown table {name!r}{suggest_name(name, names.tables)}"
+    known = (*NAMED_FUNCTIONS, *names.tables)
+    return f"unknown function or table {name!r}{suggest_name(name, known)}"
 
 
 def infer_expression_kind(node: Node, names: VisibleNames) -> str:
@@ -266,17 +273,18 @@ def infer_expression_kind(node: Node, names: VisibleNames) -> str:
         return TEXT if isinstance(node.value, str) else NUMBER
     if isinstance(node, NameNode):
         return _lookup_name_kind(node.name, names)
-    kinds = [infer_expression_kind(part, names) for part in node.parts]
-    if isinstance(node, LookupNode):
-        return NUMBER
+    kinds = [infer_expression_kind(part, names) for part in node.operands]
     if isinstance(node, CompareNode):
         _require_comparable(node, kinds)
         return CONDITION
-    assert isinstance(node, OperatorNode)
+    return _infer_operator_kind(node, kinds) if isinstance(node, OperatorNode) else NUMBER
+
+
+def _infer_operator_kind(node: OperatorNode, kinds: list[str]) -> str:
     if node.operator_name == "where":
         return _infer_where_kind(node, kinds)
     operator_spec = OPERATORS[node.operator_name]
-    for part, kind in zip(node.parts, kinds, strict=True):
+    for part, kind in zip(node.operands, kinds, strict=True):
         if kind == TEXT or (operator_spec.operand_kind == CONDITION and kind != CONDITION):
             symbol = "'-'" if node.operator_name == "negative" else repr(node.operator_name)
             requirement = f"{symbol} takes {operator_spec.operand_kind}; this is {kind}"
@@ -318,3 +326,105 @@ def _to_scalar(value: Any) -> Any:
 def _as_doubles(array: Any) -> Any:
     result = np.asarray(array)
     return result if result.dtype.kind == "U" else result.astype(float)
+
+
+def evaluate_node(node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupSource]) -> Any:
+    """The array that an expression is, given arrays for its names.
+
+    Operands are evaluated from the left. Those of a sum, of ``min`` or of a row of comparisons are
+    put together as they come, so that of many operands two are there at once; ``where`` and a table
+    need all of theirs.
+    """
+
+    def evaluate_part(part: Node) -> Any:
+        return evaluate_node(part, values, tables)
+
+    if isinstance(node, ConstantNode):
+        return _to_scalar(node.value)
+    if isinstance(node, NameNode):
+        return values[node.name]
+    if isinstance(node, LookupNode):
+        return tables[node.table].look_up(*map(evaluate_part, node.operands))
+    if isinstance(node, CompareNode):
+        return _evaluate_comparison(node, evaluate_part)
+    assert isinstance(node, OperatorNode)
+    operator_spec = OPERATORS[node.operator_name]
+    if not operator_spec.is_binary_fold:
+        return operator_spec.apply(*map(evaluate_part, node.operands))
+    result = evaluate_part(node.operands[0])
+    for part in node.operands[1:]:  # functools.reduce would hold on to the operands before
+        result = operator_spec.apply(result, evaluate_part(part))
+    return result
+
+
+def _evaluate_comparison(node: CompareNode, evaluate_part: Callable[[Node], Any]) -> Any:
+    lhs = evaluate_part(node.operands[0])
+    result = None
+    for symbol, part in zip(node.comparisons, node.operands[1:], strict=True):
+        rhs = evaluate_part(part)
+        link = compare_values(symbol, lhs, rhs)
+        result = link if result is None else logical_and(result, link)
+        lhs = rhs
+    return result
+
+
+def find_missing_entry(
+    node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupSource]
+) -> str | None:
+    """The first entry of a tree, as ``limit[7]``, that its table does not have; numbers given."""
+    for part in node.operands:
+        entry = find_missing_entry(part, values, tables)
+        if entry:
+            return entry
+    is_table = isinstance(node, LookupNode)
+    if not is_table or not is_missing(evaluate_node(node, values, tables)).any():
+        return None
+    coordinates = [evaluate_node(part, values, tables) for part in node.operands]
+    return f"{node.table}[{', '.join(format_value(np.asarray(x).item()) for x in coordinates)}]"
+
+
+def _peak_memory(node: Node, widths: Mapping[str, float]) -> float:
+    """Doubles held at once for each combination while a tree is evaluated, its result included.
+
+    The results of earlier operands stay while a later one is evaluated: all of them for a table or
+    ``where``, one where two operands are put together at a time, and one more in a comparison.
+    """
+    if not node.operands:
+        return 0.0
+    width = _result_width(node, widths)
+    n_kept = len(node.operands)
+    workspace = width
+    if isinstance(node, LookupNode):
+        workspace = n_kept + 7.0  # indices of entries, and finding them
+    elif isinstance(node, CompareNode):
+        n_kept = 2
+        workspace = 2.0
+    elif isinstance(node, OperatorNode) and OPERATORS[node.operator_name].is_binary_fold:
+        n_kept = 1
+    kept: list[float] = []  # sizes of results; the array of a name is there anyway
+    peak = 0.0
+    for part in node.operands:
+        peak = max(peak, sum(kept[-n_kept:]) + _peak_memory(part, widths))
+        kept.append(_result_width(part, widths) if part.operands else 0.0)
+    return max(peak, sum(kept[-n_kept - 1 :]) + width + workspace)
+
+
+def _result_width(node: Node, widths: Mapping[str, float]) -> float:
+    """Doubles that an entry of the result takes: more than one for text alone."""
+    if isinstance(node, ConstantNode):
+        return entry_width(node.value)
+    if isinstance(node, NameNode):
+        return widths.get(node.name, 1.0)
+    if isinstance(node, OperatorNode) and node.operator_name == "where":
+        return max(_result_width(part, widths) for part in node.operands[1:])
+    return 1.0
+
+
+def entry_width(value: Any) -> float:
+    """Doubles that an entry like this one takes: a letter is half of one."""
+    return max(len(value) / 2, 1.0) if isinstance(value, str) else 1.0
+
+
+def _measure_depth(tree: Node) -> int:
+    """How many operations are nested; the parser bounds it."""
+    return 1 + max(map(_measure_depth, tree.operands), default=0)

@@ -1,1 +1,0 @@
-"""Arithmetic in model files: a closed grammar, parsed here and never run as Python."""
