@@ -83,7 +83,11 @@ def test_certify_prints_the_summary_of_the_certificate(tmp_path):
         ),
         (("solve", "QUE-Mix", "--set", "rate=4"), "QUE-Mix has no parameter 'rate'; there are"),
         (("solve", "QUE-Mix", "--set", "service_rate=x"), "service_rate must be a number above 0"),
-        (("solve", "QUE-Mix", "--set", "service_rate"), "service_rate must be a number above 0"),
+        (
+            ("solve", "QUE-Mix", "--set", "service_rate"),
+            "above 0, to 1000; QUE-Mix got no value; write --set service_rate=VALUE",
+        ),
+        (("show", "perishable", "--set", "lief=3"), "no parameter 'lief'; did you mean 'life'?"),
         (("solve", "QUE-Mix", "--set", "discount=1"), "from 0, below 1; QUE-Mix got 1.0"),
         (("paper", "--problems", "QUE"), "no benchmark is called 'QUE'"),
         (("paper", "--methods", "lineal"), "no method is called 'lineal'; there are linear"),

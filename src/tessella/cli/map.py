@@ -137,8 +137,7 @@ def _format_map(
         if colour == "action"
         else _value_levels(_shown_values(solution, colour, fixed_values))
     )
-    values = [[str(v) for v in axis.tolist()] for axis in part.grid.values]
-    drawn = format_blocks(levels, part.grid.axes, values, colours, coloured=coloured, width=width)
+    drawn = format_blocks(levels, part.grid, colours, coloured=coloured, width=width)
     fixed_text = ", ".join(f"{name}={value}" for name, value in fixed_values.items())
     fixed_line = f"\nat {fixed_text} (--at for another place)" if fixed_text else ""
     head = format_title(solution.mdp) + fixed_line

@@ -85,6 +85,11 @@ def open_model(word: str, given: tuple[str, ...] = ()) -> MDP | Solution:
     return build_problem(_find_problem(word), given)
 
 
+def names_other_model(word: str) -> bool:
+    """Whether ``word`` names a file or code, not a problem of the registry."""
+    return Path(word).suffix in (MODEL_FILE_SUFFIX, SAVED_SUFFIX) or ":" in word
+
+
 def _find_problem(name: str) -> Problem:
     from tessella.problems.registry import problem
 
@@ -93,20 +98,28 @@ def _find_problem(name: str) -> Problem:
 
 def build_problem(named_problem: Problem, given: tuple[str, ...]) -> MDP:
     """A problem's model, with the settings that were typed."""
+    return named_problem.build(**parse_settings(named_problem, given))
+
+
+def parse_settings(named_problem: Problem, given: tuple[str, ...]) -> dict[str, Any]:
+    """Every setting of a problem, checked: as typed, else its default."""
     from tessella.errors import ArgumentError
 
     settings = {}
     for word in given:
         key, equals, text = word.partition("=")
         parameter = named_problem.parameter(key.strip())
+        requirement = f"{parameter.name} must be {parameter.range}"
+        if not equals:
+            reason = f"got no value; write --set {parameter.name}=VALUE"
+            raise ArgumentError(requirement, location=named_problem.name, value=reason)
         try:
-            settings[parameter.name] = parameter.parse(text) if equals else None
+            settings[parameter.name] = parameter.parse(text)
         except ValueError:
-            requirement = f"{parameter.name} must be {parameter.range}"
             raise ArgumentError(
                 requirement, location=named_problem.name, value=f"got {text!r}"
             ) from None
-    return named_problem.build(**settings)
+    return named_problem.settings(**settings)
 
 
 def _open_saved(path: Path, given: tuple[str, ...]) -> MDP | Solution:

@@ -1,7 +1,7 @@
 """A map of one or two axes as text: coloured blocks in a terminal, letters in a pipe.
 
-The first axis runs to the right, the second upwards, and rows of a map downwards, as in pictures. A
-longer axis than there is room for is shown at evenly spaced places, first and last included.
+The first axis runs to the right, the second upwards, or downwards where the grid states it, as in
+pictures. An axis that is too long is shown at evenly spaced places, first and last included.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.grid import DOWNWARD_AXIS, picture_axes
+from tessella.grid import StateGrid
 
 LEVEL_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 MAP_MAX_ROWS = 40  # rows of text
@@ -26,24 +26,23 @@ def spaced_indices(length: int, max_count: int) -> NDArray[np.int64]:
 
 def format_blocks(
     levels: NDArray[np.integer],
-    axes: Sequence[str],
-    values: Sequence[Sequence[str]],
+    grid: StateGrid,
     colours: Sequence[RgbColour],
     *,
     coloured: bool,
     width: int,
 ) -> str:
     """``levels`` (n,) or (n, m) numbers from 0 on, each shown in its colour or by its letter."""
-    axis_order = [axes.index(name) for name in picture_axes(axes)]
-    axes = [axes[k] for k in axis_order]
-    values = [values[k] for k in axis_order]
+    axes = grid.picture_order(grid.axes)
+    axis_order = [grid.axis(name) for name in axes]
+    values = [[str(value) for value in grid.values[k].tolist()] for k in axis_order]
     levels = levels.transpose(axis_order)
-    grid = levels[:, None] if levels.ndim == 1 else levels
-    row_labels = list(values[1]) if levels.ndim == 2 else [""]
+    table = levels[:, None] if levels.ndim == 1 else levels
+    row_labels = values[1] if levels.ndim == 2 else [""]
     margin = max(map(len, row_labels))
     cell_width = 2 if coloured else 1
-    column_indices = spaced_indices(len(grid), (width - margin - 2) // cell_width)
-    row_indices = spaced_indices(grid.shape[1], MAP_MAX_ROWS)
+    column_indices = spaced_indices(len(table), (width - margin - 2) // cell_width)
+    row_indices = spaced_indices(table.shape[1], MAP_MAX_ROWS)
 
     def cell(level: int) -> str:
         if coloured:
@@ -51,15 +50,15 @@ def format_blocks(
         return LEVEL_LETTERS[level % len(LEVEL_LETTERS)]
 
     lines: list[str] = [axes[1]] if levels.ndim == 2 else []
-    for j in row_indices if axes[-1] == DOWNWARD_AXIS else row_indices[::-1]:
-        row = "".join(cell(int(grid[i, j])) for i in column_indices)
+    for j in row_indices if axes[-1] == grid.downward_axis else row_indices[::-1]:
+        row = "".join(cell(int(table[i, j])) for i in column_indices)
         lines.append(f"{row_labels[j].rjust(margin)} {row}".rstrip())
     first, last = (values[0][int(k)] for k in (column_indices[0], column_indices[-1]))
     label_width = max(cell_width * len(column_indices) - len(first) - len(last), 1)
     lines.append(" " * (margin + 1) + first + f" {axes[0]} ".center(label_width) + last)
     shown_parts = [
         f"{n} of {m}"
-        for n, m in ((len(column_indices), len(grid)), (len(row_indices), grid.shape[1]))
+        for n, m in ((len(column_indices), len(table)), (len(row_indices), table.shape[1]))
         if n < m
     ]
     return "\n".join(

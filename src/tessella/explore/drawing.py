@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError
 from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
-from tessella.grid import DOWNWARD_AXIS, StateGrid, picture_axes
+from tessella.grid import StateGrid
 from tessella.mdp.context import TIME
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.events import average_unit
@@ -47,7 +47,7 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
     drawn = {
         "model": _describe_model(mdp),
         "shown": section.shown,
-        "down": section.shown[-1] == DOWNWARD_AXIS,
+        "down": section.shown[-1] == mdp.grid.downward_axis,
         "at": section.at,
         "table": section.of(solution.policy.table),
         "second": section.of(model.second_best),
@@ -89,7 +89,7 @@ class GridSection:
         default_order = sorted(
             grid.axes, key=lambda name: (name == TIME and grid.ndim > 2, not is_long[name])
         )
-        default_order = [*picture_axes(default_order[:2]), *default_order[2:]]
+        default_order = [*grid.picture_order(default_order[:2]), *default_order[2:]]
         wanted = [name for name in request.names("shown") if name in grid.axes]
         shown = list(dict.fromkeys([*wanted, *default_order]))[:2]
         fixed_indices = request.mapping("at")

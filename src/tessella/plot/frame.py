@@ -1,9 +1,9 @@
 """Placing a grid of one or two axes in a figure.
 
 The first axis runs to the right, the second upwards; of a map of rows and columns, the columns run
-to the right and the rows down (``picture_axes``). A state is a box around its point. An axis
-whose values are evenly spaced and ascending is drawn in its own values, any other by place with
-its values as tick labels.
+to the right and the rows down (``StateGrid.downward_axis``). A state is a box around its point. An
+axis whose values are evenly spaced and ascending is drawn in its own values, any other by place
+with its values as tick labels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
-from tessella.grid import DOWNWARD_AXIS, StateGrid, picture_axes
+from tessella.grid import StateGrid
 from tessella.tessellation import Tessellation, outline
 
 LINE_COLOUR = "0.12"
@@ -64,7 +64,7 @@ def set_axes(axes: Axes, grid: StateGrid) -> Frame:
     """Name the axes, set ticks, and say where places go."""
     if grid.ndim > 2:
         raise ArgumentError(f"a map shows one or two axes, not {grid.ndim}; take a section")
-    names = picture_axes(grid.axes)
+    names = grid.picture_order(grid.axes)
     order = tuple(map(grid.axes.index, names))
     scales = [_choose_scale(grid.values[k]) for k in order]
     axes.set_xlabel(names[0])
@@ -73,7 +73,7 @@ def set_axes(axes: Axes, grid: StateGrid) -> Frame:
         return Frame(order, scales[0], AxisScale(0.0, 1.0))
     axes.set_ylabel(names[1])
     _set_ticks(axes.yaxis, grid.values[order[1]], scales[1])
-    axes.yaxis.set_inverted(names[1] == DOWNWARD_AXIS)
+    axes.yaxis.set_inverted(names[1] == grid.downward_axis)
     return Frame(order, *scales)
 
 

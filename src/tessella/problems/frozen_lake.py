@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise
 from tessella.problems.parameter import Choice, Number
@@ -44,7 +45,7 @@ def _model(map: str, slip: float, discount: float) -> MDP:
 
     turn = Noise("turn", (-1, 0, 1), (slip / 2, 1 - slip, slip / 2))
     mdp = MDP.staged(
-        {"row": range(n), "column": range(n)},
+        StateGrid(row=range(n), column=range(n)).with_downward_axis("row"),
         MOVES,
         discount,
         [Jump(turn, to=to, pays=pays)],

@@ -9,12 +9,14 @@ and stands beside the model: it decides samples, and nothing of the model's own 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
 from tessella.errors import ArgumentError, ModelError, TessellaError, require_type
+from tessella.grid import limit_states
 from tessella.mdp.context import limit_entries
 from tessella.mdp.model import MDP
 from tessella.problems.parameter import Number, Parameter
@@ -22,7 +24,15 @@ from tessella.problems.parameter import Number, Parameter
 OBSERVATION_NOISE = "observation_noise"
 DIGITS = "0123456789"
 NOISE_MAX_GRID_STEPS = 100.0  # grid steps
+PROBLEM_MAX_STATES = 1_000_000_000  # states of a named problem; a value each takes 8 GB
 RESERVED_NAMES = ("name", "edition")
+NAME_MIN_SIMILARITY = 0.75  # ratio of difflib, 0 to 1, from which a name may be meant
+
+
+def suggest_name(name: str, known_names: Sequence[str]) -> str:
+    """``did you mean 'life'?``, or all names where none is similar."""
+    matches = get_close_matches(name, known_names, n=1, cutoff=NAME_MIN_SIMILARITY)
+    return f"did you mean {matches[0]!r}?" if matches else f"there are {', '.join(known_names)}"
 
 
 @dataclass(frozen=True)
@@ -105,8 +115,8 @@ class Problem:
         for known in self.settable:
             if known.name == name:
                 return known
-        known_names = ", ".join(known.name for known in self.settable)
-        raise ArgumentError(f"{self.name} has no parameter {name!r}; there are {known_names}")
+        hint = suggest_name(name, [known.name for known in self.settable])
+        raise ArgumentError(f"{self.name} has no parameter {name!r}; {hint}")
 
     def coordinate(self, axis: str) -> str:
         """What a coordinate stands for, empty where the record does not say."""
@@ -147,7 +157,7 @@ class Problem:
 
     def _build_model(self, settings: dict[str, Any]) -> Any:
         try:
-            with limit_entries():
+            with limit_states(PROBLEM_MAX_STATES), limit_entries():
                 return self.make(**settings)
         except TessellaError:
             raise

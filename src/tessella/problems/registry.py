@@ -6,8 +6,6 @@ be named wherever a name is taken: on the command line, and by the workers of a 
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from tessella.errors import ArgumentError, require_type
 from tessella.problems.battery_arbitrage import battery_arbitrage
 from tessella.problems.benchmarks import BENCHMARKS
@@ -24,7 +22,7 @@ from tessella.problems.navigation import navigation
 from tessella.problems.parallel_queues import parallel_queues
 from tessella.problems.perishable import perishable
 from tessella.problems.platelets import platelets
-from tessella.problems.problem import Problem
+from tessella.problems.problem import Problem, suggest_name
 from tessella.problems.queue_admission import queue_admission
 from tessella.problems.seat_revenue import seat_revenue
 from tessella.problems.system_administrator import system_administrator
@@ -55,7 +53,6 @@ ZOO_PROBLEMS = (
     seat_revenue,
     vertical_cas,
 )
-NAME_MIN_SIMILARITY = 0.75  # how alike a misspelt name is
 PACKAGE_PROBLEMS = {
     known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values(), *ZOO_PROBLEMS)
 }
@@ -92,9 +89,7 @@ def problem(name: str) -> Problem:
     for known in all_problems():
         if name in (known.name, *known.aliases):
             return known
-    names = [known.name for known in all_problems()]
-    matches = get_close_matches(name, names, n=1, cutoff=NAME_MIN_SIMILARITY)
-    hint = f"did you mean {matches[0]!r}?" if matches else f"there are {', '.join(names)}"
+    hint = suggest_name(name, [known.name for known in all_problems()])
     raise ArgumentError(f"no problem is called {name!r}; {hint}")
 
 
