@@ -259,6 +259,11 @@ class StateGrid:
         return f"StateGrid({', '.join(parts)}; {self.size:,} states)"
 
 
+def spaced_indices(length: int, max_count: int) -> NDArray[np.int64]:
+    """Evenly spaced positions on an axis, first and last included, at most ``max_count``."""
+    return np.unique(np.linspace(0, length - 1, min(length, max(max_count, 1))).round().astype(int))
+
+
 def index_type(count: int) -> type[np.int32] | type[np.int64]:
     """The narrower of two types that holds the indices ``0..count - 1``."""
     return np.int32 if count <= 2**31 else np.int64

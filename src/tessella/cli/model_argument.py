@@ -187,7 +187,7 @@ def _load_from_file(word: str) -> Any:
 
 
 def _import_named(word: str) -> Any:
-    from tessella.problems.import_object import import_object
+    from tessella.problems.registry import import_object
 
     return import_object(word, "problem")
 

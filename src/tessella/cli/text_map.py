@@ -12,16 +12,11 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.grid import StateGrid
+from tessella.grid import StateGrid, spaced_indices
 
 LEVEL_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 MAP_MAX_ROWS = 40  # rows of text
 RgbColour = tuple[int, int, int]
-
-
-def spaced_indices(length: int, max_count: int) -> NDArray[np.int64]:
-    """Evenly spaced places on an axis, at most ``max_count`` of them."""
-    return np.unique(np.linspace(0, length - 1, min(length, max(max_count, 1))).round().astype(int))
 
 
 def format_blocks(

@@ -19,9 +19,16 @@ from tessella.errors import ArgumentError
 from tessella.grid import limit_states
 from tessella.mdp.model import MDP
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers, Parameter
+from tessella.problems.parameter import (
+    DISCOUNT,
+    Choice,
+    Integer,
+    Integers,
+    Number,
+    Numbers,
+    Parameter,
+)
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import DISCOUNT
 from tessella.problems.registry import ZOO_PROBLEMS, all_problems
 
 if TYPE_CHECKING:

@@ -21,11 +21,13 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
-from tessella.grid import StateGrid
+from tessella.grid import StateGrid, spaced_indices
 from tessella.tessellation import Tessellation, outline
 
 LINE_COLOUR = "0.12"
-MAX_TICKS = 6
+MAX_TICKS = 6  # ticks of an axis or a bar
+# A legend to the right of its axes.
+LEGEND_POSITION = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _set_ticks(axis: Axis, values: NDArray, scale: AxisScale) -> None:
         whole = values.dtype.kind != "f"
         axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 5, 10]))
         return
-    places = np.unique(np.linspace(0, n - 1, min(n, MAX_TICKS)).round().astype(int))
+    places = spaced_indices(n, MAX_TICKS)
     axis.set_major_locator(FixedLocator(scale.position(places).tolist()))
     axis.set_major_formatter(
         FixedFormatter([f"{v:g}" if v.dtype.kind == "f" else str(v) for v in values[places]])

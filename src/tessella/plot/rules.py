@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 
-from tessella.plot.frame import LINE_COLOUR, boundary_lines, draw_grid
+from tessella.plot.frame import LEGEND_POSITION, LINE_COLOUR, boundary_lines, draw_grid
 from tessella.plot.policy import policy_map
 from tessella.tessellation import Tessellation
 
@@ -95,8 +95,7 @@ def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) ->
     largest = max((point.size for point in frontier.all_points), default=1)
     _set_log_axes(axes, largest, foot, max(losses, default=1.0))
     axes.set_title("what rules lose, by the numbers they store")
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
-    axes.legend(frameon=False, fontsize="small", **beside)
+    axes.legend(frameon=False, fontsize="small", **LEGEND_POSITION)
     return axes
 
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Move
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import CHANCE, DISCOUNT, PRICE, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import CHANCE, DISCOUNT, PRICE
 
 
 def _model(

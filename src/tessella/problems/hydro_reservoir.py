@@ -11,9 +11,8 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import DISCOUNT, PRICE, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import DISCOUNT, PRICE
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 INFLOW_BY_MONTH = (0.4, 0.4, 0.7, 1.5, 2.6, 2.4, 1.5, 0.9, 0.7, 0.7, 0.6, 0.5)  # snow melts in May

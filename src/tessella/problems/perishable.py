@@ -16,9 +16,8 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise, Pay
-from tessella.problems.parameter import Choice, Integer, Number
+from tessella.problems.parameter import DISCOUNT, PRICE, Choice, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import DISCOUNT, PRICE
 
 
 def _model(

@@ -19,9 +19,8 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Noise
-from tessella.problems.parameter import Integer, Number, Numbers
+from tessella.problems.parameter import DISCOUNT, PRICE, Integer, Number, Numbers
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import DISCOUNT, PRICE
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 DEMAND_SHAPES = (3.5, 11.0, 7.2, 11.1, 5.9, 5.5, 2.2)

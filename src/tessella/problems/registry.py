@@ -1,18 +1,21 @@
 """The problems that can be found by name: those of the package, and those that were registered.
 
 A name with a colon, ``package.module:attribute``, is imported, so that a problem of one's own can
-be named wherever a name is taken: on the command line, and by the workers of a study.
+be named wherever a name is taken: on the command line, and by the workers of a study. Methods and
+measures of one's own are named in the same way.
 """
 
 from __future__ import annotations
 
-from tessella.errors import ArgumentError, require_type
+from importlib import import_module
+from typing import Any
+
+from tessella.errors import ArgumentError, TessellaError, require_type
 from tessella.problems.battery_arbitrage import battery_arbitrage
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.problems.dual_sourcing import dual_sourcing
 from tessella.problems.frozen_lake import frozen_lake
 from tessella.problems.hydro_reservoir import hydro_reservoir
-from tessella.problems.import_object import import_object
 from tessella.problems.inventory import inventory
 from tessella.problems.lost_sales import lost_sales
 from tessella.problems.machine_replacement import machine_replacement
@@ -102,3 +105,13 @@ def _import_problem(path: str) -> Problem:
             value=f"is {type(imported_object).__name__}",
         )
     return imported_object
+
+
+def import_object(path: str, noun: str, error_class: type[TessellaError] = ArgumentError) -> Any:
+    """The ``noun`` at ``path``, ``package.module:attribute``, or an error of ``error_class``."""
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except Exception as error:  # whatever a module may do when it is imported
+        reason = f"{type(error).__name__}: {error}"
+        raise error_class(f"no {noun} is called {path!r}: {reason}") from error

@@ -12,9 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from tessella.mdp.model import MDP
-from tessella.problems.parameter import Choice, Number
+from tessella.problems.parameter import CHANCE, DISCOUNT, PRICE, Choice, Number
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import CHANCE, DISCOUNT, PRICE
 
 NETWORKS = {  # the parents of each computer
     "tree": ((), (0,), (0,), (1,), (1,), (2,), (2,)),

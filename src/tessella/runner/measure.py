@@ -15,7 +15,7 @@ from numbers import Real
 
 from tessella.errors import StudyError
 from tessella.mdp.policy import Policy
-from tessella.problems.import_object import import_object
+from tessella.problems.registry import import_object
 from tessella.runner.names import UnknownNameError, require_own_name
 from tessella.runner.record import RECORD_COLUMNS
 from tessella.solvers.solution import Solution

@@ -11,7 +11,7 @@ from tessella.paper.figures.style import draw_legend_below, get_style, make_figu
 from tessella.paper.localisation import low_margin_shares
 from tessella.paper.published import FAMILY_TITLES
 from tessella.paper.results import PaperResults
-from tessella.plot.margin_error import margin_error
+from tessella.plot.landscape import margin_error
 
 MARGIN_BINS = 10
 LINEAR_SCALE_MAX_SHARE = 1e-3  # below this share the scale is linear, so that "none" has a place
