@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from tessella.cli.certificate_json import certificate_json
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model_argument import (
     describe_model,
@@ -15,7 +14,8 @@ from tessella.cli.model_argument import (
     parse_start,
     start_option,
 )
-from tessella.cli.policy_option import POLICY_FILE
+from tessella.cli.params import POLICY_FILE
+from tessella.cli.policy_files import certificate_json
 
 
 @as_command("certify", example="tessella certify INV-Mix rule.csv --save certificate.json")
@@ -40,6 +40,6 @@ def command(
     data = {"model": describe_model(solution.mdp), "policy": certificate.policy.name}
     data |= {
         "certificate": certificate_json(certificate),
-        "file": None if save is None else str(save),
+        "file": save,
     }
     return Answer(certificate.summary(), data)

@@ -18,6 +18,7 @@ from tessella.cli.model_argument import (
     open_model,
     parse_settings,
 )
+from tessella.errors import require_extra
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -80,8 +81,6 @@ def command(
 
 
 def _load_server() -> Any:
-    from tessella.errors import require_extra
-
     with require_extra("the explorer", "explore"):
         from tessella.explore.server import open_socket, serve
     return serve, open_socket

@@ -10,6 +10,7 @@ import click
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model_argument import ModelParam, load_model, load_solution
 from tessella.cli.policy_files import read_policy, require_writable_targets
+from tessella.errors import ArgumentError
 
 if TYPE_CHECKING:
     from tessella.mdp.policy import Policy
@@ -55,8 +56,6 @@ def command(
 
 
 def _read_policy(rule: str, model: str | None, given: tuple[str, ...]) -> Policy:
-    from tessella.errors import ArgumentError
-
     path = Path(rule)
     if path.suffix == ".json" and model is None:
         return read_policy(path)

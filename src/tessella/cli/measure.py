@@ -8,7 +8,7 @@ import click
 
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model_argument import describe_model, load_solution, model_argument
-from tessella.cli.policy_option import policy_option
+from tessella.cli.params import policy_option
 
 
 @as_command(

@@ -12,6 +12,7 @@ from tessella.cli.model_argument import (
     load_model,
     model_argument,
 )
+from tessella.errors import TessellaError
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -43,7 +44,6 @@ def command(model: str, given: tuple[str, ...]) -> Answer:
 
 
 def _find_problem(word: str) -> Problem | None:
-    from tessella.errors import TessellaError
     from tessella.problems.registry import problem
 
     try:

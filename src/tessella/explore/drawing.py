@@ -101,21 +101,12 @@ class GridSection:
                 )
         return cls(grid, shown, at)
 
-    def of(self, array: NDArray) -> list[Any]:
+    def of(self, array: NDArray) -> NDArray:
         """The part of a (grid) array that is shown, as columns."""
         part = array[self._index]
         if len(self.shown) == 2 and self._axis_order[0] > self._axis_order[1]:
             part = part.T
-        return to_json_values(part.reshape(part.shape[0], -1))
-
-
-def to_json_values(array: NDArray) -> list[Any]:
-    """As JSON holds it; what is not finite is None."""
-    if array.dtype.kind != "f" or np.isfinite(array).all():
-        return array.tolist()
-    listed = array.astype(object)
-    listed[~np.isfinite(array)] = None
-    return listed.tolist()
+        return part.reshape(part.shape[0], -1)
 
 
 def _describe_model(mdp: MDP) -> dict[str, Any]:

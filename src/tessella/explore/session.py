@@ -1,7 +1,7 @@
-"""What was solved and made for the page, kept while there is room.
+"""What was solved and made for the page, kept up to a limit.
 
-Every request says all that it is about, so whatever was dropped is made again: an answer never
-depends on what was asked before.
+Every request states all that it is about, so what was dropped is made again: an answer never
+depends on the requests before it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from tessella.tessellation import tessellate
 
 SOLUTIONS_MAX_NUMBERS = 30_000_000  # numbers in all solutions that are kept
 CACHED_MAX_POLICIES = 32  # policies
+LEARNING_MAX_SAMPLES = 20_000  # labels, or simulator calls
 POLICY_KINDS = ("optimal", "rule", "learned")
 
 
@@ -156,9 +157,19 @@ def _compress(solution: Solution, request: RequestFields) -> PolicyWithProof:
 
 
 def _learn(solution: Solution, request: RequestFields) -> PolicyWithProof:
-    from tessella.explore.learning import learn_policy  # scikit-learn takes a second to load
+    """A policy from labels or transitions, as a request states: learner, samples, noise, seed."""
+    from tessella.baselines import BASELINES, train  # scikit-learn takes a second to load
+    from tessella.learn import LEARNERS, draw, fit, make_learner
 
-    policy = learn_policy(solution, request)
+    name = request.choice("learner", (*LEARNERS, *BASELINES), "margin")
+    n_samples = request.integer("samples", 400, 1, LEARNING_MAX_SAMPLES)
+    seed = request.integer("seed", 0, 0, 2**31)
+    if name in BASELINES:
+        policy = train(BASELINES[name](), solution.mdp, n_samples, rng=seed)
+    else:
+        noise = request.number("noise", 0.0, 0.0, 100.0) if request.has("noise") else None
+        sample = draw(solution, n_samples, noise=noise, rng=seed)
+        policy = fit(make_learner(name, seed), sample)
     return PolicyWithProof(policy, prove_loss(solution, policy))
 
 

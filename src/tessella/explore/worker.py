@@ -21,9 +21,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
+from tessella.explore.request import Reply, error_reply, json_reply
+
 if TYPE_CHECKING:
     from tessella.explore.catalogue import ModelCatalogue, Opener
-    from tessella.explore.reply import Reply
 
 POLL_INTERVAL_SECONDS = 0.25  # seconds between checks whether a request is still wanted
 STATUS_QUEUE_FULL = 503
@@ -173,15 +174,13 @@ def run_worker(pipe: Connection, open_own: Opener | None, limits: RequestLimits)
 
 def _load_jobs(catalogue: ModelCatalogue) -> Callable[[str, Any], Reply]:
     """What does jobs; loading it takes some seconds."""
-    from tessella.explore.jobs import answer_request
+    from tessella.explore.panels import answer_request
     from tessella.explore.session import Session
 
     return partial(answer_request, Session(catalogue))
 
 
 def _catalogue_reply(catalogue: ModelCatalogue) -> Reply:
-    from tessella.explore.reply import error_reply, json_reply
-
     try:
         return json_reply({"problems": catalogue.offers})
     except Exception as error:
