@@ -26,7 +26,7 @@ from tessella.cli.policy_files import certificate_json
 def command(
     model: str, given: tuple[str, ...], policy: Path, start: str | None, save: Path | None
 ) -> Answer:
-    """Say what a policy loses on a model, exactly.
+    """Compute what a policy loses on a model, exactly.
 
     POLICY is a saved rule or policy (.json), or a CSV file with a row for each state: a column for
     each axis, and one for the action.
@@ -38,8 +38,5 @@ def command(
     if save is not None:
         certificate.save(save)
     data = {"model": describe_model(solution.mdp), "policy": certificate.policy.name}
-    data |= {
-        "certificate": certificate_json(certificate),
-        "file": save,
-    }
+    data |= {"certificate": certificate_json(certificate), "file": save}
     return Answer(certificate.summary(), data)

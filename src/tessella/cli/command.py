@@ -1,8 +1,8 @@
 """What all commands share: text or JSON, an example, exit codes, one line for what went wrong.
 
 A command returns an `Answer`; what it prints is text, or with ``--json`` one JSON document. It ends
-with 0 when it did what was asked, 1 when it failed or refused, 2 when it was used wrongly, and 130
-when it was interrupted.
+with 0 when it succeeded, 1 when it failed or refused, 2 when its usage was wrong, and 130 when it
+was interrupted.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tessella.files import to_json_value
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found.
+    """The result of a command.
 
     Attributes:
         text: for a person.
         data: the same for a program: numbers, text, lists and objects.
-        status: 1 where what was asked about does not hold.
-        then: what goes on after that was printed, until it is interrupted.
+        status: the exit status; 1 where a check fails.
+        then: what runs after printing, until it is interrupted.
     """
 
     text: str

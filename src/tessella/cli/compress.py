@@ -62,7 +62,7 @@ def command(
     certificate: Path | None,
     frontier: bool,
 ) -> Answer:
-    """Find the smallest rule whose certified loss keeps a promise.
+    """Find the smallest rule whose certified loss is within a target.
 
     A .json file holds the rule for other commands (certify, export, diff, map, simulate).
     """

@@ -12,12 +12,7 @@ from urllib.parse import quote
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model_argument import (
-    ModelParam,
-    names_other_model,
-    open_model,
-    parse_settings,
-)
+from tessella.cli.model_argument import ModelParam, names_other_model, open_model, parse_settings
 from tessella.errors import require_extra
 
 if TYPE_CHECKING:

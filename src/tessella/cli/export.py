@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--off-grid",
     type=click.Choice(["clamp", "refuse"]),
-    help="What programs do with a state beyond the axes; clamp, unless told.",
+    help="What programs do with a state beyond the axes; clamp by default.",
 )
 def command(
     rule: str,
@@ -61,6 +61,6 @@ def _read_policy(rule: str, model: str | None, given: tuple[str, ...]) -> Policy
         return read_policy(path)
     if path.suffix in (".json", ".csv"):
         if model is None:
-            raise ArgumentError("a table needs its model", value="say --model MODEL")
+            raise ArgumentError("a table needs its model", value="add --model MODEL")
         return load_model(model, given).policy(path)
     return load_solution(rule, given).policy

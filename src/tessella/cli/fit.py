@@ -35,7 +35,7 @@ def command(
     seed: int,
     out: Path | None,
 ) -> Answer:
-    """Learn a policy from labelled states, and say what it loses."""
+    """Learn a policy from labelled states, and certify its loss."""
     from tessella import learn
     from tessella.certificates.certify import certify
 

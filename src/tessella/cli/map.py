@@ -57,7 +57,7 @@ RgbColour = tuple[int, int, int]
     help="What the colours show.",
 )
 @click.option(
-    "--at", "fixed", multiple=True, metavar="AXIS=VALUE", help="Where other axes stand; may repeat."
+    "--at", "fixed", multiple=True, metavar="AXIS=VALUE", help="Value of another axis; may repeat."
 )
 @click.option("--component", help="Of actions that have several, the one to show.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
@@ -72,7 +72,7 @@ def command(
 ) -> Answer:
     """Show which action each state gets.
 
-    The first two axes are shown; others stand at their first value unless --at says otherwise.
+    The first two axes are shown; the others are at their first value, or at that of --at.
     """
     from tessella.tessellation import tessellate
 
@@ -105,7 +105,7 @@ def command(
 
 
 def _fix_other_axes(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
-    """Values of all axes but two, as asked for or the first."""
+    """Values of all axes but two, as given or the first."""
     from tessella.mdp.context import TIME
 
     free = [name for name in grid.axes if name not in fixed]

@@ -12,8 +12,7 @@ from tessella.cli.params import policy_option
 
 
 @as_command(
-    "measure",
-    example="tessella measure INV-Mix\ntessella measure lost_sales --sum stock+due1",
+    "measure", example="tessella measure INV-Mix\ntessella measure lost_sales --sum stock+due1"
 )
 @model_argument
 @policy_option

@@ -1,4 +1,4 @@
-"""The MODEL argument, the same in every command, and what is made of it.
+"""The MODEL argument, the same in every command, and how it is opened and described.
 
 A MODEL is, in this order: a file that ends in ``.toml`` (a model file) or ``.nc`` (a saved model or
 solution); ``module.py:name`` or ``package.module:name`` (a problem, a model, or a function that
@@ -65,7 +65,7 @@ def load_model(word: str, given: tuple[str, ...] = ()) -> MDP:
 
 
 def load_solution(word: str, given: tuple[str, ...]) -> Solution:
-    """The solution of the model that ``word`` names: read, remembered, or found."""
+    """The solution of the model that ``word`` names: from a file, the cache, or a solve."""
     from tessella.mdp.model import MDP
 
     opened = open_model(word, given)
@@ -258,4 +258,4 @@ def format_title(mdp: MDP) -> str:
     states_text = f"{mdp.n_states:,} states ({axes})"
     parts = [states_text, actions_text, describe_criterion(mdp)]
     title = f"{mdp.name or 'model'}: {', '.join(parts)}"
-    return title + (", told in costs" if mdp.minimise else "")
+    return title + (", in costs" if mdp.minimise else "")

@@ -23,9 +23,9 @@ def command(problem: str, given: tuple[str, ...], out: Path | None) -> Answer:
     The file solves as it is; change what differs in your business.
     """
     from tessella.modelfiles.write_model import write_model
-    from tessella.problems.registry import problem as found
+    from tessella.problems.registry import problem as find_problem
 
-    known = found(problem)
+    known = find_problem(problem)
     if out is not None and out.exists():
         raise FileError(f"{out} is there already", value="it is not written over")
     text = write_model(build_problem(known, given) if given else known, out)

@@ -48,7 +48,11 @@ class LossParam(click.ParamType):
         except ValueError:
             self.fail(f"{value!r} is not a loss, such as 1%, 0.01 or '12.5 units'", param, ctx)
         if relative and number > 1 and scale == 1.0:
-            self.fail(f"{value!r} is more than all: say {value}% or '{value} units'", param, ctx)
+            self.fail(
+                f"{value!r} is above 1, the whole value: write {value}% or '{value} units'",
+                param,
+                ctx,
+            )
         return number, relative
 
 

@@ -35,7 +35,7 @@ def require_writable_targets(paths: Iterable[Path]) -> None:
 
 
 def write_policy(policy: Policy, out: Path) -> str:
-    """Write a policy by the ending of ``out``, and say what was written."""
+    """Write a policy by the ending of ``out``, and return a line about it."""
     from tessella.rules.export.export import export
 
     if out.suffix.lower() == ".json":
@@ -49,7 +49,7 @@ def certificate_json(
 ) -> dict[str, Any]:
     """Errors and losses, each loss with its bounds.
 
-    Certificates of averages and of totals say nothing about single decisions or a worst state.
+    Certificates of averages and of totals hold no figures of single decisions or a worst state.
     """
     from tessella.certificates.certificate import Certificate
 

@@ -25,11 +25,11 @@ LISTED_MAX_VALUES = 12  # values that are listed one by one
 @as_command("show", example="tessella show lost_sales --set lead_time=3\ntessella show model.toml")
 @model_argument
 def command(model: str, given: tuple[str, ...]) -> Answer:
-    """Tell a model back in words.
+    """Describe a model in words.
 
     Axes, actions, the events of a period, the criterion, and what it needs in memory.
 
-    Of a problem it also says what may be set, and what theory knows of it.
+    Of a problem also its settings, and what theory knows of it.
     """
     from tessella.mdp.describe import describe_events
 
@@ -102,7 +102,7 @@ def _format_values(values: Sequence[Any]) -> str:
 
 
 def _memory_bytes(mdp: MDP) -> dict[str, int]:
-    """Of the model's arrays, and of what a solve holds beside them."""
+    """Bytes of the model's arrays, and of what a solve holds in addition."""
     from tessella.mdp.describe import model_bytes
 
     model_bytes = model_bytes(mdp.dynamics)

@@ -50,7 +50,7 @@ def command(
     start: str | None,
     out: Path | None,
 ) -> Answer:
-    """Play a policy forward on independent paths, and say what it earned."""
+    """Play a policy forward on independent paths, and print what it earned."""
     from tessella.mdp.simulate import simulate
 
     if policy is None:

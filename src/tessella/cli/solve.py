@@ -33,7 +33,7 @@ SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution
 def command(
     model: str, given: tuple[str, ...], tol: float | None, save: Path | None, policy: Path | None
 ) -> Answer:
-    """Solve a model exactly and say how good the answer is.
+    """Solve a model exactly, with a bound on the error.
 
     The solution is remembered for the next command.
     """

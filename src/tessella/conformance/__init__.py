@@ -1,6 +1,6 @@
-"""Checks that anybody can run on parts of their own: does it keep what the package relies on?
+"""Checks of parts of one's own: do they keep what the package relies on?
 
-Each check runs on one object, says nothing when all is well, and raises an AssertionError that
+Each check runs on one object, returns nothing when all is well, and raises an AssertionError that
 names the first requirement that is broken, and where.
 """
 

@@ -1,6 +1,6 @@
 """check_dynamics(dynamics) and check_policy(mdp, policy): parts of a model of one's own.
 
-Dynamics say one thing in all their forms. The same law is given as matrices, as a backend, and as
+All forms of dynamics agree. The same law is given as matrices, as a backend, and as
 samples; solvers use the second, files and certificates the first, simulation the third. Each is
 compared with the matrices:
 
@@ -69,7 +69,7 @@ def _check_sums(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
     assert (rows >= 0).all(), f"probabilities must not be negative; the smallest is {rows.min()}"
     inside = (sums >= row_sum_bounds.low - eps).all() and (sums <= row_sum_bounds.high + eps).all()
     assert inside, (
-        f"row_sums says that rows sum to {row_sum_bounds.low}..{row_sum_bounds.high}; "
+        f"row_sums states that rows sum to {row_sum_bounds.low}..{row_sum_bounds.high}; "
         f"they sum to {sums.min()}..{sums.max()}"
     )
     largest = float(np.abs(reward).max())
@@ -179,7 +179,7 @@ def _assert_mean(values: NDArray, expected: float, subject: str) -> None:
     )
 
 
-MAX_SINGLE_QUERIES = 64  # states that are asked about one by one
+MAX_SINGLE_QUERIES = 64  # states that are queried one by one
 
 
 def check_policy(mdp: MDP, policy: Any) -> None:
@@ -196,7 +196,7 @@ def check_policy(mdp: MDP, policy: Any) -> None:
     try:
         _check_answers(mdp, checked_policy)
     except TessellaError as error:
-        raise AssertionError(f"asked about some states alone, it fails: {error}") from error
+        raise AssertionError(f"queried about some states alone, it fails: {error}") from error
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policy.json"
         checked_policy.save(path)
@@ -208,8 +208,7 @@ def _check_size(policy: Policy) -> None:
     size = policy.size
     whole = isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0
     assert whole, (
-        "size must say how much it stores, as it counts that itself, in a whole number; "
-        f"got {size!r}"
+        f"size must be the count of the numbers that it stores, a whole number; got {size!r}"
     )
 
 
@@ -219,10 +218,10 @@ def _check_answers(mdp: MDP, policy: Policy) -> None:
     points = mdp.grid.points_of(states)
     expected = policy.table.ravel()[states]
     _assert_same(
-        policy.act(points), expected, mdp, states, "asked about some states in another order"
+        policy.act(points), expected, mdp, states, "queried about some states in another order"
     )
     alone = np.concatenate([policy.act(point) for point in points])
-    _assert_same(alone, expected, mdp, states, "asked about one state at a time")
+    _assert_same(alone, expected, mdp, states, "queried about one state at a time")
     restored = cloudpickle.loads(cloudpickle.dumps(policy))
     _assert_same(restored.act(points), expected, mdp, states, "sent to another process")
 

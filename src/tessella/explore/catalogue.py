@@ -4,8 +4,8 @@ The range of a parameter ends far beyond use; a slider runs over the part of it 
 
     from max(low, min(0, 4 x default)) to min(high, 4 x default),
 
-or from end to end where that is not much more, in steps of a power of ten. The number beside it may
-be any of the range.
+or from end to end where that is not much more, in steps of a power of ten. The number next to it
+may be any of the range.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A solution as the page draws it: two axes of the grid, all others standing at a place.
+"""A solution as the page draws it: two axes of the grid, all others fixed at a value.
 
 Arrays are lists of columns, column i holding what is above place i of the first axis (or below it,
 where the second axis points down: ``down``); a model of one axis has columns of one. What is not
@@ -69,7 +69,7 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
 
 
 class GridSection:
-    """Two axes of a grid, and where the others stand."""
+    """Two axes of a grid, and the positions of the others."""
 
     def __init__(self, grid: StateGrid, shown: list[str], at: dict[str, int]) -> None:
         self.grid = grid
@@ -84,7 +84,7 @@ class GridSection:
 
     @classmethod
     def from_request(cls, grid: StateGrid, request: RequestFields) -> GridSection:
-        """As a request says; what it leaves out, or what the grid has not, as is usual."""
+        """As a request states, with default axes and positions for what it leaves out."""
         is_long = {name: size > 2 for name, size in zip(grid.axes, grid.shape, strict=True)}
         default_order = sorted(
             grid.axes, key=lambda name: (name == TIME and grid.ndim > 2, not is_long[name])

@@ -1,4 +1,4 @@
-"""What a request asks, read field by field, and what goes back to the page.
+"""Requests of the page, read field by field, and replies to it.
 
 An error in a request names the field, its kind and its range. A reply is JSON, a file, or a
 sentence that states why it is neither.
@@ -84,7 +84,7 @@ class RequestFields:
         return value
 
     def names(self, name: str) -> list[str]:
-        """A list of names, whatever they are."""
+        """A list of any names."""
         value = self.fields.get(name, [])
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             self._refuse(name, "a list of names", value)

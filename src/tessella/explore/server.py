@@ -1,7 +1,7 @@
 """The server behind the page: files of the page, and jobs for the worker.
 
 GET  /                the page            GET  /page/NAME    its style and scripts
-GET  /api/problems    what can be chosen  POST /api/JOB      work, asked and answered in JSON
+GET  /api/problems    what can be chosen  POST /api/JOB      work, request and reply in JSON
 
 Only this machine's own page may ask. The server listens on 127.0.0.1 alone. A page of another site
 could still send requests there, by name (a name that resolves to 127.0.0.1) or by address; so the
@@ -108,7 +108,7 @@ def make_application(open_own: Opener | None, limits: RequestLimits, port: int) 
 async def _read_body(request: Request) -> Any:
     """What was sent, read within bounds."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise HTTPException(415, "a request is told in application/json")
+        raise HTTPException(415, "the content type of a request must be application/json")
     parts = []
     size = 0
     async for part in request.stream():
@@ -122,7 +122,7 @@ async def _read_body(request: Request) -> Any:
     try:
         body = json.loads(b"".join(parts))
     except (ValueError, RecursionError):
-        raise HTTPException(400, "a request is told in JSON, and this is none") from None
+        raise HTTPException(400, "the body of a request must be valid JSON") from None
     if not _is_shallow(body, REQUEST_MAX_LEVELS):
         raise HTTPException(
             400, f"a request has at most {REQUEST_MAX_LEVELS} levels of lists and objects"

@@ -1,6 +1,6 @@
-"""What was solved and made for the page, kept up to a limit.
+"""Solutions and policies that were computed for the page, kept up to a limit.
 
-Every request states all that it is about, so what was dropped is made again: an answer never
+Every request states all that it is about, so what was dropped is computed again: an answer never
 depends on the requests before it.
 """
 
@@ -40,7 +40,7 @@ POLICY_KINDS = ("optimal", "rule", "learned")
 
 @dataclass(frozen=True, eq=False)
 class SolvedModel:
-    """A model with its solution, and what is computed from it when first asked for."""
+    """A model with its solution, and what is computed from it at first use."""
 
     key: str
     solution: Solution
@@ -72,7 +72,7 @@ class SolvedModel:
         return np.where(self.solution.ties(policy.table), 0.0, q.max(axis=-1) - taken)
 
     def find_worse_states(self, policy: Policy) -> NDArray[np.bool_]:
-        """(grid) whether a policy's action is surely worse than the best one."""
+        """(grid) whether a policy's action is worse than the best one, and no tie."""
         return ~self.solution.ties(policy.table)
 
     @property
@@ -83,14 +83,14 @@ class SolvedModel:
 
 @dataclass(frozen=True, eq=False)
 class PolicyWithProof:
-    """A policy that was made from a solution, and what it surely loses."""
+    """A policy from a solution, and the bound on its loss."""
 
     policy: Policy
     proof: ProvenLoss | None
 
 
 class Session:
-    """Solutions and policies by what was asked."""
+    """Solutions and policies by the fields of a request."""
 
     def __init__(self, catalogue: ModelCatalogue) -> None:
         self.catalogue = catalogue
@@ -118,9 +118,9 @@ class Session:
             return PolicyWithProof(model.solution.policy, None)
         key = json.dumps([model.key, dict(request.fields)], sort_keys=True)
         if key not in self._policies:
-            make = _compress if kind == "rule" else _learn
-            self._policies[key] = make(model.solution, request)
-            self._evict(self._policies, lambda made: 1, CACHED_MAX_POLICIES)
+            compute = _compress if kind == "rule" else _learn
+            self._policies[key] = compute(model.solution, request)
+            self._evict(self._policies, lambda _: 1, CACHED_MAX_POLICIES)
         self._policies.move_to_end(key)
         return self._policies[key]
 
@@ -130,7 +130,7 @@ class Session:
         if actions not in self._colours:
             palette = action_colours(tessellate(model.solution))
             self._colours[actions] = [to_hex(palette(k)) for k in range(palette.N)]
-            self._evict(self._colours, lambda made: 1, CACHED_MAX_POLICIES)
+            self._evict(self._colours, lambda _: 1, CACHED_MAX_POLICIES)
         return self._colours[actions]
 
     def get_rule(self, model: SolvedModel, request: RequestFields | None) -> Rule:
@@ -174,5 +174,5 @@ def _learn(solution: Solution, request: RequestFields) -> PolicyWithProof:
 
 
 def prove_loss(solution: Solution, policy: Policy) -> ProvenLoss:
-    """What a policy surely loses at most, from the model's own start."""
+    """An upper bound on the loss of a policy, from the model's own start."""
     return prove(solution, policy, start_distribution(solution.mdp, None, solution.policy))

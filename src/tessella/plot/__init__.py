@@ -1,4 +1,4 @@
-"""Pictures: ``(axes, result) -> axes``, on axes that the caller made. Nothing is computed here."""
+"""Pictures: ``(axes, result) -> axes``, on axes of the caller. Nothing is computed here."""
 
 from tessella.plot.colours import action_colours
 from tessella.plot.frame import boundary_lines

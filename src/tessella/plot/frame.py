@@ -63,7 +63,7 @@ class Frame:
 
 
 def set_axes(axes: Axes, grid: StateGrid) -> Frame:
-    """Name the axes, set ticks, and say where places go."""
+    """Name the axes, set ticks, and return the frame."""
     if grid.ndim > 2:
         raise ArgumentError(f"a map shows one or two axes, not {grid.ndim}; take a section")
     names = grid.picture_order(grid.axes)

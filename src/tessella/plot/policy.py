@@ -15,20 +15,14 @@ from matplotlib.patches import Patch
 from tessella.errors import ArgumentError, require_type
 from tessella.grid import spaced_indices
 from tessella.plot.colours import action_colours, lighten
-from tessella.plot.frame import (
-    LEGEND_POSITION,
-    LINE_COLOUR,
-    MAX_TICKS,
-    boundary_lines,
-    draw_grid,
-)
+from tessella.plot.frame import LEGEND_POSITION, LINE_COLOUR, MAX_TICKS, boundary_lines, draw_grid
 from tessella.tessellation import Comparison, Tessellation
 
 LEGEND_MAX_ACTIONS = 10
 
 
 def policy_map(axes: Axes, tessellation: Tessellation, *, legend: bool = True) -> Axes:
-    """Draw regions, boundary, and a legend beside them; of a tessellation on one or two axes."""
+    """Draw regions, boundary and legend of a tessellation on one or two axes."""
     image = _draw_regions(axes, tessellation, action_colours(tessellation))
     few = len(tessellation.actions) <= LEGEND_MAX_ACTIONS
     boundary_lines(axes, tessellation, linewidths=0.9 if few else 0.25)
@@ -41,7 +35,7 @@ def policy_map(axes: Axes, tessellation: Tessellation, *, legend: bool = True) -
 
 
 def action_legend(axes: Axes, tessellation: Tessellation, **style: Any) -> Axes:
-    """Draw the legend alone, beside the axes; ``style`` as for matplotlib's legend."""
+    """Draw the legend alone, to the right of the axes; ``style`` as for matplotlib's legend."""
     patches = _make_action_swatches(tessellation, action_colours(tessellation))
     return _draw_legend(axes, tessellation, patches, **style)
 
@@ -60,7 +54,7 @@ def _draw_legend(
     style = LEGEND_POSITION | layout | {"title": tessellation.action_name} | style
     # An artist of its own, not the legend of the axes, of which there can be only one.
     legend = Legend(axes, patches, [str(p.get_label()) for p in patches], **style)
-    legend.set_clip_on(False)  # else layouts leave no room for it
+    legend.set_clip_on(False)  # else layouts leave no space for it
     axes.add_artist(legend)
     return axes
 
@@ -160,7 +154,7 @@ def _as_list(tessellations: Iterable[Tessellation] | Tessellation) -> list[Tesse
 
 
 def legends(axes: Axes, tessellations: Sequence[Tessellation], *, beside: bool = False) -> Axes:
-    """Draw the legends of several tessellations from left to right, on the axes or beside them."""
+    """Draw the legends of several tessellations from left to right, on the axes or next to them."""
     left = 1.04 if beside else 0.0
     for k, tessellation in enumerate(tessellations):
         action_legend(axes, tessellation, bbox_to_anchor=(left + 0.45 * k, 1.0))

@@ -34,10 +34,10 @@ def rule_plot(
     rule: Rule,
     frontier: Frontier | None = None,
 ) -> Sequence[Axes]:
-    """Draw a rule on two axes: over the optimal map, and where it stands among those found.
+    """Draw a rule on two axes: over the optimal map, and among the rules of a frontier.
 
     ``drawn`` is the tessellation of the rule: ``ts.tessellate(mdp, rule)``. ``frontier`` is that of
-    ``ts.frontier``; without it, only what was met on the way to the rule is drawn.
+    ``ts.frontier``; without it, only the rules that the search met are drawn.
     """
     left, right = axes
     rule_map(left, optimal, drawn)
@@ -71,7 +71,7 @@ def difference_map(axes: Axes, difference: Difference) -> Axes:
 def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) -> Axes:
     """Draw loss against numbers stored, as steps: one line for each class, and the best of all.
 
-    Rules that lose nothing stand at the foot, at 0. A rule of the frontier may be ringed.
+    Rules that lose nothing are drawn at 0, the foot of the axis. One rule may be ringed.
     """
     kinds = sorted({point.kind for point in frontier.all_points})
     losses = [point.loss for point in frontier.all_points if point.loss > 0]
@@ -100,7 +100,7 @@ def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) ->
 
 
 def _draw_ring(axes: Axes, frontier: Frontier, rule: Rule, foot: float) -> None:
-    """Ring a rule where it stands, or would stand."""
+    """Ring a rule at its size and loss."""
     here = [p.loss for p in frontier.all_points if (p.kind, p.size) == (rule.kind, rule.size)]
     lost = here or [p.loss for p in rule.frontier.all_points if p.kind == rule.kind]
     ring = {"marker": "o", "markersize": 12, "fillstyle": "none", "linestyle": "none"}

@@ -69,10 +69,7 @@ battery_arbitrage = Problem(
         Number("reversion", 0.6, "how strongly prices are drawn to the middle", **CHANCE),
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
-    axes={
-        "charge": "units of power in the battery",
-        "price": "the price of a unit of power",
-    },
+    axes={"charge": "units of power in the battery", "price": "the price of a unit of power"},
     theory=(
         Theory("monotone in charge", "the fuller it is, the less is bought and the more sold"),
         Theory("monotone in price", "the dearer it is, the more is sold (Secomandi 2010)"),

@@ -62,8 +62,5 @@ frozen_lake = Problem(
         Number("slip", 2 / 3, "chance of going to the side, half of it each way", **CHANCE),
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
-    axes={
-        "row": "row of the lake, from the top",
-        "column": "column of the lake, from the left",
-    },
+    axes={"row": "row of the lake, from the top", "column": "column of the lake, from the left"},
 )

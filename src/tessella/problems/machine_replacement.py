@@ -51,8 +51,6 @@ machine_replacement = Problem(
         Number("running_cost", 1.0, "c: cost of a period, for each step of wear", **PRICE),
         Number("price", 40.0, "K: of a new machine", **PRICE),
     ),
-    axes={
-        "wear": "how worn the machine is",
-    },
+    axes={"wear": "how worn the machine is"},
     theory=(Theory("threshold in wear", "replace from a wear on (Derman 1963)"),),
 )

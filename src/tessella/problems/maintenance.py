@@ -12,7 +12,7 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift
-from tessella.problems.nonlinearity import LAZY_WALK
+from tessella.problems.shared import LAZY_WALK
 from tessella.problems.parameter import DISCOUNT, PRICE, Integer, Number
 from tessella.problems.problem import Problem, Theory
 

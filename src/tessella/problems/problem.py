@@ -1,10 +1,10 @@
-"""A problem is a record: what it is called, what may be set, what theory says, how it is built.
+"""A problem is a record: its name, its settings, what theory states, and how it is built.
 
     problem.build(**settings) -> MDP
 
 Settings are checked by name, kind and range before anything is built; what is not given has its
 default. The noise with which states are observed in a training sample is a setting of the problem
-and stands beside the model: it decides samples, and nothing of the model's own numbers.
+and no part of the model: it decides samples, and nothing of the model's own numbers.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def suggest_name(name: str, known_names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Theory:
-    """What theory says of the optimal policy, in words and as something that can be looked up.
+    """What theory states of the optimal policy, in words and as a test of it.
 
     Attributes:
         structure: name of a test of ``tessella.examine``, such as ``(s, S) in stock``.
-        says: the sentence, with whom it is from.
+        says: the sentence, with its source.
     """
 
     structure: str
@@ -53,8 +53,8 @@ class Problem:
     """A family of models, or one of its members.
 
     Attributes:
-        name: by which it is found; the model's name too.
-        title: one line that says what it is about.
+        name: the key in the registry, and the model's name.
+        title: one line about it.
         make: the function that builds the model from all parameters, by keyword.
         parameters: what may be set, with defaults, ranges and explanations.
         axes: what a coordinate stands for, by the name of its axis; ``due#`` is for due1, due2, ...
@@ -62,7 +62,7 @@ class Problem:
         observation_noise: standard deviation of the coordinates of a training sample, in grid
             steps; the default of the setting ``observation_noise``.
         theory: what is known of the optimal policy at the defaults.
-        aliases: other names by which it is found.
+        aliases: other keys in the registry.
         edition: raise it when ``make`` changes what the same settings give.
     """
 
@@ -119,7 +119,7 @@ class Problem:
         raise ArgumentError(f"{self.name} has no parameter {name!r}; {hint}")
 
     def coordinate(self, axis: str) -> str:
-        """What a coordinate stands for, empty where the record does not say."""
+        """What a coordinate stands for, empty where the record has no entry."""
         known = self.axis_entry(axis)
         number = axis.removeprefix(axis.rstrip(DIGITS))
         about = self.axes.get(known, "")

@@ -112,6 +112,6 @@ def import_object(path: str, noun: str, error_class: type[TessellaError] = Argum
     module, _, attribute = path.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except Exception as error:  # whatever a module may do when it is imported
+    except Exception as error:  # a module may raise anything when it is imported
         reason = f"{type(error).__name__}: {error}"
         raise error_class(f"no {noun} is called {path!r}: {reason}") from error

@@ -71,7 +71,5 @@ system_administrator = Problem(
         Number("reboot_cost", 0.45, "cost of a reboot", **PRICE),
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
-    axes={
-        "c#": "whether computer # is on (1) or off (0)",
-    },
+    axes={"c#": "whether computer # is on (1) or off (0)"},
 )
