@@ -60,10 +60,8 @@ def command(seeds, methods, problems, sizes, out, workers, scheduler, retry, rep
     """
     from tessella.runner.run_study import ClusterOptions
 
-    if scheduler is not None and workers is not None:
-        raise click.UsageError("--workers is for this machine; a scheduler has its own")
-    if scheduler is not None and not scheduler.strip():
-        raise click.UsageError("--scheduler needs an address")
+    if scheduler is not None:
+        _check_scheduler(scheduler, workers)
     # A method of one's own may lie in the current folder.
     sys.path.append(os.getcwd())
     # A request to end is handled as an interrupt.
@@ -76,6 +74,13 @@ def command(seeds, methods, problems, sizes, out, workers, scheduler, retry, rep
         _exit_with(f"{_describe_failures(len(finished.failed))} again: {retry_command}", 1)
     where = finished.folder / "report.html" if report else finished.folder
     return Answer(str(where), {"folder": finished.folder, "report": where if report else None})
+
+
+def _check_scheduler(scheduler: str, workers: int | None) -> None:
+    if workers is not None:
+        raise click.UsageError("--workers is for this machine; a scheduler has its own")
+    if not scheduler.strip():
+        raise click.UsageError("--scheduler needs an address")
 
 
 def _run(
