@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tessella as ts
 from tessella.errors import ArgumentError, ModelError
 from tessella.grid import RESERVED_NAMES, StateGrid
+from tessella.tessellation import section
 
 numbers = st.lists(
     st.one_of(st.integers(-50, 50), st.floats(-50, 50, allow_nan=False).map(lambda x: round(x, 3))),
@@ -203,3 +205,27 @@ def test_the_number_of_states_is_exact_beyond_64_bits():
 def test_an_axis_cannot_have_the_name_of_what_a_solution_holds(name):
     with pytest.raises(ModelError, match=f"an axis cannot be called '{name}': a solution holds"):
         StateGrid({name: [0, 1]})
+
+
+def test_the_downward_axis_is_kept_by_sections_horizons_and_files_and_is_no_part_of_a_state(
+    tmp_path,
+):
+    lake = ts.problem("frozen_lake").build()
+    assert lake.grid.downward_axis == "row"
+    lake.save(tmp_path / "lake.nc")
+    assert ts.MDP.load(tmp_path / "lake.nc").grid.downward_axis == "row"
+    grid = ts.StateGrid(depth=range(3), x=range(2), y=range(2)).with_downward_axis("depth")
+    rows = np.eye(grid.size)[None]
+    mdp = ts.MDP.from_arrays(rows, np.zeros((grid.size, 1)), ts.FiniteHorizon(2), grid=grid)
+    assert mdp.grid.downward_axis == "depth"
+    tessellation = ts.tessellate(ts.solve(mdp))
+    assert section(tessellation, time=0, x=0).grid.downward_axis == "depth"
+    assert section(tessellation, depth=0).grid.downward_axis == ""
+    plain = ts.StateGrid(depth=range(3), x=range(2), y=range(2))
+    assert plain == grid
+    models = [
+        ts.MDP.from_arrays(rows, np.zeros((grid.size, 1)), 0.9, grid=g) for g in (grid, plain)
+    ]
+    assert models[0].fingerprint == models[1].fingerprint
+    with pytest.raises(ts.ModelError, match="no axis is called 'z'"):
+        grid.with_downward_axis("z")

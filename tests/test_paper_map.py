@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tessella.paper.limits import LEARNER_DIFFERENCES, MODEL_DIFFERENCES
-from tessella.problems.nonlinearity import NONLINEARITIES
+from tessella.problems.shared import NONLINEARITIES
 
 ROOT = Path(__file__).parent.parent
 ROWS = [

@@ -108,7 +108,7 @@ _HOME = {
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names.split()}
 
-__all__ = sorted([*_WHERE, "__version__"])
+__all__ = sorted([*_WHERE, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

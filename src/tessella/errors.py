@@ -105,6 +105,8 @@ def require_type(verb: str, value: object, kind: type, name: str = "") -> None:
         got = _with_article(type(value).__name__)
         if isinstance(value, type):
             got = f"the class {value.__name__}, not an instance of it"
+        elif kind.__name__ == "MDP" and hasattr(value, "build"):
+            got += "; its method build() returns the model"
         raise ArgumentError(
             f"{verb} needs {_with_article(name or kind.__name__)}", value=f"got {got}"
         )

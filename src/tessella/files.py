@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import secrets
 import shutil
 import stat
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,36 @@ def require_writable(path: str | Path) -> None:
         raise FileError(requirement, value="it is there and may only be read")
     if whole and not os.access(folder, os.W_OK | os.X_OK):
         raise FileError(requirement, location=f"the folder {folder}", value="may not be written to")
+
+
+def to_json_value(value: Any) -> Any:
+    """``value`` as JSON holds it: a number that is not finite is None, other objects are text."""
+    if isinstance(value, Mapping):
+        return {str(key): to_json_value(part) for key, part in value.items()}
+    if isinstance(value, str | bool | None):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if hasattr(value, "tolist"):
+        return _array_to_json(value)
+    if isinstance(value, Sequence | set):
+        return [to_json_value(part) for part in value]
+    return str(value)
+
+
+def _array_to_json(array: Any) -> Any:
+    """A NumPy array or number as lists, numbers and text."""
+    import numpy as np
+
+    if array.dtype.kind == "O":
+        return to_json_value(array.tolist())
+    if array.dtype.kind != "f" or np.isfinite(array).all():
+        return array.tolist()
+    parts = np.asarray(array, dtype=object)
+    parts[~np.isfinite(array)] = None
+    return parts.tolist()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -26,8 +27,6 @@ HISTORY_VARIABLES = ("history_bound", "history_changed", "history_seconds")
 RESERVED_NAMES = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY_VARIABLES)
 
 AXIS_MAX_SIZE = 1e150  # size of a value along an axis, so that squares of distances are finite
-# Pictures draw an axis of this name from the top down, as a matrix is written.
-DOWNWARD_AXIS = "row"
 INT64_MIN = -(2**63)  # the smallest integer that an axis can hold
 INT64_MAX = 2**63 - 1  # the largest
 
@@ -37,16 +36,11 @@ _max_states: ContextVar[float] = ContextVar("most_states", default=math.inf)
 @contextmanager
 def limit_states(states: float) -> Iterator[None]:
     """Inside this, a grid of more states is refused, with its size, before anything is built."""
-    token = _max_states.set(states)
+    token = _max_states.set(min(states, _max_states.get()))
     try:
         yield
     finally:
         _max_states.reset(token)
-
-
-def picture_axes(axes: Sequence[str]) -> list[str]:
-    """Axes in the order of pictures: the first runs to the right, the second up; a row, down."""
-    return sorted(axes, key=lambda name: name == DOWNWARD_AXIS)
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -57,10 +51,17 @@ class StateGrid:
         axes: axis name to values (numbers, or text labels); may also be given as keywords. An axis
             cannot have the name of something a solution holds: value, q, policy, margin, decided,
             sweep, or its history_bound, history_changed and history_seconds.
+
+    Attributes:
+        axes: the names of the axes.
+        values: the values of each axis.
+        downward_axis: the axis that pictures draw from the top down, as a matrix is written; empty
+            for none. `with_downward_axis` states it. It is no part of what a state is.
     """
 
     axes: tuple[str, ...]
     values: tuple[NDArray, ...]
+    downward_axis: str = ""
 
     def __init__(
         self, axes: Mapping[str, Iterable] | None = None, /, **keyword_axes: Iterable
@@ -79,6 +80,27 @@ class StateGrid:
         _refuse_too_many(tuple(all_axes), values)
         object.__setattr__(self, "axes", tuple(all_axes))
         object.__setattr__(self, "values", values)
+
+    def with_downward_axis(self, name: str) -> StateGrid:
+        """The same grid, of which pictures draw the axis ``name`` from the top down."""
+        if name:
+            self.axis(name, error=ModelError)
+        grid = copy(self)
+        object.__setattr__(grid, "downward_axis", name)
+        return grid
+
+    def with_axes(self, axes: Mapping[str, Iterable]) -> StateGrid:
+        """A grid of other axes, drawn as this one is as far as they are the same."""
+        name = self.downward_axis
+        return StateGrid(axes).with_downward_axis(name if name in axes else "")
+
+    def picture_order(self, axes: Sequence[str]) -> list[str]:
+        """Axes in the order of pictures: the first runs to the right, the second up or down."""
+        return sorted(axes, key=lambda name: name == self.downward_axis)
+
+    def identity(self) -> tuple:
+        """What enters the fingerprint of a model."""
+        return self.axes, self.values
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -235,6 +257,11 @@ class StateGrid:
     def __repr__(self) -> str:
         parts = (f"{n}: {_format_range(v)}" for n, v in zip(self.axes, self.values, strict=True))
         return f"StateGrid({', '.join(parts)}; {self.size:,} states)"
+
+
+def spaced_indices(length: int, max_count: int) -> NDArray[np.int64]:
+    """Evenly spaced positions on an axis, first and last included, at most ``max_count``."""
+    return np.unique(np.linspace(0, length - 1, min(length, max(max_count, 1))).round().astype(int))
 
 
 def index_type(count: int) -> type[np.int32] | type[np.int64]:

@@ -15,7 +15,7 @@ from support.schemas import faults
 
 import tessella as ts
 from tessella.cli.group import COMMAND_NAMES, main
-from tessella.cli.text_map import format_blocks
+from tessella.cli.map import format_blocks
 
 AVERAGE = ("machine_replacement", "--set", "worst=3")
 SMALL = ("frozen_lake",)  # 16 states: solved once, remembered by all that follow
@@ -50,10 +50,12 @@ def prepare(folder) -> None:
 
 def test_the_rows_of_a_map_are_printed_from_the_top_down():
     levels = np.array([[0, 1, 2], [3, 4, 5]])
-    text = format_blocks(
-        levels, ("row", "column"), (["0", "1"], ["7", "8", "9"]), (), coloured=False, width=9
-    )
-    assert text.splitlines() == ["row", "0 abc", "1 def", "  7 column 9"]
+    grid = ts.StateGrid(y=range(2), column=range(7, 10))
+    downward = grid.with_downward_axis("y")
+    text = format_blocks(levels, downward, (), coloured=False, width=9)
+    assert text.splitlines() == ["y", "0 abc", "1 def", "  7 column 9"]
+    text = format_blocks(levels, grid, (), coloured=False, width=9)
+    assert text.splitlines() == ["column", "9 cf", "8 be", "7 ad", "  0 y 1"]
 
 
 def test_every_command_is_tried_here():

@@ -76,7 +76,7 @@ def generous(self, states, actions, rng):
     [
         (
             {"compute_row_sums": lambda self: RowSumBounds(0.0, -0.5)},
-            "row_sums says that rows sum to",
+            "row_sums states that rows sum to",
         ),
         ({"reward_scale": property(lambda self: 0.1)}, "reward_scale 0.1 must not be less"),
         ({"longest_row": property(lambda self: 2)}, "longest_row 2 must not be less than the 5"),

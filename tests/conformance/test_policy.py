@@ -53,10 +53,10 @@ def test_a_rule_an_estimator_and_a_table_pass():
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        (Moody(), "asked about some states in another order, it decides otherwise: queue="),
+        (Moody(), "queried about some states in another order, it decides otherwise: queue="),
         (Relative(), "it decides otherwise"),
-        (Squeezed(), "asked about some states alone, it fails: a rule must name one action for"),
-        (Threshold(size=-1), "size must say how much it stores, as it counts .*; got -1"),
+        (Squeezed(), "queried about some states alone, it fails: a rule must name one action for"),
+        (Threshold(size=-1), "size must be the count of the numbers that it stores, .*; got -1"),
         (np.full(MDP.grid.shape, 7), "it is not a policy of QUE-Lin: action indices must lie in"),
     ],
     ids=["moody", "relative", "squeezed", "size", "table"],

@@ -53,3 +53,29 @@ def test_a_port_that_is_taken_is_said_or_another_found():
             open_socket(port)
     with open_socket(None) as first, open_socket(None) as second:
         assert first.getsockname() != second.getsockname()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["perishabel"], "no problem is called 'perishabel'; did you mean 'perishable'?"),
+        (["perishable", "--set", "lief=3"], "no parameter 'lief'; did you mean 'life'?"),
+        (["perishable", "--set", "life=30"], "life must be a whole number from 1 to 6"),
+        (["perishable", "--set", "life"], "got no value; write --set life=VALUE"),
+        (["--set", "life=3"], "INV-Mix has no parameter 'life'"),
+        (["missing.toml"], "missing.toml"),
+        (["small.toml", "--set", "depth=3"], "depth"),
+        (["small.toml", "--most-states", "3"], "a model has at most 3 states here"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused_before_the_page(words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    ts.write_model("machine_replacement", tmp_path / "small.toml")
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("tessella.explore.server.serve", lambda *settings: opened.append(settings))
+    done = CliRunner().invoke(main, ["explore", *words])
+    assert done.exit_code == 1
+    assert message in done.output
+    assert opened == []

@@ -79,3 +79,26 @@ def test_fading_moves_every_colour_towards_white(tile):
     pale = lighten(colours)
     spots = np.arange(3)
     assert (compute_lightness(pale(spots)[:, :3]) > compute_lightness(colours(spots)[:, :3])).all()
+
+
+SIGNED = (-3, -2, -1, 0, 1, 2, 3)
+
+
+def test_signed_quantities_are_lightest_at_zero_and_warm_below_it(tile):
+    colours = palette(tile, SIGNED)
+    light = compute_lightness(colours)
+    assert light.argmax() == SIGNED.index(0)
+    assert (np.diff(light[: SIGNED.index(0) + 1]) > 0).all()
+    assert (np.diff(light[SIGNED.index(0) :]) < 0).all()
+    red, blue = colours[:, 0], colours[:, 2]
+    assert (red > blue)[:3].all()
+    assert (red < blue)[4:].all()
+
+
+@pytest.mark.parametrize("deficiency", DEFICIENCIES)
+def test_signed_quantities_differ_visibly_in_grey_and_with_each_deficiency(tile, deficiency):
+    colours = palette(tile, SIGNED)
+    steps = np.diff(np.sort(compute_lightness(colours)))
+    np.testing.assert_allclose(steps, steps[0], atol=0.5)
+    different = [np.linalg.norm(p - q) for p, q in combinations(seen(colours, deficiency), 2)]
+    assert min(different) > 8

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -187,7 +188,7 @@ def test_an_error_map_beside_a_solution_marks_no_ties(figure):
 def test_rows_of_a_map_run_down_and_columns_to_the_right(figure, tile):
     axes = figure.subplots()
     t = tile(STEPS, (0, 4, 8), {"row": range(4), "column": range(3)})
-    policy_map(axes, t)
+    policy_map(axes, replace(t, grid=t.grid.with_downward_axis("row")))
     (image,) = axes.images
     np.testing.assert_array_equal(image.get_array(), STEPS)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("column", "row")
@@ -274,3 +275,16 @@ def test_the_boundary_can_be_drawn_alone_in_any_style(figure, tile):
 def test_drawing_touches_no_global_state():
     code = "import tessella.plot, sys; assert 'matplotlib.pyplot' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", ["row", "depth"])
+def test_an_axis_runs_down_where_the_grid_states_it_whatever_its_name(figure, tile, name):
+    plain = tile(STEPS, axes={name: range(4), "column": range(3)})
+    downward = replace(plain, grid=plain.grid.with_downward_axis(name))
+    left, right = figure.subplots(1, 2)
+    policy_map(left, plain)
+    assert (left.get_xlabel(), left.yaxis_inverted()) == (name, False)
+    policy_map(right, downward)
+    assert (right.get_ylabel(), right.yaxis_inverted()) == (name, True)
+    np.testing.assert_array_equal(right.images[0].get_array(), STEPS)
+    rendered(figure)

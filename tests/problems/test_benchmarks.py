@@ -11,8 +11,8 @@ from tessella.errors import ArgumentError, ModelError
 from tessella.mdp.stages.staged import Staged
 from tessella.problems.benchmarks import BENCHMARKS, benchmark
 from tessella.problems.inventory import inventory
-from tessella.problems.nonlinearity import NONLINEARITIES
 from tessella.problems.queue_admission import queue_admission
+from tessella.problems.shared import NONLINEARITIES
 
 # The paper's table of environments: nonlinearity, observation noise, strength.
 INVENTORY = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -92,7 +93,8 @@ def test_the_noise_travels_with_a_saved_model(tmp_path, noise):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sise": 3}, "walk has no parameter 'sise'; there are size, drift, moves, start, disc"),
+        ({"sise": 3}, "walk has no parameter 'sise'; did you mean 'size'"),
+        ({"x": 3}, "walk has no parameter 'x'; there are size, drift, moves, start, disc"),
         ({"size": 1}, "size must be a whole number from 2 on; walk got 1"),
         ({"size": 2.5}, "size must be a whole number from 2 on; walk got 2.5"),
         ({"size": True}, "size must be a whole number from 2 on; walk got True"),
@@ -325,5 +327,20 @@ def test_numbers_of_periods_that_time_changes_are_counted_for_all_periods():
     ],
 )
 def test_a_problem_of_the_package_with_huge_settings_is_rejected_with_the_limit(name, settings):
-    with pytest.raises(ts.ModelError, match=r"at most 200,000,000 numbers .* smaller settings"):
+    with pytest.raises(
+        ts.ModelError,
+        match=r"at most (200,000,000 numbers .* smaller settings|1,000,000,000 states)",
+    ):
         ts.problem(name).build(**settings)
+
+
+def test_a_model_of_too_many_states_is_refused_before_anything_is_built():
+    began = time.perf_counter()
+    with pytest.raises(ts.ModelError, match=r"at most 1,000,000,000 states.*285,311,670,611"):
+        ts.problem("perishable").build(life=6, lead_time=6)
+    assert time.perf_counter() - began < 10  # building took half a minute
+
+
+def test_a_problem_in_place_of_its_model_is_answered_with_build():
+    with pytest.raises(ArgumentError, match=r"solve needs an MDP; got a Problem; its method build"):
+        ts.solve(WALK)  # type: ignore[arg-type]

@@ -7,7 +7,10 @@ from tessella.baselines.tabular_q import TabularQ
 from tessella.baselines.train import train, train_batch
 from tessella.baselines.trained import TrainedPolicy, TrainingCurve
 
+BASELINES = {"tabular": TabularQ, "double": DoubleQ, "fitted": FittedQ}
+
 __all__ = [
+    "BASELINES",
     "ConstantStep",
     "DecayingStep",
     "DoubleQ",

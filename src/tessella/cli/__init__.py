@@ -1,4 +1,4 @@
-"""The command line: one command per file, which parses, calls and says what it found."""
+"""The command line: one command in each file, which parses, computes and prints."""
 
 from tessella.cli.group import main
 

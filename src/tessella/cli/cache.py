@@ -1,11 +1,41 @@
-"""The user's cache folder, and keeping it within bounds."""
+"""What commands keep for each other in the user's cache folder: compiled code, and solutions.
+
+The folder is ``TESSELLA_CACHE``, else the system's. Compiled code lies in a folder for each
+machine, since code for one processor may not run on another: the second solve of a shape compiles
+nothing. Solutions lie each under a hash of the model's fingerprint and the version, so that ``map``
+after ``solve`` is instant. A file appears whole or not at all, so commands that run at once do not
+disturb each other. Files that were not used for longest are removed beyond a limit of bytes.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import sys
+import warnings
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from tessella.cli.status_line import status_line
+from tessella.errors import FileError
+
+if TYPE_CHECKING:
+    from tessella.mdp.model import MDP
+    from tessella.solvers.loop import Progress
+    from tessella.solvers.solution import Solution
+
+JAX_CACHE_MAX_BYTES = 1 << 29  # bytes of compiled code
+SOLUTIONS_MAX_BYTES = 1 << 30  # bytes of all solutions
+PROGRESS_MIN_STATES = 100_000  # states from which a solve shows its progress
+CACHE_FOLDER_VARIABLE = "JAX_COMPILATION_CACHE_DIR"
+JAX_CACHE_VARIABLES = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+}
 
 
 def cache_folder() -> Path:
@@ -34,3 +64,102 @@ def evict(folder: Path, max_bytes: int) -> None:
         with suppress(OSError):
             path.unlink()
         total -= size
+
+
+def enable_jax_cache() -> None:
+    """Name the folder in the environment; JAX reads it when it is first imported."""
+    # An entry that another command is just writing is compiled anew.
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+    if CACHE_FOLDER_VARIABLE in os.environ:
+        return
+    with suppress(OSError, RuntimeError):
+        folder = cache_folder() / "compiled" / platform.node()
+        folder.mkdir(parents=True, exist_ok=True)
+        evict(folder, JAX_CACHE_MAX_BYTES)
+        os.environ.update({CACHE_FOLDER_VARIABLE: str(folder), **JAX_CACHE_VARIABLES})
+
+
+class CachedSolution(NamedTuple):
+    solution: Solution
+    is_cached: bool
+
+
+def solve_cached(
+    mdp: MDP,
+    tol: float | None = None,
+    *,
+    any_tol: bool = False,
+    max_bytes: int = SOLUTIONS_MAX_BYTES,
+) -> CachedSolution:
+    """The solution of ``mdp``, from an earlier command if there is one.
+
+    Two solutions of a model are kept: with the default tolerance, and the last with another. For a
+    ``tol``, either serves whose bound is as good; with ``any_tol``, whichever there is. All
+    solutions together take at most ``max_bytes``.
+    """
+    default_path, other_path = _solution_paths(mdp)
+    for path in (default_path,) if tol is None and not any_tol else (default_path, other_path):
+        cached = _read_cached(path, mdp)
+        if cached is not None and (tol is None or cached.error_bound <= tol):
+            return CachedSolution(cached, True)
+    solution = _solve_with_status(mdp, tol)
+    if 8 * mdp.n_states * (mdp.n_actions + 4) > max_bytes // 4:
+        click.echo("the solution is too large to be kept for the next command", err=True)
+    elif solution.converged:
+        _store(solution, default_path if tol is None else other_path, max_bytes)
+    return CachedSolution(solution, False)
+
+
+def _solve_with_status(mdp: MDP, tol: float | None) -> Solution:
+    from tessella.rounding import round_up
+    from tessella.solvers.solve import choose_method, solve
+
+    method = choose_method(mdp, tol)
+    with status_line(sys.stderr) as show_status:
+        show_status("solving; the first solve of a large shape compiles for some seconds")
+        if mdp.n_states < PROGRESS_MIN_STATES:
+            return solve(mdp, method)
+
+        def show_progress(progress: Progress) -> None:
+            time_left = "" if progress.left is None else f", about {progress.left:.0f} s left"
+            bound = round_up(progress.bound, 2)
+            elapsed = f"{progress.seconds:.0f} s"
+            show_status(f"sweep {progress.sweep}: bound {bound}, {elapsed}{time_left}")
+
+        return solve(mdp, method, callback=show_progress)
+
+
+def _solution_paths(mdp: MDP) -> tuple[Path, Path]:
+    """Files of this model's solutions: with the default tolerance, and with another."""
+    from importlib.metadata import version
+
+    from tessella.solvers.solution import SOLUTION_FORMAT
+
+    identity = "\n".join([SOLUTION_FORMAT, version("tessella"), mdp.fingerprint])
+    name = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    folder = cache_folder() / "solutions"
+    return folder / f"{name}.nc", folder / f"{name}-other.nc"
+
+
+def _read_cached(path: Path, mdp: MDP) -> Solution | None:
+    from tessella.solvers.solution import Solution
+
+    if not path.is_file():
+        return None
+    try:
+        solution = Solution.load(path, mdp)
+        os.utime(path)
+    except (FileError, OSError):  # cut short, or gone since
+        with suppress(OSError):
+            path.unlink()
+        return None
+    return solution
+
+
+def _store(solution: Solution, path: Path, max_bytes: int) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        solution.save(path)
+        evict(path.parent, max_bytes)
+    except (OSError, FileError) as error:
+        click.echo(f"the solution is not kept for the next command: {error}", err=True)

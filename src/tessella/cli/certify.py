@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from tessella.cli.certificate_json import certificate_json
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model_argument import (
     describe_model,
@@ -15,7 +14,8 @@ from tessella.cli.model_argument import (
     parse_start,
     start_option,
 )
-from tessella.cli.policy_option import POLICY_FILE
+from tessella.cli.params import POLICY_FILE
+from tessella.cli.policy_files import certificate_json
 
 
 @as_command("certify", example="tessella certify INV-Mix rule.csv --save certificate.json")
@@ -26,7 +26,7 @@ from tessella.cli.policy_option import POLICY_FILE
 def command(
     model: str, given: tuple[str, ...], policy: Path, start: str | None, save: Path | None
 ) -> Answer:
-    """Say what a policy loses on a model, exactly.
+    """Compute what a policy loses on a model, exactly.
 
     POLICY is a saved rule or policy (.json), or a CSV file with a row for each state: a column for
     each axis, and one for the action.
@@ -38,8 +38,5 @@ def command(
     if save is not None:
         certificate.save(save)
     data = {"model": describe_model(solution.mdp), "policy": certificate.policy.name}
-    data |= {
-        "certificate": certificate_json(certificate),
-        "file": None if save is None else str(save),
-    }
+    data |= {"certificate": certificate_json(certificate), "file": save}
     return Answer(certificate.summary(), data)

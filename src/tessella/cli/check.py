@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--certificate",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Check this certificate against the model, independently of what made it.",
+    help="Check this certificate against the model, independently of the code that wrote it.",
 )
 def command(model: str, given: tuple[str, ...], certificate: Path | None) -> Answer:
     """Check a model, and whether a certificate of it holds.

@@ -1,32 +1,34 @@
 """What all commands share: text or JSON, an example, exit codes, one line for what went wrong.
 
 A command returns an `Answer`; what it prints is text, or with ``--json`` one JSON document. It ends
-with 0 when it did what was asked, 1 when it failed or refused, 2 when it was used wrongly, and 130
-when it was interrupted.
+with 0 when it succeeded, 1 when it failed or refused, 2 when its usage was wrong, and 130 when it
+was interrupted.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import click
 
-from tessella.cli.jax_cache import enable_jax_cache
+from tessella.cli.cache import enable_jax_cache
+from tessella.errors import NotConverged, TessellaError
+from tessella.files import to_json_value
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found.
+    """The result of a command.
 
     Attributes:
         text: for a person.
         data: the same for a program: numbers, text, lists and objects.
-        status: 1 where what was asked about does not hold.
-        then: what goes on after that was printed, until it is interrupted.
+        status: the exit status; 1 where a check fails.
+        then: what runs after printing, until it is interrupted.
     """
 
     text: str
@@ -87,8 +89,6 @@ def _print(answer: Answer, name: str, as_json: bool) -> None:
 
 
 def _describe_error(error: Exception) -> str:
-    from tessella.errors import NotConverged, TessellaError
-
     if isinstance(error, TessellaError | NotConverged):
         return str(error)
     if isinstance(error, MemoryError):
@@ -108,40 +108,21 @@ def as_command(name: str, *, example: str) -> Callable[[Callable], Command]:
     return make_command
 
 
-def to_json_value(value: Any) -> Any:
-    """As JSON holds it; what is not finite becomes null."""
-    if isinstance(value, Mapping):
-        return {str(key): to_json_value(part) for key, part in value.items()}
-    if isinstance(value, str | bool) or value is None:
-        return value
-    if hasattr(value, "tolist"):
-        return to_json_value(value.tolist())
-    if isinstance(value, Sequence | set):
-        return [to_json_value(part) for part in value]
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    return str(value)
-
-
 def format_table(
     rows: Sequence[Sequence[str]], headings: Sequence[str] = (), alignment: str = ""
 ) -> str:
     """Columns as wide as needed; ``alignment`` holds an ``r`` for each right-aligned one."""
-    lines = [list(headings), *map(list, rows)] if headings else [list(row) for row in rows]
-    if not lines:
-        return ""
-    count = max(map(len, lines))
-    widths = [max(len(line[k]) for line in lines if k < len(line)) for k in range(count)]
+    lines = [headings, *rows] if headings else rows
+    widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
 
-    def cell(text: str, k: int) -> str:
-        to_right = alignment[k : k + 1] == "r"
-        return text.rjust(widths[k]) if to_right else text.ljust(widths[k])
+    def format_line(line: Sequence[str]) -> str:
+        cells = [
+            text.rjust(widths[k]) if alignment[k : k + 1] == "r" else text.ljust(widths[k])
+            for k, text in enumerate(line)
+        ]
+        return "  ".join(cells).rstrip()
 
-    text_lines = [
-        "  ".join(cell(text, k) for k, text in enumerate(line)).rstrip() for line in lines
-    ]
+    text_lines = [format_line(line) for line in lines]
     if headings:
         text_lines[0] = click.style(text_lines[0], bold=True)
     return "\n".join(text_lines)

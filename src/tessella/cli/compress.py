@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tessella.cli.certificate_json import certificate_json
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model_argument import (
     describe_model,
@@ -17,38 +16,14 @@ from tessella.cli.model_argument import (
     parse_start,
     start_option,
 )
+from tessella.cli.params import LossParam
+from tessella.cli.policy_files import certificate_json, require_writable_targets, write_policy
 from tessella.cli.status_line import status_line
 
 if TYPE_CHECKING:
     from tessella.rules.rule import Rule
 
 OUTPUT_PATH = click.Path(path_type=Path)
-
-
-class LossParam(click.ParamType):
-    """``1%`` or ``0.01`` of the optimal value, or ``12.5 units`` in the model's own."""
-
-    name = "loss"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, bool]:
-        if isinstance(value, tuple):
-            return value
-        text = str(value).strip()
-        relative = True
-        scale = 1.0
-        if text.endswith("%"):
-            text = text[:-1]
-            scale = 0.01
-        elif text.endswith("units"):
-            text = text.removesuffix("units")
-            relative = False
-        try:
-            number = float(text) * scale
-        except ValueError:
-            self.fail(f"{value!r} is not a loss, such as 1%, 0.01 or '12.5 units'", param, ctx)
-        if relative and number > 1 and scale == 1.0:
-            self.fail(f"{value!r} is more than all: say {value}% or '{value} units'", param, ctx)
-        return number, relative
 
 
 @as_command(
@@ -87,11 +62,10 @@ def command(
     certificate: Path | None,
     frontier: bool,
 ) -> Answer:
-    """Find the smallest rule whose certified loss keeps a promise.
+    """Find the smallest rule whose certified loss is within a target.
 
     A .json file holds the rule for other commands (certify, export, diff, map, simulate).
     """
-    from tessella.cli.policy_files import require_writable_targets, write_policy
     from tessella.rules.compress import compress
 
     require_writable_targets(out)

@@ -32,7 +32,7 @@ OPTIMAL_WORD = "optimal"
 @click.argument("b")
 @start_option
 def command(model: str, given: tuple[str, ...], a: str, b: str, start: str | None) -> Answer:
-    """Say what changes from one policy to another, in states and money.
+    """Show what changes from one policy to another, in states and money.
 
     A and B are saved rules or policies (.json), tables (.csv), or the word optimal.
     """

@@ -12,7 +12,8 @@ from urllib.parse import quote
 import click
 
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model_argument import ModelParam, open_model
+from tessella.cli.model_argument import ModelParam, names_other_model, open_model, parse_settings
+from tessella.errors import require_extra
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -58,7 +59,7 @@ def command(
     from tessella.explore.worker import RequestLimits
 
     serve, listen = _load_server()
-    own, view = _first_view(model, given)
+    own, view = _open_view(model, given, most_states)
     listening = listen(port)
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/{view}"
     limits = RequestLimits(states=most_states, seconds=seconds)
@@ -75,26 +76,27 @@ def command(
 
 
 def _load_server() -> Any:
-    from tessella.errors import require_extra
-
     with require_extra("the explorer", "explore"):
         from tessella.explore.server import open_socket, serve
     return serve, open_socket
 
 
-def _first_view(model: str | None, given: tuple[str, ...]) -> tuple[Any, str]:
-    """What opens a model of one's own, and where the page begins."""
-    from tessella.problems.registry import all_problems
+def _open_view(model: str | None, given: tuple[str, ...], max_states: int) -> tuple[Any, str]:
+    """What opens a model of one's own, and where the page begins; the model is checked first."""
+    from tessella.grid import limit_states
+    from tessella.problems.registry import problem
 
-    names = {name for known in all_problems() for name in (known.name, *known.aliases)}
-    if model is not None and model not in names:
-        return partial(open_own, model, given), "#model=own"
-    settings_query = "&".join(
-        f"set.{quote(k)}={quote(v)}" for k, _, v in (w.partition("=") for w in given)
-    )
-    return None, f"#model={quote(model or DEFAULT_MODEL)}" + (
-        f"&{settings_query}" if settings_query else ""
-    )
+    word = model or DEFAULT_MODEL
+    if names_other_model(word):
+        with limit_states(max_states):
+            open_model(word, given)
+        return partial(open_own, word, given), "#model=own"
+    parse_settings(problem(word), given)
+    fragments = [f"#model={quote(word)}"]
+    for setting in given:
+        name, _, text = setting.partition("=")
+        fragments.append(f"set.{quote(name.strip())}={quote(text)}")
+    return None, "&".join(fragments)
 
 
 def open_own(word: str, given: tuple[str, ...], settings: Mapping[str, Any]) -> MDP | Solution:

@@ -10,6 +10,7 @@ import click
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model_argument import ModelParam, load_model, load_solution
 from tessella.cli.policy_files import read_policy, require_writable_targets
+from tessella.errors import ArgumentError
 
 if TYPE_CHECKING:
     from tessella.mdp.policy import Policy
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--off-grid",
     type=click.Choice(["clamp", "refuse"]),
-    help="What programs do with a state beyond the axes; clamp, unless told.",
+    help="What programs do with a state beyond the axes; clamp by default.",
 )
 def command(
     rule: str,
@@ -55,13 +56,11 @@ def command(
 
 
 def _read_policy(rule: str, model: str | None, given: tuple[str, ...]) -> Policy:
-    from tessella.errors import ArgumentError
-
     path = Path(rule)
     if path.suffix == ".json" and model is None:
         return read_policy(path)
     if path.suffix in (".json", ".csv"):
         if model is None:
-            raise ArgumentError("a table needs its model", value="say --model MODEL")
+            raise ArgumentError("a table needs its model", value="add --model MODEL")
         return load_model(model, given).policy(path)
     return load_solution(rule, given).policy

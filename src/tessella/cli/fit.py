@@ -6,21 +6,16 @@ from pathlib import Path
 
 import click
 
-from tessella.cli.certificate_json import certificate_json
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model_argument import describe_model, load_solution, model_argument
+from tessella.cli.policy_files import certificate_json, require_writable_targets, write_policy
 
-LEARNERS = {
-    "linear": "LinearBoundary",
-    "neural": "NeuralBoundary",
-    "margin": "MarginBoundary",
-    "local": "LocalBoundary",
-}
+LEARNER_NAMES = ("linear", "neural", "margin", "local")  # of tessella.learn, which loads slowly
 
 
 @as_command("fit", example="tessella fit INV-Mix --learner margin --samples 1600 -o policy.json")
 @model_argument
-@click.option("--learner", type=click.Choice(list(LEARNERS)), default="margin", show_default=True)
+@click.option("--learner", type=click.Choice(LEARNER_NAMES), default="margin", show_default=True)
 @click.option("--samples", type=click.IntRange(1), default=1600, show_default=True)
 @click.option(
     "--noise",
@@ -40,22 +35,15 @@ def command(
     seed: int,
     out: Path | None,
 ) -> Answer:
-    """Learn a policy from labelled states, and say what it loses."""
+    """Learn a policy from labelled states, and certify its loss."""
     from tessella import learn
     from tessella.certificates.certify import certify
-    from tessella.cli.policy_files import require_writable_targets, write_policy
 
     if out is not None:
         require_writable_targets((out,))
     solution = load_solution(model, given)
     sample = learn.draw(solution, samples, noise=noise, rng=seed)
-    learner_class = getattr(learn, LEARNERS[learner])
-    learner_object = (
-        learner_class(random_state=seed)
-        if "random_state" in learner_class().get_params()
-        else learner_class()
-    )
-    policy = learn.fit(learner_object, sample)
+    policy = learn.fit(learn.make_learner(learner, seed), sample)
     certificate = certify(solution, policy)
     if out is not None:
         write_policy(policy, out)
@@ -66,7 +54,7 @@ def command(
         "seed": seed,
         "size": policy.size,
         "certificate": certificate_json(certificate),
-        "file": None if out is None else str(out),
+        "file": out,
     }
     messages = [f"wrote {out}"] if out is not None else []
     return Answer("\n".join([certificate.summary(), *messages]), data)

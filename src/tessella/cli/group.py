@@ -1,4 +1,4 @@
-"""All commands, in the order in which a user meets them; each is imported when it is asked for."""
+"""All commands, in the order in which a user meets them; each is imported when it runs."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any, NoReturn
 
 import click
 
-# What help says of each command: the first line of its own, which is then not imported.
+# The first line of the help of each command, which is then not imported for the help of all.
 COMMAND_SECTIONS = {
     "Models": {
         "list": "Problems by name, with their families.",
-        "show": "Tell a model back in words.",
+        "show": "Describe a model in words.",
         "new": "Write a model file of a problem, with every setting explained.",
         "check": "Check a model, and whether a certificate of it holds.",
     },
     "Solve and look": {
-        "solve": "Solve a model exactly and say how good the answer is.",
+        "solve": "Solve a model exactly, with a bound on the error.",
         "map": "Show which action each state gets.",
         "measure": "Measure the policy's geometry, and test it for structure.",
-        "simulate": "Play a policy forward on independent paths, and say what it earned.",
+        "simulate": "Play a policy forward on independent paths, and print what it earned.",
         "explore": "Open a page on which a model is changed, solved, looked at and compressed.",
     },
     "Policies and rules": {
-        "fit": "Learn a policy from labelled states, and say what it loses.",
-        "certify": "Say what a policy loses on a model, exactly.",
-        "compress": "Find the smallest rule whose certified loss keeps a promise.",
+        "fit": "Learn a policy from labelled states, and certify its loss.",
+        "certify": "Compute what a policy loses on a model, exactly.",
+        "compress": "Find the smallest rule whose certified loss is within a target.",
         "export": "Write a rule in the languages that the files' endings name.",
-        "diff": "Say what changes from one policy to another, in states and money.",
+        "diff": "Show what changes from one policy to another, in states and money.",
     },
     "Studies": {
         "study": "Compare methods on models, over sample sizes and seeds.",
@@ -44,7 +44,7 @@ class CommandGroup(click.Group):
     """Finds a command in the file of its name, where it is called ``command``."""
 
     def main(self, *args: Any, **settings: Any) -> NoReturn:
-        """Run a command and end the process; whatever is wrong is one line."""
+        """Run a command and end the process; any error is one line."""
         settings.pop("standalone_mode", None)
         try:
             status = super().main(*args, standalone_mode=False, **settings)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from tessella.cli.command import Answer, as_command, format_table
+from tessella.errors import ArgumentError
 
 
 @as_command("list", example="tessella list\ntessella list --family inventory")
 @click.option("--family", help="Those of one family alone.")
 def command(family: str | None) -> Answer:
     """Problems by name, with their families."""
-    from tessella.errors import ArgumentError
     from tessella.problems.registry import all_problems
 
     every = all_problems()

@@ -1,9 +1,15 @@
-"""``tessella map MODEL``: the policy map, in the terminal or as a picture."""
+"""``tessella map MODEL``: the policy map, in the terminal or as a picture.
+
+In a terminal the map is made of coloured blocks, in a pipe of letters. The first axis runs to the
+right, the second upwards, or downwards where the grid states it, as in pictures. An axis that is
+too long is shown at evenly spaced places, first and last included.
+"""
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,15 +26,20 @@ from tessella.cli.model_argument import (
     model_argument,
     parse_coordinates,
 )
-from tessella.cli.policy_option import policy_option
-from tessella.cli.text_map import LEVEL_LETTERS, format_blocks, format_legend
+from tessella.cli.params import policy_option
+from tessella.errors import ArgumentError
+from tessella.files import atomic_write
+from tessella.grid import StateGrid, spaced_indices
 
 if TYPE_CHECKING:
-    from tessella.grid import StateGrid
     from tessella.solvers.solution import Solution
     from tessella.tessellation import Tessellation
 
+
 MAP_SHADES = 8  # levels of values or margins in a terminal
+LEVEL_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+MAP_MAX_ROWS = 40  # rows of text
+RgbColour = tuple[int, int, int]
 
 
 @as_command(
@@ -46,7 +57,7 @@ MAP_SHADES = 8  # levels of values or margins in a terminal
     help="What the colours show.",
 )
 @click.option(
-    "--at", "fixed", multiple=True, metavar="AXIS=VALUE", help="Where other axes stand; may repeat."
+    "--at", "fixed", multiple=True, metavar="AXIS=VALUE", help="Value of another axis; may repeat."
 )
 @click.option("--component", help="Of actions that have several, the one to show.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
@@ -61,7 +72,7 @@ def command(
 ) -> Answer:
     """Show which action each state gets.
 
-    The first two axes are shown; others stand at their first value unless --at says otherwise.
+    The first two axes are shown; the others are at their first value, or at that of --at.
     """
     from tessella.tessellation import tessellate
 
@@ -85,7 +96,7 @@ def command(
         "map": section.table
         if colour == "action"
         else _shown_values(solution, colour, fixed_values),
-        "file": None if out is None else str(out),
+        "file": out,
     }
     if out is not None:
         _save_picture(section, solution, colour, fixed_values, out)
@@ -94,7 +105,7 @@ def command(
 
 
 def _fix_other_axes(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
-    """Values of all axes but two, as asked for or the first."""
+    """Values of all axes but two, as given or the first."""
     from tessella.mdp.context import TIME
 
     free = [name for name in grid.axes if name not in fixed]
@@ -137,8 +148,7 @@ def _format_map(
         if colour == "action"
         else _value_levels(_shown_values(solution, colour, fixed_values))
     )
-    values = [[str(v) for v in axis.tolist()] for axis in part.grid.values]
-    drawn = format_blocks(levels, part.grid.axes, values, colours, coloured=coloured, width=width)
+    drawn = format_blocks(levels, part.grid, colours, coloured=coloured, width=width)
     fixed_text = ", ".join(f"{name}={value}" for name, value in fixed_values.items())
     fixed_line = f"\nat {fixed_text} (--at for another place)" if fixed_text else ""
     head = format_title(solution.mdp) + fixed_line
@@ -182,11 +192,56 @@ def _value_levels(values: NDArray) -> ColouredLevels:
     return levels, names, [(int(r), int(g), int(b)) for r, g, b in palette]
 
 
+def format_blocks(
+    levels: NDArray[np.integer],
+    grid: StateGrid,
+    colours: Sequence[RgbColour],
+    *,
+    coloured: bool,
+    width: int,
+) -> str:
+    """``levels`` (n,) or (n, m) numbers from 0 on, each shown in its colour or by its letter."""
+    axes = grid.picture_order(grid.axes)
+    axis_order = [grid.axis(name) for name in axes]
+    labels = [[str(value) for value in grid.values[k].tolist()] for k in axis_order]
+    table = levels.transpose(axis_order).reshape(len(labels[0]), -1)
+    row_labels = labels[1] if grid.ndim == 2 else [""]
+    margin = max(map(len, row_labels))
+    cell_width = 2 if coloured else 1
+    columns = spaced_indices(table.shape[0], (width - margin - 2) // cell_width)
+    rows = spaced_indices(table.shape[1], MAP_MAX_ROWS)
+    lines = axes[1:]
+    for j in rows if axes[-1] == grid.downward_axis else rows[::-1]:
+        cells = "".join(_format_cell(level, colours, coloured) for level in table[columns, j])
+        lines.append(f"{row_labels[j].rjust(margin)} {cells}".rstrip())
+    first = labels[0][columns[0]]
+    last = labels[0][columns[-1]]
+    label_width = max(cell_width * len(columns) - len(first) - len(last), 1)
+    lines.append(" " * (margin + 1) + first + f" {axes[0]} ".center(label_width) + last)
+    return "\n".join(lines + _describe_shown(table.shape, (len(columns), len(rows))))
+
+
+def _format_cell(level: int, colours: Sequence[RgbColour], coloured: bool) -> str:
+    if coloured:
+        return click.style("  ", bg=colours[level % len(colours)])
+    return LEVEL_LETTERS[level % len(LEVEL_LETTERS)]
+
+
+def _describe_shown(shape: tuple[int, ...], shown: tuple[int, int]) -> list[str]:
+    """A line that states which share of each axis is shown; none where all of it is."""
+    parts = [f"{n} of {size}" for n, size in zip(shown, shape, strict=True) if n < size]
+    return [f"shown: {' and '.join(parts)} places"] if parts else []
+
+
+def format_legend(names: Sequence[str], colours: Sequence[RgbColour], *, coloured: bool) -> str:
+    """What each colour or letter means."""
+    cells = (_format_cell(level, colours, coloured) for level in range(len(names)))
+    return "\n".join(f"{cell} {name}" for cell, name in zip(cells, names, strict=True))
+
+
 def _require_picture_format(out: Path) -> None:
     """Before any work: a picture in a form that can be drawn."""
     from matplotlib.backend_bases import FigureCanvasBase
-
-    from tessella.errors import ArgumentError
 
     kinds = [f".{kind}" for kind in FigureCanvasBase.filetypes]
     if out.suffix.lower() not in kinds:
@@ -199,8 +254,6 @@ def _save_picture(
 ) -> None:
     from matplotlib.figure import Figure
 
-    from tessella.errors import ArgumentError
-    from tessella.files import atomic_write
     from tessella.plot import margin_map, policy_map, value_map
 
     if fixed_values and colour == "value":

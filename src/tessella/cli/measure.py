@@ -8,12 +8,11 @@ import click
 
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model_argument import describe_model, load_solution, model_argument
-from tessella.cli.policy_option import policy_option
+from tessella.cli.params import policy_option
 
 
 @as_command(
-    "measure",
-    example="tessella measure INV-Mix\ntessella measure lost_sales --sum stock+due1",
+    "measure", example="tessella measure INV-Mix\ntessella measure lost_sales --sum stock+due1"
 )
 @model_argument
 @policy_option

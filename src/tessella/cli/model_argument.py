@@ -1,4 +1,4 @@
-"""The MODEL argument, the same in every command, and what is made of it.
+"""The MODEL argument, the same in every command, and how it is opened and described.
 
 A MODEL is, in this order: a file that ends in ``.toml`` (a model file) or ``.nc`` (a saved model or
 solution); ``module.py:name`` or ``package.module:name`` (a problem, a model, or a function that
@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
+
+from tessella.cli.cache import solve_cached
+from tessella.errors import ArgumentError, FileError, ModelError, TessellaError
 
 if TYPE_CHECKING:
     from tessella.grid import StateGrid
@@ -62,8 +65,7 @@ def load_model(word: str, given: tuple[str, ...] = ()) -> MDP:
 
 
 def load_solution(word: str, given: tuple[str, ...]) -> Solution:
-    """The solution of the model that ``word`` names: read, remembered, or found."""
-    from tessella.cli.solution_cache import solve_cached
+    """The solution of the model that ``word`` names: from a file, the cache, or a solve."""
     from tessella.mdp.model import MDP
 
     opened = open_model(word, given)
@@ -72,6 +74,8 @@ def load_solution(word: str, given: tuple[str, ...]) -> Solution:
 
 def open_model(word: str, given: tuple[str, ...] = ()) -> MDP | Solution:
     """What ``word`` names: a model, or a solution with its model."""
+    from tessella.problems.registry import problem
+
     sys.path.append(os.getcwd())  # a problem of one's own may lie in the current folder
     path = Path(word)
     if path.suffix == MODEL_FILE_SUFFIX:
@@ -82,31 +86,36 @@ def open_model(word: str, given: tuple[str, ...] = ()) -> MDP | Solution:
         return _open_saved(path, given)
     if ":" in word:
         return _open_from_code(word, given)
-    return build_problem(_find_problem(word), given)
+    return build_problem(problem(word), given)
 
 
-def _find_problem(name: str) -> Problem:
-    from tessella.problems.registry import problem
-
-    return problem(name)
+def names_other_model(word: str) -> bool:
+    """Whether ``word`` names a file or code, not a problem of the registry."""
+    return Path(word).suffix in (MODEL_FILE_SUFFIX, SAVED_SUFFIX) or ":" in word
 
 
 def build_problem(named_problem: Problem, given: tuple[str, ...]) -> MDP:
     """A problem's model, with the settings that were typed."""
-    from tessella.errors import ArgumentError
+    return named_problem.build(**parse_settings(named_problem, given))
 
+
+def parse_settings(named_problem: Problem, given: tuple[str, ...]) -> dict[str, Any]:
+    """Every setting of a problem, checked: as typed, else its default."""
     settings = {}
     for word in given:
         key, equals, text = word.partition("=")
         parameter = named_problem.parameter(key.strip())
+        requirement = f"{parameter.name} must be {parameter.range}"
+        if not equals:
+            reason = f"got no value; write --set {parameter.name}=VALUE"
+            raise ArgumentError(requirement, location=named_problem.name, value=reason)
         try:
-            settings[parameter.name] = parameter.parse(text) if equals else None
+            settings[parameter.name] = parameter.parse(text)
         except ValueError:
-            requirement = f"{parameter.name} must be {parameter.range}"
             raise ArgumentError(
                 requirement, location=named_problem.name, value=f"got {text!r}"
             ) from None
-    return named_problem.build(**settings)
+    return named_problem.settings(**settings)
 
 
 def _open_saved(path: Path, given: tuple[str, ...]) -> MDP | Solution:
@@ -119,11 +128,12 @@ def _open_saved(path: Path, given: tuple[str, ...]) -> MDP | Solution:
 
 
 def _open_from_code(word: str, given: tuple[str, ...]) -> MDP:
-    from tessella.errors import ArgumentError, ModelError, TessellaError
     from tessella.mdp.model import MDP
     from tessella.problems.problem import Problem
+    from tessella.problems.registry import import_object
 
-    imported = _load_from_file(word) if _names_python_file(word) else _import_named(word)
+    in_file = word.rpartition(":")[0].endswith(PYTHON_SUFFIX)
+    imported = _load_from_file(word) if in_file else import_object(word, "problem")
     if isinstance(imported, Problem):
         return build_problem(imported, given)
     if isinstance(imported, MDP):
@@ -146,14 +156,8 @@ def _open_from_code(word: str, given: tuple[str, ...]) -> MDP:
     raise ArgumentError(f"{word} must return an MDP", value=f"got {type(mdp).__name__}")
 
 
-def _names_python_file(word: str) -> bool:
-    return word.rpartition(":")[0].endswith(PYTHON_SUFFIX)
-
-
 def _load_from_file(word: str) -> Any:
     """``name`` in the file of ``path/module.py:name``."""
-    from tessella.errors import ArgumentError, FileError
-
     file, _, name = word.rpartition(":")
     path = Path(file)
     if not path.is_file():
@@ -173,22 +177,12 @@ def _load_from_file(word: str) -> Any:
     return getattr(module, name)
 
 
-def _import_named(word: str) -> Any:
-    from tessella.problems.import_object import import_object
-
-    return import_object(word, "problem")
-
-
 def _refuse_settings(given: tuple[str, ...], reason: str) -> None:
-    from tessella.errors import ArgumentError
-
     if given:
         raise ArgumentError(f"--set is for problems, model files and functions; {reason}")
 
 
 def _parse_settings(given: tuple[str, ...]) -> list[tuple[str, str]]:
-    from tessella.errors import ArgumentError
-
     pairs = [word.partition("=") for word in given]
     for (key, equals, _), word in zip(pairs, given, strict=True):
         if not (key.strip() and equals):
@@ -209,8 +203,6 @@ def parse_literal(text: str) -> Any:
 
 def parse_coordinates(grid: StateGrid, words: tuple[str, ...], subject: str) -> dict[str, Any]:
     """Coordinates by name, typed as ``stock=3,regime=0``; text where an axis holds text."""
-    from tessella.errors import ArgumentError
-
     result: dict[str, Any] = {}
     for word in (part for whole in words for part in whole.split(",") if part.strip()):
         key, equals, text = word.partition("=")
@@ -266,4 +258,4 @@ def format_title(mdp: MDP) -> str:
     states_text = f"{mdp.n_states:,} states ({axes})"
     parts = [states_text, actions_text, describe_criterion(mdp)]
     title = f"{mdp.name or 'model'}: {', '.join(parts)}"
-    return title + (", told in costs" if mdp.minimise else "")
+    return title + (", in costs" if mdp.minimise else "")

@@ -8,6 +8,7 @@ import click
 
 from tessella.cli.command import Answer, as_command
 from tessella.cli.model_argument import ModelParam, build_problem
+from tessella.errors import FileError
 
 
 @as_command(
@@ -21,15 +22,12 @@ def command(problem: str, given: tuple[str, ...], out: Path | None) -> Answer:
 
     The file solves as it is; change what differs in your business.
     """
-    from tessella.errors import FileError
     from tessella.modelfiles.named_problem import write_model
-    from tessella.problems.registry import problem as found
+    from tessella.problems.registry import problem as find_problem
 
-    known = found(problem)
+    known = find_problem(problem)
     if out is not None and out.exists():
         raise FileError(f"{out} is there already", value="it is not written over")
     text = write_model(build_problem(known, given) if given else known, out)
     output = text.rstrip() if out is None else f"{out}: {known.title}"
-    return Answer(
-        output, {"problem": known.name, "text": text, "file": None if out is None else str(out)}
-    )
+    return Answer(output, {"problem": known.name, "text": text, "file": out})

@@ -8,12 +8,17 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from tessella.cli.command import Answer, as_command
 from tessella.cli.params import CommaList
+from tessella.errors import FileError, StudyError
+
+if TYPE_CHECKING:
+    from tessella.paper.reproduce import FinishedStudy
+    from tessella.runner.run_study import ClusterOptions
 
 LOCAL_MAX_WORKERS = 256  # worker processes of one machine; each holds a few hundred MB
 
@@ -53,49 +58,57 @@ def command(seeds, methods, problems, sizes, out, workers, scheduler, retry, rep
     May be stopped at any time; the same command goes on where it was. A finished study starts no
     work, and a changed setting runs only what it touches.
     """
-    from tessella.errors import FileError, StudyError, TessellaError
+    from tessella.runner.run_study import ClusterOptions
+
+    if scheduler is not None:
+        _check_scheduler(scheduler, workers)
+    # A method of one's own may lie in the current folder.
+    sys.path.append(os.getcwd())
+    # A request to end is handled as an interrupt.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    chosen = {"problems": problems, "methods": methods, "sizes": sizes, "seeds": seeds}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    finished = _run(given, out, ClusterOptions(workers, scheduler), retry=retry, report=report)
+    if finished.failed:
+        retry_command = _format_command() if retry else f"{_format_command()} --retry"
+        _exit_with(f"{_describe_failures(len(finished.failed))} again: {retry_command}", 1)
+    where = finished.folder / "report.html" if report else finished.folder
+    return Answer(str(where), {"folder": finished.folder, "report": where if report else None})
+
+
+def _check_scheduler(scheduler: str, workers: int | None) -> None:
+    if workers is not None:
+        raise click.UsageError("--workers is for this machine; a scheduler has its own")
+    if not scheduler.strip():
+        raise click.UsageError("--scheduler needs an address")
+
+
+def _run(
+    settings: dict[str, Any], out: Path, cluster: ClusterOptions, *, retry: bool, report: bool
+) -> FinishedStudy:
+    """The study with these settings; where it stops, how it goes on is printed."""
     from tessella.paper.published import paper_study
     from tessella.paper.reproduce import reproduce
     from tessella.runner.methods.method import UnknownNameError
     from tessella.runner.progress import open_display
-    from tessella.runner.run_study import ClusterOptions, StudyInterrupted
+    from tessella.runner.run_study import StudyInterrupted
 
-    if scheduler is not None and workers is not None:
-        raise click.UsageError("--workers is for this machine; a scheduler has its own")
-    if scheduler is not None and not scheduler.strip():
-        raise click.UsageError("--scheduler needs an address")
-    # A method of one's own may lie in the current folder.
-    sys.path.append(os.getcwd())
-    # Being asked to end is the same as being interrupted.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    chosen = {"problems": problems, "methods": methods, "sizes": sizes, "seeds": seeds}
-    try:
-        study = paper_study(**{name: value for name, value in chosen.items() if value is not None})
-    except TessellaError as error:
-        raise click.ClickException(str(error)) from None
+    study = paper_study(**settings)
     try:
         with open_display(sys.stderr) as shown:
-            cluster = ClusterOptions(workers, scheduler)
-            finished = reproduce(study, out, shown, cluster, retry=retry, report=report)
-    except UnknownNameError as error:
-        raise click.ClickException(str(error)) from None
+            return reproduce(study, out, shown, cluster, retry=retry, report=report)
+    except UnknownNameError:
+        raise
     except (StudyError, FileError) as error:
         _exit_with(f"Error: {error}; to go on: {_format_command()}", 1)
     except StudyInterrupted as stop:
         _exit_with(f"stopped; {stop}; to go on: {_format_command()}", 130)
     except KeyboardInterrupt:
         _exit_with(f"stopped; to go on: {_format_command()}", 130)
-    if finished.failed:
-        retry_command = _format_command() if retry else f"{_format_command()} --retry"
-        n_failed = len(finished.failed)
-        subject = (
-            "1 run failed; to run it" if n_failed == 1 else f"{n_failed} runs failed; to run them"
-        )
-        _exit_with(f"{subject} again: {retry_command}", 1)
-    where = finished.folder / "report.html" if report else finished.folder
-    return Answer(
-        str(where), {"folder": str(finished.folder), "report": str(where) if report else None}
-    )
+
+
+def _describe_failures(count: int) -> str:
+    return "1 run failed; to run it" if count == 1 else f"{count} runs failed; to run them"
 
 
 def _format_command() -> str:

@@ -1,18 +1,22 @@
-"""Policies and rules in files, in the form that the ending of the name asks for."""
+"""Policies, rules and certificates in files, in the form that the ending of the name states."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from tessella.files import read_json, require_writable
 
 if TYPE_CHECKING:
+    from tessella.certificates.certificate import Certificate
+    from tessella.certificates.gain_certificate import GainCertificate
+    from tessella.certificates.total_certificate import TotalCertificate
     from tessella.mdp.policy import Policy
 
 
 def read_policy(path: Path) -> Policy:
     """A rule or a policy from the file where ``save`` put it."""
-    from tessella.files import read_json
     from tessella.mdp.policy import Policy
     from tessella.rules.rule import RULE_FORMAT, Rule
 
@@ -23,7 +27,6 @@ def read_policy(path: Path) -> Policy:
 
 def require_writable_targets(paths: Iterable[Path]) -> None:
     """Before any work: files of a known ending, in folders that are there, that can be written."""
-    from tessella.files import require_writable
     from tessella.rules.export.export import find_target
 
     for path in paths:
@@ -32,10 +35,35 @@ def require_writable_targets(paths: Iterable[Path]) -> None:
 
 
 def write_policy(policy: Policy, out: Path) -> str:
-    """Write a policy by the ending of ``out``, and say what was written."""
+    """Write a policy by the ending of ``out``, and return a line about it."""
     from tessella.rules.export.export import export
 
     if out.suffix.lower() == ".json":
         policy.save(out)
         return f"{out}: saved, for other commands"
     return str(export(policy, out))
+
+
+def certificate_json(
+    certificate: Certificate | GainCertificate | TotalCertificate,
+) -> dict[str, Any]:
+    """Errors and losses, each loss with its bounds.
+
+    Certificates of averages and of totals hold no figures of single decisions or a worst state.
+    """
+    from tessella.certificates.certificate import Certificate
+
+    def interval_json(figure: Any) -> dict[str, float] | None:
+        if figure is None:
+            return None
+        return {"value": float(figure), "lower": figure.lower, "upper": figure.upper}
+
+    by_state = certificate if isinstance(certificate, Certificate) else None
+    return {
+        "policy_error": by_state and by_state.policy_error,
+        "costly_error": by_state and by_state.costly_error,
+        "mean_loss": interval_json(certificate.mean_loss),
+        "relative_loss": interval_json(certificate.relative_loss),
+        "worst_loss": interval_json(certificate.worst_loss),
+        "worst_state": by_state and by_state.grid.describe(by_state.worst_state),
+    }

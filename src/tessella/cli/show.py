@@ -12,6 +12,7 @@ from tessella.cli.model_argument import (
     load_model,
     model_argument,
 )
+from tessella.errors import TessellaError
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -24,11 +25,11 @@ LISTED_MAX_VALUES = 12  # values that are listed one by one
 @as_command("show", example="tessella show lost_sales --set lead_time=3\ntessella show model.toml")
 @model_argument
 def command(model: str, given: tuple[str, ...]) -> Answer:
-    """Tell a model back in words.
+    """Describe a model in words.
 
     Axes, actions, the events of a period, the criterion, and what it needs in memory.
 
-    Of a problem it also says what may be set, and what theory knows of it.
+    Of a problem also its settings, and what theory knows of it.
     """
     from tessella.mdp.describe import describe_events
 
@@ -43,7 +44,6 @@ def command(model: str, given: tuple[str, ...]) -> Answer:
 
 
 def _find_problem(word: str) -> Problem | None:
-    from tessella.errors import TessellaError
     from tessella.problems.registry import problem
 
     try:
@@ -102,7 +102,7 @@ def _format_values(values: Sequence[Any]) -> str:
 
 
 def _memory_bytes(mdp: MDP) -> dict[str, int]:
-    """Of the model's arrays, and of what a solve holds beside them."""
+    """Bytes of the model's arrays, and of what a solve holds in addition."""
     from tessella.mdp.describe import model_bytes
 
     model_bytes = model_bytes(mdp.dynamics)

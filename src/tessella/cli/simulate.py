@@ -17,7 +17,8 @@ from tessella.cli.model_argument import (
     parse_start,
     start_option,
 )
-from tessella.cli.policy_option import policy_option
+from tessella.cli.params import policy_option
+from tessella.files import atomic_write
 
 if TYPE_CHECKING:
     from tessella.mdp.simulate import Paths
@@ -49,7 +50,7 @@ def command(
     start: str | None,
     out: Path | None,
 ) -> Answer:
-    """Play a policy forward on independent paths, and say what it earned."""
+    """Play a policy forward on independent paths, and print what it earned."""
     from tessella.mdp.simulate import simulate
 
     if policy is None:
@@ -70,7 +71,7 @@ def command(
         "seed": seed,
         "returns": {"mean": returns.mean(), "least": returns.min(), "most": returns.max()},
         "standard_error": returns.std(ddof=1) / np.sqrt(paths) if paths > 1 else None,
-        "file": None if out is None else str(out),
+        "file": out,
     }
     lines = [str(simulated), "", "The first path:", _format_first_path(simulated)]
     return Answer("\n".join(lines + ([f"wrote {out}"] if out is not None else [])), data)
@@ -95,8 +96,6 @@ def _format_first_path(simulated: Paths) -> str:
 
 def _write_csv(simulated: Paths, out: Path) -> None:
     import pandas as pd
-
-    from tessella.files import atomic_write
 
     mdp, (paths, periods) = simulated.mdp, simulated.actions.shape
     is_live = simulated.actions.ravel() >= 0

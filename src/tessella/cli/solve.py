@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from tessella.cli.cache import solve_cached
 from tessella.cli.command import Answer, as_command, format_table
 from tessella.cli.model_argument import describe_model, format_title, model_argument, open_model
+from tessella.errors import ArgumentError, counted
+from tessella.rounding import round_up
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
@@ -30,11 +33,10 @@ SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution
 def command(
     model: str, given: tuple[str, ...], tol: float | None, save: Path | None, policy: Path | None
 ) -> Answer:
-    """Solve a model exactly and say how good the answer is.
+    """Solve a model exactly, with a bound on the error.
 
     The solution is remembered for the next command.
     """
-    from tessella.cli.solution_cache import solve_cached
     from tessella.mdp.model import MDP
 
     _require_suffixes(save, policy)
@@ -53,8 +55,6 @@ def command(
 
 
 def _require_suffixes(save: Path | None, policy: Path | None) -> None:
-    from tessella.errors import ArgumentError
-
     for path, ending in ((save, ".nc"), (policy, ".csv")):
         if path is not None and path.suffix != ending:
             raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
@@ -68,9 +68,7 @@ def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> 
     if save is not None:
         with_model = count_entries(solution.mdp) <= SAVED_MODEL_MAX_ENTRIES
         solution.save(save, with_model=with_model)
-        remark = (
-            "" if with_model else "; its model is too large to go with it, so name that instead"
-        )
+        remark = "" if with_model else "; its model is too large for the file, name it instead"
         messages[str(save)] = f"wrote {save}{remark}"
     if policy is not None:
         solution.policy.to_csv(policy)
@@ -85,6 +83,7 @@ def _count_states_by_action(solution: Solution) -> list[tuple[str, int]]:
 
 def _solution_data(solution: Solution) -> dict[str, Any]:
     value = _signed_value(solution)
+    actions = [{"action": name, "states": n} for name, n in _count_states_by_action(solution)]
     return {
         "model": describe_model(solution.mdp),
         "from_start": _start_value(solution),
@@ -96,9 +95,7 @@ def _solution_data(solution: Solution) -> dict[str, Any]:
         "sweeps": solution.sweeps,
         "seconds": float(solution.history.seconds[-1]) if solution.sweeps else 0.0,
         "decided": float(solution.decided.mean()),
-        "actions": [
-            {"action": name, "states": count} for name, count in _count_states_by_action(solution)
-        ],
+        "actions": actions,
     }
 
 
@@ -124,48 +121,48 @@ def _signed_value(solution: Solution) -> np.ndarray:
 
 
 def _describe_solution(solution: Solution, is_cached: bool) -> str:
-    from tessella.rounding import round_up
+    mdp = solution.mdp
+    seconds = float(solution.history.seconds[-1]) if solution.sweeps else 0.0
+    method_text = f"{solution.method}, {counted(solution.sweeps, 'sweep')}, {seconds:.2g} s"
+    cached_text = ", remembered" if is_cached else ""
+    n_ties = int((~solution.decided).sum())
+    rows = [
+        ("solved", f"{method_text}{cached_text}; {solution.status_text}"),
+        *_describe_value(solution),
+        ("decided", f"{mdp.n_states - n_ties:,} of {mdp.n_states:,} states; {n_ties:,} are ties"),
+    ]
+    lines = [format_title(mdp), format_table(rows), "", f"{mdp.action_name} by states:"]
+    return "\n".join(lines + _list_actions(solution))
+
+
+def _describe_value(solution: Solution) -> list[tuple[str, str]]:
+    """Rows of a table: the gain, or the value from the start and its range, and the bound."""
     from tessella.solvers.result import write_average
 
     mdp = solution.mdp
-    value = _signed_value(solution)
     subject = "cost" if mdp.minimise else "value"
-    seconds = float(solution.history.seconds[-1]) if solution.sweeps else 0.0
-    method_text = f"{solution.method}, {solution.sweeps} sweeps, {seconds:.2g} s"
-    range_text = f"mean {value.mean():,.6g}, from {value.min():,.6g} to {value.max():,.6g}"
-    rows = [
-        ("solved", f"{method_text}{', remembered' if is_cached else ''}; {solution.status_text}")
-    ]
     if solution.gain is not None:
-        rows += [(subject, write_average(mdp, solution))]
+        rows = [(subject, write_average(mdp, solution))]
         if mdp.clock is not None:
-            rows += [
-                ("", f"{_reward_sign(solution) * solution.gain:,.8g} per period ({mdp.clock})")
-            ]
-    else:
-        start_value = _start_value(solution)
-        if start_value is not None:
-            rows += [
-                (subject, f"{start_value:,.8g} from the start"),
-                ("", f"over all states: {range_text}"),
-            ]
-        else:
-            rows += [(subject, range_text)]
-        rows += [
-            ("bound", f"no {subject} is off by more than {round_up(solution.error_bound, 2)}"),
-        ]
-    n_ties = int((~solution.decided).sum())
-    rows += [
-        ("decided", f"{mdp.n_states - n_ties:,} of {mdp.n_states:,} states; {n_ties:,} are ties")
-    ]
-    action_rows = sorted(_count_states_by_action(solution), key=lambda row: -row[1])
-    action_rows = [
-        (name, f"{n:,} states", f"{n / mdp.n_states:.1%}") for name, n in action_rows if n
-    ]
-    lines = [format_title(mdp), format_table(rows), "", f"{mdp.action_name} by states:"]
-    lines += [
-        f"  {line}"
-        for line in format_table(action_rows[:LISTED_MAX_ACTIONS], alignment="rrr").splitlines()
-    ]
-    n_unlisted = len(action_rows) - LISTED_MAX_ACTIONS
-    return "\n".join(lines + ([f"  and {n_unlisted} more"] if n_unlisted > 0 else []))
+            gain = _reward_sign(solution) * solution.gain
+            rows.append(("", f"{gain:,.8g} per period ({mdp.clock})"))
+        return rows
+    value = _signed_value(solution)
+    range_text = f"mean {value.mean():,.6g}, from {value.min():,.6g} to {value.max():,.6g}"
+    bound = ("bound", f"no {subject} is off by more than {round_up(solution.error_bound, 2)}")
+    start_value = _start_value(solution)
+    if start_value is None:
+        return [(subject, range_text), bound]
+    start_row = (subject, f"{start_value:,.8g} from the start")
+    return [start_row, ("", f"over all states: {range_text}"), bound]
+
+
+def _list_actions(solution: Solution) -> list[str]:
+    """Lines: the actions that most states get, with the number of states."""
+    n_states = solution.mdp.n_states
+    counts = sorted(_count_states_by_action(solution), key=lambda row: -row[1])
+    rows = [(name, f"{n:,} states", f"{n / n_states:.1%}") for name, n in counts if n]
+    table = format_table(rows[:LISTED_MAX_ACTIONS], alignment="rrr")
+    lines = [f"  {line}" for line in table.splitlines()]
+    n_unlisted = len(rows) - LISTED_MAX_ACTIONS
+    return lines + ([f"  and {n_unlisted} more"] if n_unlisted > 0 else [])

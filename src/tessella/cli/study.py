@@ -54,23 +54,19 @@ def command(
     with open_display(sys.stderr) as progress:
         results = run_study(study, out, workers=workers, retry=retry, display=progress)
     columns = [name for name in (*SHOWN_METRICS, *study.measures) if name in results.frame.columns]
-    means = results.table(*columns).reset_index()
     keys = ["problem", "method", "n", *columns]
-    rows = [[_format_cell(row[key]) for key in keys] for _, row in means.iterrows()]
+    means = results.table(*columns).reset_index()[keys].to_dict("records")
     failed = [{"run": str(r.spec), "reason": r.reason} for r in results.failed]
-    lines = [
-        format_table(rows, ["model", "method", "n", *columns], alignment="  r" + "r" * len(columns))
-    ]
+    lines = [_format_means(means, columns)]
     lines += [f"failed: {run['run']}: {run['reason']}" for run in failed]
-    data = {
-        "runs": len(results.records),
-        "failed": failed,
-        "means": [
-            dict(zip(keys, (row[key] for key in keys), strict=True)) for _, row in means.iterrows()
-        ],
-        "folder": None if out is None else str(out),
-    }
+    data = {"runs": len(results.records), "failed": failed, "means": means, "folder": out}
     return Answer("\n".join(lines), data, 1 if failed else 0)
+
+
+def _format_means(means: list[dict[str, Any]], columns: list[str]) -> str:
+    rows = [[_format_cell(value) for value in row.values()] for row in means]
+    headings = ["model", "method", "n", *columns]
+    return format_table(rows, headings, alignment="  r" + "r" * len(columns))
 
 
 def _as_problem(word: str) -> str | Problem:

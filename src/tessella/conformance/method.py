@@ -2,9 +2,9 @@
 
 The loop encloses the optimum around whatever point a method names, so a poor method cannot make a
 wrong bound; but it can fail to get there, break on models of another kind, or not compile. Each of
-eight small models is solved, one for each criterion at least, and its optimum found again by policy
-iteration in dense linear algebra, which shares nothing with the loop. Models that the method does
-not support, by its own ``check_supports``, are left out.
+eight small models is solved, one for each criterion at least, and its optimum computed again by
+policy iteration in dense linear algebra, which shares nothing with the loop. Models that the method
+does not support, by its own ``check_supports``, are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tessella.solvers.method import Method
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 
-DENSE_RELATIVE_TOLERANCE = 1e-9  # of the largest value: how right the dense solution surely is
+DENSE_RELATIVE_TOLERANCE = 1e-9  # of the largest value: error of the dense solution, at most
 
 
 def check_method(method: Method) -> None:
@@ -152,12 +152,12 @@ def _check_stops(method: Method, mdp: MDP) -> None:
     )
 
 
-def _distance(found: Solution, mdp: MDP) -> float:
+def _distance(solution: Solution, mdp: MDP) -> float:
     """How far a solution is off at least: its gain where there is one, else its values."""
     exact = solve_densely(mdp)
-    off = np.abs(found.value.ravel() - exact.value).max()
-    if found.gain is not None:
-        off = abs(found.gain - exact.gain)
-    return max(
-        float(off) - DENSE_RELATIVE_TOLERANCE * max(float(np.abs(exact.value).max()), 1.0), 0.0
-    )
+    if solution.gain is not None:
+        deviation = abs(solution.gain - exact.gain)
+    else:
+        deviation = float(np.abs(solution.value.ravel() - exact.value).max())
+    scale = max(float(np.abs(exact.value).max()), 1.0)
+    return max(deviation - DENSE_RELATIVE_TOLERANCE * scale, 0.0)

@@ -1,8 +1,8 @@
-"""check_problem(problem): whether a problem of one's own keeps what a record promises.
+"""check_problem(problem): whether a problem of one's own meets the requirements of a record.
 
 Every setting within its range builds a model, the same settings always the same one, also after a
-way through JSON (a stored spec) and through a pickle (a worker); every line that a reader is shown
-is there, and each about an axis has one; and what theory says of the optimal policy is found in it.
+way through JSON (a stored spec) and through a pickle (a worker). Every line of explanation is
+there, and each about an axis has one. The optimal policy has the structure that theory states.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The range of a parameter ends far beyond use; a slider runs over the part of it 
 
     from max(low, min(0, 4 x default)) to min(high, 4 x default),
 
-or from end to end where that is not much more, in steps of a power of ten. The number beside it may
-be any of the range.
+or from end to end where that is not much more, in steps of a power of ten. The number next to it
+may be any of the range.
 """
 
 from __future__ import annotations
@@ -19,9 +19,16 @@ from tessella.errors import ArgumentError
 from tessella.grid import limit_states
 from tessella.mdp.model import MDP
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.problems.parameter import Choice, Integer, Integers, Number, Numbers, Parameter
+from tessella.problems.parameter import (
+    DISCOUNT,
+    Choice,
+    Integer,
+    Integers,
+    Number,
+    Numbers,
+    Parameter,
+)
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import DISCOUNT
 from tessella.problems.registry import ZOO_PROBLEMS, all_problems
 
 if TYPE_CHECKING:
@@ -155,32 +162,39 @@ def describe_slider(parameter: Parameter, default: Any = None) -> dict[str, Any]
 def _slider_range(
     parameter: Integer | Number, default: float, *, is_integer: bool
 ) -> dict[str, Any]:
-    scale = max(abs(default), 1.0)
-    minimum = parameter.low if parameter.low is not None else parameter.above
-    maximum = parameter.high if parameter.high is not None else parameter.below
-    low = min(0.0, SLIDER_END_DEFAULTS * default)
-    high = SLIDER_END_DEFAULTS * default
-    high = max(high, 10.0) if is_integer else (high if high > 0 else 1.0)
-    if minimum is not None:
-        low = (
-            minimum
-            if 0 <= default - minimum <= FULL_RANGE_MAX_DEFAULTS * scale
-            else max(low, minimum)
-        )
-    if maximum is not None:
-        high = (
-            maximum
-            if maximum - default <= FULL_RANGE_MAX_DEFAULTS * scale
-            and maximum <= FULL_RANGE_MAX_DEFAULTS
-            else min(high, maximum)
-        )
+    low = _slider_low(parameter, default)
+    high = _slider_high(parameter, default, 10.0 if is_integer else 0.0)
     step = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / SLIDER_MIN_STEPS))
-    step /= 10 if parameter.below == high else 1  # a discount of 0.999 is not one of 0.99
-    step = max(step, 1.0) if is_integer else step
-    low += step if low == parameter.above else 0.0
-    high -= step if high == parameter.below else 0.0
+    if high == parameter.below:
+        step /= 10  # a discount of 0.999 is not one of 0.99
+    if is_integer:
+        step = max(step, 1.0)
+    if low == parameter.above:
+        low += step
+    if high == parameter.below:
+        high -= step
     kind = int if is_integer else _round_digits
     return {"low": kind(low), "high": kind(high), "step": kind(step)}
+
+
+def _slider_low(parameter: Integer | Number, default: float) -> float:
+    low = min(0.0, SLIDER_END_DEFAULTS * default)
+    minimum = parameter.low if parameter.low is not None else parameter.above
+    if minimum is None:
+        return low
+    is_near = 0 <= default - minimum <= FULL_RANGE_MAX_DEFAULTS * max(abs(default), 1.0)
+    return minimum if is_near else max(low, minimum)
+
+
+def _slider_high(parameter: Integer | Number, default: float, at_least: float) -> float:
+    high = max(SLIDER_END_DEFAULTS * default, at_least)
+    if high <= 0:
+        high = 1.0
+    maximum = parameter.high if parameter.high is not None else parameter.below
+    if maximum is None:
+        return high
+    is_near = maximum - default <= FULL_RANGE_MAX_DEFAULTS * max(abs(default), 1.0)
+    return maximum if is_near and maximum <= FULL_RANGE_MAX_DEFAULTS else min(high, maximum)
 
 
 def _round_digits(number: float) -> float:

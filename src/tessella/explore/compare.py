@@ -61,7 +61,7 @@ def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]
 
 
 def _describe_side(solution: Solution, policy: Policy) -> dict[str, Any]:
-    """What a policy is, and what the best one is worth under its own settings."""
+    """Name and size of a policy, and the optimal value under its own settings."""
     optimal = policy is solution.policy
     name = "optimal" if optimal else getattr(policy, "kind", policy.name) or "a policy"
     return {
@@ -77,7 +77,7 @@ def _average_factor(solution: Solution) -> float:
 
 
 def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
-    """What a policy surely loses at most under these settings, and so is worth at least."""
+    """An upper bound on the loss of a policy under these settings, a lower one on its value."""
     if policy is solution.policy:
         loss_bound = 0.0
         relative_loss = 0.0
@@ -96,13 +96,15 @@ def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
         "relative_loss": relative_loss,
         "worth": _signed_value(solution, value_bound),
         "loses": "nothing" if not loss_bound else round_up(loss_bound, 4),
-        "loses_share": "–"
-        if relative_loss is None
-        else round_up_percent(relative_loss)
-        if relative_loss
-        else "nothing",
+        "loses_share": _format_share(relative_loss),
         "surely": value_text,
     }
+
+
+def _format_share(relative_loss: float | None) -> str:
+    if relative_loss is None:
+        return "–"
+    return round_up_percent(relative_loss) if relative_loss else "nothing"
 
 
 def _optimal_value(solution: Solution) -> float:
@@ -113,14 +115,14 @@ def _optimal_value(solution: Solution) -> float:
     return float(start @ solution.value.ravel())
 
 
-def _signed_value(solution: Solution, worth: float) -> float:
-    return -worth if solution.mdp.minimise else worth
+def _signed_value(solution: Solution, value: float) -> float:
+    return -value if solution.mdp.minimise else value
 
 
 def _describe_difference(
     solution: Solution, old: Policy, new: Policy, comparison: dict[str, Any]
 ) -> dict[str, Any]:
-    """States that change, and what that is worth; of a total, as the two losses tell it."""
+    """States that change, and the gain; of a total, from the two bounds on the loss."""
     mdp = solution.mdp
     sign = -1.0 if mdp.minimise else 1.0
     changed = old.table != new.table
@@ -153,7 +155,7 @@ def _describe_difference(
 
 
 def _have_same_states(before_model: MDP, after_model: MDP) -> bool:
-    """Whether a policy of one model says what to do in the other."""
+    """Whether a policy of one model is a policy of the other."""
     same_grid = (
         before_model.grid.axes == after_model.grid.axes
         and before_model.grid.shape == after_model.grid.shape

@@ -1,4 +1,4 @@
-"""A solution as the page draws it: two axes of the grid, all others standing at a place.
+"""A solution as the page draws it: two axes of the grid, all others fixed at a value.
 
 Arrays are lists of columns, column i holding what is above place i of the first axis (or below it,
 where the second axis points down: ``down``); a model of one axis has columns of one. What is not
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError
 from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
-from tessella.grid import DOWNWARD_AXIS, StateGrid, picture_axes
+from tessella.grid import StateGrid
 from tessella.mdp.context import TIME
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.events import average_unit
@@ -47,7 +47,7 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
     drawn = {
         "model": _describe_model(mdp),
         "shown": section.shown,
-        "down": section.shown[-1] == DOWNWARD_AXIS,
+        "down": section.shown[-1] == mdp.grid.downward_axis,
         "at": section.at,
         "table": section.of(solution.policy.table),
         "second": section.of(model.second_best),
@@ -69,7 +69,7 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
 
 
 class GridSection:
-    """Two axes of a grid, and where the others stand."""
+    """Two axes of a grid, and the positions of the others."""
 
     def __init__(self, grid: StateGrid, shown: list[str], at: dict[str, int]) -> None:
         self.grid = grid
@@ -84,12 +84,12 @@ class GridSection:
 
     @classmethod
     def from_request(cls, grid: StateGrid, request: RequestFields) -> GridSection:
-        """As a request says; what it leaves out, or what the grid has not, as is usual."""
+        """As a request states, with default axes and positions for what it leaves out."""
         is_long = {name: size > 2 for name, size in zip(grid.axes, grid.shape, strict=True)}
         default_order = sorted(
             grid.axes, key=lambda name: (name == TIME and grid.ndim > 2, not is_long[name])
         )
-        default_order = [*picture_axes(default_order[:2]), *default_order[2:]]
+        default_order = [*grid.picture_order(default_order[:2]), *default_order[2:]]
         wanted = [name for name in request.names("shown") if name in grid.axes]
         shown = list(dict.fromkeys([*wanted, *default_order]))[:2]
         fixed_indices = request.mapping("at")
@@ -101,21 +101,12 @@ class GridSection:
                 )
         return cls(grid, shown, at)
 
-    def of(self, array: NDArray) -> list[Any]:
+    def of(self, array: NDArray) -> NDArray:
         """The part of a (grid) array that is shown, as columns."""
         part = array[self._index]
         if len(self.shown) == 2 and self._axis_order[0] > self._axis_order[1]:
             part = part.T
-        return to_json_values(part.reshape(part.shape[0], -1))
-
-
-def to_json_values(array: NDArray) -> list[Any]:
-    """As JSON holds it; what is not finite is None."""
-    if array.dtype.kind != "f" or np.isfinite(array).all():
-        return array.tolist()
-    listed = array.astype(object)
-    listed[~np.isfinite(array)] = None
-    return listed.tolist()
+        return part.reshape(part.shape[0], -1)
 
 
 def _describe_model(mdp: MDP) -> dict[str, Any]:

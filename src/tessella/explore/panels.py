@@ -1,31 +1,38 @@
-"""What stands beside the map: structure, a rule, a learned policy, a path."""
+"""The jobs of the worker by name: panels next to the map, and files to download."""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tessella.errors import ArgumentError
-from tessella.explore.request import RequestFields
+from tessella.explore.compare import compare_policies
+from tessella.explore.drawing import draw_map
+from tessella.explore.request import Reply, RequestFields, error_reply, file_reply, json_reply
 from tessella.explore.session import Session, SolvedModel
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages.events import average_unit
+from tessella.modelfiles.named_problem import write_model
 from tessella.rounding import round_up, round_up_percent
-from tessella.rules.proven_loss import ProvenLoss
 from tessella.tessellation import examine, measure, tessellate
 
 STRUCTURE_MAX_STATES = 20_000  # states up to which structure is tested here
 PATH_MAX_PERIODS = 1000  # periods
+RULE_SUFFIXES = (".c", ".py", ".sql", ".xlsx", ".json", ".csv", ".txt")
+MODEL_FILE = "model.toml"
+CERTIFICATE_FILE = "certificate.json"
 
 
 def describe_structure(session: Session, request: RequestFields) -> dict[str, Any]:
     """Geometry of the optimal policy, and the structures that it has."""
     tessellation = tessellate(session.get_model(request).solution)
-    geometry = measure(tessellation)
     panel: dict[str, Any] = {
-        "geometry": geometry.figures,
+        "geometry": measure(tessellation).figures,
         "structures": [],
         "remark": "",
     }
@@ -73,21 +80,23 @@ def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
 def describe_learned(session: Session, request: RequestFields) -> dict[str, Any]:
     """A policy learned from a sample, and what it loses."""
     model = session.get_model(request)
-    policy_with_proof = session.get_policy(model, request.part("overlay"))
-    if policy_with_proof.proof is None:
+    with_proof = session.get_policy(model, request.part("overlay"))
+    policy = with_proof.policy
+    proof = with_proof.proof
+    if proof is None:
         raise ArgumentError("this needs a policy of the kind 'learned'")
-    wrong = model.find_worse_states(policy_with_proof.policy)
+    wrong = model.find_worse_states(policy)
     return {
-        "name": policy_with_proof.policy.name,
-        "size": policy_with_proof.policy.size,
+        "name": policy.name,
+        "size": policy.size,
         "errors": int(wrong.sum()),
-        "ties": _count_ties(model, policy_with_proof.policy),
+        "ties": _count_ties(model, policy),
         "states": wrong.size,
-        "summary": _certificate_summary(policy_with_proof.proof),
-        "mean_loss": policy_with_proof.proof.mean,
-        "worst_loss": policy_with_proof.proof.worst,
-        "relative_loss": policy_with_proof.proof.relative,
-        "loses": _format_loss(policy_with_proof.proof.mean, policy_with_proof.proof.relative),
+        "summary": "" if proof.certificate is None else proof.certificate.summary(),
+        "mean_loss": proof.mean,
+        "worst_loss": proof.worst,
+        "relative_loss": proof.relative,
+        "loses": _format_loss(proof.mean, proof.relative),
     }
 
 
@@ -99,15 +108,9 @@ def _count_ties(model: SolvedModel, policy: Policy) -> int:
 
 def _format_loss(mean_loss: float, relative_loss: float | None) -> str:
     """``at most 0.64%``; of what has no share, in the model's own units."""
-    return (
-        f"at most {round_up(mean_loss, 4)}"
-        if relative_loss is None
-        else round_up_percent(relative_loss)
-    )
-
-
-def _certificate_summary(proof: ProvenLoss) -> str:
-    return "" if proof.certificate is None else proof.certificate.summary()
+    if relative_loss is None:
+        return f"at most {round_up(mean_loss, 4)}"
+    return round_up_percent(relative_loss)
 
 
 def simulate_path(session: Session, request: RequestFields) -> dict[str, Any]:
@@ -123,13 +126,54 @@ def simulate_path(session: Session, request: RequestFields) -> dict[str, Any]:
     paths = simulate(mdp, policy, periods, seed, start=start)
     n_live = int((paths.actions[0] >= 0).sum())
     indices = np.unravel_index(paths.states[0, : n_live + 1], mdp.grid.shape)
-    sign, (average_factor, unit) = -1.0 if mdp.minimise else 1.0, average_unit(mdp.clock)
+    sign = -1.0 if mdp.minimise else 1.0
+    average_factor, unit = average_unit(mdp.clock)
+    rewards = paths.rewards[0, :n_live]
     return {
-        "places": {n: p.tolist() for n, p in zip(mdp.grid.axes, indices, strict=True)},
-        "actions": paths.actions[0, :n_live].tolist(),
-        "earned": (sign * paths.rewards[0, :n_live]).tolist(),
-        "mean": sign * average_factor * float(paths.rewards[0, :n_live].mean()) if n_live else 0.0,
+        "places": dict(zip(mdp.grid.axes, indices, strict=True)),
+        "actions": paths.actions[0, :n_live],
+        "earned": sign * rewards,
+        "mean": sign * average_factor * float(rewards.mean()) if n_live else 0.0,
         "unit": unit,
         "total": sign * float(paths.returns[0]),
         "ended": n_live < periods,
     }
+
+
+def make_file(session: Session, request: RequestFields) -> tuple[str, bytes]:
+    """Name and content of the file that a request names."""
+    file_names = [MODEL_FILE, CERTIFICATE_FILE, *(f"rule{ending}" for ending in RULE_SUFFIXES)]
+    name = request.choice("file", file_names)
+    if name == MODEL_FILE:
+        return name, write_model(session.get_model(request).solution.mdp).encode()
+    rule = session.get_rule(session.get_model(request), request.part("overlay"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        if name != CERTIFICATE_FILE:
+            rule.export(path)
+        elif rule.certificate is None:
+            raise ArgumentError("a criterion of this kind has no certificates")
+        else:
+            rule.certificate.save(path)
+        return name, path.read_bytes()
+
+
+PANELS: dict[str, Callable[[Session, RequestFields], dict[str, Any]]] = {
+    "map": draw_map,
+    "structure": describe_structure,
+    "rule": describe_rule,
+    "learned": describe_learned,
+    "change": compare_policies,
+    "path": simulate_path,
+}
+
+
+def answer_request(session: Session, job: str, body: Any) -> Reply:
+    """The answer to a request; an error is a sentence, and its trace stays on this side."""
+    try:
+        request = RequestFields(body)
+        if job == "file":
+            return file_reply(*make_file(session, request))
+        return json_reply(PANELS[job](session, request))
+    except Exception as error:
+        return error_reply(error)

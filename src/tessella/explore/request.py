@@ -1,12 +1,29 @@
-"""What a request asks, read field by field; an error names the field, its kind and its range."""
+"""Requests of the page, read field by field, and replies to it.
+
+An error in a request names the field, its kind and its range. A reply is JSON, a file, or a
+sentence that states why it is neither.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import sys
+import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, NotConverged, TessellaError
+from tessella.files import to_json_value
+
+JSON_MEDIA_TYPE = "application/json"
+BINARY_MEDIA_TYPE = "application/octet-stream"
+STATUS_BAD_REQUEST = 400
+STATUS_TOO_LARGE = 413
+STATUS_INTERNAL_ERROR = 500
+OUT_OF_MEMORY_TEXT = "this model does not fit into the memory that a request may take"
+INTERNAL_ERROR_TEXT = "this is a fault of the program; the terminal shows where"
 
 
 class RequestFields:
@@ -67,7 +84,7 @@ class RequestFields:
         return value
 
     def names(self, name: str) -> list[str]:
-        """A list of names, whatever they are."""
+        """A list of any names."""
         value = self.fields.get(name, [])
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             self._refuse(name, "a list of names", value)
@@ -90,3 +107,32 @@ def _format_brief(value: object) -> str:
         return f"{'an object' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
     text = repr(value) if not isinstance(value, int) or abs(value) < 1e18 else "a huge number"
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer of the worker."""
+
+    status: int
+    media_type: str
+    content: bytes
+    name: str = ""  # of a file
+
+
+def json_reply(content: Any, status: int = 200) -> Reply:
+    text = json.dumps(to_json_value(content), allow_nan=False)
+    return Reply(status, JSON_MEDIA_TYPE, text.encode())
+
+
+def file_reply(name: str, content: bytes) -> Reply:
+    return Reply(200, BINARY_MEDIA_TYPE, content, name)
+
+
+def error_reply(error: Exception) -> Reply:
+    """An error in a sentence; its trace stays on this side."""
+    if isinstance(error, TessellaError | NotConverged):
+        return json_reply({"error": str(error)}, STATUS_BAD_REQUEST)
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+        return json_reply({"error": OUT_OF_MEMORY_TEXT}, STATUS_TOO_LARGE)
+    traceback.print_exception(error, file=sys.stderr)
+    return json_reply({"error": INTERNAL_ERROR_TEXT}, STATUS_INTERNAL_ERROR)

@@ -1,40 +1,60 @@
 """The server behind the page: files of the page, and jobs for the worker.
 
 GET  /                the page            GET  /page/NAME    its style and scripts
-GET  /api/problems    what can be chosen  POST /api/JOB      work, asked and answered in JSON
+GET  /api/problems    what can be chosen  POST /api/JOB      work, request and reply in JSON
+
+Only this machine's own page may ask. The server listens on 127.0.0.1 alone. A page of another site
+could still send requests there, by name (a name that resolves to 127.0.0.1) or by address; so the
+Host must be ours and the Origin, where a browser names one, ours too. What a browser calls
+cross-site gets none of the answers. A body that is not read to its end when the answer goes out is
+not read at all: the connection ends.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tessella.errors import ArgumentError
-from tessella.explore.guard import RequestGuard, allowed_hosts
+from tessella.explore.request import INTERNAL_ERROR_TEXT, STATUS_INTERNAL_ERROR
 from tessella.explore.worker import ExplorerWorker, RequestAbandoned, RequestLimits, RequestRefused
 
 if TYPE_CHECKING:
     from tessella.explore.catalogue import Opener
 
+
+LOCAL_HOSTS = ("127.0.0.1", "localhost")
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
 PAGE_FOLDER = Path(__file__).parent / "page"
 JOB_NAMES = ("map", "structure", "rule", "learned", "change", "path", "file")
 REQUEST_MAX_BYTES = 64 << 10  # bytes of a request
 DISCARDED_MAX_BYTES = 1 << 20  # bytes of a larger one that are read, so that its sender hears why
 REQUEST_MAX_LEVELS = 16  # levels of lists and objects in a request
-LOCAL_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
 ACCEPT_BACKLOG_CONNECTIONS = 256  # connections that wait to be accepted
 STATUS_CLIENT_LEFT = 499  # the page has gone
@@ -43,6 +63,7 @@ STATUS_CLIENT_LEFT = 499  # the page has gone
 def make_application(open_own: Opener | None, limits: RequestLimits, port: int) -> Starlette:
     """The server of one explorer; ``open_own`` opens the model it was started with."""
     worker = ExplorerWorker(open_own, limits)
+    hosts = [f"{name}:{port}" for name in LOCAL_HOSTS]
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -71,7 +92,7 @@ def make_application(open_own: Opener | None, limits: RequestLimits, port: int) 
             Route("/api/{job}", job, methods=["POST"]),
             Mount("/page", StaticFiles(directory=PAGE_FOLDER)),
         ],
-        middleware=[Middleware(RequestGuard, hosts=allowed_hosts(port))],
+        middleware=[Middleware(RequestGuard, hosts=hosts)],
         exception_handlers={
             HTTPException: _refusal_response,
             RequestAbandoned: _client_left_response,
@@ -87,7 +108,7 @@ def make_application(open_own: Opener | None, limits: RequestLimits, port: int) 
 async def _read_body(request: Request) -> Any:
     """What was sent, read within bounds."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise HTTPException(415, "a request is told in application/json")
+        raise HTTPException(415, "the content type of a request must be application/json")
     parts = []
     size = 0
     async for part in request.stream():
@@ -101,7 +122,7 @@ async def _read_body(request: Request) -> Any:
     try:
         body = json.loads(b"".join(parts))
     except (ValueError, RecursionError):
-        raise HTTPException(400, "a request is told in JSON, and this is none") from None
+        raise HTTPException(400, "the body of a request must be valid JSON") from None
     if not _is_shallow(body, REQUEST_MAX_LEVELS):
         raise HTTPException(
             400, f"a request has at most {REQUEST_MAX_LEVELS} levels of lists and objects"
@@ -137,8 +158,7 @@ async def _client_left_response(request: Request, error: Exception) -> Response:
 
 
 async def _fault_response(request: Request, error: Exception) -> Response:
-    why = "this is a fault of the program; the terminal shows where"
-    return JSONResponse({"error": why}, 500)
+    return JSONResponse({"error": INTERNAL_ERROR_TEXT}, STATUS_INTERNAL_ERROR)
 
 
 def open_socket(port: int | None) -> socket.socket:
@@ -148,7 +168,7 @@ def open_socket(port: int | None) -> socket.socket:
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((LOCAL_HOST, candidate))
+            listening.bind((LOCAL_HOSTS[0], candidate))
             listening.listen(ACCEPT_BACKLOG_CONNECTIONS)  # at once, or another could take it too
         except OSError:
             listening.close()
@@ -162,3 +182,51 @@ def serve(open_own: Opener | None, limits: RequestLimits, listening: socket.sock
     app = make_application(open_own, limits, listening.getsockname()[1])
     settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
     uvicorn.Server(settings).run([listening])
+
+
+class RequestGuard:
+    """Lets requests of this machine's own page through, and adds headers to what goes back."""
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self.app = app
+        self.hosts = frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # there are no sockets here
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        headers = Headers(scope=scope)
+        is_unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+        async def receive_and_track() -> Message:
+            nonlocal is_unread
+            message = await receive()
+            is_unread = is_unread and message.get("more_body", False)
+            return message
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = SECURITY_HEADERS | ({"connection": "close"} if is_unread else {})
+                extra = [(k.encode(), v.encode()) for k, v in added.items()]
+                message = {**message, "headers": [*message.get("headers", []), *extra]}
+            await send(message)
+
+        why = self._refusal_reason(scope["path"], headers)
+        answer = self.app if not why else JSONResponse({"error": why}, 403)
+        await answer(scope, receive_and_track, send_with_headers)
+
+    def _refusal_reason(self, path: str, headers: Headers) -> str:
+        """Why a request is refused; empty where it is not."""
+        if headers.get("host", "").lower() not in self.hosts:
+            return "this server answers to its own address only"
+        origin = headers.get("origin")
+        if origin is not None and origin.lower().removeprefix("http://") not in self.hosts:
+            return "this server answers to its own page only"
+        site = headers.get("sec-fetch-site", "none")
+        if path != "/" and site not in ("none", "same-origin"):
+            return "this server answers to its own page only"
+        return ""

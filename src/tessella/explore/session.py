@@ -1,7 +1,7 @@
-"""What was solved and made for the page, kept while there is room.
+"""Solutions and policies that were computed for the page, kept up to a limit.
 
-Every request says all that it is about, so whatever was dropped is made again: an answer never
-depends on what was asked before.
+Every request states all that it is about, so what was dropped is computed again: an answer never
+depends on the requests before it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from tessella.tessellation import tessellate
 
 SOLUTIONS_MAX_NUMBERS = 30_000_000  # numbers in all solutions that are kept
 CACHED_MAX_POLICIES = 32  # policies
+LEARNING_MAX_SAMPLES = 20_000  # labels, or simulator calls
 POLICY_KINDS = ("optimal", "rule", "learned")
 
 
 @dataclass(frozen=True, eq=False)
 class SolvedModel:
-    """A model with its solution, and what is computed from it when first asked for."""
+    """A model with its solution, and what is computed from it at first use."""
 
     key: str
     solution: Solution
@@ -71,7 +72,7 @@ class SolvedModel:
         return np.where(self.solution.ties(policy.table), 0.0, q.max(axis=-1) - taken)
 
     def find_worse_states(self, policy: Policy) -> NDArray[np.bool_]:
-        """(grid) whether a policy's action is surely worse than the best one."""
+        """(grid) whether a policy's action is worse than the best one, and no tie."""
         return ~self.solution.ties(policy.table)
 
     @property
@@ -82,14 +83,14 @@ class SolvedModel:
 
 @dataclass(frozen=True, eq=False)
 class PolicyWithProof:
-    """A policy that was made from a solution, and what it surely loses."""
+    """A policy from a solution, and the bound on its loss."""
 
     policy: Policy
     proof: ProvenLoss | None
 
 
 class Session:
-    """Solutions and policies by what was asked."""
+    """Solutions and policies by the fields of a request."""
 
     def __init__(self, catalogue: ModelCatalogue) -> None:
         self.catalogue = catalogue
@@ -117,9 +118,9 @@ class Session:
             return PolicyWithProof(model.solution.policy, None)
         key = json.dumps([model.key, dict(request.fields)], sort_keys=True)
         if key not in self._policies:
-            make = _compress if kind == "rule" else _learn
-            self._policies[key] = make(model.solution, request)
-            self._evict(self._policies, lambda made: 1, CACHED_MAX_POLICIES)
+            compute = _compress if kind == "rule" else _learn
+            self._policies[key] = compute(model.solution, request)
+            self._evict(self._policies, lambda _: 1, CACHED_MAX_POLICIES)
         self._policies.move_to_end(key)
         return self._policies[key]
 
@@ -129,7 +130,7 @@ class Session:
         if actions not in self._colours:
             palette = action_colours(tessellate(model.solution))
             self._colours[actions] = [to_hex(palette(k)) for k in range(palette.N)]
-            self._evict(self._colours, lambda made: 1, CACHED_MAX_POLICIES)
+            self._evict(self._colours, lambda _: 1, CACHED_MAX_POLICIES)
         return self._colours[actions]
 
     def get_rule(self, model: SolvedModel, request: RequestFields | None) -> Rule:
@@ -156,12 +157,22 @@ def _compress(solution: Solution, request: RequestFields) -> PolicyWithProof:
 
 
 def _learn(solution: Solution, request: RequestFields) -> PolicyWithProof:
-    from tessella.explore.learning import learn_policy  # scikit-learn takes a second to load
+    """A policy from labels or transitions, as a request states: learner, samples, noise, seed."""
+    from tessella.baselines import BASELINES, train  # scikit-learn takes a second to load
+    from tessella.learn import LEARNERS, draw, fit, make_learner
 
-    policy = learn_policy(solution, request)
+    name = request.choice("learner", (*LEARNERS, *BASELINES), "margin")
+    n_samples = request.integer("samples", 400, 1, LEARNING_MAX_SAMPLES)
+    seed = request.integer("seed", 0, 0, 2**31)
+    if name in BASELINES:
+        policy = train(BASELINES[name](), solution.mdp, n_samples, rng=seed)
+    else:
+        noise = request.number("noise", 0.0, 0.0, 100.0) if request.has("noise") else None
+        sample = draw(solution, n_samples, noise=noise, rng=seed)
+        policy = fit(make_learner(name, seed), sample)
     return PolicyWithProof(policy, prove_loss(solution, policy))
 
 
 def prove_loss(solution: Solution, policy: Policy) -> ProvenLoss:
-    """What a policy surely loses at most, from the model's own start."""
+    """An upper bound on the loss of a policy, from the model's own start."""
     return prove(solution, policy, start_distribution(solution.mdp, None, solution.policy))

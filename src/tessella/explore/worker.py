@@ -21,9 +21,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
+from tessella.explore.request import Reply, error_reply, json_reply
+
 if TYPE_CHECKING:
     from tessella.explore.catalogue import ModelCatalogue, Opener
-    from tessella.explore.reply import Reply
 
 POLL_INTERVAL_SECONDS = 0.25  # seconds between checks whether a request is still wanted
 STATUS_QUEUE_FULL = 503
@@ -55,7 +56,7 @@ class RequestLimits:
     patience: float = 20.0
 
 
-class RequestRefused(Exception):  # noqa: N818 (it says what happened)
+class RequestRefused(Exception):  # noqa: N818 (a state, not a kind of error)
     """A request that gets no answer from the worker: a status and a sentence."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -94,7 +95,7 @@ class ExplorerWorker:
         return self._pipe
 
     def end(self) -> None:
-        """Stop the process, whatever it does."""
+        """Stop the process, also in the middle of a job."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
@@ -103,7 +104,7 @@ class ExplorerWorker:
         self._process = self._pipe = None
 
     async def ask(self, job: str, body: Any, is_abandoned: Callable[[], Awaitable[bool]]) -> Reply:
-        """The worker's reply; ``is_abandoned`` says whether nobody waits for it any more."""
+        """The worker's reply; ``is_abandoned`` tests whether nobody waits for it any more."""
         if self.waiting >= self.limits.waiting:
             raise RequestRefused(STATUS_QUEUE_FULL, QUEUE_FULL_TEXT)
         self.waiting += 1
@@ -155,7 +156,7 @@ class ExplorerWorker:
 
 def run_worker(pipe: Connection, open_own: Opener | None, limits: RequestLimits) -> None:
     """The process: answer jobs until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and closes the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server gets it too, and closes the pipe
     _limit_memory(limits.memory)
     from tessella.explore.catalogue import ModelCatalogue
 
@@ -173,15 +174,13 @@ def run_worker(pipe: Connection, open_own: Opener | None, limits: RequestLimits)
 
 def _load_jobs(catalogue: ModelCatalogue) -> Callable[[str, Any], Reply]:
     """What does jobs; loading it takes some seconds."""
-    from tessella.explore.jobs import answer_request
+    from tessella.explore.panels import answer_request
     from tessella.explore.session import Session
 
     return partial(answer_request, Session(catalogue))
 
 
 def _catalogue_reply(catalogue: ModelCatalogue) -> Reply:
-    from tessella.explore.reply import error_reply, json_reply
-
     try:
         return json_reply({"problems": catalogue.offers})
     except Exception as error:

@@ -1,5 +1,7 @@
 """Learning policies from labelled samples: one boundary learner per file, trained in bulk."""
 
+from typing import Any
+
 from tessella.learn.features import FeatureMap, Features
 from tessella.learn.fit import fit, fit_batch
 from tessella.learn.linear import LinearBoundary
@@ -9,7 +11,23 @@ from tessella.learn.neural import NeuralBoundary
 from tessella.learn.sample import Sample, draw
 from tessella.learn.schemes import ByOccupancy, Stratified, Uniform
 
+LEARNERS = {
+    "linear": LinearBoundary,
+    "neural": NeuralBoundary,
+    "margin": MarginBoundary,
+    "local": LocalBoundary,
+}
+
+
+def make_learner(name: str, seed: int) -> Any:
+    """The learner called ``name`` in `LEARNERS`, with this seed where it takes one."""
+    learner_class = LEARNERS[name]
+    takes_seed = "random_state" in learner_class().get_params()
+    return learner_class(random_state=seed) if takes_seed else learner_class()
+
+
 __all__ = [
+    "LEARNERS",
     "ByOccupancy",
     "FeatureMap",
     "Features",
@@ -23,4 +41,5 @@ __all__ = [
     "draw",
     "fit",
     "fit_batch",
+    "make_learner",
 ]

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ModelError, format_value
-from tessella.grid import StateGrid, require_unmasked
+from tessella.grid import require_unmasked
 from tessella.mdp import checks
 from tessella.mdp.context import (
     TIME,
@@ -434,7 +434,7 @@ def _add_time_axis(context: EvaluationContext, horizon: FiniteHorizon) -> Evalua
         requirement = f"with a finite horizon neither axis nor action can be called {TIME!r}"
         raise ModelError(requirement)
     axes = dict(zip(context.grid.axes, context.grid.values, strict=True))
-    grid = StateGrid({TIME: range(horizon.periods), **axes})
+    grid = context.grid.with_axes({TIME: range(horizon.periods), **axes})
     return make_context(grid, context.actions, context.action_name)
 
 

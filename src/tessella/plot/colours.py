@@ -5,8 +5,10 @@ lightness alone tells them apart and a line can be seen on any:
 
     L* = 116 Y^(1/3) - 16,   Y = 0.2126 R + 0.7152 G + 0.0722 B   (linear light, Y > 0.0089)
 
-Quantities run through one ramp, the larger the darker. Names, which have no order, alternate
-between a warm and a cool ramp, the one difference of hue that the common deficiencies leave.
+Quantities run through one ramp, the larger the darker. Quantities below and above 0 run from 0
+through two ramps, the larger their absolute value the darker: a warm ramp below 0, a cool one
+above, the one difference of hue that the common deficiencies leave. Names, which have no order,
+alternate between the same two.
 """
 
 from __future__ import annotations
@@ -32,11 +34,24 @@ def action_colours(tessellation: Tessellation) -> ListedColormap:
     levels = np.linspace(
         MAX_LIGHTNESS, max(MIN_LIGHTNESS, MAX_LIGHTNESS - MAX_LIGHTNESS_STEP * (n - 1)), n
     )
-    if tessellation.quantities is not None:
+    quantities = tessellation.quantities
+    if quantities is not None and quantities.min() < 0 < quantities.max():
+        return ListedColormap(_pick_signed_shades(quantities, levels))
+    if quantities is not None:
         return ListedColormap(pick_shades(QUANTITY_RAMP, levels)[tessellation.ranks])
     colours = pick_shades(WARM_RAMP, levels)
     colours[1::2] = pick_shades(COOL_RAMP, levels[1::2])
     return ListedColormap(colours)
+
+
+def _pick_signed_shades(quantities: NDArray, levels: NDArray) -> NDArray[np.float64]:
+    """(n, 3) colours: 0 is the lightest, and -q is the next darker level after q."""
+    from_lightest = np.lexsort((quantities < 0, np.abs(quantities)))
+    levels_by_action = np.empty(len(levels))
+    levels_by_action[from_lightest] = levels
+    warm = pick_shades(WARM_RAMP, levels_by_action)
+    cool = pick_shades(COOL_RAMP, levels_by_action)
+    return np.where(quantities[:, None] < 0, warm, cool)
 
 
 def pick_shades(ramp: str, levels: NDArray) -> NDArray[np.float64]:

@@ -1,9 +1,9 @@
 """Placing a grid of one or two axes in a figure.
 
 The first axis runs to the right, the second upwards; of a map of rows and columns, the columns run
-to the right and the rows down (``picture_axes``). A state is a box around its point. An axis
-whose values are evenly spaced and ascending is drawn in its own values, any other by place with
-its values as tick labels.
+to the right and the rows down (``StateGrid.downward_axis``). A state is a box around its point. An
+axis whose values are evenly spaced and ascending is drawn in its own values, any other by place
+with its values as tick labels.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
-from tessella.grid import DOWNWARD_AXIS, StateGrid, picture_axes
+from tessella.grid import StateGrid, spaced_indices
 from tessella.tessellation import Tessellation, outline
 
 LINE_COLOUR = "0.12"
-MAX_TICKS = 6
+MAX_TICKS = 6  # ticks of an axis or a bar
+# A legend to the right of its axes.
+LEGEND_POSITION = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,10 @@ class Frame:
 
 
 def set_axes(axes: Axes, grid: StateGrid) -> Frame:
-    """Name the axes, set ticks, and say where places go."""
+    """Name the axes, set ticks, and return the frame."""
     if grid.ndim > 2:
         raise ArgumentError(f"a map shows one or two axes, not {grid.ndim}; take a section")
-    names = picture_axes(grid.axes)
+    names = grid.picture_order(grid.axes)
     order = tuple(map(grid.axes.index, names))
     scales = [_choose_scale(grid.values[k]) for k in order]
     axes.set_xlabel(names[0])
@@ -73,7 +75,7 @@ def set_axes(axes: Axes, grid: StateGrid) -> Frame:
         return Frame(order, scales[0], AxisScale(0.0, 1.0))
     axes.set_ylabel(names[1])
     _set_ticks(axes.yaxis, grid.values[order[1]], scales[1])
-    axes.yaxis.set_inverted(names[1] == DOWNWARD_AXIS)
+    axes.yaxis.set_inverted(names[1] == grid.downward_axis)
     return Frame(order, *scales)
 
 
@@ -132,7 +134,7 @@ def _set_ticks(axis: Axis, values: NDArray, scale: AxisScale) -> None:
         whole = values.dtype.kind != "f"
         axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 5, 10]))
         return
-    places = np.unique(np.linspace(0, n - 1, min(n, MAX_TICKS)).round().astype(int))
+    places = spaced_indices(n, MAX_TICKS)
     axis.set_major_locator(FixedLocator(scale.position(places).tolist()))
     axis.set_major_formatter(
         FixedFormatter([f"{v:g}" if v.dtype.kind == "f" else str(v) for v in values[places]])

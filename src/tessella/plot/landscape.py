@@ -1,8 +1,11 @@
-"""Value landscape and margin geometry: what a value method learns, and what a decision needs."""
+"""Values and margins: maps of both, and policy error against the margin.
+
+The value is what a value method learns, the margin what a decision needs.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
@@ -17,7 +20,9 @@ from tessella.plot.frame import LINE_COLOUR, boundary_lines, draw_grid, set_axes
 from tessella.tessellation import Tessellation
 
 if TYPE_CHECKING:
+    from tessella.certificates.error_by_margin import MarginError
     from tessella.solvers.solution import Solution
+
 
 VALUE_RAMP = "cividis"
 MARGIN_RAMP = "inferno"
@@ -88,4 +93,26 @@ def _draw_curve(axes: Axes, grid: StateGrid, values: NDArray, label: str) -> Axe
         linewidth=1.2,
     )
     axes.set_ylabel(label)
+    return axes
+
+
+def margin_error(axes: Axes, result: MarginError, **style: Any) -> Axes:
+    """Draw the share of wrong actions in each margin bin; call again to add another policy.
+
+    The axis of margins is logarithmic where no bin reaches down to 0. ``style`` as for
+    matplotlib's ``plot``.
+    """
+    filled = result.states > 0
+    default_style = {
+        "marker": "o",
+        "markersize": 3.5,
+        "linewidth": 1.2,
+        "label": result.name or None,
+    }
+    axes.plot(result.margins[filled], result.rate[filled], **default_style | style)
+    if (result.margins[filled] > 0).all():
+        axes.set_xscale("log")
+    axes.set_xlabel("margin of the best action")
+    axes.set_ylabel("policy error")
+    axes.set_ylim(bottom=0.0)
     return axes

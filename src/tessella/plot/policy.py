@@ -1,26 +1,29 @@
-"""The policy map: which action each state gets."""
+"""Policy maps: which action each state gets, where two policies differ, and many maps at once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.colors import BoundaryNorm, ListedColormap, NoNorm
 from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
 from matplotlib.patches import Patch
 
-from tessella.plot.colours import action_colours
-from tessella.plot.frame import LINE_COLOUR, boundary_lines, draw_grid
-from tessella.tessellation import Tessellation
+from tessella.errors import ArgumentError, require_type
+from tessella.grid import spaced_indices
+from tessella.plot.colours import action_colours, lighten
+from tessella.plot.frame import LEGEND_POSITION, LINE_COLOUR, MAX_TICKS, boundary_lines, draw_grid
+from tessella.tessellation import Comparison, Tessellation
 
 LEGEND_MAX_ACTIONS = 10
 
 
 def policy_map(axes: Axes, tessellation: Tessellation, *, legend: bool = True) -> Axes:
-    """Draw regions, boundary, and a legend beside them; of a tessellation on one or two axes."""
-    image = draw_regions(axes, tessellation, action_colours(tessellation))
+    """Draw regions, boundary and legend of a tessellation on one or two axes."""
+    image = _draw_regions(axes, tessellation, action_colours(tessellation))
     few = len(tessellation.actions) <= LEGEND_MAX_ACTIONS
     boundary_lines(axes, tessellation, linewidths=0.9 if few else 0.25)
     axes.set_title(tessellation.name)
@@ -32,42 +35,127 @@ def policy_map(axes: Axes, tessellation: Tessellation, *, legend: bool = True) -
 
 
 def action_legend(axes: Axes, tessellation: Tessellation, **style: Any) -> Axes:
-    """Draw the legend alone, beside the axes; ``style`` as for matplotlib's legend."""
-    patches = make_action_swatches(tessellation, action_colours(tessellation))
-    return draw_legend(axes, tessellation, patches, **style)
+    """Draw the legend alone, to the right of the axes; ``style`` as for matplotlib's legend."""
+    patches = _make_action_swatches(tessellation, action_colours(tessellation))
+    return _draw_legend(axes, tessellation, patches, **style)
 
 
-def make_action_swatches(tessellation: Tessellation, colours: ListedColormap) -> list[Patch]:
+def _make_action_swatches(tessellation: Tessellation, colours: ListedColormap) -> list[Patch]:
     """One patch for each action, the highest rank first, as quantities stack up."""
     order = np.argsort(tessellation.ranks)[::-1]
-    return [make_swatch(colours(int(a)), str(tessellation.actions[a])) for a in order]
+    return [_make_swatch(colours(int(a)), str(tessellation.actions[a])) for a in order]
 
 
-def draw_legend(axes: Axes, tessellation: Tessellation, patches: list[Patch], **style: Any) -> Axes:
+def _draw_legend(
+    axes: Axes, tessellation: Tessellation, patches: list[Patch], **style: Any
+) -> Axes:
     """Draw a legend of these patches, titled with the name of the actions."""
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
     layout = {"frameon": False, "handlelength": 1.2, "handleheight": 1.2, "alignment": "left"}
-    style = beside | layout | {"title": tessellation.action_name} | style
+    style = LEGEND_POSITION | layout | {"title": tessellation.action_name} | style
     # An artist of its own, not the legend of the axes, of which there can be only one.
     legend = Legend(axes, patches, [str(p.get_label()) for p in patches], **style)
-    legend.set_clip_on(False)  # else layouts leave no room for it
+    legend.set_clip_on(False)  # else layouts leave no space for it
     axes.add_artist(legend)
     return axes
 
 
-def draw_regions(axes: Axes, tessellation: Tessellation, colours: ListedColormap) -> AxesImage:
+def _draw_regions(axes: Axes, tessellation: Tessellation, colours: ListedColormap) -> AxesImage:
     """Draw the regions alone, in these colours."""
     norm = BoundaryNorm(np.arange(colours.N + 1) - 0.5, colours.N)
     return draw_grid(axes, tessellation.grid, tessellation.table, colours, norm)
 
 
-def make_swatch(colour: Any, label: str) -> Patch:
+def _make_swatch(colour: Any, label: str) -> Patch:
     return Patch(facecolor=colour, edgecolor=LINE_COLOUR, linewidth=0.6, label=label)
 
 
 def _draw_action_bar(axes: Axes, tessellation: Tessellation, image: AxesImage) -> None:
     n = len(tessellation.actions)
-    ticks = np.unique(np.linspace(0, n - 1, 6).round().astype(int))
+    ticks = spaced_indices(n, MAX_TICKS)
     bar = axes.figure.colorbar(image, ax=axes, label=tessellation.action_name, ticks=ticks)
     bar.ax.minorticks_off()
     bar.ax.set_yticklabels([str(tessellation.actions[i]) for i in ticks])
+
+
+ERROR_COLOUR = "#a50f15"
+
+
+def error_map(axes: Axes, comparison: Comparison) -> Axes:
+    """Draw the reference in pale colours, its boundary, and the states where the other differs.
+
+    Beside a solution, an action that ties with the best one is no difference.
+    """
+    reference = comparison.a
+    colours = lighten(action_colours(reference))
+    _draw_regions(axes, reference, colours)
+    wrong = np.ma.masked_where(~comparison.worse, np.zeros(reference.grid.shape, dtype=int))
+    draw_grid(axes, reference.grid, wrong, ListedColormap([ERROR_COLOUR]), NoNorm(0, 1))
+    boundary_lines(axes, reference, colors=LINE_COLOUR, linewidths=0.7)
+    patches = _make_action_swatches(reference, colours)
+    patches.append(_make_swatch(ERROR_COLOUR, f"differs ({comparison.worse.mean():.2%})"))
+    _draw_legend(axes, reference, patches)
+    axes.set_title(reference.name)
+    return axes
+
+
+def small_multiples(
+    axes: Iterable[Any] | Axes,
+    tessellations: Iterable[Tessellation] | Tessellation,
+    *,
+    legend: bool = True,
+) -> list[Axes]:
+    """Draw one map on each of the axes, in order; axes left over are switched off.
+
+    ``axes`` are those of ``figure.subplots(rows, columns)``, which are filled row by row, or any
+    list of axes.
+
+    The first axes left over carries the legends, one for each set of actions; without any, the last
+    map carries them at its side. Slices of a higher-dimensional grid come from `sections`.
+    """
+    all_axes = list(_flatten_axes(axes))
+    tessellations = _as_list(tessellations)
+    if len(all_axes) < len(tessellations):
+        raise ArgumentError(
+            f"{len(tessellations)} maps need as many axes", value=f"got {len(all_axes)}"
+        )
+    used_axes = all_axes[: len(tessellations)]
+    spare_axes = all_axes[len(tessellations) :]
+    for one_axes, tessellation in zip(used_axes, tessellations, strict=True):
+        policy_map(one_axes, tessellation, legend=False)
+    for one_axes in spare_axes:
+        one_axes.axis("off")
+    if legend and tessellations:
+        kinds = {(t.actions, t.action_name): t for t in tessellations}
+        legends(
+            spare_axes[0] if spare_axes else used_axes[-1],
+            list(kinds.values()),
+            beside=not spare_axes,
+        )
+    return used_axes
+
+
+def _flatten_axes(axes: Any) -> Iterator[Axes]:
+    if isinstance(axes, Axes):
+        yield axes
+    elif isinstance(axes, Iterable) and not isinstance(axes, str):
+        for part in axes:
+            yield from _flatten_axes(part)
+    else:
+        requirement = "small_multiples draws on axes, as figure.subplots(2, 3) makes them"
+        raise ArgumentError(requirement, value=f"got {axes!r}")
+
+
+def _as_list(tessellations: Iterable[Tessellation] | Tessellation) -> list[Tessellation]:
+    alone = isinstance(tessellations, Tessellation)
+    maps: list[Tessellation] = [tessellations] if alone else list(tessellations)
+    for each in maps:
+        require_type("a policy map", each, Tessellation)
+    return maps
+
+
+def legends(axes: Axes, tessellations: Sequence[Tessellation], *, beside: bool = False) -> Axes:
+    """Draw the legends of several tessellations from left to right, on the axes or next to them."""
+    left = 1.04 if beside else 0.0
+    for k, tessellation in enumerate(tessellations):
+        action_legend(axes, tessellation, bbox_to_anchor=(left + 0.45 * k, 1.0))
+    return axes

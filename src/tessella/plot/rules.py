@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 
-from tessella.plot.frame import LINE_COLOUR, boundary_lines, draw_grid
+from tessella.plot.frame import LEGEND_POSITION, LINE_COLOUR, boundary_lines, draw_grid
 from tessella.plot.policy import policy_map
 from tessella.tessellation import Tessellation
 
@@ -34,10 +34,10 @@ def rule_plot(
     rule: Rule,
     frontier: Frontier | None = None,
 ) -> Sequence[Axes]:
-    """Draw a rule on two axes: over the optimal map, and where it stands among those found.
+    """Draw a rule on two axes: over the optimal map, and among the rules of a frontier.
 
     ``drawn`` is the tessellation of the rule: ``ts.tessellate(mdp, rule)``. ``frontier`` is that of
-    ``ts.frontier``; without it, only what was met on the way to the rule is drawn.
+    ``ts.frontier``; without it, only the rules that the search met are drawn.
     """
     left, right = axes
     rule_map(left, optimal, drawn)
@@ -71,7 +71,7 @@ def difference_map(axes: Axes, difference: Difference) -> Axes:
 def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) -> Axes:
     """Draw loss against numbers stored, as steps: one line for each class, and the best of all.
 
-    Rules that lose nothing stand at the foot, at 0. A rule of the frontier may be ringed.
+    Rules that lose nothing are drawn at 0, the foot of the axis. One rule may be ringed.
     """
     kinds = sorted({point.kind for point in frontier.all_points})
     losses = [point.loss for point in frontier.all_points if point.loss > 0]
@@ -95,13 +95,12 @@ def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) ->
     largest = max((point.size for point in frontier.all_points), default=1)
     _set_log_axes(axes, largest, foot, max(losses, default=1.0))
     axes.set_title("what rules lose, by the numbers they store")
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
-    axes.legend(frameon=False, fontsize="small", **beside)
+    axes.legend(frameon=False, fontsize="small", **LEGEND_POSITION)
     return axes
 
 
 def _draw_ring(axes: Axes, frontier: Frontier, rule: Rule, foot: float) -> None:
-    """Ring a rule where it stands, or would stand."""
+    """Ring a rule at its size and loss."""
     here = [p.loss for p in frontier.all_points if (p.kind, p.size) == (rule.kind, rule.size)]
     lost = here or [p.loss for p in rule.frontier.all_points if p.kind == rule.kind]
     ring = {"marker": "o", "markersize": 12, "fillstyle": "none", "linestyle": "none"}

@@ -11,9 +11,8 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Move
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import CHANCE, DISCOUNT, PRICE, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import CHANCE, DISCOUNT, PRICE
 
 
 def _model(
@@ -70,10 +69,7 @@ battery_arbitrage = Problem(
         Number("reversion", 0.6, "how strongly prices are drawn to the middle", **CHANCE),
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
-    axes={
-        "charge": "units of power in the battery",
-        "price": "the price of a unit of power",
-    },
+    axes={"charge": "units of power in the battery", "price": "the price of a unit of power"},
     theory=(
         Theory("monotone in charge", "the fuller it is, the less is bought and the more sold"),
         Theory("monotone in price", "the dearer it is, the more is sold (Secomandi 2010)"),

@@ -29,11 +29,7 @@ BENCHMARKS = {
     for known in (
         _inv("INV-Mix", "Inventory-Mixed-0.45", "mixed demand"),
         _inv(
-            "INV-Lin",
-            "Inventory-Linear-0.45",
-            "linear demand",
-            nonlinearity="linear",
-            strength=0.0,
+            "INV-Lin", "Inventory-Linear-0.45", "linear demand", nonlinearity="linear", strength=0.0
         ),
         _inv(
             "INV-N0",

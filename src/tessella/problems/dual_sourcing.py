@@ -13,9 +13,8 @@ import numpy as np
 from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Noise, Shift
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import PRICE, Integer, Number
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import PRICE
 
 
 def _model(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise
-from tessella.problems.parameter import Choice, Number
+from tessella.problems.parameter import CHANCE, DISCOUNT, Choice, Number
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import CHANCE, DISCOUNT
 
 MAPS = {
     "4x4": "SFFF FHFH FFFH HFFG",
@@ -44,7 +44,7 @@ def _model(map: str, slip: float, discount: float) -> MDP:
 
     turn = Noise("turn", (-1, 0, 1), (slip / 2, 1 - slip, slip / 2))
     mdp = MDP.staged(
-        {"row": range(n), "column": range(n)},
+        StateGrid(row=range(n), column=range(n)).with_downward_axis("row"),
         MOVES,
         discount,
         [Jump(turn, to=to, pays=pays)],
@@ -62,8 +62,5 @@ frozen_lake = Problem(
         Number("slip", 2 / 3, "chance of going to the side, half of it each way", **CHANCE),
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
-    axes={
-        "row": "row of the lake, from the top",
-        "column": "column of the lake, from the left",
-    },
+    axes={"row": "row of the lake, from the top", "column": "column of the lake, from the left"},
 )

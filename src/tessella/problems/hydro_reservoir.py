@@ -11,9 +11,9 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import DISCOUNT, PRICE, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import DISCOUNT, PRICE
+from tessella.problems.shared import label_index
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 INFLOW_BY_MONTH = (0.4, 0.4, 0.7, 1.5, 2.6, 2.4, 1.5, 0.9, 0.7, 0.7, 0.6, 0.5)  # snow melts in May
@@ -40,7 +40,7 @@ def _model(
     def pays(level, month, release):
         power = release * (1 + head * level / capacity)
         short = np.maximum(reserve - (level - release), 0)
-        return price[_month_index(month)] * power - shortfall_cost * short
+        return price[label_index(MONTHS, month)] * power - shortfall_cost * short
 
     return MDP.staged(
         {"level": np.linspace(0.0, capacity, cuts).tolist(), "month": MONTHS},
@@ -58,7 +58,7 @@ def _model(
                 Noise(
                     "inflow",
                     amounts,
-                    lambda month: inflow_probabilities[_month_index(month)[..., 0]],
+                    lambda month: inflow_probabilities[label_index(MONTHS, month)[..., 0]],
                 ),
                 between="interpolate",
             ),
@@ -67,10 +67,6 @@ def _model(
         feasible=lambda level, release: (release == 0) | (release <= level),
         action_name="release",
     )
-
-
-def _month_index(month: np.ndarray) -> np.ndarray:
-    return np.argmax(np.array(MONTHS) == month[..., None], axis=-1)
 
 
 def _inflow_probabilities(inflow: np.ndarray, amounts: np.ndarray) -> np.ndarray:
@@ -96,9 +92,6 @@ hydro_reservoir = Problem(
         Number("shortfall_cost", 4.0, "for each unit below the reserve", **PRICE),
         Number("discount", 0.99, "worth of the next month", **DISCOUNT),
     ),
-    axes={
-        "level": "water in the reservoir",
-        "month": "the month of the decision",
-    },
+    axes={"level": "water in the reservoir", "month": "the month of the decision"},
     theory=(Theory("monotone in level", "the fuller it is, the more is released (Little 1955)"),),
 )

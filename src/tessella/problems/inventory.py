@@ -14,10 +14,9 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift, truncated_poisson
-from tessella.problems.nonlinearity import LAZY_WALK, NONLINEARITIES, regime_mean
-from tessella.problems.parameter import Choice, Integer, Integers, Number
+from tessella.problems.parameter import MEAN, PRICE, SIZE, SLOPE, Choice, Integer, Integers, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import MEAN, PRICE, SIZE, SLOPE
+from tessella.problems.shared import LAZY_WALK, NONLINEARITIES, regime_mean
 
 
 def _model(
@@ -86,10 +85,7 @@ inventory = Problem(
         Number("shortage_cost", 1.55, "p: cost of a sale lost", **PRICE),
         Number("discount", 0.95, "worth of the next period", low=0.0, below=1.0),
     ),
-    axes={
-        "stock": "units on hand",
-        "regime": "state of the market, on which demand depends",
-    },
+    axes={"stock": "units on hand", "regime": "state of the market, on which demand depends"},
     observation_noise=0.45,
     theory=(
         Theory("monotone in stock", "the more there is, the less is ordered"),

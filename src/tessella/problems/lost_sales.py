@@ -18,9 +18,8 @@ import numpy as np
 from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise, Shift
-from tessella.problems.parameter import Choice, Integer, Number
+from tessella.problems.parameter import PRICE, Choice, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import PRICE
 
 
 def _model(

@@ -13,9 +13,8 @@ import numpy as np
 from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import PRICE, SIZE, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import PRICE, SIZE
 
 
 def _model(worst: int, wear_chance: float, running_cost: float, price: float) -> MDP:
@@ -52,8 +51,6 @@ machine_replacement = Problem(
         Number("running_cost", 1.0, "c: cost of a period, for each step of wear", **PRICE),
         Number("price", 40.0, "K: of a new machine", **PRICE),
     ),
-    axes={
-        "wear": "how worn the machine is",
-    },
+    axes={"wear": "how worn the machine is"},
     theory=(Theory("threshold in wear", "replace from a wear on (Derman 1963)"),),
 )

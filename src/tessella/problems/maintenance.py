@@ -12,10 +12,9 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift
-from tessella.problems.nonlinearity import LAZY_WALK
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import DISCOUNT, PRICE, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import DISCOUNT, PRICE
+from tessella.problems.shared import LAZY_WALK
 
 WEAR_MAX_STEPS = 4  # of wear in a period, at most
 

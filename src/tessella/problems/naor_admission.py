@@ -16,9 +16,8 @@ import numpy as np
 from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Event
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import PRICE, RATE, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import PRICE, RATE
 
 
 def _model(
@@ -63,8 +62,6 @@ naor_admission = Problem(
         Number("admission_reward", 10.0, "R: what a customer pays", **PRICE),
         Number("waiting_cost", 1.0, "C: of a customer present, per unit of time", **PRICE),
     ),
-    axes={
-        "present": "customers in the system, those in service included",
-    },
+    axes={"present": "customers in the system, those in service included"},
     theory=(Theory("threshold in present", "let in up to a number present (Naor 1969)"),),
 )

@@ -11,9 +11,8 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import DISCOUNT, Integer, Number
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import DISCOUNT
 
 MOVES = ("x+", "x-", "y+", "y-", "z+", "z-")
 

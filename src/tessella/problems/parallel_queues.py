@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Event
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import PRICE, RATE, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import PRICE, RATE
 
 
 def _model(
@@ -77,10 +76,7 @@ parallel_queues = Problem(
         Number("loss_cost", 100.0, "of a customer lost", **PRICE),
         Number("interest", 0.02, "per unit of time", above=0.0, high=100.0),
     ),
-    axes={
-        "first": "customers at the first server",
-        "second": "customers at the second server",
-    },
+    axes={"first": "customers at the first server", "second": "customers at the second server"},
     theory=(
         Theory("threshold in first", "a switching curve that rises in both queues (Hajek 1984)"),
         Theory("threshold in second", "the longer the second queue, the more go to the first"),

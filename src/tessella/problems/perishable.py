@@ -10,15 +10,13 @@ periods before, or now if L is 1, arrives with m days of life. One period costs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise, Pay
-from tessella.problems.parameter import Choice, Integer, Number
+from tessella.problems.parameter import DISCOUNT, PRICE, Choice, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import DISCOUNT, PRICE
+from tessella.problems.shared import issue_stock
 
 
 def _model(
@@ -40,7 +38,7 @@ def _model(
     issue_order = stocks if issuing == "LIFO" else stocks[::-1]
 
     def costs(demand, **names):
-        left = _issue_stock(issue_order, names, demand)
+        left, _ = issue_stock(issue_order, names, demand)
         kept = sum((left[name] for name in stocks[:-1]), 0)
         short = np.maximum(demand - sum(names[name] for name in stocks), 0)
         return holding_cost * kept + waste_cost * left["life1"] + shortage_cost * short
@@ -61,25 +59,13 @@ def _model(
             Pay(costs=lambda order: unit_cost * order),
             Jump(
                 Noise("demand", range(max_demand + 1), law),
-                to=lambda demand, **names: _issue_stock(issue_order, names, demand),
+                to=lambda demand, **names: issue_stock(issue_order, names, demand)[0],
                 costs=costs,
             ),
             Jump(Noise("end", (0,), (1.0,)), to=arrive),
         ],
         action_name="order",
     )
-
-
-def _issue_stock(
-    issue_order: Sequence[str], names: dict[str, np.ndarray], demand: np.ndarray
-) -> dict:
-    """What is left of each stock when demand is met in the order ``issue_order``."""
-    remaining = {}
-    for name in issue_order:
-        used = np.minimum(names[name], demand)
-        remaining[name] = names[name] - used
-        demand = demand - used
-    return remaining
 
 
 def rounded_gamma_probabilities(mean: float, variation: float, largest: int) -> np.ndarray:

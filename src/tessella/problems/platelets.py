@@ -19,9 +19,9 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Noise
-from tessella.problems.parameter import Integer, Number, Numbers
+from tessella.problems.parameter import DISCOUNT, PRICE, Integer, Number, Numbers
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import DISCOUNT, PRICE
+from tessella.problems.shared import issue_stock, label_index
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 DEMAND_SHAPES = (3.5, 11.0, 7.2, 11.1, 5.9, 5.5, 2.2)
@@ -65,12 +65,8 @@ def _model(
 
     def remaining_stocks(demand, fresh, **names):
         """Stocks after demand, the oldest first, the freshest last."""
-        stocks = []
-        for stock in (*(names[name] for name in lives), fresh):
-            used = np.minimum(stock, demand)
-            stocks.append(stock - used)
-            demand = demand - used
-        return stocks
+        remaining, _ = issue_stock((*lives, "fresh"), names | {"fresh": fresh}, demand)
+        return list(remaining.values())
 
     def costs(demand, fresh, **names):
         stocks = remaining_stocks(demand, fresh, **names)
@@ -79,7 +75,7 @@ def _model(
 
     def end(demand, weekday, fresh, **names):
         _, *kept = remaining_stocks(demand, fresh, **names)
-        following = np.roll(WEEKDAYS, -1)[_weekday_index(weekday)]
+        following = np.roll(WEEKDAYS, -1)[label_index(WEEKDAYS, weekday)]
         return {"weekday": following} | dict(zip(lives, kept, strict=True))
 
     return MDP.staged(
@@ -87,17 +83,13 @@ def _model(
         amounts,
         discount,
         [
-            Decide(
-                "fresh",
-                to=lambda order: order,
-                costs=lambda order: fixed_cost * (order > 0),
-            ),
+            Decide("fresh", to=lambda order: order, costs=lambda order: fixed_cost * (order > 0)),
             *(split_by_life(k) for k in range(1, days)),
             Jump(
                 Noise(
                     "demand",
                     amounts,
-                    lambda weekday: demand_probabilities[_weekday_index(weekday)[..., 0]],
+                    lambda weekday: demand_probabilities[label_index(WEEKDAYS, weekday)[..., 0]],
                 ),
                 to=end,
                 costs=costs,
@@ -106,10 +98,6 @@ def _model(
         scratch={"fresh": amounts},
         action_name="order",
     )
-
-
-def _weekday_index(weekday: np.ndarray) -> np.ndarray:
-    return np.argmax(np.array(WEEKDAYS) == weekday[..., None], axis=-1)
 
 
 def _demand_probabilities(max_demand: int) -> np.ndarray:
@@ -137,8 +125,5 @@ platelets = Problem(
         Number("holding_cost", 1.0, "h: cost of a unit that demand left", **PRICE),
         Number("discount", 0.95, "worth of the next day", **DISCOUNT),
     ),
-    axes={
-        "weekday": "the day of the decision",
-        "life#": "units in stock, days of life left: #",
-    },
+    axes={"weekday": "the day of the decision", "life#": "units in stock, days of life left: #"},
 )

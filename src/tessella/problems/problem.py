@@ -1,20 +1,22 @@
-"""A problem is a record: what it is called, what may be set, what theory says, how it is built.
+"""A problem is a record: its name, its settings, what theory states, and how it is built.
 
     problem.build(**settings) -> MDP
 
 Settings are checked by name, kind and range before anything is built; what is not given has its
 default. The noise with which states are observed in a training sample is a setting of the problem
-and stands beside the model: it decides samples, and nothing of the model's own numbers.
+and no part of the model: it decides samples, and nothing of the model's own numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
 from tessella.errors import ArgumentError, ModelError, TessellaError, require_type
+from tessella.grid import limit_states
 from tessella.mdp.context import limit_entries
 from tessella.mdp.model import MDP
 from tessella.problems.parameter import Number, Parameter
@@ -22,16 +24,24 @@ from tessella.problems.parameter import Number, Parameter
 OBSERVATION_NOISE = "observation_noise"
 DIGITS = "0123456789"
 NOISE_MAX_GRID_STEPS = 100.0  # grid steps
+PROBLEM_MAX_STATES = 1_000_000_000  # states of a named problem; a value each takes 8 GB
 RESERVED_NAMES = ("name", "edition")
+NAME_MIN_SIMILARITY = 0.75  # ratio of difflib, 0 to 1, from which a name may be meant
+
+
+def suggest_name(name: str, known_names: Sequence[str]) -> str:
+    """``did you mean 'life'?``, or all names where none is similar."""
+    matches = get_close_matches(name, known_names, n=1, cutoff=NAME_MIN_SIMILARITY)
+    return f"did you mean {matches[0]!r}?" if matches else f"there are {', '.join(known_names)}"
 
 
 @dataclass(frozen=True)
 class Theory:
-    """What theory says of the optimal policy, in words and as something that can be looked up.
+    """What theory states of the optimal policy, in words and as a test of it.
 
     Attributes:
         structure: name of a test of ``tessella.examine``, such as ``(s, S) in stock``.
-        says: the sentence, with whom it is from.
+        says: the sentence, with its source.
     """
 
     structure: str
@@ -43,8 +53,8 @@ class Problem:
     """A family of models, or one of its members.
 
     Attributes:
-        name: by which it is found; the model's name too.
-        title: one line that says what it is about.
+        name: the key in the registry, and the model's name.
+        title: one line about it.
         make: the function that builds the model from all parameters, by keyword.
         parameters: what may be set, with defaults, ranges and explanations.
         axes: what a coordinate stands for, by the name of its axis; ``due#`` is for due1, due2, ...
@@ -52,7 +62,7 @@ class Problem:
         observation_noise: standard deviation of the coordinates of a training sample, in grid
             steps; the default of the setting ``observation_noise``.
         theory: what is known of the optimal policy at the defaults.
-        aliases: other names by which it is found.
+        aliases: other keys in the registry.
         edition: raise it when ``make`` changes what the same settings give.
     """
 
@@ -105,11 +115,11 @@ class Problem:
         for known in self.settable:
             if known.name == name:
                 return known
-        known_names = ", ".join(known.name for known in self.settable)
-        raise ArgumentError(f"{self.name} has no parameter {name!r}; there are {known_names}")
+        hint = suggest_name(name, [known.name for known in self.settable])
+        raise ArgumentError(f"{self.name} has no parameter {name!r}; {hint}")
 
     def coordinate(self, axis: str) -> str:
-        """What a coordinate stands for, empty where the record does not say."""
+        """What a coordinate stands for, empty where the record has no entry."""
         known = self.axis_entry(axis)
         number = axis.removeprefix(axis.rstrip(DIGITS))
         about = self.axes.get(known, "")
@@ -147,7 +157,7 @@ class Problem:
 
     def _build_model(self, settings: dict[str, Any]) -> Any:
         try:
-            with limit_entries():
+            with limit_states(PROBLEM_MAX_STATES), limit_entries():
                 return self.make(**settings)
         except TessellaError:
             raise

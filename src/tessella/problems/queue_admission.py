@@ -14,10 +14,9 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Noise, Pay, Shift, truncated_poisson
-from tessella.problems.nonlinearity import LAZY_WALK, NONLINEARITIES, regime_mean
-from tessella.problems.parameter import Choice, Integer, Number
+from tessella.problems.parameter import MEAN, PRICE, SIZE, SLOPE, Choice, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import MEAN, PRICE, SIZE, SLOPE
+from tessella.problems.shared import LAZY_WALK, NONLINEARITIES, regime_mean
 
 
 def _model(

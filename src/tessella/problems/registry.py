@@ -1,20 +1,21 @@
 """The problems that can be found by name: those of the package, and those that were registered.
 
 A name with a colon, ``package.module:attribute``, is imported, so that a problem of one's own can
-be named wherever a name is taken: on the command line, and by the workers of a study.
+be named wherever a name is taken: on the command line, and by the workers of a study. Methods and
+measures of one's own are named in the same way.
 """
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
-from tessella.errors import ArgumentError, require_type
+from tessella.errors import ArgumentError, TessellaError, require_type
 from tessella.problems.battery_arbitrage import battery_arbitrage
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.problems.dual_sourcing import dual_sourcing
 from tessella.problems.frozen_lake import frozen_lake
 from tessella.problems.hydro_reservoir import hydro_reservoir
-from tessella.problems.import_object import import_object
 from tessella.problems.inventory import inventory
 from tessella.problems.lost_sales import lost_sales
 from tessella.problems.machine_replacement import machine_replacement
@@ -24,7 +25,7 @@ from tessella.problems.navigation import navigation
 from tessella.problems.parallel_queues import parallel_queues
 from tessella.problems.perishable import perishable
 from tessella.problems.platelets import platelets
-from tessella.problems.problem import Problem
+from tessella.problems.problem import Problem, suggest_name
 from tessella.problems.queue_admission import queue_admission
 from tessella.problems.seat_revenue import seat_revenue
 from tessella.problems.system_administrator import system_administrator
@@ -55,7 +56,6 @@ ZOO_PROBLEMS = (
     seat_revenue,
     vertical_cas,
 )
-NAME_MIN_SIMILARITY = 0.75  # how alike a misspelt name is
 PACKAGE_PROBLEMS = {
     known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values(), *ZOO_PROBLEMS)
 }
@@ -92,9 +92,7 @@ def problem(name: str) -> Problem:
     for known in all_problems():
         if name in (known.name, *known.aliases):
             return known
-    names = [known.name for known in all_problems()]
-    matches = get_close_matches(name, names, n=1, cutoff=NAME_MIN_SIMILARITY)
-    hint = f"did you mean {matches[0]!r}?" if matches else f"there are {', '.join(names)}"
+    hint = suggest_name(name, [known.name for known in all_problems()])
     raise ArgumentError(f"no problem is called {name!r}; {hint}")
 
 
@@ -107,3 +105,13 @@ def _import_problem(path: str) -> Problem:
             value=f"is {type(imported_object).__name__}",
         )
     return imported_object
+
+
+def import_object(path: str, noun: str, error_class: type[TessellaError] = ArgumentError) -> Any:
+    """The ``noun`` at ``path``, ``package.module:attribute``, or an error of ``error_class``."""
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except Exception as error:  # a module may raise anything when it is imported
+        reason = f"{type(error).__name__}: {error}"
+        raise error_class(f"no {noun} is called {path!r}: {reason}") from error

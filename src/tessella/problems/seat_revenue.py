@@ -20,9 +20,8 @@ import numpy as np
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise
-from tessella.problems.parameter import Integer, Number, Numbers
+from tessella.problems.parameter import PRICE, SIZE, Integer, Number, Numbers
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import PRICE, SIZE
 
 
 def _model(seats: int, periods: int, fares: Sequence[float], load: float, early: float) -> MDP:
@@ -68,10 +67,7 @@ seat_revenue = Problem(
         Number("load", 0.9, "chance of a request in a period", low=0.0, high=1.0),
         Number("early", 0.8, "how far cheap requests come early", low=0.0, high=1.0),
     ),
-    axes={
-        "time": "periods gone of the booking horizon",
-        "seats": "seats left",
-    },
+    axes={"time": "periods gone of the booking horizon", "seats": "seats left"},
     theory=(
         Theory("monotone in seats", "the more seats are left, the more classes are open"),
         Theory("monotone in time", "the nearer the departure, the more classes are open"),

@@ -12,9 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from tessella.mdp.model import MDP
-from tessella.problems.parameter import Choice, Number
+from tessella.problems.parameter import CHANCE, DISCOUNT, PRICE, Choice, Number
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import CHANCE, DISCOUNT, PRICE
 
 NETWORKS = {  # the parents of each computer
     "tree": ((), (0,), (0,), (1,), (1,), (2,), (2,)),
@@ -72,7 +71,5 @@ system_administrator = Problem(
         Number("reboot_cost", 0.45, "cost of a reboot", **PRICE),
         Number("discount", 0.99, "worth of the next period", **DISCOUNT),
     ),
-    axes={
-        "c#": "whether computer # is on (1) or off (0)",
-    },
+    axes={"c#": "whether computer # is on (1) or off (0)"},
 )

@@ -11,9 +11,8 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Pay, Shift
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import DISCOUNT, MEAN, PRICE, Integer, Number
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import DISCOUNT, MEAN, PRICE
 
 
 def _model(

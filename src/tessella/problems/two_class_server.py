@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Event
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import PRICE, RATE, Integer, Number
 from tessella.problems.problem import Problem, Theory
-from tessella.problems.ranges import PRICE, RATE
 
 
 def _model(

@@ -24,9 +24,9 @@ import numpy as np
 from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Noise, Pay, truncated_poisson
-from tessella.problems.parameter import Integer, Number
+from tessella.problems.parameter import PRICE, Integer, Number
 from tessella.problems.problem import Problem
-from tessella.problems.ranges import PRICE
+from tessella.problems.shared import issue_stock
 
 
 def _model(
@@ -102,13 +102,9 @@ def _total_stock(stocks: list[str], names: dict[str, np.ndarray]) -> np.ndarray:
 def _sell_oldest_first(
     stocks: list[str], names: dict[str, np.ndarray], wanted: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """What demand leaves of the stocks that last, the oldest taken first; and what is not met."""
-    remaining = {}
-    for name in reversed(stocks):
-        used = np.minimum(names[name], wanted)
-        remaining[name] = names[name] - used
-        wanted = wanted - used
-    return {name: remaining[name] for name in stocks[:-1]}, wanted
+    """What demand leaves of the stocks that last, and the demand that is not met."""
+    remaining, unmet = issue_stock(reversed(stocks), names, wanted)
+    return {name: remaining[name] for name in stocks[:-1]}, unmet
 
 
 two_products = Problem(

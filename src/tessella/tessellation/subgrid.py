@@ -43,7 +43,7 @@ def trim(tessellation: Tessellation, rim: Rim) -> Tessellation:
     axes = dict(
         zip(grid.axes, (v[w] for v, w in zip(grid.values, subgrid, strict=True)), strict=True)
     )
-    return _cut_subgrid(tessellation, StateGrid(axes), subgrid, tessellation.name)
+    return _cut_subgrid(tessellation, grid.with_axes(axes), subgrid, tessellation.name)
 
 
 def section(tessellation: Tessellation, **fixed: object) -> Tessellation:
@@ -61,7 +61,7 @@ def section(tessellation: Tessellation, **fixed: object) -> Tessellation:
     name = ", ".join(
         f"{grid.axes[k]} = {format_value(grid.values[k][i])}" for k, i in positions.items()
     )
-    return _cut_subgrid(tessellation, StateGrid(axes), tuple(index), name)
+    return _cut_subgrid(tessellation, grid.with_axes(axes), tuple(index), name)
 
 
 def sections(tessellation: Tessellation, axis: str) -> tuple[Tessellation, ...]:
@@ -80,7 +80,7 @@ def drop_axes(tessellation: Tessellation, *axes: str) -> Tessellation:
     name = tessellation.name
     t = np.ascontiguousarray(table)
     return build_tessellation(
-        StateGrid(remaining), tessellation.actions, tessellation.action_name, t, None, name
+        grid.with_axes(remaining), tessellation.actions, tessellation.action_name, t, None, name
     )
 
 

@@ -5,7 +5,8 @@ attributes   format, version, name, axes, action_name, actions (JSON; those of s
              kind (of dynamics), fingerprint (of the model saved), row_error and reward_error (how
              far rows and rewards may be off, relative and absolute), observation_noise (JSON, when
              there is some), clock (JSON, rate and interest of a model made from rates), told ("in
-             costs", where rewards are costs less a sign), criterion (JSON, where it is no
+             costs", where rewards are costs less a sign), downward_axis (the axis that pictures
+             draw from the top down, when there is one), criterion (JSON, where it is no
              discount), period_row_error and period_reward_error (of a single period, when there is
              a horizon), content (hash of all else)
 grid/<axis>  the values of each axis; state s has C-order position s in the grid
@@ -245,6 +246,7 @@ def _parts(
     if not isinstance(axes, list) or len(set(axes)) < len(axes):
         raise FileError("the axes of a file must be a list of names", value=f"got {axes!r:.60}")
     grid = StateGrid({name: arrays[f"grid/{name}"] for name in axes})
+    grid = grid.with_downward_axis(about.get("downward_axis", ""))
     context = make_context(
         grid, actions_from_json(json.loads(about["actions"])), about["action_name"]
     )
@@ -299,6 +301,8 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         seen["clock"] = json.dumps(asdict(mdp.clock))
     if mdp.minimise:
         seen["told"] = "in costs"
+    if mdp.grid.downward_axis:
+        seen["downward_axis"] = mdp.grid.downward_axis
     return seen | {
         "format": FORMAT,
         "version": VERSION,

@@ -29,7 +29,7 @@ from tessella.paper.derived_numbers import (
 from tessella.paper.figures.style import draw_legend_below, get_style, make_figure, make_panels
 from tessella.paper.published import FAMILY_TITLES
 from tessella.paper.results import PaperResults
-from tessella.plot.margin_error import margin_error
+from tessella.plot.landscape import margin_error
 
 MARGIN_BINS = 10  # bins of about equally many states
 LINEAR_SCALE_MAX_SHARE = 1e-3  # below this share the scale is linear, so that it includes zero

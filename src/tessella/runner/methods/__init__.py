@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import get_args
 
-from tessella.problems.import_object import import_object
+from tessella.problems.registry import import_object
 from tessella.runner.methods.method import (
     MethodGroup,
     StudyMethod,

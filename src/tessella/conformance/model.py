@@ -1,19 +1,30 @@
-"""check_dynamics(dynamics): whether dynamics of one's own say one thing in all their forms.
+"""check_dynamics(dynamics) and check_policy(mdp, policy): parts of a model of one's own.
 
-The same law is given as matrices, as a backend, and as samples; solvers use the second,
-files and certificates the first, simulation the third. Each is compared with the matrices:
+All forms of dynamics agree. The same law is given as matrices, as a backend, and as
+samples; solvers use the second, files and certificates the first, simulation the third. Each is
+compared with the matrices:
 
     backup(w)[s, a] = r(s, a) + sum_s' P(s' | s, a) w(s').
+
+A policy answers every point with a feasible action, and with the same one for every query: of one
+point or several, in any order, now or later, in this process or another.
 """
 
 from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import TessellaError
 from tessella.mdp.compilation import in_float64, to_backend
 from tessella.mdp.dynamics import BackendModel, Dynamics, policy_adjoint, policy_backup
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
 
 SAMPLES_PER_PAIR = 2_000  # samples from each state and action
 MAX_SAMPLED_PAIRS = 12  # states and actions that samples are taken of
@@ -58,7 +69,7 @@ def _check_sums(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
     assert (rows >= 0).all(), f"probabilities must not be negative; the smallest is {rows.min()}"
     inside = (sums >= row_sum_bounds.low - eps).all() and (sums <= row_sum_bounds.high + eps).all()
     assert inside, (
-        f"row_sums says that rows sum to {row_sum_bounds.low}..{row_sum_bounds.high}; "
+        f"row_sums states that rows sum to {row_sum_bounds.low}..{row_sum_bounds.high}; "
         f"they sum to {sums.min()}..{sums.max()}"
     )
     largest = float(np.abs(reward).max())
@@ -166,3 +177,60 @@ def _assert_mean(values: NDArray, expected: float, subject: str) -> None:
         f"{subject}: the mean {values.mean():.6g} of {len(values):,} is not the expected "
         f"{expected:.6g}"
     )
+
+
+MAX_SINGLE_QUERIES = 64  # states that are queried one by one
+
+
+def check_policy(mdp: MDP, policy: Any) -> None:
+    """Raise an AssertionError that names the first requirement ``policy`` of ``mdp`` breaks."""
+    assert isinstance(mdp, MDP), f"check_policy needs the model that it is for, not {mdp!r}"
+    try:
+        checked_policy = mdp.policy(policy)
+        table = checked_policy.table
+    except TessellaError as error:
+        raise AssertionError(
+            f"it is not a policy of {mdp.name or 'this model'}: {error}"
+        ) from error
+    _check_size(checked_policy)
+    try:
+        _check_answers(mdp, checked_policy)
+    except TessellaError as error:
+        raise AssertionError(f"queried about some states alone, it fails: {error}") from error
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "policy.json"
+        checked_policy.save(path)
+        same = np.array_equal(Policy.load(path).table, table)
+        assert same, "saved and loaded, it decides otherwise"
+
+
+def _check_size(policy: Policy) -> None:
+    size = policy.size
+    whole = isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0
+    assert whole, (
+        f"size must be the count of the numbers that it stores, a whole number; got {size!r}"
+    )
+
+
+def _check_answers(mdp: MDP, policy: Policy) -> None:
+    rng = np.random.default_rng(0)
+    states = rng.permutation(mdp.n_states)[:MAX_SINGLE_QUERIES]
+    points = mdp.grid.points_of(states)
+    expected = policy.table.ravel()[states]
+    _assert_same(
+        policy.act(points), expected, mdp, states, "queried about some states in another order"
+    )
+    alone = np.concatenate([policy.act(point) for point in points])
+    _assert_same(alone, expected, mdp, states, "queried about one state at a time")
+    restored = cloudpickle.loads(cloudpickle.dumps(policy))
+    _assert_same(restored.act(points), expected, mdp, states, "sent to another process")
+
+
+def _assert_same(actions, expected, mdp: MDP, states, circumstance: str) -> None:
+    differing = np.flatnonzero(actions != expected)
+    if differing.size:
+        s = int(states[differing[0]])
+        raise AssertionError(
+            f"{circumstance}, it decides otherwise: {mdp.describe(s, int(actions[differing[0]]))}, "
+            f"and {mdp.describe(s, int(expected[differing[0]]))} before"
+        )
