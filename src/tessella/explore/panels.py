@@ -13,7 +13,7 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages.events import average_unit
 from tessella.rounding import round_up, round_up_percent
-from tessella.rules.proven_loss import ProvenLoss
+from tessella.rules.loss_target import ProvenLoss
 from tessella.tessellation import examine, measure, tessellate
 
 STRUCTURE_MAX_STATES = 20_000  # states up to which structure is tested here

@@ -21,21 +21,17 @@ from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.axis_tree import AxisTree
 from tessella.rules.evaluator import PolicyEvaluator
-from tessella.rules.frontier import ClassOutcome, Frontier, FrontierPoint, pareto_points
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.linear_tree import LinearTree
-from tessella.rules.loss_target import LossReference, make_loss_target
+from tessella.rules.loss_target import LossReference, ProvenLoss, make_loss_target, prove
 from tessella.rules.monotone_surface import MonotoneSurface
-from tessella.rules.one_action import OneAction
 from tessella.rules.order_up_to import OrderUpTo
-from tessella.rules.proven_loss import ProvenLoss, prove
-from tessella.rules.rule import Rule
+from tessella.rules.rule import ClassOutcome, Frontier, FrontierPoint, Rule, pareto_points
 from tessella.rules.rule_class import RuleClass
-from tessella.rules.run_length import RunLength
 from tessella.rules.search import Search
 from tessella.rules.small_network import SmallNetwork
 from tessella.rules.staircase import Staircase
-from tessella.rules.with_exceptions import WithExceptions
+from tessella.rules.table_rules import OneAction, RunLength, WithExceptions
 from tessella.solvers.solution import Solution
 
 PROOF_TIME_FACTOR = 2  # times as long as evaluating one rule

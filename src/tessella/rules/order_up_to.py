@@ -34,8 +34,7 @@ from tessella.errors import format_value
 from tessella.grid import AXIS_MAX_SIZE
 from tessella.mdp.actions import spoken
 from tessella.mdp.rule_tree import Split, short_number_between
-from tessella.rules.linear_cuts import Projection
-from tessella.rules.ordered_cuts import SortedStates, build_split_from_actions
+from tessella.rules.linear_cuts import Projection, SortedStates, build_split_from_actions
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, iterate_roundings, pareto_front
 
 SLOPED_MAX_TARGETS = 400  # values of S with one slope, at most

@@ -24,12 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import counted
-from tessella.rules.branch_and_bound import BranchAndBound
+from tessella.rules.branch_and_bound import (
+    BranchAndBound,
+    NecessaryCondition,
+    derive_necessary_conditions,
+)
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
-from tessella.rules.frontier import ClassOutcome, FrontierPoint
 from tessella.rules.loss_target import LossTarget
+from tessella.rules.rule import ClassOutcome, FrontierPoint
 from tessella.rules.rule_class import Costs, Fitted, RuleClass
-from tessella.rules.unavoidable_visits import NecessaryCondition, derive_necessary_conditions
 
 FIT_MAX_ROUNDS = 8  # rounds of fitting to reweighted costs
 FIT_MAX_ROUNDS_LARGE_MODEL = 3  # the same rounds in a large model

@@ -12,7 +12,7 @@ Units are trained on the expected cost of a rule that hesitates at its cuts t_j,
     sum_s c(s, 0) + sum_j (c(s, j) - c(s, j - 1)) sigmoid(index(s) - t_j),
 
 by L-BFGS from a few starts; the cuts that are stored are then the cheapest for these units, exactly
-(see ``ordered_cuts``). What is best over all units is not known, so nothing is proven.
+(see ``linear_cuts``). What is best over all units is not known, so nothing is proven.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from scipy.special import expit
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Choose, Node, Split
-from tessella.rules.linear_cuts import Projection
-from tessella.rules.ordered_cuts import (
+from tessella.rules.linear_cuts import (
+    Projection,
     SortedStates,
     choose_cut,
     compute_least_costs,

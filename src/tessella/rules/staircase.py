@@ -3,7 +3,7 @@
 With P bands and K cuts in each, P - 1 + P K numbers are stored; the actions are the first ones of
 the list, in order, along the rising or the falling axis. For additive costs
 
-    cost(i, j, K) = least cost of K ordered cuts in the summed rows i..j    (see ``ordered_cuts``)
+    cost(i, j, K) = least cost of K ordered cuts in the summed rows i..j    (see ``linear_cuts``)
     F(p, j) = min_i F(p - 1, i) + cost(i, j, K),
 
 both exact. Axes other than the two are not looked at.
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.rule_tree import Among, Node, Split, short_number_between
-from tessella.rules.ordered_cuts import build_split, compute_least_costs, find_optimal_cuts
+from tessella.rules.linear_cuts import build_split, compute_least_costs, find_optimal_cuts
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
 

@@ -18,22 +18,19 @@ from tessella.files import atomic_write
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.rule_tree import RuleTree
-from tessella.rules.export.bare_python import BarePython
-from tessella.rules.export.c99 import C99
-from tessella.rules.export.csv_table import CsvTable
-from tessella.rules.export.dtcontrol import DtControl
+from tessella.rules.export.code import C99, BarePython
+from tessella.rules.export.data_files import CsvTable, DtControl, JsonFile
 from tessella.rules.export.export_context import (
     REFUSED_INDEX,
     UNKNOWN_ACTION_INDEX,
     ExportContext,
+    ExportTarget,
     OffGrid,
+    ToolMissing,
 )
-from tessella.rules.export.json_file import JsonFile
 from tessella.rules.export.onnx_graph import OnnxGraph
-from tessella.rules.export.spreadsheet import SpreadsheetFormula
+from tessella.rules.export.spreadsheet import SpreadsheetFormula, Workbook
 from tessella.rules.export.sql import Sql
-from tessella.rules.export.target import ExportTarget, ToolMissing
-from tessella.rules.export.workbook import Workbook
 
 TARGETS: tuple[ExportTarget, ...] = (
     C99(),

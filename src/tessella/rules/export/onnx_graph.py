@@ -28,9 +28,15 @@ from tessella.rules.export.comparisons import (
     list_branch_tests,
     nearest_cell,
 )
-from tessella.rules.export.export_context import UNKNOWN_ACTION_INDEX, ExportContext, InputRows
-from tessella.rules.export.names import make_identifiers, to_comment_text
-from tessella.rules.export.target import ExportTarget, ToolMissing
+from tessella.rules.export.export_context import (
+    UNKNOWN_ACTION_INDEX,
+    ExportContext,
+    ExportTarget,
+    InputRows,
+    ToolMissing,
+    make_identifiers,
+    to_comment_text,
+)
 
 ONNX_OPSET_VERSION = 17  # version of the default operator set
 ONNX_ML_OPSET_VERSION = 2  # version of the operator set ai.onnx.ml

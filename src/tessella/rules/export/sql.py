@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.export.c99 import format_number
+from tessella.rules.export.code import format_number
 from tessella.rules.export.comparisons import (
     Condition,
     SumRange,
@@ -28,9 +28,13 @@ from tessella.rules.export.comparisons import (
     iterate_clauses,
     single_axis,
 )
-from tessella.rules.export.export_context import ExportContext, InputRows
-from tessella.rules.export.names import require_no_nul, to_comment_text
-from tessella.rules.export.target import ExportTarget
+from tessella.rules.export.export_context import (
+    ExportContext,
+    ExportTarget,
+    InputRows,
+    require_no_nul,
+    to_comment_text,
+)
 
 
 class Sql(ExportTarget):

@@ -1,11 +1,14 @@
-"""dtControl's CSV, both ways.
+"""Files of data: JSON for ``Rule.load`` and ``Policy.load``, CSV tables, and dtControl's CSV.
+
+The schema of the JSON is docs/rule.schema.json. A CSV has a row for each state, its coordinates and
+what to do; it has no head, so it states no facts. dtControl's CSV is written and read:
 
     #NON-PERMISSIVE           or #PERMISSIVE, where a state may stand in several rows
     #BEGIN 2 1                columns of the state, columns of the action
     0,3,8
 
 dtControl knows numbers alone: a text axis is written as the places of its labels, a text action as
-its index. Names stand in the file beside it, ``NAME_config.json``, which dtControl reads as well.
+its index. Names stand in another file, ``NAME_config.json``, which dtControl reads as well.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,9 +34,65 @@ from tessella.rules.export.export_context import (
     REFUSED_INDEX,
     UNKNOWN_ACTION_INDEX,
     ExportContext,
+    ExportTarget,
     InputRows,
 )
-from tessella.rules.export.target import ExportTarget
+
+
+class JsonFile(ExportTarget):
+    """The rule itself, with what was proven."""
+
+    name: ClassVar[str] = "JSON"
+    suffix: ClassVar[str] = ".json"
+    is_data: ClassVar[bool] = True
+
+    def write(self, context: ExportContext) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "rule.json")
+            context.policy.save(path)
+            return path.read_bytes()
+
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "rule.json")
+            path.write_bytes(content)
+            loaded = type(context.policy).load(path)
+        columns = []
+        for axis, name in enumerate(loaded.grid.axes):
+            values = np.asarray(rows[name])
+            columns.append(
+                loaded.grid.locate(axis, values) if is_text_axis(loaded.grid, name) else values
+            )
+        return loaded.act(np.stack(columns, axis=-1)).astype(np.int64)
+
+
+class CsvTable(ExportTarget):
+    """A table of all states."""
+
+    name: ClassVar[str] = "CSV"
+    suffix: ClassVar[str] = ".csv"
+    is_data: ClassVar[bool] = True
+
+    def write(self, context: ExportContext) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "rule.csv")
+            context.policy.to_csv(path)
+            return path.read_bytes()
+
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
+        """Look the rows up."""
+        axes = context.grid.axes
+        columns = list(context.action_columns.values())
+        numeric = [not is_text_axis(context.grid, axis) for axis in axes]
+        numeric += [not isinstance(values[0], str) for values in columns]
+        results = {}
+        _, *lines = csv.reader(io.StringIO(content.decode(), newline=""))
+        for line in filter(None, lines):
+            cells = [float(c) if n else c for c, n in zip(line, numeric, strict=True)]
+            results[tuple(cells[: len(axes)])] = tuple(cells[len(axes) :])
+        states = zip(*(rows[axis] for axis in axes), strict=True)
+        known = {key: i for i, key in enumerate(zip(*columns, strict=True))}
+        return np.array([known.get(results.get(row, ()), REFUSED_INDEX) for row in states])
 
 
 class DtControl(ExportTarget):
