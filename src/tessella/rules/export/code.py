@@ -14,13 +14,12 @@ from __future__ import annotations
 import builtins
 import json
 import keyword
-import math
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -36,6 +35,7 @@ from tessella.rules.export.comparisons import (
     axis_ends,
     is_text_axis,
     list_branch_tests,
+    list_finite_ends,
     nearest_cell,
     single_axis,
 )
@@ -46,16 +46,14 @@ from tessella.rules.export.export_context import (
     InputRows,
     ToolMissing,
     derive_identifier,
+    format_number,
     make_identifiers,
     require_no_nul,
     to_comment_text,
 )
 
 # Of C and C++, and what headers and compilers define besides.
-RESERVED_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
+C_WORDS = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl
 const const_cast constexpr continue decltype default delete do double dynamic_cast else enum
 explicit export extern false far float for friend goto huge if inline int interface linux
@@ -65,10 +63,8 @@ static_assert static_cast struct switch template this thread_local throw true tr
 typeid typename typeof union unix unsigned using virtual void volatile wchar_t while xor
 xor_eq assert errno eof i index isnan main max min null offsetof signal stderr stdin stdout
 strcmp
-""",
-    )
-)
-MATH_FUNCTIONS = """
+"""
+C_MATH_FUNCTIONS = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2
 expm1 fabs fdim floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint
 llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow pow10
@@ -76,10 +72,7 @@ remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh sqr
 trunc y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos ctan csqrt
 """
 # Of the C library and of systems: a function of such a name would take the place of theirs.
-LIBRARY_NAMES = frozenset(
-    re.findall(
-        r"\w+",
-        """
+C_LIBRARY_FUNCTIONS = """
 abort abs access alarm alloca asctime atexit atof atoi atol atoll bcmp bcopy bind brk bsearch bzero
 calloc chdir chmod chown clearerr clock close closedir connect ctime daemon difftime div dup dup2
 environ err exit fclose fcntl feof ferror fflush ffs fgetc fgetpos fgets fileno fopen fork fprintf
@@ -96,14 +89,16 @@ strpbrk strrchr strsep strspn strstr strtod strtof strtok strtol strtold strtoll
 strxfrm swab sync syscall system tempnam time times tmpfile tmpnam toascii tolower toupper truncate
 uname ungetc unlink usleep va_arg va_copy va_end va_start vfprintf vfscanf vprintf vscanf vsnprintf
 vsprintf vsscanf wait waitpid warn write
-""",
-    )
-) | {f"{name}{kind}" for name in MATH_FUNCTIONS.split() for kind in ("", "f", "l")}
-LOCAL_NAMES = ("total", "i", "known")
-COMPILER_FLAGS = ("-std=c99",)
-HARNESS_PREFIX = (
-    "tessella_harness_"  # names of the program that asks; a function is called as its file is
-)
+"""
+C_RESERVED_WORDS = frozenset(C_WORDS.split())
+C_LIBRARY_NAMES = frozenset(C_LIBRARY_FUNCTIONS.split()) | {
+    f"{name}{kind}" for name in C_MATH_FUNCTIONS.split() for kind in ("", "f", "l")
+}
+C_LOCAL_NAMES = ("total", "i", "known")
+C_COMPILER_FLAGS = ("-std=c99",)
+HARNESS_PREFIX = "tessella_harness_"  # of names in the program that runs a function in C
+PYTHON_OWN_NAMES = ("ACTIONS", "decide", "decide_index", "total")
+PYTHON_RESERVED_NAMES = (*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *PYTHON_OWN_NAMES)
 
 HARNESS_SOURCE = """
 #include <stdio.h>
@@ -144,6 +139,108 @@ int main(void)
 }
 """
 
+NUMBER_FUNCTION_LINES = (
+    "def _number(axis, value):",
+    "    try:",
+    "        known = bool(value >= 0 or value < 0)",
+    "    except Exception:",
+    "        known = False",
+    "    if not known:",
+    '        raise ValueError("%s cannot be %r" % (axis, value))',
+    "    return value",
+)
+
+RUNNER_SOURCE = """
+import json, sys
+content, rows = json.loads(sys.stdin.read())
+names = {"__name__": "rule"}
+exec(compile(content, "rule.py", "exec"), names)
+def decide(row):
+    try:
+        return names["decide_index"](*row)
+    except ValueError:
+        return -1
+print(json.dumps([names["ACTIONS"], [decide(row) for row in rows]]))
+"""
+
+
+class CodePrinter(ABC):
+    """The text of one rule in a language of statements.
+
+    The walk over the tree is the same for all languages. The templates are what they differ in.
+    """
+
+    return_template: ClassVar[str]  # of an action index and a comment
+    total_template: ClassVar[str]  # assigns a weighted sum to ``total``
+    if_template: ClassVar[str]  # begins a block
+    block_end: ClassVar[str]
+    if_return_template: ClassVar[str]  # before a single return
+    label_condition_template: ClassVar[str]  # a test of labels among others
+    conjunction: ClassVar[str]
+    true: ClassVar[str]
+
+    def __init__(self, context: ExportContext, reserved: Iterable[str]) -> None:
+        self.context = context
+        self.grid = context.grid
+        self.axis_names = make_identifiers(self.grid.axes, reserved)
+
+    @abstractmethod
+    def format_label_test(self, axis: str, labels: Sequence[str]) -> str:
+        """Whether a text axis has one of some labels."""
+
+    def renamed_axis_lines(self) -> Iterator[str]:
+        for name, safe in self.axis_names.items():
+            if name != safe:
+                yield f"{safe} is the axis {to_comment_text(name)}"
+
+    def node_lines(self, node: Node, depth: int) -> Iterator[str]:
+        """The lines of a node; every path through them ends in a return."""
+        pad = "    " * depth
+        if isinstance(node, Choose):
+            comment = to_comment_text(self.context.describe_action(node.action))
+            yield pad + self.return_template.format(node.action, comment)
+            return
+        if isinstance(node, Split) and single_axis(node.weights) is None:
+            yield pad + self.total_template.format(self._format_sum(node))
+        if_template = self.if_return_template if isinstance(node, Except) else self.if_template
+        block_end = "" if isinstance(node, Except) else self.block_end
+        for test, child in self._list_steps(node):
+            if test:
+                yield pad + if_template.format(test)
+            yield from self.node_lines(child, depth + bool(test))
+            if test and block_end:
+                yield pad + block_end
+
+    def _list_steps(self, node: Node) -> list[tuple[str, Node]]:
+        """Tests and the nodes that apply where they hold, in order; the last has no test."""
+        if isinstance(node, Among):
+            inside = self.format_label_test(node.axis, node.labels)
+            return [(inside, node.inside), ("", node.outside)]
+        if isinstance(node, Except):
+            cells = (nearest_cell(self.grid, state) for state in node.places)
+            tests = (self.conjunction.join(map(self._format_condition, cell)) for cell in cells)
+            return [*zip(tests, map(Choose, node.actions), strict=True), ("", node.otherwise)]
+        assert isinstance(node, Split)
+        axis = single_axis(node.weights)
+        operand = "total" if axis is None else self.axis_names[axis]
+        *steps, last = list_branch_tests(node)
+        tests = (f"{operand} {step.test} {format_number(step.cut)}" for step in steps)
+        return [*zip(tests, (step.node for step in steps), strict=True), ("", last.node)]
+
+    def _format_sum(self, node: Split) -> str:
+        return " + ".join(
+            f"{format_number(w)} * {self.axis_names[name]}" for name, w in node.weights
+        )
+
+    def _format_condition(self, condition: Condition) -> str:
+        if not isinstance(condition, SumRange):
+            test = self.format_label_test(condition.axis, condition.labels)
+            return self.label_condition_template.format(test)
+        name = self.axis_names[condition.weights[0][0]]
+        ends = list_finite_ends(condition)
+        tests = (f"{name} {test} {format_number(end)}" for test, end in ends)
+        return self.conjunction.join(tests) or self.true
+
 
 class C99(ExportTarget):
     """A C function."""
@@ -152,69 +249,70 @@ class C99(ExportTarget):
     suffix: ClassVar[str] = ".c"
 
     def write(self, context: ExportContext) -> bytes:
-        return (CSource(context).render() + "\n").encode("ascii")
+        return (CPrinter(context).render() + "\n").encode("ascii")
 
     def run(
         self,
         content: bytes,
         context: ExportContext,
         rows: InputRows,
-        flags: Sequence[str] = COMPILER_FLAGS,
+        flags: Sequence[str] = C_COMPILER_FLAGS,
     ) -> NDArray[np.int64]:
         compiler = shutil.which("gcc") or shutil.which("cc")
         if compiler is None:
             raise ToolMissing("no C compiler was found")
-        source = CSource(context)
+        printer = CPrinter(context)
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "rule.c").write_bytes(content)
-            Path(folder, "main.c").write_text(source.render_harness(), encoding="ascii")
+            Path(folder, "main.c").write_text(printer.render_harness(), encoding="ascii")
             command = [compiler, *flags, "main.c", "-o", "main"]
             compilation = subprocess.run(command, cwd=folder, capture_output=True, text=True)
             if compilation.returncode:
                 raise FileError(
                     "the C that was written must compile", value=compilation.stderr[:500]
                 )
-            inputs = source.encode_rows(rows)
+            inputs = printer.encode_rows(rows)
             process = subprocess.run([str(Path(folder, "main"))], input=inputs, capture_output=True)
             if process.returncode:
                 raise FileError("the C that was written must run", value=str(process.stderr[:500]))
-        return source.decode_output(process.stdout)
+        return printer.decode_output(process.stdout)
 
 
-class CSource:
-    """The text of one rule in C, and a program that asks it about rows."""
+class CPrinter(CodePrinter):
+    """The text of one rule in C, and a program that runs it on rows."""
+
+    return_template = "return {}; /* {} */"
+    total_template = "total = {};"
+    if_template = "if ({}) {{"
+    block_end = "}"
+    if_return_template = "if ({})"
+    label_condition_template = "({})"
+    conjunction = " && "
+    true = "1"
 
     def __init__(self, context: ExportContext) -> None:
-        self.draft = context
-        self.grid = context.grid
-        self.function_name = derive_identifier(context.stem, RESERVED_WORDS | LIBRARY_NAMES)
+        self.function_name = derive_identifier(context.stem, C_RESERVED_WORDS | C_LIBRARY_NAMES)
         parts = make_identifiers([*context.action_columns], subject="part")
         self.table_names = {name: f"{self.function_name}_{part}" for name, part in parts.items()}
-        reserved = (*RESERVED_WORDS, *LOCAL_NAMES, self.function_name, *self.table_names.values())
-        self.axis_names = make_identifiers(self.grid.axes, reserved)
+        own_names = (self.function_name, *self.table_names.values())
+        super().__init__(context, (*C_RESERVED_WORDS, *C_LOCAL_NAMES, *own_names))
 
     def render(self) -> str:
-        lines = ["/*", *(f" * {to_comment_text(line)}" for line in self.draft.header_lines)]
-        lines += [f" * {to_comment_text(line)}" for line in self._name_comments()]
-        has_text_axis = any(is_text_axis(self.grid, axis) for axis in self.grid.axes)
-        lines += [
-            " */",
-            *(["#include <string.h>"] if has_text_axis else []),
-            "",
-            f"{self.signature};",
-        ]
-        lines += [self._declare_table(name) for name in self.draft.action_columns]
-        body = [*self._node_lines(self.draft.root, 1)]
+        lines = ["/*", *(f" * {to_comment_text(line)}" for line in self.context.header_lines)]
+        lines += [f" * {line}" for line in self.renamed_axis_lines()]
+        lines += [f" * {to_comment_text(line)}" for line in self._usage_lines()]
+        lines += [" */"]
+        if any(is_text_axis(self.grid, axis) for axis in self.grid.axes):
+            lines += ["#include <string.h>"]
+        lines += ["", f"{self.signature};"]
+        lines += [self._declare_table(name) for name in self.context.action_columns]
+        body = [*self.node_lines(self.context.root, 1)]
         uses_total = any(line.lstrip().startswith("total = ") for line in body)
         declarations = ["    double total;"] if uses_total else []
         lines += ["", self.signature, "{", *declarations, *self._guard_lines(), *body, "}"]
         return "\n".join(lines)
 
-    def _name_comments(self) -> Iterator[str]:
-        """What is called otherwise than in the model, and how to call it."""
-        for name, safe in self.axis_names.items():
-            if name != safe:
-                yield f"{safe} is the axis {name}"
+    def _usage_lines(self) -> Iterator[str]:
         yield f"{self.function_name}(...) is the index of an action, or -1 for what is refused;"
         for name, table in self.table_names.items():
             yield f"{table}[index] is what to do ({name})"
@@ -228,7 +326,7 @@ class CSource:
         return f"int {self.function_name}({', '.join(parts)})"
 
     def _declare_table(self, name: str) -> str:
-        values = self.draft.action_columns[name]
+        values = self.context.action_columns[name]
         if isinstance(values[0], str):
             kind = "char *const "
             literals = [format_c_string(v) for v in values]
@@ -242,9 +340,9 @@ class CSource:
         for axis in self.grid.axes:
             name = self.axis_names[axis]
             if is_text_axis(self.grid, axis):
-                is_known = self._label_test(axis, self.draft.axis_labels(axis))
+                is_known = self.format_label_test(axis, self.context.axis_labels(axis))
                 yield f"    if (!{name} || !({is_known})) return -1;"
-            elif self.draft.off_grid == "clamp":
+            elif self.context.off_grid == "clamp":
                 low, high = map(format_number, axis_ends(self.grid, axis))
                 yield f"    if (!({name} == {name})) return -1;"
                 yield f"    if ({name} < {low}) {name} = {low};"
@@ -254,7 +352,7 @@ class CSource:
 
     def _grid_check_lines(self, axis: str) -> Iterator[str]:
         name = self.axis_names[axis]
-        values = self.draft.axis_values(axis)
+        values = self.context.axis_values(axis)
         yield "    {"
         yield f"        static const double known[] = {{{', '.join(map(format_number, values))}}};"
         yield "        int i = 0;"
@@ -262,70 +360,23 @@ class CSource:
         yield f"        if (i == {len(values)}) return -1;"
         yield "    }"
 
-    def _label_test(self, axis: str, labels: Sequence[str]) -> str:
+    def format_label_test(self, axis: str, labels: Sequence[str]) -> str:
         name = self.axis_names[axis]
         return " || ".join(f"strcmp({name}, {format_c_string(label)}) == 0" for label in labels)
 
-    def _node_lines(self, node: Node, depth: int) -> Iterator[str]:
-        """The lines of a node; every way through them ends in a return."""
-        pad = "    " * depth
-        if isinstance(node, Choose):
-            comment = to_comment_text(self.draft.describe_action(node.action))
-            yield f"{pad}return {node.action}; /* {comment} */"
-        elif isinstance(node, Split):
-            yield from self._split_lines(node, depth)
-        elif isinstance(node, Among):
-            yield f"{pad}if ({self._label_test(node.axis, node.labels)}) {{"
-            yield from self._node_lines(node.inside, depth + 1)
-            yield f"{pad}}}"
-            yield from self._node_lines(node.outside, depth)
-        elif isinstance(node, Except):
-            for state, action in zip(node.places, node.actions, strict=True):
-                cell = nearest_cell(self.grid, state)
-                yield f"{pad}if ({' && '.join(map(self._format_condition, cell))})"
-                yield from self._node_lines(Choose(action), depth + 1)
-            yield from self._node_lines(node.otherwise, depth)
-
-    def _split_lines(self, node: Split, depth: int) -> Iterator[str]:
-        pad = "    " * depth
-        axis = single_axis(node.weights)
-        operand = "total" if axis is None else self.axis_names[axis]
-        if axis is None:
-            yield f"{pad}total = {self._format_sum(node.weights)};"
-        for step in list_branch_tests(node):
-            if step.test:
-                yield f"{pad}if ({operand} {step.test} {format_number(step.cut)}) {{"
-                yield from self._node_lines(step.node, depth + 1)
-                yield f"{pad}}}"
-            else:
-                yield from self._node_lines(step.node, depth)
-
-    def _format_sum(self, weights: Sequence[tuple[str, float]]) -> str:
-        parts = (f"{format_number(weight)} * {self.axis_names[name]}" for name, weight in weights)
-        return " + ".join(parts)
-
-    def _format_condition(self, condition: Condition) -> str:
-        if not isinstance(condition, SumRange):
-            return f"({self._label_test(condition.axis, condition.labels)})"
-        name = self.axis_names[condition.weights[0][0]]
-        ends = [] if math.isinf(condition.low) else [f"{name} > {format_number(condition.low)}"]
-        ends += [] if math.isinf(condition.high) else [f"{name} <= {format_number(condition.high)}"]
-        return " && ".join(ends) or "1"
-
     def render_harness(self) -> str:
-        """A program that reads rows and prints what the function says."""
-        texts = [is_text_axis(self.grid, axis) for axis in self.grid.axes]
-        read = [
-            f"        char *{HARNESS_PREFIX}x{i} = {HARNESS_PREFIX}text();"
-            if text
-            else f"        double {HARNESS_PREFIX}x{i} = {HARNESS_PREFIX}number();"
-            for i, text in enumerate(texts)
-        ]
-        free = [f"        free({HARNESS_PREFIX}x{i});" for i, text in enumerate(texts) if text]
-        call = (
-            f"{self.function_name}({', '.join(f'{HARNESS_PREFIX}x{i}' for i in range(len(texts)))})"
-        )
-        parts = {"values": self._print_lines(), "read": read, "free": free, "call": [call]}
+        """A program that reads rows and prints the results of the function."""
+        arguments = [f"{HARNESS_PREFIX}x{i}" for i in range(self.grid.ndim)]
+        read = []
+        free = []
+        for axis, argument in zip(self.grid.axes, arguments, strict=True):
+            if is_text_axis(self.grid, axis):
+                read.append(f"        char *{argument} = {HARNESS_PREFIX}text();")
+                free.append(f"        free({argument});")
+            else:
+                read.append(f"        double {argument} = {HARNESS_PREFIX}number();")
+        call = [f"{self.function_name}({', '.join(arguments)})"]
+        parts = {"values": self._print_lines(), "read": read, "free": free, "call": call}
         text = HARNESS_SOURCE
         for part, lines in parts.items():
             text = text.replace(f"@{part}@", "\n".join(lines))
@@ -334,7 +385,7 @@ class CSource:
     def _print_lines(self) -> list[str]:
         """Lines that print the table of actions, each value with its length before it."""
         lines = []
-        for name, values in self.draft.action_columns.items():
+        for name, values in self.context.action_columns.items():
             entry = f"{self.table_names[name]}[i]"
             statement = f'printf("%lu:%s\\n", (unsigned long)strlen({entry}), {entry})'
             if not isinstance(values[0], str):
@@ -357,7 +408,7 @@ class CSource:
     def decode_output(self, output: bytes) -> NDArray[np.int64]:
         """What the program printed: indices; all wrong if its table of actions is."""
         is_correct = True
-        for values in self.draft.action_columns.values():
+        for values in self.context.action_columns.values():
             for value in values:
                 decoded, output = _read_value(output, isinstance(value, str))
                 is_correct &= decoded == value
@@ -374,13 +425,6 @@ def _read_value(output: bytes, is_text_value: bool) -> tuple[float | str, bytes]
     return rest[: int(size)].decode(), rest[int(size) + 1 :]
 
 
-def format_number(value: float) -> str:
-    """A number as C, Python and SQL read it."""
-    if float(value) != value:
-        raise FileError("a number must be exact as a double", value=f"got {value!r}")
-    return repr(float(value))
-
-
 def format_c_string(text: str) -> str:
     """A text as a C string: UTF-8, everything but letters, digits and spaces in octal."""
     return f'"{"".join(map(_escape_byte, require_no_nul(text, "C").encode()))}"'
@@ -390,34 +434,6 @@ def _escape_byte(byte: int) -> str:
     return chr(byte) if byte == 32 or (byte < 128 and chr(byte).isalnum()) else f"\\{byte:03o}"
 
 
-GENERATED_NAMES = ("ACTIONS", "decide", "decide_index", "total")
-RESERVED_NAMES = (*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *GENERATED_NAMES)
-
-NUMBER_FUNCTION_LINES = (
-    "def _number(axis, value):",
-    "    try:",
-    "        known = bool(value >= 0 or value < 0)",
-    "    except Exception:",
-    "        known = False",
-    "    if not known:",
-    '        raise ValueError("%s cannot be %r" % (axis, value))',
-    "    return value",
-)
-
-RUNNER_SOURCE = """
-import json, sys
-content, rows = json.loads(sys.stdin.read())
-names = {"__name__": "rule"}
-exec(compile(content, "rule.py", "exec"), names)
-def asked(row):
-    try:
-        return names["decide_index"](*row)
-    except ValueError:
-        return -1
-print(json.dumps([names["ACTIONS"], [asked(row) for row in rows]]))
-"""
-
-
 class BarePython(ExportTarget):
     """A Python function."""
 
@@ -425,10 +441,10 @@ class BarePython(ExportTarget):
     suffix: ClassVar[str] = ".py"
 
     def write(self, context: ExportContext) -> bytes:
-        return ("\n".join(PythonSource(context).render_lines()) + "\n").encode("ascii")
+        return ("\n".join(PythonPrinter(context).render_lines()) + "\n").encode("ascii")
 
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
-        """Ask an interpreter of its own, without site packages or this package."""
+        """Run it in a new interpreter, without site packages or this package."""
         states = list(zip(*(rows[axis] for axis in context.grid.axes), strict=True))
         inputs = json.dumps([content.decode("ascii"), states])
         command = [sys.executable, "-I", "-S", "-c", RUNNER_SOURCE]
@@ -436,30 +452,35 @@ class BarePython(ExportTarget):
         if process.returncode:
             raise FileError("the Python that was written must run", value=process.stderr[-500:])
         actions, answers = json.loads(process.stdout)
-        has_same_actions = actions == json.loads(
-            json.dumps(actions_to_json(context.policy.actions))
-        )
+        expected = json.loads(json.dumps(actions_to_json(context.policy.actions)))
         return (
-            np.array(answers) if has_same_actions else np.full(len(answers), UNKNOWN_ACTION_INDEX)
+            np.array(answers)
+            if actions == expected
+            else np.full_like(answers, UNKNOWN_ACTION_INDEX)
         )
 
 
-class PythonSource:
+class PythonPrinter(CodePrinter):
     """The text of one rule in Python."""
 
+    return_template = "return {}  # {}"
+    total_template = "total = {}"
+    if_template = "if {}:"
+    block_end = ""
+    if_return_template = "if {}:"
+    label_condition_template = "{}"
+    conjunction = " and "
+    true = "True"
+
     def __init__(self, context: ExportContext) -> None:
-        self.draft = context
-        self.grid = context.grid
-        self.axis_names = make_identifiers(self.grid.axes, RESERVED_NAMES)
+        super().__init__(context, PYTHON_RESERVED_NAMES)
 
     def render_lines(self) -> Iterator[str]:
-        yield from (f"# {to_comment_text(line)}" for line in self.draft.header_lines)
-        for name, safe in self.axis_names.items():
-            if name != safe:
-                yield f"# {safe} is the axis {to_comment_text(name)}"
+        yield from (f"# {to_comment_text(line)}" for line in self.context.header_lines)
+        yield from (f"# {line}" for line in self.renamed_axis_lines())
         arguments = ", ".join(self.axis_names.values())
         yield from ("", "ACTIONS = (")
-        for action in self.draft.policy.actions:
+        for action in self.context.policy.actions:
             literal = action.record if isinstance(action, Combination) else action
             yield f"    {literal!a},"
         yield from (")", "", "", f"def decide({arguments}):")
@@ -467,7 +488,7 @@ class PythonSource:
         yield from ("", "", *NUMBER_FUNCTION_LINES)
         yield from ("", "", f"def decide_index({arguments}):")
         yield from self._guard_lines()
-        yield from self._node_lines(self.draft.root, 1)
+        yield from self.node_lines(self.context.root, 1)
 
     def _guard_lines(self) -> Iterator[str]:
         for axis in self.grid.axes:
@@ -475,59 +496,16 @@ class PythonSource:
             axis_literal = ascii(axis)
             raise_line = f'        raise ValueError("%s cannot be %r" % ({axis_literal}, {name}))'
             if is_text_axis(self.grid, axis):
-                yield f"    if not isinstance({name}, str) or not ({self._label_test(axis)}):"
+                is_known = self.format_label_test(axis, self.context.axis_labels(axis))
+                yield f"    if not isinstance({name}, str) or not ({is_known}):"
                 yield raise_line
-                continue
-            if self.draft.off_grid == "clamp":
+            elif self.context.off_grid == "clamp":
                 low, high = map(format_number, axis_ends(self.grid, axis))
                 yield f"    {name} = min(max(_number({axis_literal}, {name}), {low}), {high})"
             else:
-                known = ", ".join(map(format_number, self.draft.axis_values(axis)))
+                known = ", ".join(map(format_number, self.context.axis_values(axis)))
                 yield f"    if _number({axis_literal}, {name}) not in ({known},):"
                 yield raise_line
 
-    def _label_test(self, axis: str, labels: Sequence[str] | None = None) -> str:
-        known = self.draft.axis_labels(axis) if labels is None else labels
-        return f"{self.axis_names[axis]} in ({', '.join(map(ascii, known))},)"
-
-    def _node_lines(self, node: Node, depth: int) -> Iterator[str]:
-        """The lines of a node; every way through them ends in a return."""
-        pad = "    " * depth
-        if isinstance(node, Choose):
-            comment = to_comment_text(self.draft.describe_action(node.action))
-            yield f"{pad}return {node.action}  # {comment}"
-        elif isinstance(node, Split):
-            yield from self._split_lines(node, depth)
-        elif isinstance(node, Among):
-            yield f"{pad}if {self._label_test(node.axis, node.labels)}:"
-            yield from self._node_lines(node.inside, depth + 1)
-            yield from self._node_lines(node.outside, depth)
-        elif isinstance(node, Except):
-            for state, action in zip(node.places, node.actions, strict=True):
-                cell = nearest_cell(self.grid, state)
-                yield f"{pad}if {' and '.join(map(self._format_condition, cell))}:"
-                yield from self._node_lines(Choose(action), depth + 1)
-            yield from self._node_lines(node.otherwise, depth)
-
-    def _split_lines(self, node: Split, depth: int) -> Iterator[str]:
-        pad = "    " * depth
-        axis = single_axis(node.weights)
-        operand = "total" if axis is None else self.axis_names[axis]
-        if axis is None:
-            parts = (
-                f"{format_number(weight)} * {self.axis_names[name]}"
-                for name, weight in node.weights
-            )
-            yield f"{pad}total = {' + '.join(parts)}"
-        for step in list_branch_tests(node):
-            if step.test:
-                yield f"{pad}if {operand} {step.test} {format_number(step.cut)}:"
-            yield from self._node_lines(step.node, depth + bool(step.test))
-
-    def _format_condition(self, condition: Condition) -> str:
-        if not isinstance(condition, SumRange):
-            return self._label_test(condition.axis, condition.labels)
-        name = self.axis_names[condition.weights[0][0]]
-        ends = [] if math.isinf(condition.low) else [f"{name} > {format_number(condition.low)}"]
-        ends += [] if math.isinf(condition.high) else [f"{name} <= {format_number(condition.high)}"]
-        return " and ".join(ends) or "True"
+    def format_label_test(self, axis: str, labels: Sequence[str]) -> str:
+        return f"{self.axis_names[axis]} in ({', '.join(map(ascii, labels))},)"

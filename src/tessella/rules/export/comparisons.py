@@ -163,6 +163,12 @@ def is_text_axis(grid: StateGrid, name: str) -> bool:
     return grid.values[grid.axis(name)].dtype.kind == "U"
 
 
+def list_finite_ends(condition: SumRange) -> list[tuple[str, float]]:
+    """``(">", low)`` and ``("<=", high)``, without ends that are infinite."""
+    ends = [(">", condition.low), ("<=", condition.high)]
+    return [(test, end) for test, end in ends if math.isfinite(end)]
+
+
 def nearest_cell(grid: StateGrid, index: tuple[Any, ...]) -> tuple[Condition, ...]:
     """What is nearest to one state of the grid."""
     return tuple(

@@ -74,6 +74,13 @@ def to_comment_text(text: object) -> str:
     return line
 
 
+def format_number(value: float) -> str:
+    """A number as C, Python and SQL read it."""
+    if float(value) != value:
+        raise FileError("a number must be exact as a double", value=f"got {value!r}")
+    return repr(float(value))
+
+
 def require_no_nul(text: str, language: str) -> str:
     """``text`` as it is, refused where it holds a NUL, which ends a text in ``language``."""
     if "\0" in text:

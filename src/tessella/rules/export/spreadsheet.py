@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 from tessella.errors import FileError, require_extra
 from tessella.grid import StateGrid
 from tessella.mdp.rule_tree import Among, Choose, Except, Node, RuleTree, Split
-from tessella.rules.export.code import format_number
 from tessella.rules.export.comparisons import (
     Condition,
     SumRange,
     axis_ends,
     is_text_axis,
+    list_finite_ends,
     nearest_cell,
     single_axis,
 )
@@ -46,6 +46,7 @@ from tessella.rules.export.export_context import (
     ExportTarget,
     InputRows,
     ToolMissing,
+    format_number,
     require_no_nul,
     to_comment_text,
 )
@@ -71,7 +72,7 @@ class SpreadsheetFormula(ExportTarget):
     suffix: ClassVar[str] = ".txt"
 
     def write(self, context: ExportContext) -> bytes:
-        reject_close(context)
+        reject_close_numbers(context)
         lines = [to_comment_text(line) for line in context.header_lines]
         lines += [
             f"{format_cell(context.grid, axis)}: {to_comment_text(axis)}"
@@ -91,7 +92,7 @@ class SpreadsheetFormula(ExportTarget):
 def evaluate_formulas(
     texts: Sequence[str], context: ExportContext, rows: InputRows, row: int = 2
 ) -> NDArray[np.int64]:
-    """(n,) what formulas of one row say about rows, by a library that knows nothing of this one."""
+    """(n,) action indices by the formulas of one row, by a library that knows nothing of this one."""
     try:
         with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # its own
             import formulas
@@ -120,13 +121,13 @@ def _to_plain_value(x: Any) -> float | str:
 
 def format_cell(grid: StateGrid, axis: str, row: int = 2) -> str:
     """The cell that holds a coordinate: ``A2`` for the first axis."""
-    return f"{column(grid.axis(axis))}{row}"
+    return f"{format_column(grid.axis(axis))}{row}"
 
 
-def column(position: int) -> str:
+def format_column(position: int) -> str:
     """A, B, ..., Z, AA, ..."""
     before, letter = divmod(position, 26)
-    return (column(before - 1) if before else "") + chr(ord("A") + letter)
+    return (format_column(before - 1) if before else "") + chr(ord("A") + letter)
 
 
 def format_formula(context: ExportContext, name: str, row: int = 2) -> str:
@@ -144,12 +145,12 @@ def format_formula(context: ExportContext, name: str, row: int = 2) -> str:
     return text
 
 
-def reject_close(draft: ExportContext) -> None:
+def reject_close_numbers(context: ExportContext) -> None:
     """Reject a rule whose answers depend on digits that spreadsheets do not compare."""
-    axes = [axis for axis in draft.grid.axes if not is_text_axis(draft.grid, axis)]
-    values = [np.array(draft.axis_values(axis)) for axis in axes]
+    axes = [axis for axis in context.grid.axes if not is_text_axis(context.grid, axis)]
+    values = [np.array(context.axis_values(axis)) for axis in axes]
     gaps = [np.diff(x).min() / np.abs(x).max() for x in values if len(x) > 1]
-    closest = min([RuleTree(draft.grid, draft.root, 1).cut_clearance, *gaps])
+    closest = min([RuleTree(context.grid, context.root, 1).cut_clearance, *gaps])
     if closest < COMPARISON_RELATIVE_RESOLUTION:
         requirement = "a spreadsheet compares numbers to 15 digits; .csv has room for more"
         raise FileError(
@@ -163,53 +164,43 @@ class FormulaExpression:
     def __init__(
         self, context: ExportContext, values: tuple, cell_of_axis: Callable[[str], str]
     ) -> None:
-        self.draft = context
+        self.context = context
         self.grid = context.grid
         self.values = values
         self.cell = cell_of_axis
 
     def render(self) -> str:
         is_valid = "*".join(map(self._input_test, self.grid.axes))
-        said = self._format_node(self.draft.root)
+        expression = self._format_node(self.context.root)
         numeric = [axis for axis in self.grid.axes if not is_text_axis(self.grid, axis)]
-        if self.draft.off_grid == "refuse" and numeric:  # within: a text cannot be subtracted from
-            said = f"IF({'*'.join(map(self._on_grid, numeric))},{said},NA())"
-        return f"IF({is_valid},{said},NA())"
+        if self.context.off_grid == "refuse" and numeric:
+            # Inside the other test, since nothing can be subtracted from a text.
+            is_on_grid = "*".join(map(self._format_grid_test, numeric))
+            expression = f"IF({is_on_grid},{expression},NA())"
+        return f"IF({is_valid},{expression},NA())"
 
     def _input_test(self, axis: str) -> str:
         if is_text_axis(self.grid, axis):
-            return self._label_test(axis, self.draft.axis_labels(axis))
+            return self._label_test(axis, self.context.axis_labels(axis))
         return f"ISNUMBER({self.cell(axis)})"
 
-    def _on_grid(self, axis: str) -> str:
+    def _format_grid_test(self, axis: str) -> str:
         """Whether a number is one of the axis: a multiple of its step, or near one of a list."""
-        of = self.cell(axis)
-        values = np.array(self.draft.axis_values(axis))
+        cell = self.cell(axis)
+        values = np.array(self.context.axis_values(axis))
         gaps = np.diff(values) if len(values) > 1 else np.array([min(abs(values[0]), 1) or 1])
-        step = digits(gaps.mean())
-        offset = digits(values[0] - step * np.round(values[0] / step))
+        step = round_to_digits(gaps.mean())
         ideal = values[0] + step * np.arange(len(values))
         if len(values) > 2 and np.abs(values - ideal).max() < EVEN_GRID_TOLERANCE_STEPS * step:
-            shifted = (
-                of
-                if abs(offset) < EVEN_GRID_TOLERANCE_STEPS * step
-                else f"({of}-{format_cell_value(offset)})"
-            )
-            steps = shifted if step == 1 else f"{shifted}/{format_cell_value(step)}"
-            low, high = (
-                format_cell_value(digits(end)) for end in values[[0, -1]] + [-step / 2, step / 2]
-            )
-            whole = f"(ABS({steps}-ROUND({steps},0))<{format_cell_value(ON_GRID_TOLERANCE_STEPS)})"
-            return f"{whole}*({of}>{low})*({of}<{high})"
+            return _format_even_grid_test(cell, values, step)
         near = np.maximum(
             ON_GRID_TOLERANCE_STEPS * gaps.min(), COMPARISON_RELATIVE_RESOLUTION * np.abs(values)
         )
-        pairs = zip(
-            map(format_cell_value, values),
-            (format_cell_value(digits(x, 1)) for x in near),
-            strict=True,
+        tests = (
+            f"(ABS({cell}-{format_cell_value(x)})<{format_cell_value(round_to_digits(distance, 1))})"
+            for x, distance in zip(values, near, strict=True)
         )
-        return f"({'+'.join(f'(ABS({of}-{x})<{distance})' for x, distance in pairs)})"
+        return f"({'+'.join(tests)})"
 
     def _label_test(self, axis: str, labels: Sequence[str]) -> str:
         tests = [f"EXACT({self.cell(axis)},{format_cell_value(label)})" for label in labels]
@@ -253,15 +244,8 @@ class FormulaExpression:
         if not isinstance(condition, SumRange):
             return self._label_test(condition.axis, condition.labels)
         operand = self.cell(condition.weights[0][0])
-        ends = (
-            [] if math.isinf(condition.low) else [f"({operand}>{format_cell_value(condition.low)})"]
-        )
-        ends += (
-            []
-            if math.isinf(condition.high)
-            else [f"({operand}<={format_cell_value(condition.high)})"]
-        )
-        return "*".join(ends)
+        ends = list_finite_ends(condition)
+        return "*".join(f"({operand}{test}{format_cell_value(end)})" for test, end in ends)
 
     def _format_sum(self, node: Split) -> str:
         """A cell alone needs no clamping, since its cuts lie within the axis; a sum does."""
@@ -270,11 +254,9 @@ class FormulaExpression:
             return self.cell(single)
         parts = []
         for axis, weight in node.weights:
-            operand, (low, high) = (
-                self.cell(axis),
-                map(format_cell_value, axis_ends(self.grid, axis)),
-            )
-            if self.draft.off_grid == "clamp":
+            operand = self.cell(axis)
+            low, high = map(format_cell_value, axis_ends(self.grid, axis))
+            if self.context.off_grid == "clamp":
                 operand = f"IF({operand}<{low},{low},IF({operand}>{high},{high},{operand}))"
             parts.append(operand if weight == 1.0 else f"{format_cell_value(weight)}*{operand}")
         return "+".join(parts)
@@ -293,7 +275,21 @@ class FormulaExpression:
         return max(sums, levels + max(map(self.count_levels, node.branches)))
 
 
-def digits(x: float, count: int = 15) -> float:
+def _format_even_grid_test(cell: str, values: NDArray, step: float) -> str:
+    """Whether a cell holds a number of an evenly spaced axis."""
+    offset = round_to_digits(values[0] - step * np.round(values[0] / step))
+    steps = cell
+    if abs(offset) >= EVEN_GRID_TOLERANCE_STEPS * step:
+        steps = f"({cell}-{format_cell_value(offset)})"
+    if step != 1:
+        steps = f"{steps}/{format_cell_value(step)}"
+    low = format_cell_value(round_to_digits(values[0] - step / 2))
+    high = format_cell_value(round_to_digits(values[-1] + step / 2))
+    is_whole = f"(ABS({steps}-ROUND({steps},0))<{format_cell_value(ON_GRID_TOLERANCE_STEPS)})"
+    return f"{is_whole}*({cell}>{low})*({cell}<{high})"
+
+
+def round_to_digits(x: float, count: int = 15) -> float:
     """The number with so many digits that is nearest."""
     return float(f"{x:.{count}g}")
 
@@ -325,7 +321,7 @@ class Workbook(ExportTarget):
         self.require_packages()
         import openpyxl
 
-        reject_close(context)
+        reject_close_numbers(context)
         book = openpyxl.Workbook()
         _fill_rule(book.active, context)
         _fill_check(book.create_sheet("check"), context)
@@ -348,7 +344,7 @@ def _fill_rule(sheet: Any, context: ExportContext) -> None:
 
     sheet.title = "rule"
     example = context.grid.coordinates([0])
-    words, *more = _words(context)
+    words, *more = _list_sentences(context)
     _fill_row(sheet, 1, [words])
     _fill_head(sheet, INPUT_ROW - 1, [*context.grid.axes, *context.action_columns])
     _fill_row(sheet, INPUT_ROW, [values.tolist()[0] for values in example.values()])
@@ -358,16 +354,16 @@ def _fill_rule(sheet: Any, context: ExportContext) -> None:
         sheet.cell(INPUT_ROW, context.grid.ndim + 1 + i).value = format_formula(
             context, name, INPUT_ROW
         )
-    differ = f"check!{column(context.grid.ndim + 2 * len(context.action_columns) + 1)}1"
+    differ = f"check!{format_column(context.grid.ndim + 2 * len(context.action_columns) + 1)}1"
     sheet.cell(INPUT_ROW + 2, 1).value = f"={differ}&\" states on the sheet 'check' differ\""
     for i, line in enumerate([*more, *map(to_comment_text, context.header_lines)]):
         _set_cell(sheet.cell(INPUT_ROW + 4 + i, 1), line)
 
 
-def _words(draft: ExportContext) -> list[str]:
+def _list_sentences(context: ExportContext) -> list[str]:
     """The rule in sentences, one to a line; of another policy, what it is called."""
-    explain = getattr(draft.policy, "explain", None)
-    return explain().splitlines() if explain else [draft.policy.name or "policy"]
+    explain = getattr(context.policy, "explain", None)
+    return explain().splitlines() if explain else [context.policy.name or "policy"]
 
 
 def _fill_check(sheet: Any, context: ExportContext) -> None:
@@ -379,7 +375,7 @@ def _fill_check(sheet: Any, context: ExportContext) -> None:
     expected = context.policy.table.ravel()[states]
     coordinates = [values.tolist() for values in grid.coordinates(states).values()]
     formula_column, expected_column, agree_column = (grid.ndim + i * len(parts) for i in range(3))
-    agree_letter = column(agree_column)
+    agree_letter = format_column(agree_column)
     header = [
         *grid.axes,
         *(f"{p} by formula" for p in parts),
@@ -401,18 +397,19 @@ def _fill_check(sheet: Any, context: ExportContext) -> None:
                 sheet.cell(row, expected_column + k + 1), context.action_columns[name][action]
             )
         tests = [
-            _same(sheet.cell(row, expected_column + k + 1), len(parts)) for k in range(len(parts))
+            _format_equality(sheet.cell(row, expected_column + k + 1), len(parts))
+            for k in range(len(parts))
         ]
         sheet.cell(row, agree_column + 1).value = f"=AND({','.join(tests)})"
 
 
-def _same(meant: Any, before: int) -> str:
+def _format_equality(expected: Any, before: int) -> str:
     """Whether a cell so many columns before holds the same text, or number to 12 digits."""
-    said = meant.offset(0, -before).coordinate
-    told = meant.coordinate
-    if isinstance(meant.value, str):
-        return f"EXACT({said},{told})"
-    return f"ABS({said}-{told})<=1E-12*ABS({told})"
+    actual = expected.offset(0, -before).coordinate
+    reference = expected.coordinate
+    if isinstance(expected.value, str):
+        return f"EXACT({actual},{reference})"
+    return f"ABS({actual}-{reference})<=1E-12*ABS({reference})"
 
 
 def _fill_head(sheet: Any, row: int, names: list[str]) -> None:
@@ -422,7 +419,7 @@ def _fill_head(sheet: Any, row: int, names: list[str]) -> None:
     _fill_row(sheet, row, names)
     for place, name in enumerate(names, 1):
         sheet.cell(row, place).font = Font(bold=True)
-        sheet.column_dimensions[column(place - 1)].width = min(
+        sheet.column_dimensions[format_column(place - 1)].width = min(
             max(len(name), 8) + 3, COLUMN_MAX_WIDTH
         )
 
