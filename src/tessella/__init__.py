@@ -73,7 +73,7 @@ _HOME = {
     "rules.monotone_surface": "MonotoneSurface",
     "rules.order_up_to": "OrderUpTo",
     "rules.rule": "Frontier Rule",
-    "rules.rule_class": "Costs Fitted RuleClass",
+    "rules.rule_class": "Costs Candidate RuleClass",
     "rules.scaling": "Scaling scaling",
     "rules.small_network": "SmallNetwork",
     "rules.staircase": "Staircase",

@@ -84,8 +84,8 @@ from tessella.rules.monotone_surface import MonotoneSurface as MonotoneSurface
 from tessella.rules.order_up_to import OrderUpTo as OrderUpTo
 from tessella.rules.rule import Frontier as Frontier
 from tessella.rules.rule import Rule as Rule
+from tessella.rules.rule_class import Candidate as Candidate
 from tessella.rules.rule_class import Costs as Costs
-from tessella.rules.rule_class import Fitted as Fitted
 from tessella.rules.rule_class import RuleClass as RuleClass
 from tessella.rules.scaling import Scaling as Scaling
 from tessella.rules.scaling import scaling as scaling

@@ -129,7 +129,7 @@ def test_an_average_is_compressed_within_what_its_gain_may_lose(average, worst):
         assert tree.size_needed <= true
         assert rule.certificate is not None
         assert rule.facts["mean_loss"] == rule.certificate.loss.upper <= most
-        assert "per period" in rule.promise
+        assert "per period" in rule.loss_target
 
 
 @pytest.mark.parametrize("worst", [False, True], ids=["mean", "worst"])

@@ -155,7 +155,7 @@ def test_a_slanting_cut_takes_the_place_of_a_staircase():
     exact = min(fit.size for fit in fits if fit.cost == 0)
     assert exact == 3 * 4 - 2  # two slanting cuts, and one between the seasons
     assert min(f.size for f in ts.AxisTree().fit(costs, 100, 0.5) if f.cost < 0.5) > 40
-    program = next(fit for fit in fits if fit.cost == 0).program(grid)
+    program = next(fit for fit in fits if fit.cost == 0).build_tree(grid)
     assert np.array_equal(program(grid.points), best)
     assert program.cut_clearance > 1e-3
 

@@ -87,7 +87,7 @@ def command(
     certificate: Path | None,
     frontier: bool,
 ) -> Answer:
-    """Find the smallest rule whose certified loss keeps a promise.
+    """Find the smallest rule whose certified loss meets a target.
 
     A .json file holds the rule for other commands (certify, export, diff, map, simulate).
     """
@@ -124,7 +124,7 @@ def _data(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any]:
     points = rule.frontier.points
     return {
         "model": describe_model(solution.mdp),
-        "promise": rule.promise,
+        "promise": rule.loss_target,
         "class": rule.kind,
         "size": rule.size,
         "size_needed": rule.size_needed,

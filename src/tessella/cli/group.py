@@ -27,7 +27,7 @@ COMMAND_SECTIONS = {
     "Policies and rules": {
         "fit": "Learn a policy from labelled states, and say what it loses.",
         "certify": "Say what a policy loses on a model, exactly.",
-        "compress": "Find the smallest rule whose certified loss keeps a promise.",
+        "compress": "Find the smallest rule whose certified loss meets a target.",
         "export": "Write a rule in the languages that the files' endings name.",
         "diff": "Say what changes from one policy to another, in states and money.",
     },

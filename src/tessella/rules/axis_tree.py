@@ -30,7 +30,7 @@ from tessella.rules.boxes import (
     fold_tree,
 )
 from tessella.rules.cart import grow_cart_trees, grow_nested_trees
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
 PRICE_MAX_PASSES = 10  # prices that are tried on the way to a target
 GROWN_MAX_LEAVES = 1_000  # leaves of a greedy tree, before it is pruned
@@ -62,7 +62,7 @@ class AxisTree(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return compute_tree_size(costs.grid.size)
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
         leaves = compute_max_leaves(most)
         if leaves < 1:
             return []
@@ -93,7 +93,7 @@ class AxisTree(RuleClass):
             results += boxes.solve_by_count(n_counted)
         return boxes.prune_trees([tree for _, tree in results], leaves)
 
-    def imitations(self, costs: Costs, most: int) -> list[Fitted]:
+    def imitations(self, costs: Costs, most: int) -> list[Candidate]:
         """A greedy tree as it grows, and as it is cut back."""
         all_positions = [np.arange(n) for n in costs.grid.shape]
         trees = grow_nested_trees(
@@ -101,7 +101,7 @@ class AxisTree(RuleClass):
         )
         return [_make_candidate(costs, tree, np.inf, all_positions) for tree in trees]
 
-    def _fit_greedy_trees(self, costs: Costs, leaves: int) -> list[Fitted]:
+    def _fit_greedy_trees(self, costs: Costs, leaves: int) -> list[Candidate]:
         """What is left of greedy trees when they are pruned for these costs."""
         all_positions = [np.arange(n) for n in costs.grid.shape]
         trees = grow_cart_trees(*_flatten_costs(costs), min(2 * leaves, GROWN_MAX_LEAVES))
@@ -109,7 +109,7 @@ class AxisTree(RuleClass):
         return [_make_candidate(costs, tree, cost, all_positions) for cost, tree in pruned]
 
     def size_lower_bound(
-        self, costs: Costs, target: float, most: int, candidates: list[Fitted]
+        self, costs: Costs, target: float, most: int, candidates: list[Candidate]
     ) -> int:
         leaves = compute_max_leaves(most)
         boxes = BoxTreeSolver(costs.by_rank)
@@ -268,8 +268,12 @@ def sum_blocks(costs: NDArray, positions: list[NDArray]) -> NDArray[np.float64]:
     return costs
 
 
-def _make_candidate(costs: Costs, tree: BoxTree, cost: float, positions: list[NDArray]) -> Fitted:
-    return Fitted(build_node(costs, tree, positions), compute_tree_size(count_leaves(tree)), cost)
+def _make_candidate(
+    costs: Costs, tree: BoxTree, cost: float, positions: list[NDArray]
+) -> Candidate:
+    return Candidate(
+        build_node(costs, tree, positions), compute_tree_size(count_leaves(tree)), cost
+    )
 
 
 def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:

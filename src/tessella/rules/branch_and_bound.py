@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from tessella.criteria.discounted import Discounted
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.rules.loss_target import LossTarget
-from tessella.rules.rule_class import Costs, Fitted, RuleClass
+from tessella.rules.rule_class import Candidate, Costs, RuleClass
 
 VISIT_TIGHTENING_MAX_ROUNDS = 12  # rounds: visits, and the actions that they forbid
 MATRIX_SQUARINGS = 8  # squarings of the rows of an average: K^n up to n = 2^8
@@ -195,7 +195,7 @@ class BranchAndBound:
         evaluator: PolicyEvaluator,
         loss_target: LossTarget,
         make_costs: Callable[[NDArray], Costs],
-        evaluate: Callable[[RuleClass, Fitted], PolicyLoss | None],
+        evaluate: Callable[[RuleClass, Candidate], PolicyLoss | None],
         is_time_up: Callable[[], bool],
         max_nodes: float = math.inf,
     ) -> None:
@@ -268,7 +268,7 @@ class BranchAndBound:
 
     def _fits(
         self, rule_class: RuleClass, max_size: int, node: BranchNode
-    ) -> tuple[list[Fitted], int]:
+    ) -> tuple[list[Candidate], int]:
         """Rules of at most so many numbers in a node, and how many numbers are needed there.
 
         A class may be exact for the costs of some nodes only, as run-length tables are.

@@ -144,7 +144,9 @@ def least_size(
     size = None if best is None else best.size
     remarks = []
     if best is None and size_needed > 1:
-        remarks.append(f"none with {counted(size_needed - 1, 'number')} or fewer keeps the promise")
+        remarks.append(
+            f"none with {counted(size_needed - 1, 'number')} or fewer meets the loss target"
+        )
     elif best is None:
         remarks += ["nothing is proven", search.describe_effort("rules")]
     remarks.append(search.describe_ending(best is not None, "a larger loss or `most`"))
@@ -251,7 +253,7 @@ def _certify_smallest(
         for point in chain(
             search.iterate_shortened(classes_by_name[original.kind], original), [original]
         ):
-            policy = solution.mdp.policy(point.program(solution.mdp.grid), name=point.kind)
+            policy = solution.mdp.policy(point.build_tree(solution.mdp.grid), name=point.kind)
             proof = prove(solution, policy, search.loss_target.start)
             if search.loss_target.is_proven_by(proof):
                 return _make_rule(search, point, policy, proof)
@@ -273,7 +275,8 @@ def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenL
         policy.action_name,
         kind=point.kind,
         size_needed=size_needed if size_needed <= point.size else 0,
-        promise=str(search.loss_target),
+        loss_target=str(search.loss_target),
+        is_average=search.loss_target.is_average,
         certificate=proof.certificate,
         frontier=_make_frontier(search),
         outcomes=outcomes,

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.rule_tree import Choose, Node, Split, leaf_or_split, short_number_between
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
 INDEX_RELATIVE_TOLERANCE = 1e-12  # of the spread of an index
 WEIGHT_SEARCH_MAX_STATES = 40_000  # states in a search for weights; more are looked at in blocks
@@ -175,8 +175,8 @@ class LinearCuts(RuleClass):
             return "there are too many directions to try all, so weights are searched for"
         return ""
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        results: list[Fitted] = []
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+        results: list[Candidate] = []
         for k in costs.numeric_axes:
             results += _fit_indexes(Projection(costs, (k,)), [np.ones(1)], most)
         for pair in combinations(costs.numeric_axes, 2):
@@ -192,7 +192,7 @@ class LinearCuts(RuleClass):
             results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), most)
         return pareto_front(results)
 
-    def with_fewer_digits(self, costs: Costs, candidate: Fitted) -> Iterator[Fitted]:
+    def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """The best with as many cuts and weights of fewer digits."""
         if isinstance(candidate.root, Split):
             yield from _iterate_fewer_digits(costs, candidate.root)
@@ -266,7 +266,7 @@ def _sort_for_slopes(n: int, m: int) -> NDArray[np.int32]:
     return np.stack([np.argsort(i + w * j).astype(np.int32) for w in _list_slopes(n, m)])
 
 
-def _iterate_fewer_digits(costs: Costs, root: Split) -> Iterator[Fitted]:
+def _iterate_fewer_digits(costs: Costs, root: Split) -> Iterator[Candidate]:
     """Indexes with as many cuts and all weights of fewer digits, each at its cheapest."""
     axes = tuple(costs.grid.axis(name) for name, _ in root.weights)
     projection = Projection(costs, axes)
@@ -285,7 +285,7 @@ def _iterate_fewer_digits(costs: Costs, root: Split) -> Iterator[Fitted]:
 
 def _fit_indexes(
     projection: Projection, weights: list[NDArray], max_size: int, all_orders: bool = False
-) -> list[Fitted]:
+) -> list[Candidate]:
     """The cheapest index of each number of cuts over some directions."""
     least = (
         projection.compute_all_directions()
@@ -300,7 +300,9 @@ def _fit_indexes(
     return candidates
 
 
-def _fit_rounded(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Fitted:
+def _fit_rounded(
+    projection: Projection, weights: NDArray, is_reversed: bool, cuts: int
+) -> Candidate:
     """The index at some weights, with the fewest digits that cost no more."""
     exact = _fit_index(projection, weights, is_reversed, cuts)
     if len(weights) == 1:
@@ -320,13 +322,13 @@ def _round_significant(number: float, digits: int) -> float:
     return float(round(number, max(digits, first_decimal))) + 0.0
 
 
-def _fit_index(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Fitted:
+def _fit_index(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Candidate:
     """The cheapest cuts of an index."""
     states = projection.sort_along(weights)
     ordered_cuts = find_optimal_cuts(states.costs[::-1] if is_reversed else states.costs, cuts)
     named_weights = tuple((n, float(w)) for n, w in zip(projection.names, weights, strict=True))
     root = build_split(named_weights, states.values, ordered_cuts, is_reversed)
-    return Fitted(root, len(weights) - 1 + cuts, ordered_cuts.cost)
+    return Candidate(root, len(weights) - 1 + cuts, ordered_cuts.cost)
 
 
 def _sum_blocks(table: NDArray, values: list[NDArray]) -> tuple[NDArray, list[NDArray]]:

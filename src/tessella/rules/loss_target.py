@@ -33,6 +33,7 @@ from tessella.solvers.solution import Solution
 
 WIDE_ERROR_MULTIPLE = 8  # errors of the best gain: a certificate that is wider may not decide
 LossReference = Literal["optimal", "random"]
+PER_PERIOD = "per period"  # how the text of a loss target about an average ends, in files too
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ class LossTarget:
 
     def __str__(self) -> str:
         where = "from the worst state" if self.worst else "on average from the start"
-        where = "per period" if self.is_average else where
+        where = PER_PERIOD if self.is_average else where
         noun = "an extra cost" if self.minimise else "a loss"
         if not self.relative_to:
             return f"{noun} of at most {format_value(self.loss)} {where}"
@@ -120,7 +121,7 @@ def make_loss_target(
 ) -> LossTarget:
     """A checked loss target for the model of a solution."""
     if not (is_number(loss) and loss >= 0):
-        raise ArgumentError("a promised loss is a number, at least 0", value=f"got {loss!r}")
+        raise ArgumentError("a loss target is a number, at least 0", value=f"got {loss!r}")
     require_flag("worst", worst)
     require_flag("relative", relative)
     if relative_to not in ("optimal", "random"):
@@ -151,9 +152,11 @@ def make_loss_target(
         minimise=solution.mdp.minimise,
     )
     if loss and error > limit:
-        requirement = f"a promise must be larger than the error of the solution; {loss_target.hint}"
+        requirement = (
+            f"a loss target must be larger than the error of the solution; {loss_target.hint}"
+        )
         raise ArgumentError(
-            requirement, value=f"promised are {limit:.3g}, the error is {round_up(error)}"
+            requirement, value=f"the target is {limit:.3g}, the error is {round_up(error)}"
         )
     return loss_target
 

@@ -29,7 +29,7 @@ from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Choose, Lookup, Node
 from tessella.rules.axis_tree import choose_positions, compute_boundary_losses, sum_blocks
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
 RESCALING_MAX_COST_RATIO = 0.1  # of the cost known: a cut that costs less is made once more
 SURFACE_MIN_SIZE = 3  # numbers of a surface with a corner
@@ -84,8 +84,8 @@ class MonotoneSurface(RuleClass):
     def _is_affordable(self, table: NDArray) -> bool:
         return table.size <= self.nodes
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        results: list[Fitted] = []
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+        results: list[Candidate] = []
         if most < SURFACE_MIN_SIZE:
             return results
         grids = self._list_grids(costs)
@@ -266,7 +266,7 @@ def find_corners(table: NDArray[np.int64]) -> SurfaceCorners:
 
 def _fit_corners(
     costs: Costs, table: NDArray, surface: Surface, max_size: int, prune: bool
-) -> list[Fitted]:
+) -> list[Candidate]:
     """A surface by corners from below or from above, and perhaps with fewer and fewer of them."""
     candidates = []
     last = len(costs.actions) - 1
@@ -331,7 +331,7 @@ def _make_candidate(
     signs: tuple[int, ...],
     corners: SurfaceCorners,
     from_above: bool,
-) -> Fitted:
+) -> Candidate:
     table = _flip_axes(corners.build_table(), signs)
     if from_above:
         table = len(costs.actions) - 1 - table
@@ -341,7 +341,7 @@ def _make_candidate(
         part_of_value[order] = part  # from rising order to the order in which values are listed
         table = np.take(table, part_of_value, axis)
     text = _CornerText(costs, positions, signs, from_above)
-    return Fitted(
+    return Candidate(
         _build_node(costs, table), corners.size, costs.of_table(table), text.describe(corners)
     )
 

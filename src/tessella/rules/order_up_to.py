@@ -35,7 +35,7 @@ from tessella.grid import AXIS_MAX_SIZE
 from tessella.mdp.actions import spoken
 from tessella.mdp.rule_tree import Split, short_number_between
 from tessella.rules.linear_cuts import Projection, SortedStates, build_split_from_actions
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, iterate_roundings, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, iterate_roundings, pareto_front
 
 SLOPED_MAX_TARGETS = 400  # values of S with one slope, at most
 SINGLE_AXIS_MAX_TARGETS = 4_000  # values of S on a single axis, at most
@@ -74,12 +74,12 @@ class OrderUpTo(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 4 if len(costs.numeric_axes) > 1 else 3
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
         return pareto_front(
             [form.build() for form in _pick_cheapest(self._list_forms(costs, most))]
         )
 
-    def near_ties(self, costs: Costs, most: int) -> list[Fitted]:
+    def near_ties(self, costs: Costs, most: int) -> list[Candidate]:
         """Of each size some that cost little more, with other slopes."""
         forms = sorted(self._list_forms(costs, most), key=lambda form: (form.size, form.cost))
         sizes = [list(same) for _, same in groupby(forms, key=lambda form: form.size)]
@@ -101,7 +101,7 @@ class OrderUpTo(RuleClass):
                     forms += _search_slopes(costs, (*axes, other), max_size)
         return forms
 
-    def with_fewer_digits(self, costs: Costs, candidate: Fitted) -> Iterator[Fitted]:
+    def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """The best of the same size with a slope of fewer digits."""
         if isinstance(candidate.root, Split):
             *_, (_, slope) = candidate.root.weights
@@ -118,7 +118,7 @@ class OrderForm:
 
     size: int
     cost: float
-    build: Callable[[], Fitted]
+    build: Callable[[], Candidate]
 
 
 def _pick_cheapest(forms: Iterable[OrderForm]) -> list[OrderForm]:
@@ -306,7 +306,7 @@ class _FormFitter:
         size = self.size + int(u < len(self.states.values))
         return OrderForm(size, max(cost, 0.0), partial(self._build, target, ends, u, cost))
 
-    def _build(self, target: float, ends: NDArray, u: int, cost: float) -> Fitted:
+    def _build(self, target: float, ends: NDArray, u: int, cost: float) -> Candidate:
         """The form with this S, for the first ``u`` levels."""
         values = self.states.values
         actions = self.level.action_order[self.allowed]
@@ -314,7 +314,7 @@ class _FormFitter:
         taken[u:] = actions[0]
         size = self.size + int(u < len(values))
         root = build_split_from_actions(self.named_weights, values, taken)
-        return Fitted(root, size, max(cost, 0.0), self._describe(target, taken, u))
+        return Candidate(root, size, max(cost, 0.0), self._describe(target, taken, u))
 
     def _describe(self, target: float, taken: NDArray, u: int) -> str:
         """The form in one sentence, that of a threshold where it has two actions to choose from."""

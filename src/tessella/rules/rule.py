@@ -23,7 +23,8 @@ from tessella.mdp.rule_tree import RuleTree, node_to_json
 from tessella.rules.explain import explain
 from tessella.rules.export.export import ExportedFile, export
 from tessella.rules.export.export_context import OffGrid
-from tessella.rules.rule_class import Fitted
+from tessella.rules.loss_target import PER_PERIOD
+from tessella.rules.rule_class import Candidate
 
 RULE_FORMAT = PROGRAM_FORMAT
 WHAT = "a saved rule"
@@ -55,11 +56,11 @@ class FrontierPoint:
     kind: str
     size: int
     loss: float
-    candidate: Fitted = field(repr=False)
+    candidate: Candidate = field(repr=False)
     table: NDArray[np.int32] = field(repr=False)
 
-    def program(self, grid: StateGrid) -> RuleTree:
-        return self.candidate.program(grid)
+    def build_tree(self, grid: StateGrid) -> RuleTree:
+        return self.candidate.build_tree(grid)
 
 
 @dataclass(frozen=True)
@@ -132,19 +133,20 @@ class Rule(Policy):
 
     Attributes:
         kind: the class of rules that it comes from.
-        size_needed: no rule of its class with fewer numbers keeps the promise; 0 if none is proven.
-        promise: what it was asked to keep, in words.
+        size_needed: no smaller rule of its class meets the loss target; 0 if that is not proven.
+        loss_target: the loss that it stays within, in words.
         certificate: what it loses, for the stand-alone checker; None for a rule from a file.
         frontier: the other rules that were found, size against loss.
         outcomes: what became of each class of rules: found, proven, ruled out and why.
         seconds: how long the search took.
         sentence: the rule in words, where its class has a sentence.
         facts: model, fingerprint and proven loss, as files name them.
+        is_average: whether its losses are per period, the same from every start.
     """
 
     kind: str = ""
     size_needed: int = 0
-    promise: str = ""
+    loss_target: str = ""
     certificate: Certificate | GainCertificate | TotalCertificate | None = field(
         default=None, repr=False
     )
@@ -153,16 +155,17 @@ class Rule(Policy):
     seconds: float = 0.0
     sentence: str = ""
     facts: dict[str, Any] = field(default_factory=dict, repr=False)
+    is_average: bool = False
 
     @property
-    def program(self) -> RuleTree:
+    def tree(self) -> RuleTree:
         """What decides, in the form that exports read."""
         assert isinstance(self.rule, RuleTree)
         return self.rule
 
     @property
     def proven(self) -> bool:
-        """Whether no smaller rule of its class keeps the promise."""
+        """Whether no smaller rule of its class meets the loss target."""
         return self.size_needed == self.size
 
     def explain(self) -> str:
@@ -177,17 +180,15 @@ class Rule(Policy):
         grid = self.grid
         axes = {n: v.tolist() for n, v in zip(grid.axes, grid.values, strict=True)}
         about = {"format": RULE_FORMAT, "version": VERSION, "name": self.name, "kind": self.kind}
-        about |= {"size": self.size, "size_needed": self.size_needed, "promise": self.promise}
+        about |= {"size": self.size, "size_needed": self.size_needed, "promise": self.loss_target}
         about |= {"words": self.sentence, "facts": self.facts, "action_name": self.action_name}
         about |= {"actions": actions_to_json(self.actions), "axes": axes, "seconds": self.seconds}
         try:
-            tree_json = node_to_json(self.program.root)
+            tree_json = node_to_json(self.tree.root)
             text = json.dumps(about | {"program": tree_json}, indent=1) + "\n"
         except RecursionError:
-            requirement = (
-                "a rule that is saved must not be nested so deeply; a table has room for it"
-            )
-            raise FileError(requirement, value=f"it has {self.program.depth:,} levels") from None
+            requirement = "a rule that is saved must not be nested so deeply; a table can hold it"
+            raise FileError(requirement, value=f"it has {self.tree.depth:,} levels") from None
         with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
 
@@ -203,10 +204,12 @@ class Rule(Policy):
             about, _ = policy_fields(content, (RULE_FORMAT,))
             facts = read_field(content, "facts", "an object")
             _check_facts(facts)
+            loss_target = read_field(content, "promise", "text")
             return Rule(
                 rule=read_program(content, about["grid"], about["actions"]),
                 kind=read_field(content, "kind", "text"),
-                promise=read_field(content, "promise", "text"),
+                loss_target=loss_target,
+                is_average=loss_target.endswith(PER_PERIOD),
                 sentence=read_field(content, "words", "text"),
                 size_needed=read_field(content, "size_needed", NATURAL_NUMBER),
                 seconds=float(read_field(content, "seconds", "a number")),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import format_value
 from tessella.grid import StateGrid
 from tessella.mdp.rule_tree import Node, RuleTree
 
@@ -134,7 +135,7 @@ def _find_strictest(array: NDArray, axis: int) -> int | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Candidate:
     """A rule, its additive cost, and what its class says of it.
 
     Attributes:
@@ -149,7 +150,7 @@ class Fitted:
     cost: float
     sentence: str = ""
 
-    def program(self, grid: StateGrid) -> RuleTree:
+    def build_tree(self, grid: StateGrid) -> RuleTree:
         return RuleTree(grid, self.root, self.size)
 
 
@@ -180,18 +181,18 @@ class RuleClass(ABC):
         return False
 
     @abstractmethod
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
         """Rules of at most ``most`` numbers, each cheaper than all smaller ones.
 
         None need cost less than ``target``. An exact class has the smallest rule within the target
         among them, if there is one within ``most``.
         """
 
-    def imitations(self, costs: Costs, most: int) -> list[Fitted]:
+    def imitations(self, costs: Costs, most: int) -> list[Candidate]:
         """More rules of at most ``most`` numbers for a frontier to evaluate, whatever they cost."""
         return []
 
-    def near_ties(self, costs: Costs, most: int) -> list[Fitted]:
+    def near_ties(self, costs: Costs, most: int) -> list[Candidate]:
         """More rules that cost little more than those of ``fit``, to be evaluated in small models.
 
         Where costs tie, rounding picks one of them, and it need not be the one that loses least.
@@ -202,12 +203,12 @@ class RuleClass(ABC):
         """Rules of the class that differ from one of its rules in a single number."""
         yield from ()
 
-    def with_fewer_digits(self, costs: Costs, candidate: Fitted) -> Iterator[Fitted]:
+    def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """Rules of the same size with fewer digits, those with the fewest first."""
         yield from ()
 
     def size_lower_bound(
-        self, costs: Costs, target: float, most: int, candidates: list[Fitted]
+        self, costs: Costs, target: float, most: int, candidates: list[Candidate]
     ) -> int:
         """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``.
 
@@ -230,10 +231,23 @@ def iterate_roundings(number: float) -> Iterator[float]:
             yield rounded
 
 
-def pareto_front(candidates: list[Fitted]) -> list[Fitted]:
+def pareto_front(candidates: list[Candidate]) -> list[Candidate]:
     """Of each size the cheapest, and none that a smaller one undercuts."""
-    front: list[Fitted] = []
+    front: list[Candidate] = []
     for candidate in sorted(candidates, key=lambda r: (r.size, r.cost)):
         if not front or candidate.cost < front[-1].cost:
             front.append(candidate)
     return front
+
+
+def format_weighted_sum(weights: Iterable[tuple[str, float]]) -> str:
+    """``stock - 0.5 regime``."""
+    text = ""
+    for name, weight in weights:
+        magnitude = "" if abs(weight) == 1 else f"{format_value(abs(weight))} "
+        sign = "-" if weight < 0 else "+"
+        if text:
+            text += f" {sign} {magnitude}{name}"
+        else:
+            text = f"{sign.strip('+')}{magnitude}{name}"
+    return text

@@ -86,7 +86,7 @@ class Scaling:
         solutions: one for each.
         rules: one for each but the last.
         trends: one for each number of the rules; empty where they are not of one form.
-        promise: what may be lost at the largest size, in the units of the model.
+        loss_limit: what may be lost at the largest size, in the units of the model.
         worst: whether that is from the worst state, and not on average.
         predicted: the rule for the largest size; None where there is none.
         certificate: what that loses there.
@@ -97,7 +97,7 @@ class Scaling:
     solutions: tuple[Solution, ...] = field(repr=False)
     rules: tuple[Rule, ...] = field(repr=False)
     trends: tuple[Trend, ...]
-    promise: float
+    loss_limit: float
     worst: bool
     predicted: Policy | None = field(repr=False)
     certificate: Certificate | GainCertificate | TotalCertificate | CertificateSummary | None = (
@@ -107,7 +107,7 @@ class Scaling:
 
     @property
     def carries_over(self) -> bool:
-        """Whether the rule for the largest size keeps the promise there, proven."""
+        """Whether the rule for the largest size meets the loss target there, proven."""
         return not self.refusal
 
     @property
@@ -169,7 +169,7 @@ def scaling(
     rules = [compress(solution, loss, **options) for solution in solutions[:-1]]
     common = scales, tuple(solutions), tuple(rules)
     loss_limit = loss * _bound_optimal_size(solutions[-1], start) if relative else float(loss)
-    roots = [rule.program.root for rule in rules]
+    roots = [rule.tree.root for rule in rules]
     large = solutions[-1].mdp
     reason = _explain_difference(roots)
     if reason:
@@ -187,14 +187,14 @@ def scaling(
     if reason:
         return Scaling(*common, trends, loss_limit, worst, None, None, reason)
     tree = RuleTree(large.grid, root, rules[0].size)
-    policy = Policy(large.grid, large.actions, tree, "foretold", large.action_name)
+    policy = Policy(large.grid, large.actions, tree, "predicted", large.action_name)
     certificate = (certify_in_slabs if large.n_states > BLOCKWISE_MIN_STATES else certify)(
         solutions[-1], policy, start
     )
     loss_bound = _get_loss_bound(certificate, worst)
     where = "from the worst state" if worst else "on average"
     if not loss_bound <= loss_limit:
-        reason = f"it may lose {round_up(loss_bound, 4)} {where}, and {loss_limit:.4g} is promised"
+        reason = f"it may lose {round_up(loss_bound, 4)} {where}, and the limit is {loss_limit:.4g}"
     return Scaling(*common, trends, loss_limit, worst, policy, certificate, reason)
 
 
@@ -284,7 +284,7 @@ def _explain_difference(roots: Sequence[Node]) -> str:
 def _explain_disorder(root: Node) -> str:
     for node in _iterate_nodes(root):
         if isinstance(node, Split) and list(node.cuts) != sorted(node.cuts):
-            return "its cuts, foretold one by one, are out of order"
+            return "its cuts, predicted one by one, are out of order"
     return ""
 
 

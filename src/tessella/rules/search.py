@@ -32,7 +32,7 @@ from tessella.rules.branch_and_bound import (
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.rules.loss_target import LossTarget
 from tessella.rules.rule import ClassOutcome, FrontierPoint
-from tessella.rules.rule_class import Costs, Fitted, RuleClass
+from tessella.rules.rule_class import Candidate, Costs, RuleClass
 
 FIT_MAX_ROUNDS = 8  # rounds of fitting to reweighted costs
 FIT_MAX_ROUNDS_LARGE_MODEL = 3  # the same rounds in a large model
@@ -172,7 +172,7 @@ class Search:
                 if rules_out_all
                 else f"none with {counted(max_size, 'number')} or fewer"
             )
-            remarks.append(f"{ruled_out} keeps the promise")
+            remarks.append(f"{ruled_out} meets the loss target")
         if best is None and (size_needed <= max_size or self.want_frontier):
             remarks.append(
                 self.describe_effort(f"rules of up to {counted(max_size, 'number')}", tried_before)
@@ -306,7 +306,7 @@ class Search:
         """A rule of the class with fewer digits, that meets the loss target; the fewest first."""
         costs = self.make_costs(self._weight_gaps(self.evaluator(point.table).visits))
         for candidate in rule_class.with_fewer_digits(costs, point.candidate):
-            table = candidate.program(self.evaluator.mdp.grid)(self._grid_points)
+            table = candidate.build_tree(self.evaluator.mdp.grid)(self._grid_points)
             if (
                 self.time_up
                 or not self.evaluator.is_admissible(table)
@@ -445,7 +445,7 @@ class Search:
         for root in rule_class.neighbours(costs, point.candidate.root):
             if self.class_time_up:
                 return None
-            self._evaluate_candidate(rule_class, Fitted(root, point.size, 0.0))
+            self._evaluate_candidate(rule_class, Candidate(root, point.size, 0.0))
             neighbour = self.points[rule_class.name, point.size]
             if neighbour.loss < point.loss:
                 return neighbour
@@ -475,7 +475,7 @@ class Search:
             costs[~feasible] = 10 * max(float(costs.max(axis=1).sum()), 1.0)
         return costs
 
-    def _evaluate_all(self, rule_class: RuleClass, candidates: list[Fitted]) -> list[PolicyLoss]:
+    def _evaluate_all(self, rule_class: RuleClass, candidates: list[Candidate]) -> list[PolicyLoss]:
         """Evaluate rules and keep the best of each size; in a large model only some of them."""
         if not self.evaluator.is_small and not self.want_frontier and len(candidates) > 1:
             return self._bisect(rule_class, candidates)
@@ -499,7 +499,7 @@ class Search:
                 results.append(policy_loss)
         return results
 
-    def _bisect(self, rule_class: RuleClass, candidates: list[Fitted]) -> list[PolicyLoss]:
+    def _bisect(self, rule_class: RuleClass, candidates: list[Candidate]) -> list[PolicyLoss]:
         """Evaluate about log2 of the rules, for the smallest that meets the loss target."""
         low = 0
         high = len(candidates)
@@ -513,13 +513,13 @@ class Search:
             low, high = (low, middle) if is_met else (middle + 1, high)
         return results
 
-    def _evaluate_candidate(self, rule_class: RuleClass, candidate: Fitted) -> PolicyLoss | None:
+    def _evaluate_candidate(self, rule_class: RuleClass, candidate: Candidate) -> PolicyLoss | None:
         """What a rule loses, kept where it is the best of its size; None if it is infeasible.
 
         In a large model also None if it surely misses the loss target and no frontier is wanted.
         """
         self.n_tried += 1
-        table = candidate.program(self.evaluator.mdp.grid)(self._grid_points)
+        table = candidate.build_tree(self.evaluator.mdp.grid)(self._grid_points)
         if not self.evaluator.is_admissible(table):
             return None
         if not (

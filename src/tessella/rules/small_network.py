@@ -17,10 +17,11 @@ by L-BFGS from a few starts; the cuts that are stored are then the cheapest for 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import ClassVar
 
 import numpy as np
@@ -39,7 +40,7 @@ from tessella.rules.linear_cuts import (
     find_optimal_cuts,
     sort_states,
 )
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, format_weighted_sum, pareto_front
 
 WEIGHT_DECIMALS = (1, 2, 3)  # behind the point, of weights in steps of their axis
 LBFGS_MAX_STEPS = 60  # steps of L-BFGS
@@ -70,8 +71,8 @@ class SmallNetwork(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return _compute_size(len(costs.numeric_axes), self.units, len(costs.actions) - 1)
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        results: list[Fitted] = []
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+        results: list[Candidate] = []
         axes = costs.numeric_axes
         coarse = Projection(costs, axes, use_blocks=True)
         full = Projection(costs, axes)
@@ -174,9 +175,9 @@ def _fit_initial_slope(points: NDArray, table: NDArray) -> NDArray[np.float64]:
 
 def _fit_cuts(
     costs: Costs, projection: Projection, trained: KinkedIndex, max_size: int
-) -> list[Fitted]:
+) -> list[Candidate]:
     """Networks with 1, 2, ... cuts, their numbers rounded to few digits."""
-    candidates: list[Fitted] = []
+    candidates: list[Candidate] = []
     n_weights = _compute_size(len(projection.names), len(trained.kink_offsets), 0)
     best = np.full(len(costs.actions), np.inf)
     for index in _iterate_roundings(projection, trained):
@@ -236,7 +237,7 @@ def _make_candidate(
     states: SortedStates,
     is_reversed: bool,
     cuts: int,
-) -> Fitted:
+) -> Candidate:
     ordered_cuts = find_optimal_cuts(states.costs[::-1] if is_reversed else states.costs, cuts)
     n_below = (
         [len(states.values) - c for c in reversed(ordered_cuts.cuts)]
@@ -248,7 +249,7 @@ def _make_candidate(
     root = build_network_node(projection.names, index, limits, actions)
     sentence = _describe_network(costs, projection.names, index, limits, actions)
     size = _compute_size(len(projection.names), len(index.kink_offsets), cuts)
-    return Fitted(root, size, ordered_cuts.cost, sentence)
+    return Candidate(root, size, ordered_cuts.cost, sentence)
 
 
 def build_network_node(
@@ -288,23 +289,22 @@ def _describe_network(
     for kink, at, sign in zip(index.kink_weights, index.kink_offsets, index.sign, strict=True):
         offset = "" if not at else f" {'-' if at > 0 else '+'} {format_value(abs(float(at)))}"
         text += f" {'-' if sign < 0 else '+'} max(0, {_format_sum(names, kink)}{offset})"
-    lines = [text + "."]
-    ends = [None, *limits, None]
-    for action, low, high in zip(actions, ends, ends[1:], strict=False):
-        bounds = [f"above {format_value(low)}" if low is not None else ""]
-        bounds += [f"at most {format_value(high)}" if high is not None else ""]
-        where = " and ".join(filter(None, bounds))
-        if low is None or high is None or low < high:
+    lines = [f"{text}."]
+    intervals = pairwise([-math.inf, *limits, math.inf])
+    for action, (low, high) in zip(actions, intervals, strict=False):
+        if low < high:
             name = describe_action(costs.action_name, costs.actions[action])
-            lines.append(f"{name} where it is {where}.")
+            lines.append(f"{name} where it is {_format_bounds(low, high)}.")
     return "\n".join(lines)
 
 
+def _format_bounds(low: float, high: float) -> str:
+    """``above 2 and at most 5``, without an infinite end."""
+    bounds = [f"above {format_value(low)}"] if math.isfinite(low) else []
+    bounds += [f"at most {format_value(high)}"] if math.isfinite(high) else []
+    return " and ".join(bounds)
+
+
 def _format_sum(names: tuple[str, ...], weights: NDArray) -> str:
-    text = ""
-    for name, weight in zip(names, weights.tolist(), strict=True):
-        if weight:
-            magnitude = "" if abs(weight) == 1 else f"{format_value(abs(weight))} "
-            sign = (" - " if weight < 0 else " + ") if text else ("-" if weight < 0 else "")
-            text += f"{sign}{magnitude}{name}"
-    return text or "0"
+    pairs = zip(names, weights.tolist(), strict=True)
+    return format_weighted_sum(pair for pair in pairs if pair[1]) or "0"

@@ -26,7 +26,7 @@ from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Choose, Except, Lookup
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.order_up_to import OrderUpTo
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
 THRESHOLD_COUNT = 12  # thresholds
 MAX_AXIS_ORDERS = 6  # orders of the axes, at most
@@ -46,10 +46,10 @@ class OneAction(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 1
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
         totals = costs.by_state.sum(axis=0)
         best = int(totals.argmin())
-        return [Fitted(Choose(best), 1, float(totals[best]))] if most >= 1 else []
+        return [Candidate(Choose(best), 1, float(totals[best]))] if most >= 1 else []
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class RunLength(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 2 * costs.grid.size
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
         results = []
         for order in list(permutations(range(costs.grid.ndim)))[:MAX_AXIS_ORDERS]:
             array = costs.by_state.reshape(*costs.grid.shape, -1).transpose(*order, -1)
@@ -79,7 +79,7 @@ class RunLength(RuleClass):
         return pareto_front(results)
 
     def size_lower_bound(
-        self, costs: Costs, target: float, most: int, candidates: list[Fitted]
+        self, costs: Costs, target: float, most: int, candidates: list[Candidate]
     ) -> int:
         # The fewest runs are those of no cost at all; with costs of 0 and 1 that is below 1.
         return super().size_lower_bound(costs, target, most, candidates) if target < 1 else 1
@@ -96,7 +96,7 @@ def _list_thresholds(flat: NDArray) -> NDArray[np.float64]:
 
 def _fit_runs(
     costs: Costs, order: tuple[int, ...], flat: NDArray, threshold: float, max_size: int
-) -> list[Fitted]:
+) -> list[Candidate]:
     """A table of runs, if it is small enough."""
     allowed = flat <= flat.min(axis=1, keepdims=True) + threshold
     runs = find_fewest_runs(allowed, max_size // 2)
@@ -107,7 +107,7 @@ def _fit_runs(
     cost = flat[np.arange(len(flat)), np.repeat(actions, ends - starts)].sum()
     axes = tuple(costs.grid.axes[k] for k in order)
     root = Lookup(axes, tuple(map(int, starts)), tuple(map(int, actions)))
-    return [Fitted(root, 2 * len(starts), float(cost))]
+    return [Candidate(root, 2 * len(starts), float(cost))]
 
 
 def find_fewest_runs(allowed: NDArray, max_runs: int) -> tuple[NDArray, NDArray] | None:
@@ -147,9 +147,9 @@ class WithExceptions(RuleClass):
     def why_not_exact(self, costs: Costs) -> str:
         return "which rule to make exceptions to is searched for"
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
         exception_size = costs.grid.ndim + 1
-        results: list[Fitted] = []
+        results: list[Candidate] = []
         for base in self.bases:
             if not base.why_not_applicable(costs):
                 for candidate in base.fit(costs, most - exception_size, target):
@@ -162,11 +162,13 @@ class WithExceptions(RuleClass):
         return pareto_front(results)
 
 
-def _add_exceptions(costs: Costs, base: Fitted, max_exceptions: int, target: float) -> list[Fitted]:
+def _add_exceptions(
+    costs: Costs, base: Candidate, max_exceptions: int, target: float
+) -> list[Candidate]:
     """The rule with 1, 2, ... exceptions, until it costs no more than the target."""
     if max_exceptions < 1:
         return []
-    chosen = base.program(costs.grid)(costs.grid.points)
+    chosen = base.build_tree(costs.grid)(costs.grid.points)
     all_states = np.arange(len(chosen))
     exception_size = costs.grid.ndim + 1
     savings = costs.by_state[all_states, chosen] - costs.by_state.min(axis=1)
@@ -187,7 +189,7 @@ def _add_exceptions(costs: Costs, base: Fitted, max_exceptions: int, target: flo
         root = Except(tuple(states[:n]), actions, base.root)
         sentence = _words(costs, base, states[:n], actions)
         candidates.append(
-            Fitted(
+            Candidate(
                 root,
                 base.size + exception_size * n,
                 max(float(remaining_cost[n - 1]), 0.0),
@@ -197,7 +199,7 @@ def _add_exceptions(costs: Costs, base: Fitted, max_exceptions: int, target: flo
     return candidates
 
 
-def _words(costs: Costs, rule: Fitted, places: list[tuple], actions: tuple[int, ...]) -> str:
+def _words(costs: Costs, rule: Candidate, places: list[tuple], actions: tuple[int, ...]) -> str:
     """The sentence of the rule, and a line for each exception; empty where it has no sentence."""
     if not rule.sentence:
         return ""

@@ -72,11 +72,9 @@ def test_random_programs_agree_on_the_grid_and_off_it(kind):
         rows = strays(policy, ())
         rows = {axis: [*values, *states(policy)[axis]] for axis, values in rows.items()}
         expected = meant(policy, rows, "clamp")
-        assert np.array_equal(target.run(target.write(draft), draft, rows), expected), (
-            policy.program
-        )
+        assert np.array_equal(target.run(target.write(draft), draft, rows), expected), policy.tree
         low = ts.Rule(GRID, (0, 1, 2, 3), RuleTree(GRID, draft.root, 9))
-        assert np.array_equal(meant(low, rows, "clamp"), expected), policy.program
+        assert np.array_equal(meant(low, rows, "clamp"), expected), policy.tree
 
 
 @pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
@@ -100,7 +98,7 @@ def tree(policy):
     """The smallest exact tree."""
     wrong = 1.0 - np.eye(len(policy.actions))[policy.table.ravel()]
     fitted = ts.AxisTree().fit(ts.Costs(policy.grid, policy.actions, wrong), 200, 0.0)[-1]
-    return ts.Rule(policy.grid, policy.actions, fitted.program(policy.grid), "tree")
+    return ts.Rule(policy.grid, policy.actions, fitted.build_tree(policy.grid), "tree")
 
 
 def test_a_tree_and_a_table_of_a_benchmark_agree_in_every_state(target, policy, tree):

@@ -167,16 +167,10 @@ def _to_int_if_whole(x: float) -> float | int:
 
 def _parse_controller(text: str, grid: StateGrid, actions: tuple, name: str) -> NDArray[np.int64]:
     """(states,) action indices."""
-    lines = text.splitlines()
-    headers = [line for line in lines if line.startswith("#")]
-    dimensions = next((line.split()[1:] for line in headers if line.startswith("#BEGIN")), None)
     parts = len(components(actions)) or 1
-    if dimensions is None or dimensions != [str(grid.ndim), str(parts)]:
-        requirement = (
-            f"{name} must have a line '#BEGIN {grid.ndim} {parts}', as its states and actions do"
-        )
-        raise FileError(requirement, value=f"got {dimensions and ' '.join(dimensions)!r}")
-    rows = _parse_rows([line for line in lines if line.strip() and not line.startswith("#")], name)
+    lines = [line for line in text.splitlines() if line.strip()]
+    _require_dimensions([line for line in lines if line.startswith("#")], grid.ndim, parts, name)
+    rows = _parse_rows([line for line in lines if not line.startswith("#")], name)
     if rows.shape[1:] != (grid.ndim + parts,):
         raise FileError(f"{name} must have {grid.ndim + parts} numbers in each row")
     states = _find_states(rows[:, : grid.ndim], grid, name)
@@ -188,6 +182,16 @@ def _parse_controller(text: str, grid: StateGrid, actions: tuple, name: str) -> 
     table[states] = indices
     _require_one_action(states, indices, table, grid, name)
     return table
+
+
+def _require_dimensions(headers: list[str], axes: int, parts: int, name: str) -> None:
+    """Refuse a file whose states and actions have other numbers of columns."""
+    dimensions = next((line.split()[1:] for line in headers if line.startswith("#BEGIN")), None)
+    if dimensions != [str(axes), str(parts)]:
+        requirement = (
+            f"{name} must have a line '#BEGIN {axes} {parts}', as its states and actions do"
+        )
+        raise FileError(requirement, value=f"got {dimensions and ' '.join(dimensions)!r}")
 
 
 def _parse_rows(lines: list[str], name: str) -> NDArray[np.float64]:

@@ -43,7 +43,7 @@ TARGETS: tuple[ExportTarget, ...] = (
     DtControl(),  # before the suffix that its own ends with
     CsvTable(),
 )
-CHUNK_STATES = 1 << 20  # states that a file is asked about at once
+CHUNK_STATES = 1 << 20  # states that a file is run on at once
 
 
 @dataclass(frozen=True)
@@ -85,26 +85,12 @@ def export(
     """
     path = Path(path)
     model = mdp if mdp is not None else getattr(policy, "mdp", None)
-    if mdp is not None:
-        require_type("export", mdp, MDP)
-        policy = mdp.policy(policy)
-    policy = getattr(policy, "policy", policy)
-    if not isinstance(policy, Policy):
-        requirement = "export needs a policy, or the model that something else decides for"
-        raise ArgumentError(requirement, value=f"got {type(policy).__name__} and no model")
+    policy = _find_policy(policy, mdp)
     target = find_target(path)
     _check_off_grid(off_grid, target)
     stem = path.name[: -len(target.suffix)] or "rule"
     context = ExportContext(policy, stem, off_grid or "clamp", model)
-    try:
-        content = target.write(context)
-    except RecursionError:
-        requirement = f"{target.name} has no room for rules nested so deeply; a .csv has"
-        raise FileError(
-            requirement, value=f"{path.name} would have {_get_depth(policy):,} levels"
-        ) from None
-    except OSError as error:  # where parts of it are put together
-        raise FileError(f"{path} cannot be written", value=error.strerror or str(error)) from error
+    content = _write_content(target, context, path)
     states, remark = _check_all_states(target, content, context, path)
     files = {context.stem + suffix: extra for suffix, extra in target.extra_files(context).items()}
     for name, held in (files | {path.name: content}).items():
@@ -113,8 +99,28 @@ def export(
     return ExportedFile(path, target.name, states, remark)
 
 
-def _get_depth(policy: Policy) -> int:
-    return policy.rule.depth if isinstance(policy.rule, RuleTree) else 1
+def _find_policy(policy: Any, mdp: MDP | None) -> Policy:
+    """The policy in what ``export`` was given."""
+    if mdp is not None:
+        require_type("export", mdp, MDP)
+        policy = mdp.policy(policy)
+    policy = getattr(policy, "policy", policy)
+    if not isinstance(policy, Policy):
+        requirement = "export needs a policy, or the model that something else decides for"
+        raise ArgumentError(requirement, value=f"got {type(policy).__name__} and no model")
+    return policy
+
+
+def _write_content(target: ExportTarget, context: ExportContext, path: Path) -> bytes:
+    try:
+        return target.write(context)
+    except RecursionError:
+        rule = context.policy.rule
+        depth = rule.depth if isinstance(rule, RuleTree) else 1
+        requirement = f"{target.name} cannot hold rules nested so deeply; a .csv can"
+        raise FileError(requirement, value=f"{path.name} would have {depth:,} levels") from None
+    except OSError as error:  # where parts of it are put together
+        raise FileError(f"{path} cannot be written", value=error.strerror or str(error)) from error
 
 
 def _check_off_grid(off_grid: object, target: ExportTarget) -> None:

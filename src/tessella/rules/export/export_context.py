@@ -187,7 +187,7 @@ class ExportContext:
                 if share is None
                 else f" ({round_up(share, 6)} of {describe_loss_reference(in_costs)})"
             )
-            lines += [f"promise: {getattr(policy, 'promise', '')}"]
+            lines += [f"promise: {getattr(policy, 'loss_target', '')}"]
             status = "certified" if facts.get("certified", True) else "proven"
             noun = "extra cost" if in_costs else "loss"
             lines += [f"{status} mean {noun}: at most {facts.get('mean_loss')!r}{relative}"]

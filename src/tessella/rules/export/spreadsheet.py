@@ -92,7 +92,7 @@ class SpreadsheetFormula(ExportTarget):
 def evaluate_formulas(
     texts: Sequence[str], context: ExportContext, rows: InputRows, row: int = 2
 ) -> NDArray[np.int64]:
-    """(n,) action indices by the formulas of one row, by a library that knows nothing of this one."""
+    """(n,) action indices that formulas of one row give, computed by another library."""
     try:
         with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # its own
             import formulas
@@ -196,9 +196,10 @@ class FormulaExpression:
         near = np.maximum(
             ON_GRID_TOLERANCE_STEPS * gaps.min(), COMPARISON_RELATIVE_RESOLUTION * np.abs(values)
         )
+        distances = (round_to_digits(distance, 1) for distance in near)
         tests = (
-            f"(ABS({cell}-{format_cell_value(x)})<{format_cell_value(round_to_digits(distance, 1))})"
-            for x, distance in zip(values, near, strict=True)
+            f"(ABS({cell}-{format_cell_value(x)})<{format_cell_value(distance)})"
+            for x, distance in zip(values, distances, strict=True)
         )
         return f"({'+'.join(tests)})"
 
