@@ -37,9 +37,11 @@ since a policy that loses no more than the limit cannot avoid many visits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +62,10 @@ VISIT_BOUND_MAX_TARGETS = 100  # states whose least visits are computed
 NODE_TIGHTENING_MAX_ROUNDS = 4  # rounds for a node: least losses, and what they forbid
 POLICY_ITERATION_MAX_STEPS = 50  # steps of policy iteration
 IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest gap: smaller improvements are ignored
+
+Result = TypeVar("Result")
+# Batches of rules to be evaluated; the generator receives the losses of each batch.
+CandidateBatches = Generator[list[Candidate], list[PolicyLoss], Result]
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,17 +200,13 @@ class BranchAndBound:
         self,
         evaluator: PolicyEvaluator,
         loss_target: LossTarget,
-        make_costs: Callable[[NDArray], Costs],
-        evaluate: Callable[[RuleClass, Candidate], PolicyLoss | None],
-        is_time_up: Callable[[], bool],
+        deadline: float = math.inf,
         max_nodes: float = math.inf,
     ) -> None:
         self.evaluator = evaluator
         self.loss_target = loss_target
+        self.deadline = deadline
         self.nodes_left = max_nodes
-        self._make_costs = make_costs
-        self._evaluate = evaluate
-        self._is_time_up = is_time_up
         self._gap = bound_gaps_below(evaluator)
 
     @staticmethod
@@ -224,11 +226,13 @@ class BranchAndBound:
             and not loss_target.is_zero
         )
 
-    def rule_out_sizes(self, rule_class: RuleClass, known_bound: int, max_size: int) -> int:
+    def rule_out_sizes(
+        self, rule_class: RuleClass, known_bound: int, max_size: int
+    ) -> CandidateBatches[int]:
         """No rule of fewer numbers meets the loss target; from ``known_bound`` to ``max_size + 1``.
 
-        It ends with the first size of which a rule is found that meets it, or when no nodes or no
-        time are left.
+        It yields rules to be evaluated, and ends with the first size of which one meets the target,
+        or when no nodes or no time are left.
         """
         size = max(known_bound, 1)
         node = self._root
@@ -236,11 +240,14 @@ class BranchAndBound:
             size = max(size, self._fits(rule_class, max_size, node)[1])
         if self._is_time_up():
             return known_bound
-        while size <= max_size and self._is_size_ruled_out(rule_class, size):
+        while size <= max_size:
+            is_ruled_out = yield from self._rule_out_size(rule_class, size)
+            if not is_ruled_out:
+                break
             size += rule_class.step
         return size if size > max(known_bound, 1) else known_bound
 
-    def _is_size_ruled_out(self, rule_class: RuleClass, size: int) -> bool:
+    def _rule_out_size(self, rule_class: RuleClass, size: int) -> CandidateBatches[bool]:
         """Whether it is certain that no rule of at most so many numbers meets the loss target."""
         stack: list[BranchNode | None] = [self._root]
         while stack:
@@ -251,15 +258,15 @@ class BranchAndBound:
             self.nodes_left -= 1
             if node is None or needed > size:
                 continue
-            cheapest = min(fits, key=lambda fitted: fitted.cost, default=None)
-            policy_loss = None if cheapest is None else self._evaluate(rule_class, cheapest)
-            if policy_loss is None or self.loss_target.is_met_by(policy_loss):
-                return False
-            branches = self._branch(node, policy_loss)
+            losses = yield sorted(fits, key=lambda candidate: candidate.cost)[:1]
+            branches = self._branch(node, losses[0]) if losses else []
             if not branches:
                 return False
             stack += [self._tighten(*branch) for branch in branches]
         return True
+
+    def _is_time_up(self) -> bool:
+        return time.perf_counter() > self.deadline
 
     @cached_property
     def _root(self) -> BranchNode | None:
@@ -273,7 +280,7 @@ class BranchAndBound:
 
         A class may be exact for the costs of some nodes only, as run-length tables are.
         """
-        costs = self._make_costs(node.costs)
+        costs = Costs.for_model(self.evaluator.mdp, node.costs, self.deadline)
         candidates = rule_class.fit(costs, max_size, node.target)
         if rule_class.why_not_exact(costs):
             return candidates, 1
@@ -318,7 +325,12 @@ class BranchAndBound:
         return BranchNode(allowed, minimum, min_visits, costs, slack)
 
     def _branch(self, node: BranchNode, policy_loss: PolicyLoss) -> list[tuple[NDArray, NDArray]]:
-        """Two nodes, the second to be examined first; none where no state separates them."""
+        """Two nodes, the second to be examined first; none where the rule meets the loss target.
+
+        Nor are there any where no state separates them.
+        """
+        if self.loss_target.is_met_by(policy_loss):
+            return []
         all_states = np.arange(len(policy_loss.table))
         excess = np.where(node.allowed, node.minimum.excess, 0.0)[all_states, policy_loss.table]
         shortfall = np.maximum(policy_loss.visits - node.min_visits, 0.0) * excess

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from tessella.rules.explain import explain
 from tessella.rules.export.export import ExportedFile, export
 from tessella.rules.export.export_context import OffGrid
 from tessella.rules.loss_target import PER_PERIOD
-from tessella.rules.rule_class import Candidate
+from tessella.rules.rule_class import Candidate, pareto_front
 
 RULE_FORMAT = PROGRAM_FORMAT
 WHAT = "a saved rule"
@@ -110,21 +109,13 @@ class Frontier:
 
     def of_class(self, kind: str) -> tuple[FrontierPoint, ...]:
         """The frontier of one class."""
-        return pareto_points([point for point in self.all_points if point.kind == kind])
+        points = (point for point in self.all_points if point.kind == kind)
+        return tuple(pareto_front(points, "loss"))
 
     def __str__(self) -> str:
         lines = [f"{'numbers':>8} {'loss':>12}  class"]
         lines += [f"{p.size:>8,} {p.loss:>12.6g}  {p.kind}" for p in self.points]
         return "\n".join(lines)
-
-
-def pareto_points(points: Sequence[FrontierPoint]) -> tuple[FrontierPoint, ...]:
-    """Points by size, each with a smaller loss than all before."""
-    front: list[FrontierPoint] = []
-    for point in sorted(points, key=lambda p: (p.size, p.loss)):
-        if not front or point.loss < front[-1].loss:
-            front.append(point)
-    return tuple(front)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,15 +14,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from operator import attrgetter
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import format_value
 from tessella.grid import StateGrid
+from tessella.mdp.model import MDP
 from tessella.mdp.rule_tree import Node, RuleTree
 
+AnyRule = TypeVar("AnyRule")  # a candidate, or a point of a frontier
 SUMMABLE_MAX_STEPS = 1e100  # values in finest steps of an axis, up to which axes are added
 ROUNDING_MAX_DECIMALS = 6  # behind the point, at most, of a number that is rounded
 
@@ -44,6 +47,11 @@ class Costs:
     by_state: NDArray[np.float64]
     deadline: float = float("inf")
     action_name: str = "action"
+
+    @staticmethod
+    def for_model(mdp: MDP, by_state: NDArray, deadline: float = math.inf) -> Costs:
+        """Costs (S, A) of the actions of a model."""
+        return Costs(mdp.grid, mdp.actions, by_state, deadline, mdp.action_name)
 
     def of(self, tree: RuleTree) -> float:
         """What a rule costs."""
@@ -231,12 +239,12 @@ def iterate_roundings(number: float) -> Iterator[float]:
             yield rounded
 
 
-def pareto_front(candidates: list[Candidate]) -> list[Candidate]:
-    """Of each size the cheapest, and none that a smaller one undercuts."""
-    front: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda r: (r.size, r.cost)):
-        if not front or candidate.cost < front[-1].cost:
-            front.append(candidate)
+def pareto_front(rules: Iterable[AnyRule], measure: str = "cost") -> list[AnyRule]:
+    """Of each size the rule with the least ``measure``, and none that a smaller one undercuts."""
+    front: list[AnyRule] = []
+    for rule in sorted(rules, key=attrgetter("size", measure)):
+        if not front or getattr(rule, measure) < getattr(front[-1], measure):
+            front.append(rule)
     return front
 
 
