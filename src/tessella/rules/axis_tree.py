@@ -127,19 +127,21 @@ class AxisTree(RuleClass):
         if isinstance(root, Choose):
             yield from (Choose(a) for a in range(len(costs.actions)) if a != root.action)
         elif isinstance(root, Split):
-            yield from (replace(root, cuts=cuts) for cuts in _iterate_moved_cuts(costs, root))
-            for j, branch in enumerate(root.branches):
-                for other in self.neighbours(costs, branch):
-                    branches = (*root.branches[:j], other, *root.branches[j + 1 :])
-                    yield replace(root, branches=branches)
+            for cuts in _iterate_moved_cuts(costs, root):
+                yield replace(root, cuts=cuts)
+            for branches in self._change_one(costs, root.branches):
+                yield replace(root, branches=branches)
         elif isinstance(root, Among):
-            labels = costs.grid.values[costs.grid.axis(root.axis)].tolist()
-            for n in {max(len(root.labels) - 1, 1), min(len(root.labels) + 1, len(labels) - 1)}:
-                yield replace(root, labels=tuple(labels[:n]))
-            for other in self.neighbours(costs, root.inside):
-                yield replace(root, inside=other)
-            for other in self.neighbours(costs, root.outside):
-                yield replace(root, outside=other)
+            for labels in _list_labels(costs, root):
+                yield replace(root, labels=labels)
+            for inside, outside in self._change_one(costs, (root.inside, root.outside)):
+                yield replace(root, inside=inside, outside=outside)
+
+    def _change_one(self, costs: Costs, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
+        """Nodes with one of them replaced by a neighbour."""
+        for j, node in enumerate(nodes):
+            for other in self.neighbours(costs, node):
+                yield (*nodes[:j], other, *nodes[j + 1 :])
 
     def _max_counted_leaves(self, boxes: BoxTreeSolver) -> int:
         """For how many leaves the dynamic program by count is cheap enough."""
@@ -153,16 +155,15 @@ class AxisTree(RuleClass):
             return [np.arange(n) for n in shape]
         weights = [compute_boundary_losses(costs.by_rank, axis) for axis in range(len(shape))]
         n_parts = [min(n, 2) for n in shape]
-        while True:  # one more part for the axis on which most is at stake between its parts
-            gain = [
-                w.sum() / p if p < n else -1.0
-                for w, p, n in zip(weights, n_parts, shape, strict=True)
-            ]
-            axis = int(np.argmax(gain))
+        totals = np.array([w.sum() for w in weights])
+        is_affordable = True
+        while is_affordable:  # more parts for the axis on which most is at stake between its parts
+            gain = np.where(np.less(n_parts, shape), totals / n_parts, -1.0)
+            axis = int(gain.argmax())
             n_parts[axis] += max(1, n_parts[axis] // 8)
-            if gain[axis] < 0 or count_boxes(tuple(n_parts)) > self.boxes // 10:
-                n_parts[axis] = min(n_parts[axis], shape[axis])
-                return [choose_positions(w, p) for w, p in zip(weights, n_parts, strict=True)]
+            is_affordable = gain[axis] >= 0 and count_boxes(tuple(n_parts)) <= self.boxes // 10
+        parts = np.minimum(n_parts, shape).tolist()
+        return [choose_positions(w, p) for w, p in zip(weights, parts, strict=True)]
 
 
 def _iterate_moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]]:
@@ -176,6 +177,14 @@ def _iterate_moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]
             if low < moved < high:
                 cut = short_number_between(values[moved - 1], values[moved])
                 yield (*node.cuts[:j], cut, *node.cuts[j + 1 :])
+
+
+def _list_labels(costs: Costs, node: Among) -> list[tuple[str, ...]]:
+    """The labels of a node with one fewer, and with one more."""
+    labels = costs.grid.values[costs.grid.axis(node.axis)].tolist()
+    count = len(node.labels)
+    counts = {max(count - 1, 1), min(count + 1, len(labels) - 1)}
+    return [tuple(labels[:n]) for n in counts]
 
 
 def _flatten_costs(costs: Costs) -> tuple[NDArray[np.float32], NDArray[np.float64]]:

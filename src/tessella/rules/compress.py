@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tessella.errors import ArgumentError, counted, is_count, is_positive, requi
 from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.axis_tree import AxisTree
+from tessella.rules.candidates import shorten_numbers
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.linear_tree import LinearTree
@@ -29,6 +31,7 @@ from tessella.rules.order_up_to import OrderUpTo
 from tessella.rules.rule import ClassOutcome, Frontier, FrontierPoint, Rule
 from tessella.rules.rule_class import RuleClass, pareto_front
 from tessella.rules.search import (
+    ClassSearch,
     Search,
     SearchEffort,
     add_exact_table,
@@ -38,7 +41,6 @@ from tessella.rules.search import (
     prove_size_lower_bound,
     raise_size_lower_bound,
     search_class,
-    shorten_numbers,
     tighten_outcome,
 )
 from tessella.rules.small_network import SmallNetwork
@@ -268,8 +270,9 @@ def _certify_smallest(solution: Solution, search: Search) -> Rule:
     classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
     target = search.loss_target
     promising = (p for p in search.points.values() if target.is_met_by(search.evaluator(p.table)))
-    for original in sorted(promising, key=lambda p: (p.size, p.loss)):
-        shorter = shorten_numbers(search, classes_by_name[original.kind], original)
+    for original in sorted(promising, key=attrgetter("size", "loss")):
+        task = ClassSearch(search, classes_by_name[original.kind], original.size)
+        shorter = shorten_numbers(task, original)
         for point in chain(shorter, [original]):
             policy = solution.mdp.policy(point.build_tree(solution.mdp.grid), name=point.kind)
             proof = prove(solution, policy, target.start)
@@ -303,6 +306,6 @@ def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenL
 
 
 def _make_frontier(search: Search) -> Frontier:
-    points = sorted(search.points.values(), key=lambda p: (p.size, p.loss))
+    points = sorted(search.points.values(), key=attrgetter("size", "loss"))
     front = pareto_front(points, "loss")
     return Frontier(tuple(front), tuple(points), tuple(search.outcomes))

@@ -114,14 +114,10 @@ def describe_paths(tree: RuleTree, action_names: list[str]) -> list[str]:
                 lines.append(f"{action_names[action]} {state_where}")
             stack.append((node.otherwise, (*path, "otherwise")))
         else:
-            extended = (
-                (child, add_condition(path, condition))
-                for condition, child in reversed(_list_branches(tree, node))
-            )
             stack += [
                 (child, conditions)
-                for child, conditions in extended
-                if all(_is_possible(tree, condition) for condition in conditions)
+                for condition, child in reversed(_list_branches(tree, node))
+                if _has_states(tree, conditions := add_condition(path, condition))
             ]
     return lines
 
@@ -153,6 +149,10 @@ def _list_branches(tree: RuleTree, node: Split | Among) -> list[tuple[Condition,
         (LabelSet(node.axis, inside), node.inside),
         (LabelSet(node.axis, outside), node.outside),
     ]
+
+
+def _has_states(tree: RuleTree, path: PathConditions) -> bool:
+    return all(_is_possible(tree, condition) for condition in path)
 
 
 def _is_possible(tree: RuleTree, condition: Condition | str) -> bool:

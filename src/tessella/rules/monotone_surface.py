@@ -112,10 +112,17 @@ class MonotoneSurface(RuleClass):
         ]
         if max(shape) > GRID_PARTS_PER_AXIS[-1]:
             grids.append([np.arange(n) for n in shape])
-        sizes = [math.prod(len(part) for part in positions) for positions in grids]
-        is_affordable = [n * len(costs.actions) <= self.nodes for n in sizes]
-        is_new = [i == 0 or sizes[i] > sizes[i - 1] for i in range(len(sizes))]
-        return [grids[i] for i in range(len(grids)) if i == 0 or (is_affordable[i] and is_new[i])]
+        chosen = grids[:1]
+        for coarser, finer in itertools.pairwise(grids):
+            n_cells = _count_cells(finer)
+            is_affordable = n_cells * len(costs.actions) <= self.nodes
+            if is_affordable and n_cells > _count_cells(coarser):
+                chosen.append(finer)
+        return chosen
+
+
+def _count_cells(positions: list[NDArray]) -> int:
+    return math.prod(map(len, positions))
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,35 +136,37 @@ def _search_slopes(costs: Costs, axes: tuple[int, ...], max_size: int) -> list[O
     Where the states are many, slopes are compared on blocks of them.
     """
     level = OrderLevel(costs, axes, use_blocks=True)
-    unit = 10.0 ** np.round(np.log10(level.span_ratio))
-    slopes = [
-        k / SLOPES_PER_SIGN * 2 * unit for k in range(-SLOPES_PER_SIGN, SLOPES_PER_SIGN + 1) if k
-    ]
-    step = 2 * unit / SLOPES_PER_SIGN
-    results = []
-    for refinement in (*SLOPE_REFINEMENT_FACTORS, 0):
-        with_lots = (
-            refinement != SLOPE_REFINEMENT_FACTORS[0]
-        )  # only near the best slope without them
-        results += [
-            (w, form)
-            for w in slopes
-            for form in level.fit_forms(level.last_axis, w, max_size, with_lots)
-        ]
-        best = min(results, key=lambda one: one[1].cost, default=(step, None))[0]
-        refined = best + step / max(refinement, 1) * np.arange(-4, 5)
-        slopes = [float(np.round(w, 6)) for w in refined if abs(w) > 1e-9]
-        if time.perf_counter() > costs.deadline:
-            break
+    results = _refine_slopes(level, max_size)
     if not level.projection.is_blocked:
         return [form for _, form in results]
-    best_slopes = {
-        min((f.cost, w) for w, f in results if f.size == n)[1] for n in {f.size for _, f in results}
-    }
+    best: dict[int, tuple[float, float]] = {}  # size -> the least cost, and its slope
+    for slope, form in results:
+        best[form.size] = min(best.get(form.size, (np.inf, np.inf)), (form.cost, slope))
     full = OrderLevel(costs, axes)
+    slopes = {best[size][1] for size in sorted(best)}
     return _pick_cheapest(
-        form for w in best_slopes for form in full.fit_forms(full.last_axis, w, max_size)
+        form for slope in slopes for form in full.fit_forms(full.last_axis, slope, max_size)
     )
+
+
+def _refine_slopes(level: OrderLevel, max_size: int) -> list[tuple[float, OrderForm]]:
+    """Slopes with their forms: evenly spread ones, then some near the best, and nearer."""
+    unit = 10.0 ** np.round(np.log10(level.span_ratio))
+    step = 2 * unit / SLOPES_PER_SIGN
+    multiples = [k for k in range(-SLOPES_PER_SIGN, SLOPES_PER_SIGN + 1) if k]
+    slopes = [k / SLOPES_PER_SIGN * 2 * unit for k in multiples]
+    results: list[tuple[float, OrderForm]] = []
+    for refinement in (*SLOPE_REFINEMENT_FACTORS, 0):
+        with_lots = refinement != SLOPE_REFINEMENT_FACTORS[0]  # only near the best without them
+        for slope in slopes:
+            forms = level.fit_forms(level.last_axis, slope, max_size, with_lots)
+            results += [(slope, form) for form in forms]
+        best = min(results, key=lambda one: one[1].cost, default=(step, None))[0]
+        refined = best + step / max(refinement, 1) * np.arange(-4, 5)
+        slopes = [float(np.round(slope, 6)) for slope in refined if abs(slope) > 1e-9]
+        if time.perf_counter() > level.costs.deadline:
+            break
+    return results
 
 
 class OrderLevel:

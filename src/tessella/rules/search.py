@@ -8,19 +8,17 @@
     neighbours                change one number of a rule at a time, as long as it loses less
     branch and bound          of the class that has the smallest rule, if its solver is exact
 
-Generator functions yield batches of candidates; ``select`` evaluates each batch, keeps the best
-rule of each size, and sends the losses back. The visits of the first round are those of the optimal
-policy. Rules for the worst state are also fitted to sets of allowed actions {gap <= threshold}, for
-thresholds between (1 - discount) x limit, which suffices, and the limit of the loss target, which
-is necessary.
+Generator functions (see ``candidates``) yield batches of rules; ``ClassSearch.select`` evaluates
+each batch, keeps the best rule of each size, and sends the losses back.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +31,7 @@ from tessella.rules.branch_and_bound import (
     Result,
     derive_necessary_conditions,
 )
+from tessella.rules.candidates import find_candidates, imitate_optimum
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.rules.loss_target import LossTarget
 from tessella.rules.rule import ClassOutcome, FrontierPoint
@@ -59,6 +58,9 @@ class SearchEffort:
     local_search_min_neighbours: int = 60  # neighbours of one rule
     local_search_smaller_rules: int = 3  # rules just too small to meet the loss target
     imitation_min_relative_weight: float = 1e-9  # of the mean weight, for states to imitate
+
+    def count_fit_rounds(self, is_small: bool) -> int:
+        return self.fit_rounds if is_small else self.fit_rounds_large_model
 
 
 @dataclass(eq=False)
@@ -121,7 +123,7 @@ class Search:
         """The smallest rule that meets the loss target, of one class or of all."""
         points = self.points.values() if kind is None else self.list_points(kind)
         meets = (p for p in points if self.loss_target.is_met_by(self.evaluator(p.table)))
-        return min(meets, key=lambda p: (p.size, p.loss), default=None)
+        return min(meets, key=attrgetter("size", "loss"), default=None)
 
     def list_points(self, kind: str) -> list[FrontierPoint]:
         """The best rules of one class."""
@@ -208,21 +210,66 @@ class Search:
         return losses
 
 
-def select(
-    search: Search,
-    rule_class: RuleClass,
-    batches: CandidateBatches[Result],
-) -> Result:
-    """Evaluate batches of candidates; the generator receives their losses, and its result is kept.
+@dataclass(frozen=True, eq=False)
+class ClassSearch:
+    """The search in one class.
 
-    ``search.points`` has the best rule of each size afterwards.
+    Attributes:
+        search: what it is a part of.
+        rule_class: the class.
+        max_size: rules with more numbers are of no interest.
+        size_needed: no rule of the class with fewer numbers meets the loss target.
     """
-    try:
-        batch = next(batches)
-        while True:
-            batch = batches.send(search.evaluate_batch(rule_class, batch))
-    except StopIteration as stop:
-        return stop.value
+
+    search: Search
+    rule_class: RuleClass
+    max_size: int
+    size_needed: int = 0
+
+    @property
+    def points(self) -> list[FrontierPoint]:
+        return self.search.list_points(self.rule_class.name)
+
+    @property
+    def best(self) -> FrontierPoint | None:
+        """The smallest rule of the class that meets the loss target."""
+        return self.search.find_smallest(self.rule_class.name)
+
+    @property
+    def size_limit(self) -> int:
+        """How many numbers a rule may have to be of interest."""
+        best = self.best
+        if best is None or self.search.want_frontier:
+            return self.max_size
+        return min(self.max_size, best.size)
+
+    @property
+    def fit_target(self) -> float:
+        """The cost at which a fit need not become cheaper."""
+        return 0.0 if self.search.want_frontier else self.search.loss_target.limit
+
+    def is_finished(self, is_first_round: bool = False) -> bool:
+        """Whether the time is up, or the best rule is proven to be the smallest.
+
+        For a frontier there is one round, whatever the time limit.
+        """
+        if self.search.want_frontier:
+            return self.search.is_class_time_up and not is_first_round
+        best = self.best
+        is_proven_smallest = best is not None and best.size <= self.size_needed
+        return is_proven_smallest or self.search.is_class_time_up
+
+    def select(self, batches: CandidateBatches[Result]) -> Result:
+        """Evaluate batches of candidates, and send their losses back; the generator's result.
+
+        ``points`` has the best rule of each size afterwards.
+        """
+        try:
+            batch = next(batches)
+            while True:
+                batch = batches.send(self.search.evaluate_batch(self.rule_class, batch))
+        except StopIteration as stop:
+            return stop.value
 
 
 def search_class(search: Search, rule_class: RuleClass, max_size: int) -> None:
@@ -232,21 +279,16 @@ def search_class(search: Search, rule_class: RuleClass, max_size: int) -> None:
         search.outcomes.append(ClassOutcome(rule_class.name, None, 0, why_not))
         return
     n_tried_before = search.n_tried
+    task = ClassSearch(search, rule_class, max_size)
     if search.want_frontier:  # rules of all sizes first, and proofs with what time is left
-        select(search, rule_class, imitate_optimum(search, rule_class, max_size))
-        select(search, rule_class, find_candidates(search, rule_class, max_size, 0))
-    size_needed = prove_size_lower_bound(search, rule_class, max_size)
-    if size_needed <= max_size and not search.want_frontier:
-        select(search, rule_class, find_candidates(search, rule_class, max_size, size_needed))
-    outcome = _summarise(search, rule_class, max_size, size_needed, n_tried_before)
-    search.outcomes.append(outcome)
+        task.select(imitate_optimum(task))
+        task.select(find_candidates(task))
+    task = replace(task, size_needed=prove_size_lower_bound(search, rule_class, max_size))
+    if task.size_needed <= max_size and not search.want_frontier:
+        task.select(find_candidates(task))
+    search.outcomes.append(_summarise(task, n_tried_before))
     if search.report is not None:
-        best = search.find_smallest(rule_class.name)
-        text = "nothing yet"
-        if best is not None:
-            text = f"{counted(best.size, 'number')}, loss {best.loss:.4g}"
-        n_evaluated = search.evaluator.n_evaluated
-        search.report(f"{rule_class.name}: {text}; {n_evaluated:,} rules evaluated")
+        search.report(_describe_progress(task))
 
 
 def add_exact_table(search: Search, rule_class: RuleClass) -> None:
@@ -255,194 +297,6 @@ def add_exact_table(search: Search, rule_class: RuleClass) -> None:
     if not rule_class.why_not_applicable(costs):
         candidates = rule_class.fit(costs, search.max_size(rule_class), 0.5)
         search.evaluate_batch(rule_class, [c for c in candidates if c.cost < 0.5][:1])
-
-
-def imitate_optimum(search: Search, rule_class: RuleClass, max_size: int) -> CandidateBatches[None]:
-    """Imitations of the optimal policy that a class offers, with three weightings.
-
-    States count alike, by their visits, or by what the second-best action loses there.
-    """
-    evaluator = search.evaluator
-    table = evaluator.solution.policy.table.ravel()
-    visits = evaluator.optimal.visits
-    is_other_action = 1.0 - np.eye(evaluator.mdp.n_actions)[table]  # ties count too
-    for weights in (np.ones(len(table)), visits, visits * evaluator.second_best_gap):
-        if weights.any():
-            least = search.effort.imitation_min_relative_weight
-            relative_weights = np.maximum(weights / weights.mean(), least)
-            costs = search.make_costs(relative_weights[:, None] * is_other_action)
-            yield rule_class.imitations(costs, max_size)
-
-
-def find_candidates(
-    search: Search, rule_class: RuleClass, max_size: int, size_needed: int
-) -> CandidateBatches[None]:
-    """Rules that may be the smallest; no rule of fewer than ``size_needed`` numbers is."""
-    yield from fit_allowed_actions(search, rule_class, max_size)
-    yield from fit_reweighted_costs(search, rule_class, max_size, size_needed)
-    if (
-        rule_class.benefits_from_local_search
-        and search.evaluator.is_small
-        and (search.want_frontier or not search.loss_target.is_zero)
-    ):
-        yield from fit_perturbed_costs(search, rule_class, max_size, size_needed)
-        yield from change_single_numbers(search, rule_class, size_needed)
-
-
-def fit_allowed_actions(
-    search: Search, rule_class: RuleClass, max_size: int
-) -> CandidateBatches[None]:
-    """Fits to the actions within thresholds on local losses, for targets from the worst state."""
-    target = search.loss_target
-    if not target.worst or target.is_zero:
-        return
-    low = target.limit / search.evaluator.sum_unit_loss()
-    for threshold in np.geomspace(low, target.limit, search.effort.loss_thresholds):
-        costs = search.make_costs((search.evaluator.gap > threshold).astype(float))
-        yield rule_class.fit(costs, _limit_size(search, rule_class, max_size), 0.5)
-
-
-def fit_reweighted_costs(
-    search: Search, rule_class: RuleClass, max_size: int, size_needed: int
-) -> CandidateBatches[None]:
-    """Fits to visits x gap, the visits of rules found in one round mixed into those of the next."""
-    evaluator = search.evaluator
-    effort = search.effort
-    weights = evaluator.optimal.visits
-    stalled_rounds = 0
-    target = 0.0 if search.want_frontier else search.loss_target.limit
-    for n in range(effort.fit_rounds if evaluator.is_small else effort.fit_rounds_large_model):
-        is_due = search.want_frontier and n == 0  # there is one round, whatever the time limit
-        if search.is_class_time_up and not is_due:
-            return
-        if _is_proven_smallest(search, rule_class, size_needed):
-            return
-        size_limit = _limit_size(search, rule_class, max_size)
-        n_evaluated = evaluator.n_evaluated
-        costs = search.make_costs(weight_gaps(evaluator, weights / (n + 1)))
-        losses = yield rule_class.fit(costs, size_limit, target)
-        if evaluator.is_small:
-            yield rule_class.near_ties(costs, size_limit)
-        is_stalled = _limit_size(search, rule_class, max_size) == size_limit
-        stalled_rounds = stalled_rounds + 1 if is_stalled and not search.want_frontier else 0
-        if not losses or evaluator.n_evaluated == n_evaluated:
-            return
-        if stalled_rounds > effort.stall_rounds:
-            return
-        weights = weights + np.mean([loss.visits for loss in losses], axis=0)
-
-
-def fit_perturbed_costs(
-    search: Search, rule_class: RuleClass, max_size: int, size_needed: int
-) -> CandidateBatches[None]:
-    """Fits about single rules of the frontier, in models that are small enough for many.
-
-    Costs are visits x gap of a rule alone, or what the rule itself would gain by another action
-    for once: d_pi (max_a Q_pi - Q_pi), a step of policy iteration within the class.
-    """
-    evaluator = search.evaluator
-    effort = search.effort
-    rng = np.random.default_rng(0)
-    idle_rounds = 0
-    rounds = effort.perturbation_state_rounds // evaluator.mdp.n_states
-    for n in range(min(rounds, effort.perturbation_rounds)):
-        points = search.list_points(rule_class.name)
-        if not points or search.is_class_time_up or idle_rounds > effort.idle_rounds:
-            return
-        if _is_proven_smallest(search, rule_class, size_needed):
-            return
-        policy_loss = evaluator(points[int(rng.integers(len(points)))].table)
-        visits = policy_loss.visits
-        other_visits = evaluator.optimal.visits if n % 3 else rng.permutation(visits)
-        mixed_visits = rng.dirichlet((4.0, 1.0)) @ np.stack([visits, other_visits])
-        gaps = evaluator.compute_policy_gaps(policy_loss) if n % 2 else evaluator.gap
-        costs = search.make_costs(weight_gaps(evaluator, mixed_visits, gaps))
-        n_evaluated = evaluator.n_evaluated
-        yield rule_class.fit(costs, max_size, 0.0)
-        idle_rounds = 0 if evaluator.n_evaluated > n_evaluated else idle_rounds + 1
-
-
-def change_single_numbers(
-    search: Search, rule_class: RuleClass, size_needed: int
-) -> CandidateBatches[None]:
-    """Neighbours of the rules that could matter, as long as one loses less; small rules first."""
-    evaluator = search.evaluator
-    effort = search.effort
-    remaining = effort.local_search_state_rules // evaluator.mdp.n_states
-    remaining = min(remaining, effort.local_search_rules)
-    points = _list_improvable_points(search, rule_class, size_needed)
-    budget = max(remaining // max(len(points), 1), effort.local_search_min_neighbours)
-    for point in points:
-        end = evaluator.n_evaluated + budget
-        while evaluator.n_evaluated < end and remaining > 0 and not search.is_class_time_up:
-            n_evaluated = evaluator.n_evaluated
-            better = yield from _find_better_neighbour(search, rule_class, point)
-            remaining -= evaluator.n_evaluated - n_evaluated
-            if better is None:
-                break
-            point = better
-
-
-def _list_improvable_points(
-    search: Search, rule_class: RuleClass, size_needed: int
-) -> list[FrontierPoint]:
-    """All rules for a frontier; otherwise those a little too small to meet the loss target."""
-    points = sorted(search.list_points(rule_class.name), key=lambda p: (p.size, p.loss))
-    best = search.find_smallest(rule_class.name)
-    if search.want_frontier or best is None:
-        return points
-    smaller = [point for point in points if size_needed <= point.size < best.size]
-    return smaller[: -search.effort.local_search_smaller_rules - 1 : -1]
-
-
-def _find_better_neighbour(
-    search: Search, rule_class: RuleClass, point: FrontierPoint
-) -> CandidateBatches[FrontierPoint | None]:
-    """The first neighbour of a rule that loses less."""
-    for root in rule_class.neighbours(search.first_costs, point.candidate.root):
-        if search.is_class_time_up:
-            return None
-        yield [Candidate(root, point.size, 0.0)]
-        neighbour = search.points[rule_class.name, point.size]
-        if neighbour.loss < point.loss:
-            return neighbour
-    return None
-
-
-def _limit_size(search: Search, rule_class: RuleClass, max_size: int) -> int:
-    """How many numbers a rule may have to be of interest."""
-    best = search.find_smallest(rule_class.name)
-    return max_size if best is None or search.want_frontier else min(max_size, best.size)
-
-
-def _is_proven_smallest(search: Search, rule_class: RuleClass, size_needed: int) -> bool:
-    best = search.find_smallest(rule_class.name)
-    return not search.want_frontier and best is not None and best.size <= size_needed
-
-
-def weight_gaps(
-    evaluator: PolicyEvaluator, visits: NDArray, gap: NDArray | None = None
-) -> NDArray[np.float64]:
-    """(S, A) visits x gap, with infeasible actions dearer than everything else together."""
-    gap = evaluator.gap if gap is None else gap
-    feasible = evaluator.feasible
-    costs = visits[:, None] * np.where(feasible, gap, 0.0)
-    if not feasible.all():
-        costs[~feasible] = 10 * max(float(costs.max(axis=1).sum()), 1.0)
-    return costs
-
-
-def shorten_numbers(
-    search: Search, rule_class: RuleClass, point: FrontierPoint
-) -> Iterator[FrontierPoint]:
-    """Rules like one that meets the loss target, with fewer digits; the fewest first."""
-    costs = search.make_costs(weight_gaps(search.evaluator, search.evaluator(point.table).visits))
-    for candidate in rule_class.with_fewer_digits(costs, point.candidate):
-        table = None if search.is_time_up else search.tabulate(candidate)
-        if table is not None:
-            policy_loss = search.evaluator(table)
-            if search.loss_target.is_met_by(policy_loss):
-                yield search.make_point(rule_class.name, candidate, policy_loss)
 
 
 def prove_size_lower_bound(search: Search, rule_class: RuleClass, max_size: int) -> int:
@@ -491,7 +345,8 @@ def raise_size_lower_bound(
         return size_needed
     deadline = min(search.deadline, search.class_deadline)
     solver = BranchAndBound(search.evaluator, search.loss_target, deadline, max_nodes)
-    return select(search, rule_class, solver.rule_out_sizes(rule_class, size_needed, max_size))
+    task = ClassSearch(search, rule_class, max_size, size_needed)
+    return task.select(solver.rule_out_sizes(rule_class, size_needed, max_size))
 
 
 def tighten_outcome(search: Search, rule_class: RuleClass) -> None:
@@ -517,35 +372,43 @@ def explain_inapplicable(search: Search, rule_class: RuleClass) -> str:
     return f"the class does not apply: {why}" if why else ""
 
 
-def _summarise(
-    search: Search, rule_class: RuleClass, max_size: int, size_needed: int, n_tried_before: int
-) -> ClassOutcome:
+def _summarise(task: ClassSearch, n_tried_before: int) -> ClassOutcome:
     """What became of a class."""
-    costs = _make_condition_costs(search, rule_class, search.conditions[0])
-    remarks = [rule_class.why_not_exact(costs)]
-    best = search.find_smallest(rule_class.name)
-    is_ruled_out = size_needed > max_size and not search.want_frontier
+    search = task.search
+    costs = _make_condition_costs(search, task.rule_class, search.conditions[0])
+    remarks = [task.rule_class.why_not_exact(costs)]
+    best = task.best
+    size_needed = task.size_needed
+    is_ruled_out = size_needed > task.max_size and not search.want_frontier
     if best is not None and size_needed > best.size:
         size_needed = 0
         remarks.append(CONTRADICTION_TEXT)
     elif is_ruled_out:
-        remarks.append(_describe_ruled_out(search, rule_class, costs, max_size))
+        remarks.append(_describe_ruled_out(task, costs))
     if best is None and not is_ruled_out:
-        rules = f"rules of up to {counted(max_size, 'number')}"
+        rules = f"rules of up to {counted(task.max_size, 'number')}"
         remarks.append(describe_effort(search, rules, n_tried_before))
     suggestion = "a larger `most`" if search.want_frontier else "a larger loss"
     remarks.append(describe_ending(search, best is not None, suggestion))
     size = None if best is None else best.size
-    return ClassOutcome(rule_class.name, size, size_needed, "; ".join(filter(None, remarks)))
+    return ClassOutcome(task.rule_class.name, size, size_needed, "; ".join(filter(None, remarks)))
 
 
-def _describe_ruled_out(search: Search, rule_class: RuleClass, costs: Costs, max_size: int) -> str:
-    ruled_out = f"none with {counted(max_size, 'number')} or fewer"
-    if rule_class.max_size(search.first_costs) <= max_size or rule_class.is_infeasible(
-        costs, search.conditions[0].target
-    ):
-        ruled_out = "no rule of this class"
-    return f"{ruled_out} meets the loss target"
+def _describe_ruled_out(task: ClassSearch, costs: Costs) -> str:
+    is_whole_class = task.rule_class.max_size(task.search.first_costs) <= task.max_size
+    target = task.search.conditions[0].target
+    if is_whole_class or task.rule_class.is_infeasible(costs, target):
+        return "no rule of this class meets the loss target"
+    return f"none with {counted(task.max_size, 'number')} or fewer meets the loss target"
+
+
+def _describe_progress(task: ClassSearch) -> str:
+    best = task.best
+    text = "nothing yet"
+    if best is not None:
+        text = f"{counted(best.size, 'number')}, loss {best.loss:.4g}"
+    n_evaluated = task.search.evaluator.n_evaluated
+    return f"{task.rule_class.name}: {text}; {n_evaluated:,} rules evaluated"
 
 
 def describe_effort(search: Search, rules: str, n_tried_before: int = 0) -> str:

@@ -175,9 +175,7 @@ def _parse_controller(text: str, grid: StateGrid, actions: tuple, name: str) -> 
         raise FileError(f"{name} must have {grid.ndim + parts} numbers in each row")
     states = _find_states(rows[:, : grid.ndim], grid, name)
     labels = rows[:, grid.ndim :]
-    known = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
-    indices = np.array([known.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
-    _require_known_actions(indices, labels, name)
+    indices = _find_actions(labels, actions, name)
     table = np.full(grid.size, REFUSED_INDEX)
     table[states] = indices
     _require_one_action(states, indices, table, grid, name)
@@ -225,11 +223,14 @@ def _find_states(points: NDArray, grid: StateGrid, name: str) -> NDArray[np.int6
     return states
 
 
-def _require_known_actions(indices: NDArray, labels: NDArray, name: str) -> None:
+def _find_actions(labels: NDArray, actions: tuple, name: str) -> NDArray[np.int64]:
+    known = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
+    indices = np.array([known.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
     bad = np.flatnonzero(indices == UNKNOWN_ACTION_INDEX)
     if bad.size:
         value = f"has {labels[bad[0]].tolist()}"
         raise FileError(f"{name} must name actions", location=f"row {bad[0] + 1}", value=value)
+    return indices
 
 
 def _require_one_action(
