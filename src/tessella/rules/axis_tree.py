@@ -27,7 +27,7 @@ from tessella.rules.boxes import (
     BoxTreeSolver,
     count_boxes,
     count_leaves,
-    fold_tree,
+    fold_boxes,
 )
 from tessella.rules.cart import grow_cart_trees, grow_nested_trees
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
@@ -113,14 +113,11 @@ class AxisTree(RuleClass):
     ) -> int:
         leaves = compute_max_leaves(most)
         boxes = BoxTreeSolver(costs.by_rank)
-        below_1 = target < 1 and _is_integral(
-            costs.by_state
-        )  # then it is a question of no cost at all
-        if leaves <= self._max_counted_leaves(boxes) or below_1:
+        must_cost_nothing = target < 1 and _is_integral(costs.by_state)
+        if leaves <= self._max_counted_leaves(boxes) or must_cost_nothing:
             return super().size_lower_bound(costs, target, most, candidates)
-        return compute_tree_size(
-            min(_bound_leaves_below(boxes, target, costs.deadline), leaves + 1)
-        )
+        bound = _bound_leaves_below(boxes, target, costs.deadline)
+        return compute_tree_size(min(bound, leaves + 1))
 
     def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
         """Trees with one cut a place further on or back, or another action in one leaf."""
@@ -291,17 +288,12 @@ def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:
     Cuts of one axis that follow one another become one split with several cuts.
     """
 
-    def get_children(tree: BoxTree) -> tuple[BoxTree, BoxTree] | None:
-        return (tree.below, tree.above) if isinstance(tree, BoxCut) else None
-
     def build(tree: BoxTree, children: list[Node]) -> Node:
-        return (
-            Choose(tree.action)
-            if isinstance(tree, BoxLeaf)
-            else _build_cut(costs, tree, children, positions)
-        )
+        if isinstance(tree, BoxLeaf):
+            return Choose(tree.action)
+        return _build_cut(costs, tree, children, positions)
 
-    return fold_tree(tree, get_children, build)
+    return fold_boxes(tree, build)
 
 
 def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[NDArray]) -> Node:
@@ -311,10 +303,8 @@ def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[
     if values.dtype.kind == "U":
         return Among(name, tuple(values[:position].tolist()), *children)
     numbers = costs.sorted_values[cut.axis]
-    weights = ((name, 1.0),)
-    return join_splits(
-        weights, short_number_between(numbers[position - 1], numbers[position]), children
-    )
+    limit = short_number_between(numbers[position - 1], numbers[position])
+    return join_splits(((name, 1.0),), limit, children)
 
 
 def join_splits(weights: tuple, cut: float, children: list[Node]) -> Split:

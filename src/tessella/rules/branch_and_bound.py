@@ -110,8 +110,7 @@ def _make_mean_condition(
 ) -> NecessaryCondition:
     limit = max(loss_target.limit, loss_target.resolution)
     visits = bound_unavoidable_visits(evaluator, gap_bounds, limit)
-    with np.errstate(invalid="ignore"):
-        costs = np.where(visits[:, None] > 0, visits[:, None] * gap_bounds, 0.0)
+    costs = _multiply_visits(visits, gap_bounds)
     costs[~evaluator.feasible] = np.inf
     if loss_target.is_zero:
         return NecessaryCondition((costs > limit).astype(float), 0.5, True)
@@ -122,21 +121,15 @@ def bound_unavoidable_visits(
     evaluator: PolicyEvaluator, gap_bounds: NDArray, limit: float
 ) -> NDArray[np.float64]:
     """(S,) m of the smallest sets A; of a large model only the start itself."""
-    visits = (
-        np.zeros_like(evaluator.start)
-        if evaluator.is_average
-        else evaluator.start * ROUNDING_SAFETY_FACTOR
-    )
+    visits = np.zeros_like(evaluator.start)
+    if not evaluator.is_average:
+        visits = evaluator.start * ROUNDING_SAFETY_FACTOR
     if not evaluator.is_small:
         return visits
-    allowed = evaluator.feasible & ~(
-        visits[:, None] * np.where(visits[:, None] > 0, gap_bounds, 0) > limit
-    )
+    allowed = evaluator.feasible & ~(_multiply_visits(visits, gap_bounds) > limit)
     for _ in range(VISIT_TIGHTENING_MAX_ROUNDS):
         visits = bound_visits_below(evaluator, allowed)
-        with np.errstate(invalid="ignore"):
-            losses = np.where(visits[:, None] > 0, visits[:, None] * gap_bounds, 0.0)
-        remaining = allowed & ~(losses > limit)
+        remaining = allowed & ~(_multiply_visits(visits, gap_bounds) > limit)
         if (remaining == allowed).all() or not remaining.any(axis=1).all():
             break
         allowed = remaining

@@ -87,9 +87,10 @@ def compute_least_costs(costs: NDArray) -> NDArray[np.float64]:
     return np.stack(totals, axis=-1)
 
 
-def find_optimal_cuts(costs: NDArray, last: int) -> OrderedCuts:
-    """The cheapest cuts with the actions 0..last in this order."""
-    sums = np.concatenate([np.zeros((1, costs.shape[1])), np.cumsum(costs, axis=0)])
+def find_optimal_cuts(costs: NDArray, last: int, is_reversed: bool = False) -> OrderedCuts:
+    """The cheapest cuts with the actions 0..last in this order along the levels, or against it."""
+    ordered_costs = costs[::-1] if is_reversed else costs
+    sums = np.concatenate([np.zeros((1, costs.shape[1])), np.cumsum(ordered_costs, axis=0)])
     best = sums[:, 0]
     choices = []
     for j in range(1, last + 1):
@@ -104,7 +105,10 @@ def find_optimal_cuts(costs: NDArray, last: int) -> OrderedCuts:
     for origin in reversed(choices):
         t = int(origin[t])
         cuts.append(t)
-    return OrderedCuts(float(best[-1]), tuple(reversed(cuts)), tuple(range(last + 1)))
+    actions = tuple(range(last + 1))
+    if is_reversed:
+        return OrderedCuts(float(best[-1]), tuple(len(costs) - c for c in cuts), actions[::-1])
+    return OrderedCuts(float(best[-1]), tuple(reversed(cuts)), actions)
 
 
 def choose_cut(values: NDArray, n_below: int) -> float:
@@ -116,16 +120,10 @@ def choose_cut(values: NDArray, n_below: int) -> float:
     return short_number_between(float(low), float(high))
 
 
-def build_split(
-    weights: tuple, values: NDArray, ordered_cuts: OrderedCuts, is_reversed: bool = False
-) -> Node:
-    """Steps along rising values, or along falling ones, as a split."""
-    cuts = (
-        [len(values) - c for c in reversed(ordered_cuts.cuts)]
-        if is_reversed
-        else [*ordered_cuts.cuts]
-    )
-    actions = ordered_cuts.actions[::-1] if is_reversed else ordered_cuts.actions
+def build_split(weights: tuple, values: NDArray, ordered_cuts: OrderedCuts) -> Node:
+    """Steps along rising values as a split."""
+    cuts = ordered_cuts.cuts
+    actions = ordered_cuts.actions
     if len(values) == 1:
         return Choose(actions[cuts.count(0)])
     branches = tuple(map(Choose, actions))
@@ -157,11 +155,9 @@ class LinearCuts(RuleClass):
     def why_not_exact(self, costs: Costs) -> str:
         if len(costs.numeric_axes) > 2:
             return "weights of three or more axes are searched for"
-        return (
-            ""
-            if len(costs.numeric_axes) < 2
-            else self._why_not_all_directions(costs, costs.numeric_axes)
-        )
+        if len(costs.numeric_axes) < 2:
+            return ""
+        return self._why_not_all_directions(costs, costs.numeric_axes)
 
     def max_size(self, costs: Costs) -> float:
         return len(costs.numeric_axes) + len(costs.actions) - 2
@@ -325,9 +321,9 @@ def _round_significant(number: float, digits: int) -> float:
 def _fit_index(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Candidate:
     """The cheapest cuts of an index."""
     states = projection.sort_along(weights)
-    ordered_cuts = find_optimal_cuts(states.costs[::-1] if is_reversed else states.costs, cuts)
+    ordered_cuts = find_optimal_cuts(states.costs, cuts, is_reversed)
     named_weights = tuple((n, float(w)) for n, w in zip(projection.names, weights, strict=True))
-    root = build_split(named_weights, states.values, ordered_cuts, is_reversed)
+    root = build_split(named_weights, states.values, ordered_cuts)
     return Candidate(root, len(weights) - 1 + cuts, ordered_cuts.cost)
 
 

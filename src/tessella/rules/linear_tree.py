@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tessella.mdp.rule_tree import Among, Choose, Node, short_number_between
 from tessella.rules.axis_tree import compute_max_leaves, compute_tree_size, join_splits
-from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, count_leaves, fold_tree, prune_trees
+from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, count_leaves, fold_boxes, prune_trees
 from tessella.rules.cart import grow_cart_trees
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
@@ -131,9 +131,6 @@ def _make_feature(weights: tuple, sums: NDArray) -> CutFeature:
 
 
 def _build_node(tree: BoxTree, features: list[CutFeature]) -> Node:
-    def get_children(tree: BoxTree) -> tuple[BoxTree, BoxTree] | None:
-        return (tree.below, tree.above) if isinstance(tree, BoxCut) else None
-
     def build(tree: BoxTree, children: list[Node]) -> Node:
         if isinstance(tree, BoxLeaf):
             return Choose(tree.action)
@@ -144,4 +141,4 @@ def _build_node(tree: BoxTree, features: list[CutFeature]) -> Node:
         cut = short_number_between(float(values[tree.position - 1]), float(values[tree.position]))
         return join_splits(definition, cut, children)
 
-    return fold_tree(tree, get_children, build)
+    return fold_boxes(tree, build)

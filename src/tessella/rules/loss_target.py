@@ -171,7 +171,7 @@ def _compute_unit(
     solution: Solution, evaluator: PolicyEvaluator, relative_to: LossReference
 ) -> float:
     optimal = evaluator.compute_optimal_value()
-    unit = abs(optimal) if relative_to == "optimal" else optimal - evaluator.random()
+    unit = abs(optimal) if relative_to == "optimal" else optimal - evaluator.compute_random_value()
     # An optimum that is not known exactly makes the unit no larger than it surely is.
     unit -= solution.error_bound * (1 + 1e-9)
     if not unit > 0:

@@ -133,16 +133,12 @@ def _train_index(
         slope = cost_steps * probabilities * (1 - probabilities)
         by_state = slope.sum(axis=1)
         unit_gradient = by_state[:, None] * v * (preactivations > 0)
-        gradients = (
-            by_state @ points,
-            (unit_gradient.T @ points).ravel(),
-            -unit_gradient.sum(axis=0),
-        )
-        gradient = np.concatenate([*gradients, by_state @ activations, -slope.sum(axis=0)])
-        is_late = time.perf_counter() > deadline
-        return float((cost_steps * probabilities).sum()), np.zeros_like(
-            gradient
-        ) if is_late else gradient
+        weight_gradients = [by_state @ points, (unit_gradient.T @ points).ravel()]
+        unit_gradients = [-unit_gradient.sum(axis=0), by_state @ activations]
+        gradient = np.concatenate([*weight_gradients, *unit_gradients, -slope.sum(axis=0)])
+        if time.perf_counter() > deadline:
+            gradient = np.zeros_like(gradient)
+        return float((cost_steps * probabilities).sum()), gradient
 
     solution = minimize(
         compute_cost, initial, jac=True, method="L-BFGS-B", options={"maxiter": LBFGS_MAX_STEPS}
@@ -165,9 +161,8 @@ def _compute_cost_steps(table: NDArray) -> NDArray[np.float64]:
 def _fit_initial_slope(points: NDArray, table: NDArray) -> NDArray[np.float64]:
     """(d,) the direction in which the cheapest action rises, by what is at stake, of length 1."""
     lowest = np.partition(table, 1, axis=1)
-    weight = np.sqrt(
-        np.minimum(lowest[:, 1] - lowest[:, 0], np.quantile(lowest[:, 1] - lowest[:, 0], 0.99))
-    )
+    stake = lowest[:, 1] - lowest[:, 0]
+    weight = np.sqrt(np.minimum(stake, np.quantile(stake, 0.99)))
     design = np.column_stack([points, np.ones(len(points))]) * weight[:, None]
     slope = np.linalg.lstsq(design, table.argmin(axis=1) * weight, rcond=None)[0][:-1]
     return np.asarray(slope / max(float(np.linalg.norm(slope)), 1e-300), dtype=np.float64)
@@ -181,7 +176,7 @@ def _fit_cuts(
     n_weights = _compute_size(len(projection.names), len(trained.kink_offsets), 0)
     best = np.full(len(costs.actions), np.inf)
     for index in _iterate_roundings(projection, trained):
-        states = _sort_states(projection, index)
+        states = sort_states(index(projection.points + projection.origin), projection.costs)
         least = np.stack(
             [compute_least_costs(states.costs), compute_least_costs(states.costs[::-1])]
         )
@@ -226,10 +221,6 @@ def _place_kink(projection: Projection, kink: NDArray, at: float) -> float:
     return choose_cut(values, int(np.searchsorted(values, at + origin)))
 
 
-def _sort_states(projection: Projection, index: KinkedIndex) -> SortedStates:
-    return sort_states(index(projection.points + projection.origin), projection.costs)
-
-
 def _make_candidate(
     costs: Costs,
     projection: Projection,
@@ -238,16 +229,10 @@ def _make_candidate(
     is_reversed: bool,
     cuts: int,
 ) -> Candidate:
-    ordered_cuts = find_optimal_cuts(states.costs[::-1] if is_reversed else states.costs, cuts)
-    n_below = (
-        [len(states.values) - c for c in reversed(ordered_cuts.cuts)]
-        if is_reversed
-        else [*ordered_cuts.cuts]
-    )
-    actions = ordered_cuts.actions[::-1] if is_reversed else ordered_cuts.actions
-    limits = [choose_cut(states.values, c) for c in n_below]
-    root = build_network_node(projection.names, index, limits, actions)
-    sentence = _describe_network(costs, projection.names, index, limits, actions)
+    ordered_cuts = find_optimal_cuts(states.costs, cuts, is_reversed)
+    limits = [choose_cut(states.values, c) for c in ordered_cuts.cuts]
+    root = build_network_node(projection.names, index, limits, ordered_cuts.actions)
+    sentence = _describe_network(costs, projection.names, index, limits, ordered_cuts.actions)
     size = _compute_size(len(projection.names), len(index.kink_offsets), cuts)
     return Candidate(root, size, ordered_cuts.cost, sentence)
 

@@ -122,10 +122,8 @@ def _build_node(
     branches = []
     for first, last in zip([0, *ends[:-1]], ends, strict=True):
         rows = np.maximum(sums[last] - sums[first], 0.0)
-        up = find_optimal_cuts(rows, cuts)
-        down = find_optimal_cuts(rows[::-1], cuts)
-        is_reversed = down.cost < up.cost
-        branches.append(build_split(weights, values, down if is_reversed else up, is_reversed))
+        both = [find_optimal_cuts(rows, cuts, is_reversed) for is_reversed in (False, True)]
+        branches.append(build_split(weights, values, min(both, key=lambda c: c.cost)))
     band_starts = [int(starts[end]) for end in ends[:-1]]
     labels = costs.grid.values[across]
     name = costs.grid.axes[across]

@@ -140,27 +140,23 @@ class ExportContext:
         """The values of an axis of numbers, ascending."""
         return np.sort(self.grid.numbers[self.grid.axis(axis)]).tolist()
 
-    def indices(self, answers: Sequence[Sequence]) -> NDArray[np.int64]:
+    def find_actions(self, answers: Sequence[Sequence]) -> NDArray[np.int64]:
         """(n,) action indices of answers that give the value of each column."""
         known = {key: i for i, key in enumerate(zip(*self.action_columns.values(), strict=True))}
-        keys = [tuple(answer) for answer in answers]
-        return np.array(
-            [
-                REFUSED_INDEX if None in key else known.get(key, UNKNOWN_ACTION_INDEX)
-                for key in keys
-            ],
-            dtype=np.int64,
-        )
+        found = []
+        for answer in answers:
+            index = known.get(tuple(answer), UNKNOWN_ACTION_INDEX)
+            found.append(REFUSED_INDEX if None in answer else index)
+        return np.array(found, dtype=np.int64)
 
     @cached_property
     def header_lines(self) -> tuple[str, ...]:
         """What the head of a file says, line by line."""
-        return (
-            *self._fact_lines(),
-            *self._axis_lines(),
-            *self._action_lines(),
-            *self._off_grid_lines(),
-        )
+        actions = [
+            f"action {i}: {self.describe_action(i)}" for i in range(len(self.policy.actions))
+        ]
+        off_grid = f"off the grid: {OFF_GRID_TEXTS[self.off_grid]}; {INVALID_INPUT_TEXT}"
+        return (*self._fact_lines(), *self._axis_lines(), *actions, off_grid)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -173,20 +169,16 @@ class ExportContext:
     def _fact_lines(self) -> list[str]:
         facts = self.facts
         policy = self.policy
-        lines = [
-            f"{policy.name or 'policy'}: {counted(policy.size, 'number')}, written by tessella"
-        ]
+        name = policy.name or "policy"
+        lines = [f"{name}: {counted(policy.size, 'number')}, written by tessella"]
         if facts:
             lines += [f"model: {facts.get('model') or 'not named'}"]
             lines += [f"fingerprint: {facts.get('fingerprint')}"]
         if "mean_loss" in facts:
             in_costs = facts.get("told_in") == "costs"
             share = facts.get("relative_loss")
-            relative = (
-                ""
-                if share is None
-                else f" ({round_up(share, 6)} of {describe_loss_reference(in_costs)})"
-            )
+            reference = describe_loss_reference(in_costs)
+            relative = "" if share is None else f" ({round_up(share, 6)} of {reference})"
             lines += [f"promise: {getattr(policy, 'loss_target', '')}"]
             status = "certified" if facts.get("certified", True) else "proven"
             noun = "extra cost" if in_costs else "loss"
@@ -203,12 +195,6 @@ class ExportContext:
                 low, high = map(format_value, axis_ends(self.grid, name))
                 lines.append(f"axis {name}: {len(values):,} values from {low} to {high}")
         return lines
-
-    def _action_lines(self) -> list[str]:
-        return [f"action {i}: {self.describe_action(i)}" for i in range(len(self.policy.actions))]
-
-    def _off_grid_lines(self) -> list[str]:
-        return [f"off the grid: {OFF_GRID_TEXTS[self.off_grid]}; {INVALID_INPUT_TEXT}"]
 
 
 class ToolMissing(RuntimeError):  # noqa: N818 (it says what is the matter)

@@ -215,9 +215,7 @@ class GraphBuilder:
 
     def _add_count(self, matches: str) -> str:
         """(n, k) bool to the (n,) number of those that are true."""
-        integers = f":{len(self.nodes)}"
-        kind = self.onnx.TensorProto.INT64
-        self.nodes.append(self.onnx.helper.make_node("Cast", [matches], [integers], to=kind))
+        integers = self.add("Cast", matches, to=self.onnx.TensorProto.INT64)
         return self.add("ReduceSum", integers, self._add_constant(np.array([1])), keepdims=0)
 
     def _add_coordinate(self, axis: str) -> str:

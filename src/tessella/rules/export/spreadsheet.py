@@ -112,7 +112,7 @@ def evaluate_formulas(
         result = compiled(*(cells[name] for name in compiled.inputs))
         flat = np.broadcast_to(np.asarray(result, dtype=object).reshape(-1), (count,))
         answers.append([None if isinstance(x, XlError) else _to_plain_value(x) for x in flat])
-    return context.indices(list(zip(*answers, strict=True)))
+    return context.find_actions(list(zip(*answers, strict=True)))
 
 
 def _to_plain_value(x: Any) -> float | str:

@@ -66,7 +66,7 @@ class Sql(ExportTarget):
             results = database.execute(f"SELECT\n{content.decode()} FROM states").fetchall()
         finally:
             database.close()
-        return context.indices(results)
+        return context.find_actions(results)
 
 
 def _name_columns(context: ExportContext) -> dict[str, str]:
