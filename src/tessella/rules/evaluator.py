@@ -1,14 +1,14 @@
-"""What many candidate rules lose, found quickly: the figures that a search goes by.
+"""Quick evaluation of many candidate rules: the losses that a search compares.
 
     loss L = A_pi^-1 gap_pi,   visits d = mu A_pi^-1,   A_pi = I - discount P_pi,
 
 with gap(s, a) = V*(s) - Q*(s, a), 0 where it is a tie. In a small model M = A_*^-1 of the optimal
-policy is made once; a rule that differs from it in k states, with rows that differ by
+policy is computed once; a rule that differs from it in k states, with rows that differ by
 D = discount (P_pi - P_*), costs one system of order k (Woodbury):
 
     L = M_k (I - D M_k)^-1 gap_k,   d = mu M + z D M,   z = mu M_k (I - D M_k)^-1,
 
-and the rows of D M, one for each state and action, are made when a rule first needs them.
+and the rows of D M, one for each state and action, are computed when a rule first needs them.
 
 For an average, gap(s, a) = max_b Q*(s, b) - Q*(s, a), A_pi = I - P_pi + 1 mu with mu the same for
 all states, and d the long-run shares: d gap_pi = g* - g_pi, the same from every start. A rule must
@@ -263,7 +263,7 @@ class PolicyEvaluator:
 
     @cached_property
     def _visit_changes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """(A, S, S) rows D M, and which of them (A, S) have been made."""
+        """(A, S, S) rows D M, and which of them (A, S) are known."""
         return np.empty_like(self.rows), np.zeros(self.rows.shape[:2], dtype=bool)
 
     def _compute_visit_changes(self, states: NDArray, actions: NDArray) -> NDArray[np.float64]:

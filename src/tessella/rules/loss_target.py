@@ -41,7 +41,7 @@ class LossTarget:
     """A loss that a rule must keep within.
 
     Attributes:
-        loss: as it was asked for.
+        loss: as the user stated it.
         limit: the same in the model's own units.
         worst: whether it is about the worst state, and not the mean over the start.
         unit: what a loss is divided by to compare with ``loss``; 1 for an absolute loss.

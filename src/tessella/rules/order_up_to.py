@@ -75,9 +75,8 @@ class OrderUpTo(RuleClass):
         return 4 if len(costs.numeric_axes) > 1 else 3
 
     def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
-        return pareto_front(
-            [form.build() for form in _pick_cheapest(self._list_forms(costs, most))]
-        )
+        forms = _pick_cheapest(self._list_forms(costs, most))
+        return pareto_front(form.build() for form in forms)
 
     def near_ties(self, costs: Costs, most: int) -> list[Candidate]:
         """Of each size some that cost little more, with other slopes."""
@@ -208,9 +207,9 @@ class OrderLevel:
             (n, float(w)) for n, w in zip(self.projection.names, weights, strict=True)
         )
         forms = []
-        lots = (
-            [0.0, *self.list_lots(self.n_lots)] if with_lots and max_size >= 2 + n_slopes else [0.0]
-        )
+        lots = [0.0]
+        if with_lots and max_size >= 2 + n_slopes:
+            lots += self.list_lots(self.n_lots)
         for lot in lots:
             allowed = self._find_multiples(lot)
             for rounds_up in (False, True):
@@ -277,19 +276,18 @@ class _FormFitter:
         )
         kinds = np.arange(len(orders))
         pieces = sums[kinds, ends[:, :-1]] - sums[kinds, ends[:, 1:]]  # (targets, orders)
-        forms = []
+        choices = []  # target, how many levels are ordered for, and the cost
         if max_size >= self.size:
             i = int(pieces.sum(axis=1).argmin())
-            level = _shorten(all_targets, float(targets[i]), self.rounds_up)
-            forms.append(self._make_form(level, ends[i], len(values), float(pieces[i].sum())))
+            choices.append((i, len(values), float(pieces[i].sum())))
         if max_size > self.size:
             i, u, cost = _find_reorder_point(sums, ends, pieces)
             if 0 < u < len(values):
-                forms.append(
-                    self._make_form(
-                        _shorten(all_targets, float(targets[i]), self.rounds_up), ends[i], u, cost
-                    )
-                )
+                choices.append((i, u, cost))
+        forms = []
+        for i, u, cost in choices:
+            level = _shorten(all_targets, float(targets[i]), self.rounds_up)
+            forms.append(self._make_form(level, ends[i], u, cost))
         return forms
 
     def _find_action_ends(
@@ -372,12 +370,10 @@ class _FormFitter:
     def _limit(self, number: float) -> str:
         """``6.5 - 0.38 x life1``: what the level is compared with."""
         last, slope = self.named_weights[-1]
-        tilt = (
-            ""
-            if slope == 1
-            else f" {'-' if slope > 0 else '+'} {format_value(abs(slope))} x {last}"
-        )
-        return f"{format_value(float(np.round(number, 9)))}{tilt}"
+        text = format_value(float(np.round(number, 9)))
+        if slope == 1:
+            return text
+        return f"{text} {'-' if slope > 0 else '+'} {format_value(abs(slope))} x {last}"
 
     def _at_most(self, count: int) -> str:
         """Where the lowest ``count`` levels are; empty for all of them."""

@@ -189,7 +189,7 @@ class Rule(Policy):
 
     @staticmethod
     def load(path: str | Path) -> Rule:
-        """A rule that ``save`` wrote; its certificate is made again with ``certify``."""
+        """A rule that ``save`` wrote; ``certify`` computes its certificate again."""
         content = read_json(path, WHAT)
         with read_errors(path, WHAT):
             about, _ = policy_fields(content, (RULE_FORMAT,))

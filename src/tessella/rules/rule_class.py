@@ -1,4 +1,4 @@
-"""What a class of rules is asked: the best of its rules for additive costs.
+"""Classes of rules: each offers the best of its rules for additive costs.
 
     cost(rule) = sum_s c(s, rule(s)),    c >= 0, finite
 
@@ -163,7 +163,7 @@ class Candidate:
 
 
 class RuleClass(ABC):
-    """A class of rules: what can be said with a few numbers of one kind."""
+    """A class of rules: those that a few numbers of one kind determine."""
 
     name: ClassVar[str]
     # Whether many more rounds, about single rules, pay off.

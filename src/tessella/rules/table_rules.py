@@ -133,7 +133,7 @@ class WithExceptions(RuleClass):
     """Rules of other classes, with states that do otherwise.
 
     Attributes:
-        bases: the classes of the rules that exceptions are made to.
+        bases: the classes of the rules that have exceptions.
     """
 
     bases: tuple[RuleClass, ...] = field(default=(OneAction(), OrderUpTo(), LinearCuts()))
@@ -151,14 +151,11 @@ class WithExceptions(RuleClass):
         exception_size = costs.grid.ndim + 1
         results: list[Candidate] = []
         for base in self.bases:
-            if not base.why_not_applicable(costs):
-                for candidate in base.fit(costs, most - exception_size, target):
-                    results += _add_exceptions(
-                        costs,
-                        candidate,
-                        min((most - candidate.size) // exception_size, MAX_EXCEPTIONS),
-                        target,
-                    )
+            if base.why_not_applicable(costs):
+                continue
+            for candidate in base.fit(costs, most - exception_size, target):
+                count = min((most - candidate.size) // exception_size, MAX_EXCEPTIONS)
+                results += _add_exceptions(costs, candidate, count, target)
         return pareto_front(results)
 
 
@@ -175,11 +172,8 @@ def _add_exceptions(
     costliest = np.argsort(-savings, kind="stable")[:max_exceptions]
     costliest = costliest[savings[costliest] > 0]
     remaining_cost = base.cost - np.cumsum(savings[costliest])
-    n_needed = (
-        int(np.argmax(remaining_cost <= target)) + 1
-        if (remaining_cost <= target).any()
-        else len(costliest)
-    )
+    is_enough = remaining_cost <= target
+    n_needed = int(np.argmax(is_enough)) + 1 if is_enough.any() else len(costliest)
     best_actions = costs.by_state.argmin(axis=1)
     coordinates = costs.grid.coordinates(costliest)
     states = list(zip(*(values.tolist() for values in coordinates.values()), strict=True))
@@ -187,19 +181,16 @@ def _add_exceptions(
     for n in range(1, n_needed + 1):
         actions = tuple(int(a) for a in best_actions[costliest[:n]])
         root = Except(tuple(states[:n]), actions, base.root)
-        sentence = _words(costs, base, states[:n], actions)
-        candidates.append(
-            Candidate(
-                root,
-                base.size + exception_size * n,
-                max(float(remaining_cost[n - 1]), 0.0),
-                sentence,
-            )
-        )
+        sentence = _describe_with_exceptions(costs, base, states[:n], actions)
+        size = base.size + exception_size * n
+        cost = max(float(remaining_cost[n - 1]), 0.0)
+        candidates.append(Candidate(root, size, cost, sentence))
     return candidates
 
 
-def _words(costs: Costs, rule: Candidate, places: list[tuple], actions: tuple[int, ...]) -> str:
+def _describe_with_exceptions(
+    costs: Costs, rule: Candidate, places: list[tuple], actions: tuple[int, ...]
+) -> str:
     """The sentence of the rule, and a line for each exception; empty where it has no sentence."""
     if not rule.sentence:
         return ""

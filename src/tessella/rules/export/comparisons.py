@@ -3,8 +3,8 @@
     Lookup  ->  splits along its axes, one after the other, with equal neighbours joined
     Split   ->  the same without the branches that no point between the axes' ends can take
 
-What is left is made of Choose, Split, Among and Except. Whoever asks about a point off the grid
-has moved it to the ends of the axes before (or refused it); a *place* of an axis is what is nearest
+The result consists of Choose, Split, Among and Except. A point off the grid has been moved to the
+ends of the axes before (or refused); a *place* of an axis is what is nearest
 to its value: above the midpoint to the value below, up to and with the midpoint to the value above.
 """
 

@@ -79,7 +79,7 @@ def export(
         policy: a `Rule`; or a policy, or what has one, such as a solution: its table is written.
             With a model, whatever decides: see ``tessella.as_policy``.
         mdp: the model that it decides for, which the head of the file names.
-        off_grid: "clamp" to move numbers beyond an axis to its ends (unless told otherwise),
+        off_grid: "clamp" to move numbers beyond an axis to its ends (the default),
             "refuse" to refuse whatever is not on the grid. NaN and unknown labels are refused in
             any case. Files of data (.json, .csv) leave it to their readers, and take neither.
     """
@@ -146,7 +146,7 @@ def find_target(path: Path) -> ExportTarget:
 def _check_all_states(
     target: ExportTarget, content: bytes, context: ExportContext, path: Path
 ) -> tuple[int, str]:
-    """How many states the file was asked about, and why not."""
+    """How many states the file was run on, and why it was not run."""
     grid = context.grid
     answers = []
     try:
@@ -166,11 +166,9 @@ def require_agreement(answers: NDArray[np.int64], context: ExportContext, name: 
     bad = np.flatnonzero(answers != expected)
     if bad.size:
         state = int(bad[0])
-        special = {REFUSED_INDEX: "is refused", UNKNOWN_ACTION_INDEX: "gets something else"}
-        text = (
-            special.get(int(answers[state]))
-            or f"gets {context.describe_action(int(answers[state]))}"
-        )
+        texts = {REFUSED_INDEX: "is refused", UNKNOWN_ACTION_INDEX: "gets something else"}
+        answer = int(answers[state])
+        text = texts.get(answer) or f"gets {context.describe_action(answer)}"
         raise FileError(
             f"{name} must do what the policy does, and was not written",
             location=context.grid.describe(state),
