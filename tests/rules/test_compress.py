@@ -105,7 +105,7 @@ def test_what_is_proven_necessary_is_never_above_the_true_minimum(kind, smallest
         true = min(smallest(np.reshape(t, SHAPE)) for t, x in losses.items() if x <= most)
         asked = {"start": start, "worst": worst, "classes": [kind]}
         if true == np.inf:
-            with pytest.raises(ts.ArgumentError, match="was found to keep"):
+            with pytest.raises(ts.ArgumentError, match="was found in the given classes"):
                 ts.compress(solution, loss, **asked)
             continue
         rule = ts.compress(solution, loss, **asked)
