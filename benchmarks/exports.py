@@ -24,10 +24,10 @@ def smallest_tree(policy: ts.Policy) -> ts.Rule:
     wrong = 1.0 - np.eye(len(policy.actions))[policy.table.ravel()]
     costs = ts.Costs(policy.grid, policy.actions, wrong)
     fitted = min((f for f in ts.AxisTree().fit(costs, 400, 0.5) if f.cost < 0.5), key=_size)
-    return ts.Rule(policy.grid, policy.actions, fitted.program(policy.grid), "tree")
+    return ts.Rule(policy.grid, policy.actions, fitted.build_tree(policy.grid), "tree")
 
 
-def _size(fitted: ts.Fitted) -> int:
+def _size(fitted: ts.Candidate) -> int:
     return fitted.size
 
 

@@ -27,7 +27,7 @@ def main() -> None:
     losses = [float(word) for word in sys.argv[1:]] or [0.01]
     solution = ts.solve(ts.problem("inventory").build(max_stock=1000, max_regime=500))
     print(f"{solution.mdp.n_states:,} states; solved with a peak of {peak():.2f} GB", flush=True)
-    print("| promise | rule | numbers | certified | s | cpu s | peak GB |")
+    print("| loss target | rule | numbers | certified | s | cpu s | peak GB |")
     print("| ---: | --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
     for loss in losses:
         begun, spent = time.perf_counter(), time.process_time()

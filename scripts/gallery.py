@@ -31,7 +31,7 @@ PROMISE = 0.005
 TOLERANCE = 1e-8
 NOTHING = 1e-6  # of the optimum: what is left of a loss is the width of its enclosure
 LITTLE = 1e-4
-ABOUT = ("It is of the class", "It costs ", "It loses ", "Promised was")
+ABOUT = ("It is of the class", "It costs ", "It loses ", "The target was")
 SIZE = 4.6, 3.1  # inches of a picture
 MOST_LINES = 40  # of a rule in words
 

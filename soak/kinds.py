@@ -34,11 +34,9 @@ import tessella as ts
 from soak.studies import killed_study
 from tessella.certificates import check
 from tessella.mdp.rule_tree import RuleTree
-from tessella.rules.export.bare_python import BarePython
-from tessella.rules.export.c99 import C99
-from tessella.rules.export.export_context import ExportContext
+from tessella.rules.export.code import C99, BarePython
+from tessella.rules.export.export_context import ExportContext, ToolMissing
 from tessella.rules.export.sql import Sql
-from tessella.rules.export.target import ToolMissing
 
 
 @dataclass(frozen=True)

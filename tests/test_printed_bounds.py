@@ -164,6 +164,6 @@ def test_a_model_of_rates_prints_averages_per_unit_of_time(solved):
     assert f"{per_time:.8g}" in str(solution)
     assert f"{per_time:.8g}" in str(ts.evaluate(solution.mdp, solution.policy))
     for text in (str(solution), str(ts.evaluate(solution.mdp, rule)), rule.explain()):
-        assert "per unit of time" in text.split("Promised")[0]
+        assert "per unit of time" in text.split("The target was")[0]
     summary = " ".join(ts.certify(solution, rule).summary().split())
     assert f"value per unit of time is {per_time:.4g}" in summary

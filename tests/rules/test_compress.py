@@ -64,7 +64,7 @@ def test_the_promise_is_kept_whatever_the_model(seed, loss, worst, one, kind):
     losses, best = all_losses(rows, reward, start, worst)
     assert losses[tuple(rule.table.ravel())] <= loss * abs(best) + 1e-9
     assert rule.size_needed <= rule.size
-    assert np.array_equal(rule.program(mdp.grid.points), rule.table.ravel())
+    assert np.array_equal(rule.tree(mdp.grid.points), rule.table.ravel())
 
 
 @cache
@@ -105,7 +105,7 @@ def test_what_is_proven_necessary_is_never_above_the_true_minimum(kind, smallest
         true = min(smallest(np.reshape(t, SHAPE)) for t, x in losses.items() if x <= most)
         asked = {"start": start, "worst": worst, "classes": [kind]}
         if true == np.inf:
-            with pytest.raises(ts.ArgumentError, match="was found to keep"):
+            with pytest.raises(ts.ArgumentError, match="was found in the given classes"):
                 ts.compress(solution, loss, **asked)
             continue
         rule = ts.compress(solution, loss, **asked)
@@ -201,7 +201,7 @@ def test_a_fit_costs_what_it_says_and_its_cuts_are_clear_of_every_state(kind):
     fits = kind.fit(costs, 40, 0.0)
     assert fits
     for fitted in fits:
-        program = fitted.program(grid)
+        program = fitted.build_tree(grid)
         assert costs.of(program) == pytest.approx(fitted.cost, abs=1e-9)
         assert program.cut_clearance > 1e-6
         assert fitted.size <= 40
@@ -268,7 +268,7 @@ def test_a_least_size_that_is_not_found_says_what_is_known_and_what_may_help(sma
     assert "no model will do" in ts.least_size(small, 0.0, Refused()).explanation
     none = ts.least_size(small, 0.0, ts.OneAction(), most=1)
     assert none.explanation.startswith(
-        "none with 1 number or fewer keeps the promise; a larger loss"
+        "none with 1 number or fewer meets the loss target; a larger loss"
     )
 
 
@@ -280,7 +280,7 @@ def test_a_model_told_in_costs_is_spoken_of_in_costs(tmp_path):
     rough = ts.compress(ts.solve(mdp), 5.0, classes=[ts.OneAction()]).explain()
     assert "It costs at most" in rough
     assert "of the optimal cost) on average" in rough
-    assert "Promised was an extra cost of at most 10% of the optimal cost" in rule.explain()
+    assert "The target was an extra cost of at most 10% of the optimal cost" in rule.explain()
     rule.export(tmp_path / "rule.py")
     head = (tmp_path / "rule.py").read_text()
     assert "certified mean extra cost: at most" in head
@@ -296,7 +296,7 @@ class Diagonal(ts.RuleClass):
         made = []
         for cut in (0.5, 1.5, 2.5):
             root = Split((("stock", 1.0), ("mode", 1.0)), (cut,), (Choose(0), Choose(1)))
-            made.append(ts.Fitted(root, 1, costs.of(RuleTree(costs.grid, root, 1))))
+            made.append(ts.Candidate(root, 1, costs.of(RuleTree(costs.grid, root, 1))))
         return [min(made, key=lambda f: f.cost)]
 
 
@@ -342,7 +342,7 @@ def test_a_rule_is_saved_as_what_it_is(small, tmp_path):
     rule = ts.compress(small, 0.02)
     rule.save(tmp_path / "rule.json")
     back = ts.Rule.load(tmp_path / "rule.json")
-    assert back.program.root == rule.program.root
+    assert back.tree.root == rule.tree.root
     assert (back.size, back.size_needed, back.kind) == (rule.size, rule.size_needed, rule.kind)
     assert back.explain() == rule.explain()
     assert np.array_equal(back.table, rule.table)

@@ -129,7 +129,7 @@ def test_an_average_is_compressed_within_what_its_gain_may_lose(average, worst):
         assert tree.size_needed <= true
         assert rule.certificate is not None
         assert rule.facts["mean_loss"] == rule.certificate.loss.upper <= most
-        assert "per period" in rule.promise
+        assert "per period" in rule.loss_target
 
 
 @pytest.mark.parametrize("worst", [False, True], ids=["mean", "worst"])
@@ -172,7 +172,7 @@ def test_a_loss_relative_to_random_actions_is_that_of_the_gains(average):
     taken = rows.mean(axis=0)
     system = np.vstack([taken.T - np.eye(STATES), np.ones(STATES)])
     shares = np.linalg.lstsq(system, np.append(np.zeros(STATES), 1.0), rcond=None)[0]
-    assert judge.random() == pytest.approx(float(shares @ reward.mean(axis=1)))
+    assert judge.compute_random_value() == pytest.approx(float(shares @ reward.mean(axis=1)))
 
 
 def test_a_difference_of_averages_adds_up_over_the_states(average):

@@ -127,7 +127,7 @@ def check(rng, kind: ts.RuleClass, costs: ts.Costs, tables: np.ndarray, sizes: n
         needed = kind.size_lower_bound(costs, target, 40, fits)
         assert needed <= min(true, 41)
         within = min(
-            (f.size for f in fits if costs.of(f.program(costs.grid)) <= target), default=99
+            (f.size for f in fits if costs.of(f.build_tree(costs.grid)) <= target), default=99
         )
         assert within >= min(true, 99)
         if needed > 1 and getattr(kind, "work", 2) > 1:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.rules.export.bare_python import BarePython
+from tessella.rules.export.code import BarePython
 from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.sql import Sql
 from tessella.rules.small_network import KinkedIndex, build_network_node
@@ -32,7 +32,7 @@ def test_a_network_does_what_no_weighted_sum_does():
     assert line >= 3
     assert network.cost < 0.5
     assert network.size in (1 + 1 * 3 + 2, 1 + 2 * 3 + 2)  # a weight, units of three, two cuts
-    assert np.array_equal(network.program(GRID)(GRID.points), bent())
+    assert np.array_equal(network.build_tree(GRID)(GRID.points), bent())
     assert network.sentence.startswith("index = ")
     assert network.sentence.count("max(0, ") == (network.size - 3) // 3
 
@@ -46,7 +46,7 @@ def test_the_program_of_a_network_is_its_index_with_cuts_on_the_grid_and_off_it(
         index = KinkedIndex(np.array([1.0, -0.3]), kinks, at, sign)
         limits = [-1.23456, 2.34567]
         root = build_network_node(("stock", "regime"), index, limits, (2, 0, 1))
-        said = ts.Fitted(root, 1, 0.0).program(GRID)(points)
+        said = ts.Candidate(root, 1, 0.0).build_tree(GRID)(points)
         value = points[:, 0] - 0.3 * points[:, 1]
         for a, b, v in zip(kinks, at, sign, strict=True):
             value = value + v * np.where(points @ a > b, points @ a - b, 0.0)
@@ -59,7 +59,7 @@ def test_a_fit_says_what_it_costs_and_nothing_is_proven():
     fits = ts.SmallNetwork().fit(costs, 9, 0.0)
     assert fits
     for fitted in fits:
-        assert costs.of(fitted.program(GRID)) == pytest.approx(fitted.cost)
+        assert costs.of(fitted.build_tree(GRID)) == pytest.approx(fitted.cost)
         assert fitted.size <= 9
     assert "trained" in ts.SmallNetwork().why_not_exact(costs)
     assert ts.SmallNetwork().fit(costs, 4, 0.0) == []  # too few for a unit and a cut
@@ -68,7 +68,7 @@ def test_a_fit_says_what_it_costs_and_nothing_is_proven():
 @pytest.mark.parametrize("target", [BarePython(), Sql()], ids=lambda target: target.suffix)
 def test_a_network_is_exported_like_any_rule(target):
     fitted = ts.SmallNetwork().fit(wrong(bent()), 40, 0.5)[-1]
-    rule = ts.Rule(GRID, (0, 4, 8), fitted.program(GRID), "network", "order")
+    rule = ts.Rule(GRID, (0, 4, 8), fitted.build_tree(GRID), "network", "order")
     draft = ExportContext(rule)
     rows = {
         name: values.tolist() for name, values in GRID.coordinates(np.arange(GRID.size)).items()

@@ -85,7 +85,7 @@ def test_a_fit_that_the_time_limit_cut_short_proves_nothing(solution):
         rule = ts.compress(solution, 0.0, classes=[ts.RunLength(), kind], time_limit=1e-6)
         assert [o.size_needed for o in rule.outcomes] == [0, 0]
         assert not rule.proven
-        assert not any("keeps the promise" in o.explanation for o in rule.outcomes)
+        assert not any("meets the loss target" in o.explanation for o in rule.outcomes)
 
 
 class Mistaken(ts.RuleClass):
@@ -97,7 +97,7 @@ class Mistaken(ts.RuleClass):
         return ""
 
     def fit(self, costs, most, target):
-        return [ts.Fitted(Choose(0), 1, float(costs.by_state[:, 0].sum()))]
+        return [ts.Candidate(Choose(0), 1, float(costs.by_state[:, 0].sum()))]
 
     def size_lower_bound(self, costs, target, most, fits):
         return most + 1
@@ -141,7 +141,7 @@ def test_a_tree_of_many_leaves_is_shallow_where_it_can_be():
     grid = ts.StateGrid(x=range(n))
     costs = ts.Costs(grid, (0, 1), np.eye(2)[(np.arange(n) + 1) % 2])
     (fitted,) = (f for f in ts.AxisTree().fit(costs, 3 * n, 0.5) if f.cost < 0.5)
-    program = fitted.program(grid)
+    program = fitted.build_tree(grid)
     assert np.array_equal(program(grid.points), np.arange(n) % 2)
     assert len(json.dumps(node_to_json(program.root))) > n
 
@@ -160,11 +160,11 @@ def test_axes_that_do_not_matter_are_dropped_before_anything_is_proven():
     solution = idle_axis()
     index = ts.compress(solution, 0.0, classes=[ts.LinearCuts()])
     assert (index.size, index.size_needed) == (2, 2)  # exact on the two axes that are left
-    assert index.program.axes == ("x", "y")
+    assert index.tree.axes == ("x", "y")
     few = ts.AxisTree(boxes=10 * 6)  # of 10 x 6 x 6 boxes in all
     tree = ts.compress(solution, 0.0, classes=[few])
     assert tree.size == tree.size_needed == 3 * 6 - 2
-    assert "idle" not in tree.program.axes
+    assert "idle" not in tree.tree.axes
 
 
 def test_an_axis_is_dropped_only_where_one_place_forbids_all_that_others_do():

@@ -36,7 +36,7 @@ def carried():
 
 def test_a_rule_of_small_sizes_is_proven_at_a_large_one(carried):
     assert carried.carries_over
-    assert carried.certificate.worst_loss.upper <= carried.promise
+    assert carried.certificate.worst_loss.upper <= carried.loss_limit
     assert carried.rule.size == 1
     cut = carried.trends[-1]
     assert cut.power == 1.0, "the reorder point grows with the demand"
@@ -48,7 +48,7 @@ def test_a_rule_of_small_sizes_is_proven_at_a_large_one(carried):
 
 def test_the_promise_is_about_the_large_size(carried):
     large = carried.solutions[-1]
-    assert carried.promise == pytest.approx(0.02 * abs(large.value.mean()), rel=1e-6)
+    assert carried.loss_limit == pytest.approx(0.02 * abs(large.value.mean()), rel=1e-6)
 
 
 def test_a_rule_that_loses_too_much_at_the_large_size_is_refused():
@@ -56,7 +56,7 @@ def test_a_rule_that_loses_too_much_at_the_large_size_is_refused():
         lambda scale: shop(scale, extra=3.0), SCALES, 0.02, worst=True, classes=[ts.LinearCuts()]
     )
     assert not found.carries_over
-    assert "is promised" in found.refusal
+    assert "and the limit is" in found.refusal
     assert "no rule may be deployed" in str(found)
     with pytest.raises(ts.PolicyError, match="no rule carries over to scale 12"):
         _ = found.rule

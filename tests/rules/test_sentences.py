@@ -10,7 +10,7 @@ from support.sentences import decide
 
 import tessella as ts
 from tessella.mdp.actions import spoken
-from tessella.rules.explain import list_ways
+from tessella.rules.explain import describe_tree
 from tessella.rules.rule_class import Costs
 
 CLASSES = (
@@ -62,8 +62,8 @@ def test_an_order_up_to_sentence_says_what_to_do_where_no_order_fits(actions):
 def read_back(costs: Costs, kind: ts.RuleClass) -> None:
     """Compare each rule's sentence with its actions, in every state."""
     for fitted in [] if kind.why_not_applicable(costs) else kind.fit(costs, 8, 0.0):
-        program = fitted.program(costs.grid)
-        text = fitted.sentence or list_ways(program, costs.actions, costs.action_name)
+        program = fitted.build_tree(costs.grid)
+        text = fitted.sentence or describe_tree(program, costs.actions, costs.action_name)
         for point, action in zip(costs.grid.points, program(costs.grid.points), strict=True):
             state = dict(zip(costs.grid.axes, point.tolist(), strict=True))
             said = decide(text, state, sorted(map(float, costs.actions)))
@@ -89,7 +89,7 @@ def test_one_action_everywhere_is_said_in_three_words(actions, name, sentence):
     grid = ts.StateGrid(stock=range(3))
     costs = Costs(grid, actions, np.array([[1.0, 0.0]] * 3), action_name=name)
     (fitted,) = ts.OneAction().fit(costs, 1, 0.0)
-    assert list_ways(fitted.program(grid), actions, name) == sentence
+    assert describe_tree(fitted.build_tree(grid), actions, name) == sentence
 
 
 def test_every_exception_to_a_rule_is_listed():

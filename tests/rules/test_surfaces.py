@@ -90,7 +90,7 @@ def test_no_surface_is_called_impossible_that_is_not(shape, actions):
         fits = ts.MonotoneSurface().fit(asked, 99, 0.5)
         assert min(f.cost for f in fits) == pytest.approx(true)
         for fitted in fits:
-            said = fitted.program(grid)(grid.points).reshape(shape)
+            said = fitted.build_tree(grid)(grid.points).reshape(shape)
             assert fitted.size >= surface_size(said)
     assert seen == {True, False}
 
@@ -100,7 +100,7 @@ def test_a_surface_in_words_says_first_what_holds_first():
     order = np.where(grid.points[:, 0] <= 1, np.where(grid.points[:, 1] >= 1, 2, 1), 0)
     costs = ts.Costs(grid, (0, 4, 8), 1.0 - np.eye(3)[order], action_name="order")
     (fitted,) = (f for f in ts.MonotoneSurface().fit(costs, 40, 0.5) if not f.cost)
-    assert np.array_equal(fitted.program(grid)(grid.points), order)
+    assert np.array_equal(fitted.build_tree(grid)(grid.points), order)
     assert fitted.sentence.splitlines() == [
         "Take the first line that applies (highest order first).",
         "order=8 where stock is at most 1 and regime is at least 1.5.",
@@ -117,4 +117,4 @@ def test_a_model_that_no_surface_serves_is_told_so():
     solution = ts.solve(ts.MDP.from_arrays(rows, reward, 0.5, grid={"x": range(n)}))
     rule = ts.compress(solution, 0.0, classes=[ts.RunLength(), ts.MonotoneSurface()])
     assert rule.kind == "run-length table"
-    assert "no rule of this class keeps the promise" in rule.outcomes[-1].explanation
+    assert "no rule of this class meets the loss target" in rule.outcomes[-1].explanation

@@ -8,11 +8,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tessella as ts
 from tessella.mdp.rule_tree import Choose, RuleTree, Split
-from tessella.rules import search
 from tessella.rules.axis_tree import build_node
 from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, BoxTreeSolver, count_leaves
 from tessella.rules.cart import grow_cart_trees
+from tessella.rules.compress import find_frontier, prepare_search
 from tessella.rules.evaluator import PolicyEvaluator
+from tessella.rules.search import SearchEffort
 
 SHAPE, ACTIONS = (5, 4), 3
 
@@ -133,11 +134,12 @@ def test_neighbours_of_a_tree_differ_in_one_number():
 
 def test_changing_one_number_at_a_time_finds_what_fits_to_costs_do_not(solution, monkeypatch):
     def losses() -> dict[int, float]:
-        found = ts.frontier(solution, 16, classes=[ts.AxisTree()], relative=False)
-        return {point.size: point.loss for point in found.all_points}
+        effort = SearchEffort(fit_rounds=1, perturbation_state_rounds=0)
+        search = prepare_search(
+            solution, 0.0, relative=False, classes=[ts.AxisTree()], effort=effort
+        )
+        return {point.size: point.loss for point in find_frontier(search, 16).all_points}
 
-    monkeypatch.setattr(search, "FIT_MAX_ROUNDS", 1)
-    monkeypatch.setattr(search, "PERTURBATION_STATE_ROUNDS", 0)
     with monkeypatch.context() as patch:
         patch.setattr(ts.AxisTree, "neighbours", lambda *_: iter(()))
         without = losses()
@@ -155,7 +157,7 @@ def test_a_slanting_cut_takes_the_place_of_a_staircase():
     exact = min(fit.size for fit in fits if fit.cost == 0)
     assert exact == 3 * 4 - 2  # two slanting cuts, and one between the seasons
     assert min(f.size for f in ts.AxisTree().fit(costs, 100, 0.5) if f.cost < 0.5) > 40
-    program = next(fit for fit in fits if fit.cost == 0).program(grid)
+    program = next(fit for fit in fits if fit.cost == 0).build_tree(grid)
     assert np.array_equal(program(grid.points), best)
     assert program.cut_clearance > 1e-3
 

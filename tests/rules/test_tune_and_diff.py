@@ -139,7 +139,7 @@ def test_a_rule_reads_as_sentences_and_is_drawn(solution):
     text = rule.explain()
     assert "stock" in text
     assert f"stores {rule.size} number" in text
-    assert "Promised was" in text
+    assert "The target was" in text
     plt = pytest.importorskip("matplotlib.pyplot")
     figure, (left, right) = plt.subplots(1, 2)
     plot.rule_plot((left, right), ts.tessellate(solution), ts.tessellate(solution, rule), rule)

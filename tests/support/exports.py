@@ -39,7 +39,7 @@ HOSTILE = (
 
 def rule(axes, actions, root: Node, size: int, action_name: str = "order") -> ts.Rule:
     grid = ts.StateGrid(axes)
-    about = {"kind": "own", "promise": "1 % of the mean", "facts": FACTS}
+    about = {"kind": "own", "loss_target": "1 % of the mean", "facts": FACTS}
     return ts.Rule(grid, actions, RuleTree(grid, root, size), "own", action_name, **about)
 
 

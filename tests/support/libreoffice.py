@@ -59,7 +59,9 @@ def decisions(cases: Sequence[tuple[ExportContext, InputRows]], sheets: Sheets) 
         assert len(answers) == count
         known = {_short(x): x for column in draft.action_columns.values() for x in column}
         known["#N/A"] = None
-        found.append(draft.indices([[known.get(_short(x), x) for x in row] for row in answers]))
+        found.append(
+            draft.find_actions([[known.get(_short(x), x) for x in row] for row in answers])
+        )
     return found
 
 

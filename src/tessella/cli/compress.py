@@ -98,7 +98,7 @@ def _data(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any]:
     points = rule.frontier.points
     return {
         "model": describe_model(solution.mdp),
-        "promise": rule.promise,
+        "promise": rule.loss_target,
         "class": rule.kind,
         "size": rule.size,
         "size_needed": rule.size_needed,

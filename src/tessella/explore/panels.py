@@ -57,7 +57,7 @@ def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
         "size": rule.size,
         "size_needed": rule.size_needed,
         "table_size": model.solution.mdp.n_states,
-        "promise": rule.promise,
+        "promise": rule.loss_target,
         "says": rule.explain(),
         "seconds": rule.seconds,
         "promised": rule.facts["promised"],

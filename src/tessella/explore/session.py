@@ -25,7 +25,7 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import start_distribution
 from tessella.plot.colours import action_colours
 from tessella.rules.compress import compress
-from tessella.rules.proven_loss import ProvenLoss, prove
+from tessella.rules.loss_target import ProvenLoss, prove
 from tessella.rules.rule import Rule
 from tessella.solvers.occupancy import occupancy
 from tessella.solvers.solution import Solution

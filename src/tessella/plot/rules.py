@@ -16,8 +16,7 @@ from tessella.tessellation import Tessellation
 
 if TYPE_CHECKING:
     from tessella.rules.diff import Difference
-    from tessella.rules.frontier import Frontier
-    from tessella.rules.rule import Rule
+    from tessella.rules.rule import Frontier, Rule
 
 
 STAKE_RAMP = "PuOr"

@@ -27,10 +27,10 @@ from tessella.rules.boxes import (
     BoxTreeSolver,
     count_boxes,
     count_leaves,
-    fold_tree,
+    fold_boxes,
 )
 from tessella.rules.cart import grow_cart_trees, grow_nested_trees
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
 PRICE_MAX_PASSES = 10  # prices that are tried on the way to a target
 GROWN_MAX_LEAVES = 1_000  # leaves of a greedy tree, before it is pruned
@@ -62,7 +62,7 @@ class AxisTree(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return compute_tree_size(costs.grid.size)
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
         leaves = compute_max_leaves(most)
         if leaves < 1:
             return []
@@ -93,7 +93,7 @@ class AxisTree(RuleClass):
             results += boxes.solve_by_count(n_counted)
         return boxes.prune_trees([tree for _, tree in results], leaves)
 
-    def imitations(self, costs: Costs, most: int) -> list[Fitted]:
+    def imitations(self, costs: Costs, most: int) -> list[Candidate]:
         """A greedy tree as it grows, and as it is cut back."""
         all_positions = [np.arange(n) for n in costs.grid.shape]
         trees = grow_nested_trees(
@@ -101,7 +101,7 @@ class AxisTree(RuleClass):
         )
         return [_make_candidate(costs, tree, np.inf, all_positions) for tree in trees]
 
-    def _fit_greedy_trees(self, costs: Costs, leaves: int) -> list[Fitted]:
+    def _fit_greedy_trees(self, costs: Costs, leaves: int) -> list[Candidate]:
         """What is left of greedy trees when they are pruned for these costs."""
         all_positions = [np.arange(n) for n in costs.grid.shape]
         trees = grow_cart_trees(*_flatten_costs(costs), min(2 * leaves, GROWN_MAX_LEAVES))
@@ -109,37 +109,36 @@ class AxisTree(RuleClass):
         return [_make_candidate(costs, tree, cost, all_positions) for cost, tree in pruned]
 
     def size_lower_bound(
-        self, costs: Costs, target: float, most: int, candidates: list[Fitted]
+        self, costs: Costs, target: float, most: int, candidates: list[Candidate]
     ) -> int:
         leaves = compute_max_leaves(most)
         boxes = BoxTreeSolver(costs.by_rank)
-        below_1 = target < 1 and _is_integral(
-            costs.by_state
-        )  # then it is a question of no cost at all
-        if leaves <= self._max_counted_leaves(boxes) or below_1:
+        must_cost_nothing = target < 1 and _is_integral(costs.by_state)
+        if leaves <= self._max_counted_leaves(boxes) or must_cost_nothing:
             return super().size_lower_bound(costs, target, most, candidates)
-        return compute_tree_size(
-            min(_bound_leaves_below(boxes, target, costs.deadline), leaves + 1)
-        )
+        bound = _bound_leaves_below(boxes, target, costs.deadline)
+        return compute_tree_size(min(bound, leaves + 1))
 
     def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
         """Trees with one cut a place further on or back, or another action in one leaf."""
         if isinstance(root, Choose):
             yield from (Choose(a) for a in range(len(costs.actions)) if a != root.action)
         elif isinstance(root, Split):
-            yield from (replace(root, cuts=cuts) for cuts in _iterate_moved_cuts(costs, root))
-            for j, branch in enumerate(root.branches):
-                for other in self.neighbours(costs, branch):
-                    branches = (*root.branches[:j], other, *root.branches[j + 1 :])
-                    yield replace(root, branches=branches)
+            for cuts in _iterate_moved_cuts(costs, root):
+                yield replace(root, cuts=cuts)
+            for branches in self._change_one(costs, root.branches):
+                yield replace(root, branches=branches)
         elif isinstance(root, Among):
-            labels = costs.grid.values[costs.grid.axis(root.axis)].tolist()
-            for n in {max(len(root.labels) - 1, 1), min(len(root.labels) + 1, len(labels) - 1)}:
-                yield replace(root, labels=tuple(labels[:n]))
-            for other in self.neighbours(costs, root.inside):
-                yield replace(root, inside=other)
-            for other in self.neighbours(costs, root.outside):
-                yield replace(root, outside=other)
+            for labels in _list_labels(costs, root):
+                yield replace(root, labels=labels)
+            for inside, outside in self._change_one(costs, (root.inside, root.outside)):
+                yield replace(root, inside=inside, outside=outside)
+
+    def _change_one(self, costs: Costs, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
+        """Nodes with one of them replaced by a neighbour."""
+        for j, node in enumerate(nodes):
+            for other in self.neighbours(costs, node):
+                yield (*nodes[:j], other, *nodes[j + 1 :])
 
     def _max_counted_leaves(self, boxes: BoxTreeSolver) -> int:
         """For how many leaves the dynamic program by count is cheap enough."""
@@ -153,16 +152,15 @@ class AxisTree(RuleClass):
             return [np.arange(n) for n in shape]
         weights = [compute_boundary_losses(costs.by_rank, axis) for axis in range(len(shape))]
         n_parts = [min(n, 2) for n in shape]
-        while True:  # one more part for the axis on which most is at stake between its parts
-            gain = [
-                w.sum() / p if p < n else -1.0
-                for w, p, n in zip(weights, n_parts, shape, strict=True)
-            ]
-            axis = int(np.argmax(gain))
+        totals = np.array([w.sum() for w in weights])
+        is_affordable = True
+        while is_affordable:  # more parts for the axis on which most is at stake between its parts
+            gain = np.where(np.less(n_parts, shape), totals / n_parts, -1.0)
+            axis = int(gain.argmax())
             n_parts[axis] += max(1, n_parts[axis] // 8)
-            if gain[axis] < 0 or count_boxes(tuple(n_parts)) > self.boxes // 10:
-                n_parts[axis] = min(n_parts[axis], shape[axis])
-                return [choose_positions(w, p) for w, p in zip(weights, n_parts, strict=True)]
+            is_affordable = gain[axis] >= 0 and count_boxes(tuple(n_parts)) <= self.boxes // 10
+        parts = np.minimum(n_parts, shape).tolist()
+        return [choose_positions(w, p) for w, p in zip(weights, parts, strict=True)]
 
 
 def _iterate_moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]]:
@@ -176,6 +174,14 @@ def _iterate_moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]
             if low < moved < high:
                 cut = short_number_between(values[moved - 1], values[moved])
                 yield (*node.cuts[:j], cut, *node.cuts[j + 1 :])
+
+
+def _list_labels(costs: Costs, node: Among) -> list[tuple[str, ...]]:
+    """The labels of a node with one fewer, and with one more."""
+    labels = costs.grid.values[costs.grid.axis(node.axis)].tolist()
+    count = len(node.labels)
+    counts = {max(count - 1, 1), min(count + 1, len(labels) - 1)}
+    return [tuple(labels[:n]) for n in counts]
 
 
 def _flatten_costs(costs: Costs) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
@@ -268,8 +274,12 @@ def sum_blocks(costs: NDArray, positions: list[NDArray]) -> NDArray[np.float64]:
     return costs
 
 
-def _make_candidate(costs: Costs, tree: BoxTree, cost: float, positions: list[NDArray]) -> Fitted:
-    return Fitted(build_node(costs, tree, positions), compute_tree_size(count_leaves(tree)), cost)
+def _make_candidate(
+    costs: Costs, tree: BoxTree, cost: float, positions: list[NDArray]
+) -> Candidate:
+    return Candidate(
+        build_node(costs, tree, positions), compute_tree_size(count_leaves(tree)), cost
+    )
 
 
 def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:
@@ -278,17 +288,12 @@ def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:
     Cuts of one axis that follow one another become one split with several cuts.
     """
 
-    def get_children(tree: BoxTree) -> tuple[BoxTree, BoxTree] | None:
-        return (tree.below, tree.above) if isinstance(tree, BoxCut) else None
-
     def build(tree: BoxTree, children: list[Node]) -> Node:
-        return (
-            Choose(tree.action)
-            if isinstance(tree, BoxLeaf)
-            else _build_cut(costs, tree, children, positions)
-        )
+        if isinstance(tree, BoxLeaf):
+            return Choose(tree.action)
+        return _build_cut(costs, tree, children, positions)
 
-    return fold_tree(tree, get_children, build)
+    return fold_boxes(tree, build)
 
 
 def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[NDArray]) -> Node:
@@ -298,10 +303,8 @@ def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[
     if values.dtype.kind == "U":
         return Among(name, tuple(values[:position].tolist()), *children)
     numbers = costs.sorted_values[cut.axis]
-    weights = ((name, 1.0),)
-    return join_splits(
-        weights, short_number_between(numbers[position - 1], numbers[position]), children
-    )
+    limit = short_number_between(numbers[position - 1], numbers[position])
+    return join_splits(((name, 1.0),), limit, children)
 
 
 def join_splits(weights: tuple, cut: float, children: list[Node]) -> Split:

@@ -85,6 +85,15 @@ def fold_tree(root: Any, get_children: Callable[[Any], tuple | None], combine: C
     return results[0]
 
 
+def fold_boxes(tree: BoxTree, combine: Callable) -> Any:
+    """``fold_tree`` of a tree of boxes."""
+
+    def get_children(node: BoxTree) -> tuple[BoxTree, BoxTree] | None:
+        return (node.below, node.above) if isinstance(node, BoxCut) else None
+
+    return fold_tree(tree, get_children, combine)
+
+
 class BoxTreeSolver:
     """All boxes of a grid with (shape, A) costs, the cheapest action of each."""
 
@@ -142,11 +151,7 @@ class BoxTreeSolver:
                 np.minimum(least, below + above, out=least)
             best[shape] = least
         start = (0,) * len(self.shape)
-        return float(best[self.shape][start]), self._build_priced_tree(
-            best, self.shape, start, price
-        )
 
-    def _build_priced_tree(self, best: dict, shape: Shape, origin: Shape, price: float) -> BoxTree:
         def divide(box: tuple[Shape, Shape]) -> BoxLeaf | Division:
             shape, origin = box
             least = best[shape][origin]
@@ -159,7 +164,7 @@ class BoxTreeSolver:
                     return axis, offset + origin[axis], (low, origin), (high, upper_origin)
             raise ArithmeticError("no cut of a box has the cost that was found for it")
 
-        return _grow_tree((shape, origin), divide, {})
+        return float(best[self.shape][start]), _grow_tree((self.shape, start), divide, {})
 
     def solve_by_count(self, max_leaves: int) -> list[tuple[float, BoxTree]]:
         """The least cost with at most 1, 2, ... leaves, and trees that have it.
@@ -170,11 +175,31 @@ class BoxTreeSolver:
         for shape in self.shapes():
             best[shape] = self._solve_shape(best, shape, max_leaves)
         start = (0,) * len(self.shape)
+
+        def divide(box: tuple[Shape, Shape, int]) -> BoxLeaf | Division:
+            shape, origin, k = box
+            least = best[shape][(slice(None), *origin)]
+            k = int(np.argmax(least <= least[min(k, len(least) - 1)]))
+            if k == 0:
+                return BoxLeaf(int(self.compute_box_costs(shape, origin).argmin()))
+            for axis, offset in self.list_cuts(shape):
+                low, high, upper_origin = _split_box(shape, origin, axis, offset)
+                below = best[low][(slice(None), *origin)]
+                above = best[high][(slice(None), *upper_origin)]
+                j = np.arange(k)
+                first = below[np.minimum(j, len(below) - 1)]
+                totals = first + above[np.minimum(k - 1 - j, len(above) - 1)]
+                j = int(totals.argmin())
+                if totals[j] <= least[k]:
+                    parts = (low, origin, j), (high, upper_origin, k - 1 - j)
+                    return axis, offset + origin[axis], *parts
+            raise ArithmeticError("no cut of a box has the cost that was found for it")
+
         costs = [float(with_k[start]) for with_k in best[self.shape]]
-        cache = {}
+        cache: dict[tuple, BoxTree] = {}
         return [
-            (c, self._build_counted_tree(best, self.shape, start, k, cache))
-            for k, c in enumerate(costs)
+            (cost, _grow_tree((self.shape, start, k), divide, cache))
+            for k, cost in enumerate(costs)
         ]
 
     def _solve_shape(self, best: dict, shape: Shape, max_leaves: int) -> NDArray:
@@ -202,36 +227,6 @@ class BoxTreeSolver:
         np.minimum.accumulate(least, axis=0, out=least)
         is_positive = least.reshape(max_leaves, -1).any(axis=1)
         return least[: int(is_positive.sum()) + 1]
-
-    def _build_counted_tree(
-        self, best: dict, shape: Shape, origin: Shape, k: int, cache: dict
-    ) -> BoxTree:
-        """A tree of at most ``k + 1`` leaves that has the least cost; ``cache`` has parts of it."""
-
-        def divide(box: tuple[Shape, Shape, int]) -> BoxLeaf | Division:
-            shape, origin, k = box
-            least = best[shape][(slice(None), *origin)]
-            k = int(np.argmax(least <= least[min(k, len(least) - 1)]))
-            if k == 0:
-                return BoxLeaf(int(self.compute_box_costs(shape, origin).argmin()))
-            for axis, offset in self.list_cuts(shape):
-                low, high, upper_origin = _split_box(shape, origin, axis, offset)
-                below = best[low][(slice(None), *origin)]
-                above = best[high][(slice(None), *upper_origin)]
-                j = np.arange(k)
-                first = below[np.minimum(j, len(below) - 1)]
-                totals = first + above[np.minimum(k - 1 - j, len(above) - 1)]
-                j = int(totals.argmin())
-                if totals[j] <= least[k]:
-                    return (
-                        axis,
-                        offset + origin[axis],
-                        (low, origin, j),
-                        (high, upper_origin, k - 1 - j),
-                    )
-            raise ArithmeticError("no cut of a box has the cost that was found for it")
-
-        return _grow_tree((shape, origin, k), divide, cache)
 
     def compute_box_costs(self, shape: Shape, origin: Shape) -> NDArray[np.float64]:
         """(A,) cost of each action in one box."""
@@ -357,20 +352,13 @@ def _extract_tree(root: WeighedNode, k: int, cache: dict) -> BoxTree:
 
     def divide(box: tuple[WeighedNode, int]) -> BoxLeaf | Division:
         weighed, k = box
-        k = int(
-            np.argmax(
-                weighed.least_costs <= weighed.least_costs[min(k, len(weighed.least_costs) - 1)]
-            )
-        )
+        least = weighed.least_costs
+        k = int(np.argmax(least <= least[min(k, len(least) - 1)]))
         if k == 0 or isinstance(weighed.node, BoxLeaf):
             return BoxLeaf(weighed.action)
         j = int(weighed.lower_leaves[k])
-        return (
-            weighed.node.axis,
-            weighed.node.position,
-            (weighed.children[0], j),
-            (weighed.children[1], k - 1 - j),
-        )
+        low, high = weighed.children
+        return weighed.node.axis, weighed.node.position, (low, j), (high, k - 1 - j)
 
     return _grow_tree((root, k), divide, cache)
 

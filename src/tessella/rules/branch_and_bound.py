@@ -1,21 +1,33 @@
-"""Branch and bound: whether a class has a rule of some size that meets a loss target.
+"""Lower bounds on the size of a rule: what every rule within a loss target must fulfil.
 
-A node allows actions A(s) in each state. With the least losses of any policy within A,
+Some visits are unavoidable. With A(s) the actions that a rule may take,
+
+    m(s') = mu(s') + discount sum_s m(s) min_{a in A(s)} P(s' | s, a)
+
+bounds its visits d from below. A rule with mean loss sum_s d(s) gap(s, rule(s)) <= limit takes no
+action with m(s) gap(s, a) > limit: A(s) shrinks, m grows, and again. From the worst state, every
+action must have gap(s, a) <= limit. The long-run shares d = d P^n of an average are at least
+
+    m(s') = max_n min_s K^n(s, s'),    K(s, s') = min_{a in A(s)} P(s' | s, a),
+
+and the loss is the same from every state.
+
+Branch and bound decides whether a class has a rule of some size that meets a loss target. A node
+allows actions A(s) in each state. With the least losses of any policy within A,
 
     L(s) = min_{a in A(s)} gap(s, a) + discount sum P(s' | s, a) L(s'),
     excess(s, a) = gap(s, a) + discount sum P(s' | s, a) L(s') - L(s) >= 0,
 
-a rule within A loses mu L + sum_s d(s) excess(s, rule(s)) from the start, d its visits, and at
-least L(s) + excess(s, rule(s)) from every state s. With m <= d for all rules of the node that meet
-the loss target, no rule of a size meets it if
+a rule within A loses mu L + sum_s d(s) excess(s, rule(s)) from the start, and at least
+L(s) + excess(s, rule(s)) from every state s. With m <= d for all rules of the node that meet the
+loss target, no rule of a size meets it if
 
     mu L + (min over rules of that size of sum_s m(s) excess(s, rule(s)))  >  limit,
 
 which the exact solver of the class decides; from the worst state, if no rule takes only actions
 that lose the limit at most. Else the cheapest rule is evaluated; if it misses the target, the node
 is divided at the state where the bound misses most, (d - m) excess: the rule takes that action
-there, or another. For m there are the actions that are left (see ``unavoidable_visits``), and for
-every price >= 0
+there, or another. Besides the m above, for every price >= 0
 
     m(s) >= min over policies of (d(s) + price x loss) - price x limit,
 
@@ -25,9 +37,11 @@ since a policy that loses no more than the limit cannot avoid many visits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,21 +49,111 @@ from numpy.typing import NDArray
 from tessella.criteria.discounted import Discounted
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.rules.loss_target import LossTarget
-from tessella.rules.rule_class import Costs, Fitted, RuleClass
-from tessella.rules.unavoidable_visits import (
-    ROUNDING_SAFETY_FACTOR,
-    bound_gaps_below,
-    bound_visits_below,
-)
+from tessella.rules.rule_class import Candidate, Costs, RuleClass
 
+VISIT_TIGHTENING_MAX_ROUNDS = 12  # rounds: visits, and the actions that they forbid
+MATRIX_SQUARINGS = 8  # squarings of the rows of an average: K^n up to n = 2^8
+ROUNDING_SAFETY_FACTOR = 1 - 1e-9  # covers the rounding of visits
 NODE_BUDGET_STATE_ACTIONS = 100_000  # states x actions x nodes
 MAX_NODES = 1_000  # nodes
 LOSS_PRICE_SHARES = (0.1, 0.3, 0.6)  # price x limit, as shares of the optimal policy's visits
 VISIT_BOUND_STATE_TARGETS = 40_000  # states x states whose least visits are computed
 VISIT_BOUND_MAX_TARGETS = 100  # states whose least visits are computed
-TIGHTENING_MAX_ROUNDS = 4  # rounds for a node: least losses, and what they forbid
+NODE_TIGHTENING_MAX_ROUNDS = 4  # rounds for a node: least losses, and what they forbid
 POLICY_ITERATION_MAX_STEPS = 50  # steps of policy iteration
 IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest gap: smaller improvements are ignored
+
+Result = TypeVar("Result")
+# Batches of rules to be evaluated; the generator receives the losses of each batch.
+CandidateBatches = Generator[list[Candidate], list[PolicyLoss], Result]
+
+
+@dataclass(frozen=True, eq=False)
+class NecessaryCondition:
+    """Additive costs that are at most ``target`` for every rule that meets a loss target.
+
+    Attributes:
+        costs: (S, A) finite.
+        target: the bound.
+        is_zero_one: whether the costs are 0 for allowed actions and 1 for all others.
+    """
+
+    costs: NDArray[np.float64]
+    target: float
+    is_zero_one: bool = False
+
+
+def derive_necessary_conditions(
+    evaluator: PolicyEvaluator, loss_target: LossTarget
+) -> list[NecessaryCondition]:
+    """What every rule that meets the loss target fulfils; the worst state has two conditions."""
+    gap_bounds = bound_gaps_below(evaluator)
+    if loss_target.worst and not evaluator.is_average:
+        limit = max(loss_target.limit, loss_target.resolution)
+        return [
+            NecessaryCondition((gap_bounds > limit).astype(float), 0.5, True),
+            _make_mean_condition(evaluator, loss_target, gap_bounds),
+        ]
+    return [_make_mean_condition(evaluator, loss_target, gap_bounds)]
+
+
+def bound_gaps_below(evaluator: PolicyEvaluator) -> NDArray[np.float64]:
+    """(S, A) what every action surely loses, infinite where infeasible."""
+    gap_bounds = np.where(evaluator.feasible, 0.0, np.inf)
+    if np.isfinite(evaluator.solution.tie_tolerance):  # else nothing is known of any gap
+        gap_bounds = np.maximum(evaluator.gap - evaluator.solution.tie_tolerance, 0.0)
+    return gap_bounds
+
+
+def _make_mean_condition(
+    evaluator: PolicyEvaluator, loss_target: LossTarget, gap_bounds: NDArray
+) -> NecessaryCondition:
+    limit = max(loss_target.limit, loss_target.resolution)
+    visits = bound_unavoidable_visits(evaluator, gap_bounds, limit)
+    costs = _multiply_visits(visits, gap_bounds)
+    costs[~evaluator.feasible] = np.inf
+    if loss_target.is_zero:
+        return NecessaryCondition((costs > limit).astype(float), 0.5, True)
+    return NecessaryCondition(np.minimum(costs, 2 * limit), limit * (1 + 1e-9))
+
+
+def bound_unavoidable_visits(
+    evaluator: PolicyEvaluator, gap_bounds: NDArray, limit: float
+) -> NDArray[np.float64]:
+    """(S,) m of the smallest sets A; of a large model only the start itself."""
+    visits = np.zeros_like(evaluator.start)
+    if not evaluator.is_average:
+        visits = evaluator.start * ROUNDING_SAFETY_FACTOR
+    if not evaluator.is_small:
+        return visits
+    allowed = evaluator.feasible & ~(_multiply_visits(visits, gap_bounds) > limit)
+    for _ in range(VISIT_TIGHTENING_MAX_ROUNDS):
+        visits = bound_visits_below(evaluator, allowed)
+        remaining = allowed & ~(_multiply_visits(visits, gap_bounds) > limit)
+        if (remaining == allowed).all() or not remaining.any(axis=1).all():
+            break
+        allowed = remaining
+    return visits
+
+
+def bound_visits_below(evaluator: PolicyEvaluator, allowed: NDArray) -> NDArray[np.float64]:
+    """(S,) m of sets A, (S, A)."""
+    rows = np.where(allowed.T[:, :, None], evaluator.rows, np.inf).min(axis=0)
+    rows[~np.isfinite(rows)] = 0.0
+    if evaluator.is_average:
+        return _bound_shares_below(rows)
+    system = np.eye(len(rows)) - evaluator.mdp.discount * rows
+    visits = np.linalg.solve(system.T, evaluator.start)
+    return np.maximum(visits, 0.0) * ROUNDING_SAFETY_FACTOR
+
+
+def _bound_shares_below(rows: NDArray) -> NDArray[np.float64]:
+    """(S,) the largest column minima of the powers 1, 2, 4, ... of the rows."""
+    shares = rows.min(axis=0)
+    for _ in range(MATRIX_SQUARINGS):
+        rows = rows @ rows
+        shares = np.maximum(shares, rows.min(axis=0))
+    return shares * ROUNDING_SAFETY_FACTOR
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,17 +193,13 @@ class BranchAndBound:
         self,
         evaluator: PolicyEvaluator,
         loss_target: LossTarget,
-        make_costs: Callable[[NDArray], Costs],
-        evaluate: Callable[[RuleClass, Fitted], PolicyLoss | None],
-        is_time_up: Callable[[], bool],
+        deadline: float = math.inf,
         max_nodes: float = math.inf,
     ) -> None:
         self.evaluator = evaluator
         self.loss_target = loss_target
+        self.deadline = deadline
         self.nodes_left = max_nodes
-        self._make_costs = make_costs
-        self._evaluate = evaluate
-        self._is_time_up = is_time_up
         self._gap = bound_gaps_below(evaluator)
 
     @staticmethod
@@ -119,11 +219,13 @@ class BranchAndBound:
             and not loss_target.is_zero
         )
 
-    def rule_out_sizes(self, rule_class: RuleClass, known_bound: int, max_size: int) -> int:
+    def rule_out_sizes(
+        self, rule_class: RuleClass, known_bound: int, max_size: int
+    ) -> CandidateBatches[int]:
         """No rule of fewer numbers meets the loss target; from ``known_bound`` to ``max_size + 1``.
 
-        It ends with the first size of which a rule is found that meets it, or when no nodes or no
-        time are left.
+        It yields rules to be evaluated, and ends with the first size of which one meets the target,
+        or when no nodes or no time are left.
         """
         size = max(known_bound, 1)
         node = self._root
@@ -131,11 +233,14 @@ class BranchAndBound:
             size = max(size, self._fits(rule_class, max_size, node)[1])
         if self._is_time_up():
             return known_bound
-        while size <= max_size and self._is_size_ruled_out(rule_class, size):
+        while size <= max_size:
+            is_ruled_out = yield from self._rule_out_size(rule_class, size)
+            if not is_ruled_out:
+                break
             size += rule_class.step
         return size if size > max(known_bound, 1) else known_bound
 
-    def _is_size_ruled_out(self, rule_class: RuleClass, size: int) -> bool:
+    def _rule_out_size(self, rule_class: RuleClass, size: int) -> CandidateBatches[bool]:
         """Whether it is certain that no rule of at most so many numbers meets the loss target."""
         stack: list[BranchNode | None] = [self._root]
         while stack:
@@ -146,15 +251,15 @@ class BranchAndBound:
             self.nodes_left -= 1
             if node is None or needed > size:
                 continue
-            cheapest = min(fits, key=lambda fitted: fitted.cost, default=None)
-            policy_loss = None if cheapest is None else self._evaluate(rule_class, cheapest)
-            if policy_loss is None or self.loss_target.is_met_by(policy_loss):
-                return False
-            branches = self._branch(node, policy_loss)
+            losses = yield sorted(fits, key=lambda candidate: candidate.cost)[:1]
+            branches = self._branch(node, losses[0]) if losses else []
             if not branches:
                 return False
             stack += [self._tighten(*branch) for branch in branches]
         return True
+
+    def _is_time_up(self) -> bool:
+        return time.perf_counter() > self.deadline
 
     @cached_property
     def _root(self) -> BranchNode | None:
@@ -163,12 +268,12 @@ class BranchAndBound:
 
     def _fits(
         self, rule_class: RuleClass, max_size: int, node: BranchNode
-    ) -> tuple[list[Fitted], int]:
+    ) -> tuple[list[Candidate], int]:
         """Rules of at most so many numbers in a node, and how many numbers are needed there.
 
         A class may be exact for the costs of some nodes only, as run-length tables are.
         """
-        costs = self._make_costs(node.costs)
+        costs = Costs.for_model(self.evaluator.mdp, node.costs, self.deadline)
         candidates = rule_class.fit(costs, max_size, node.target)
         if rule_class.why_not_exact(costs):
             return candidates, 1
@@ -179,7 +284,7 @@ class BranchAndBound:
         limit = self.loss_target.limit * (1 + 1e-9)
         minimum = self._minimise_loss(allowed, table)
         min_visits = self._unavoidable_visits
-        for _ in range(TIGHTENING_MAX_ROUNDS):
+        for _ in range(NODE_TIGHTENING_MAX_ROUNDS):
             if self.loss_target.worst:
                 loss_bounds = minimum.loss[:, None] + minimum.excess
             else:
@@ -213,7 +318,12 @@ class BranchAndBound:
         return BranchNode(allowed, minimum, min_visits, costs, slack)
 
     def _branch(self, node: BranchNode, policy_loss: PolicyLoss) -> list[tuple[NDArray, NDArray]]:
-        """Two nodes, the second to be examined first; none where no state separates them."""
+        """Two nodes, the second to be examined first; none where the rule meets the loss target.
+
+        Nor are there any where no state separates them.
+        """
+        if self.loss_target.is_met_by(policy_loss):
+            return []
         all_states = np.arange(len(policy_loss.table))
         excess = np.where(node.allowed, node.minimum.excess, 0.0)[all_states, policy_loss.table]
         shortfall = np.maximum(policy_loss.visits - node.min_visits, 0.0) * excess

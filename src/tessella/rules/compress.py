@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -20,27 +21,37 @@ from tessella.errors import ArgumentError, counted, is_count, is_positive, requi
 from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.axis_tree import AxisTree
+from tessella.rules.candidates import shorten_numbers
 from tessella.rules.evaluator import PolicyEvaluator
-from tessella.rules.frontier import ClassOutcome, Frontier, FrontierPoint, pareto_points
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.linear_tree import LinearTree
-from tessella.rules.loss_target import LossReference, make_loss_target
+from tessella.rules.loss_target import LossReference, ProvenLoss, make_loss_target, prove
 from tessella.rules.monotone_surface import MonotoneSurface
-from tessella.rules.one_action import OneAction
 from tessella.rules.order_up_to import OrderUpTo
-from tessella.rules.proven_loss import ProvenLoss, prove
-from tessella.rules.rule import Rule
-from tessella.rules.rule_class import RuleClass
-from tessella.rules.run_length import RunLength
-from tessella.rules.search import Search
+from tessella.rules.rule import ClassOutcome, Frontier, FrontierPoint, Rule
+from tessella.rules.rule_class import RuleClass, pareto_front
+from tessella.rules.search import (
+    ClassSearch,
+    Search,
+    SearchEffort,
+    add_exact_table,
+    describe_effort,
+    describe_ending,
+    explain_inapplicable,
+    prove_size_lower_bound,
+    raise_size_lower_bound,
+    search_class,
+    tighten_outcome,
+)
 from tessella.rules.small_network import SmallNetwork
 from tessella.rules.staircase import Staircase
-from tessella.rules.with_exceptions import WithExceptions
+from tessella.rules.table_rules import OneAction, RunLength, WithExceptions
 from tessella.solvers.solution import Solution
 
 PROOF_TIME_FACTOR = 2  # times as long as evaluating one rule
 CLASS_TIME_SHARE = 1 / 3  # of the time that is left, for one class
 LOSS_TOLERANCE_SHARE = 1e-4  # of the loss target: smaller differences of losses are ignored
+DEFAULT_EFFORT = SearchEffort()
 DEFAULT_CLASSES: tuple[RuleClass, ...] = (
     OneAction(),
     OrderUpTo(),
@@ -81,12 +92,12 @@ def compress(
         progress: receives a line from time to time that says how far the search is.
     """
     started = time.perf_counter()
-    search, rule_classes = _prepare_search(
+    search = prepare_search(
         solution, loss, start, worst, relative, relative_to, classes, time_limit, progress
     )
     _reserve_proof_time(search, started)
-    _search_classes(search, rule_classes)
-    rule = _certify_smallest(solution, search, rule_classes)
+    _search_classes(search)
+    rule = _certify_smallest(solution, search)
     return replace(rule, seconds=time.perf_counter() - started)
 
 
@@ -103,14 +114,19 @@ def frontier(
     progress: Callable[[str], None] | None = None,
 ) -> Frontier:
     """Size against loss for all rules of up to ``most`` numbers; arguments as in ``compress``."""
-    search, rule_classes = _prepare_search(
+    search = prepare_search(
         solution, 0.0, start, worst, relative, relative_to, classes, time_limit, progress
     )
+    return find_frontier(search, most)
+
+
+def find_frontier(search: Search, most: int) -> Frontier:
+    """Size against loss for the classes of a search."""
     _require_count(most)
     search.want_frontier = True
     try:
-        for rule_class in rule_classes:
-            search.search_class(rule_class, most)
+        for rule_class in search.rule_classes:
+            search_class(search, rule_class, most)
     except KeyboardInterrupt:
         if not search.points:
             raise
@@ -135,23 +151,24 @@ def least_size(
     the other, for as long as the time limit allows. Where no rule is found, ``explanation`` says
     what was tried and what may help.
     """
-    search, _ = _prepare_search(
-        solution, loss, start, worst, relative, relative_to, [kind], time_limit, None
-    )
+    search = prepare_search(solution, loss, start, worst, relative, relative_to, [kind], time_limit)
     _require_count(most)
-    why_not = search.why_not_applicable(kind)
+    why_not = explain_inapplicable(search, kind)
     if why_not:
         return ClassOutcome(kind.name, None, 0, why_not)
-    size_needed = search.prove_size_lower_bound(kind, most)
-    size_needed = search.branch_and_bound(kind, size_needed, most, math.inf) if size_needed else 0
+    size_needed = prove_size_lower_bound(search, kind, most)
+    if size_needed:
+        size_needed = raise_size_lower_bound(search, kind, size_needed, most, math.inf)
     best = search.find_smallest(kind.name)
     size = None if best is None else best.size
     remarks = []
     if best is None and size_needed > 1:
-        remarks.append(f"none with {counted(size_needed - 1, 'number')} or fewer keeps the promise")
+        remarks.append(
+            f"none with {counted(size_needed - 1, 'number')} or fewer meets the loss target"
+        )
     elif best is None:
-        remarks += ["nothing is proven", search.describe_effort("rules")]
-    remarks.append(search.describe_ending(best is not None, "a larger loss or `most`"))
+        remarks += ["nothing is proven", describe_effort(search, "rules")]
+    remarks.append(describe_ending(search, best is not None, "a larger loss or `most`"))
     return ClassOutcome(kind.name, size, size_needed, "; ".join(filter(None, remarks)))
 
 
@@ -170,19 +187,35 @@ def _refuse_equal_numbers(grid: StateGrid) -> None:
             raise ArgumentError(requirement, location=name, value=value)
 
 
-def _prepare_search(
+def prepare_search(
     solution: Solution,
     loss: float,
-    start: Start,
-    worst: bool,
-    relative: bool,
-    relative_to: LossReference,
-    classes: Sequence[RuleClass] | None,
-    time_limit: float | None,
-    progress: Callable[[str], None] | None,
-) -> tuple[Search, tuple[RuleClass, ...]]:
+    start: Start = None,
+    worst: bool = False,
+    relative: bool = True,
+    relative_to: LossReference = "optimal",
+    classes: Sequence[RuleClass] | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[str], None] | None = None,
+    effort: SearchEffort = DEFAULT_EFFORT,
+) -> Search:
+    """A search that has not begun, with checked arguments as in ``compress``."""
     require_type("compress", solution, Solution)
     mdp = solution.mdp
+    rule_classes = _check_classes(classes)
+    if time_limit is not None and not is_positive(time_limit):
+        requirement = "a time limit is a number of seconds above 0"
+        raise ArgumentError(requirement, value=f"got {time_limit!r}")
+    _refuse_equal_numbers(mdp.grid)
+    distribution = start_distribution(mdp, start, solution.policy)
+    evaluator = PolicyEvaluator(solution, distribution, bool(worst))
+    loss_target = make_loss_target(solution, evaluator, loss, worst, relative, relative_to)
+    evaluator.loss_tolerance = LOSS_TOLERANCE_SHARE * loss_target.limit
+    deadline = float("inf") if time_limit is None else time.perf_counter() + time_limit
+    return Search(evaluator, loss_target, rule_classes, deadline, progress, effort)
+
+
+def _check_classes(classes: Sequence[RuleClass] | None) -> tuple[RuleClass, ...]:
     if isinstance(classes, RuleClass) or not isinstance(classes, Iterable | None):
         requirement = "classes is a list of classes of rules"
         raise ArgumentError(requirement, value=f"got {classes!r}; say classes=[...]")
@@ -191,48 +224,37 @@ def _prepare_search(
         require_type("compress", rule_class, RuleClass)
     if not rule_classes:
         raise ArgumentError("compress needs at least one class of rules")
-    if time_limit is not None and not is_positive(time_limit):
-        requirement = "a time limit is a number of seconds above 0"
-        raise ArgumentError(requirement, value=f"got {time_limit!r}")
-    _refuse_equal_numbers(mdp.grid)
-    evaluator = PolicyEvaluator(
-        solution, start_distribution(mdp, start, solution.policy), bool(worst)
-    )
-    loss_target = make_loss_target(solution, evaluator, loss, worst, relative, relative_to)
-    evaluator.loss_tolerance = LOSS_TOLERANCE_SHARE * loss_target.limit
-    deadline = float("inf") if time_limit is None else time.perf_counter() + time_limit
-    return Search(evaluator, loss_target, deadline, progress), rule_classes
+    return rule_classes
 
 
-def _search_classes(search: Search, rule_classes: Sequence[RuleClass]) -> None:
+def _search_classes(search: Search) -> None:
     """Search one class after the other; an interrupt ends the search, if there is a rule."""
     try:
-        for rule_class in rule_classes:
+        for rule_class in search.rule_classes:
             if isinstance(rule_class, RunLength):
                 # Always possible, so that there is a rule whatever the time limit.
-                search.add_exact_table(rule_class)
-        for i, rule_class in enumerate(rule_classes):
+                add_exact_table(search, rule_class)
+        for i, rule_class in enumerate(search.rule_classes):
             now = time.perf_counter()
-            share = max(CLASS_TIME_SHARE, 1 / (len(rule_classes) - i))
+            share = max(CLASS_TIME_SHARE, 1 / (len(search.rule_classes) - i))
             search.class_deadline = now + share * max(search.deadline - now, 0.0)
             best = search.find_smallest()
-            search.search_class(
-                rule_class, search.max_size(rule_class) if best is None else best.size
-            )
+            max_size = search.max_size(rule_class) if best is None else best.size
+            search_class(search, rule_class, max_size)
         search.class_deadline = search.deadline
-        for rule_class in rule_classes:
+        for rule_class in search.rule_classes:
             best = search.find_smallest()
             if best is not None and best.kind == rule_class.name:
-                search.tighten_bound(rule_class)
+                tighten_outcome(search, rule_class)
     except KeyboardInterrupt:
         if search.find_smallest() is None:
             raise
 
 
 def _reserve_proof_time(search: Search, started: float) -> None:
-    """End the search so early that what is found can be proven within the limit.
+    """End the search early enough for a proof within the time limit.
 
-    Only where that takes long: in a large model, some times as long as judging one rule.
+    Only in a large model, where it takes some times as long as evaluating one rule.
     """
     limit = search.deadline - started
     if search.evaluator.is_small or limit == float("inf"):
@@ -243,27 +265,22 @@ def _reserve_proof_time(search: Search, started: float) -> None:
     search.deadline -= min(proof_time, limit / 2)
 
 
-def _certify_smallest(
-    solution: Solution, search: Search, rule_classes: Sequence[RuleClass]
-) -> Rule:
+def _certify_smallest(solution: Solution, search: Search) -> Rule:
     """The smallest rule whose certificate meets the loss target, with as few digits as possible."""
-    classes_by_name = {rule_class.name: rule_class for rule_class in rule_classes}
-    promising = (
-        p for p in search.points.values() if search.loss_target.is_met_by(search.evaluator(p.table))
-    )
-    for original in sorted(promising, key=lambda p: (p.size, p.loss)):
-        for point in chain(
-            search.iterate_shortened(classes_by_name[original.kind], original), [original]
-        ):
-            policy = solution.mdp.policy(point.program(solution.mdp.grid), name=point.kind)
-            proof = prove(solution, policy, search.loss_target.start)
-            if search.loss_target.is_proven_by(proof):
+    classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
+    target = search.loss_target
+    promising = (p for p in search.points.values() if target.is_met_by(search.evaluator(p.table)))
+    for original in sorted(promising, key=attrgetter("size", "loss")):
+        task = ClassSearch(search, classes_by_name[original.kind], original.size)
+        shorter = shorten_numbers(task, original)
+        for point in chain(shorter, [original]):
+            policy = solution.mdp.policy(point.build_tree(solution.mdp.grid), name=point.kind)
+            proof = prove(solution, policy, target.start)
+            if target.is_proven_by(proof):
                 return _make_rule(search, point, policy, proof)
-    outcome_text = "; ".join(str(outcome) for outcome in search.outcomes)
-    requirement = f"no rule of the classes given was found to keep {search.loss_target}"
-    raise ArgumentError(
-        requirement, value="; ".join(filter(None, [outcome_text, search.loss_target.hint]))
-    )
+    outcomes = "; ".join(str(outcome) for outcome in search.outcomes)
+    requirement = f"no rule with {target} was found in the given classes"
+    raise ArgumentError(requirement, value="; ".join(filter(None, [outcomes, target.hint])))
 
 
 def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenLoss) -> Rule:
@@ -277,7 +294,8 @@ def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenL
         policy.action_name,
         kind=point.kind,
         size_needed=size_needed if size_needed <= point.size else 0,
-        promise=str(search.loss_target),
+        loss_target=str(search.loss_target),
+        is_average=search.loss_target.is_average,
         certificate=proof.certificate,
         frontier=_make_frontier(search),
         outcomes=outcomes,
@@ -288,5 +306,6 @@ def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenL
 
 
 def _make_frontier(search: Search) -> Frontier:
-    points = tuple(sorted(search.points.values(), key=lambda p: (p.size, p.loss)))
-    return Frontier(pareto_points(points), points, tuple(search.outcomes))
+    points = sorted(search.points.values(), key=attrgetter("size", "loss"))
+    front = pareto_front(points, "loss")
+    return Frontier(tuple(front), tuple(points), tuple(search.outcomes))

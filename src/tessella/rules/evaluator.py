@@ -1,14 +1,14 @@
-"""What many candidate rules lose, found quickly: the figures that a search goes by.
+"""Quick evaluation of many candidate rules: the losses that a search compares.
 
     loss L = A_pi^-1 gap_pi,   visits d = mu A_pi^-1,   A_pi = I - discount P_pi,
 
 with gap(s, a) = V*(s) - Q*(s, a), 0 where it is a tie. In a small model M = A_*^-1 of the optimal
-policy is made once; a rule that differs from it in k states, with rows that differ by
+policy is computed once; a rule that differs from it in k states, with rows that differ by
 D = discount (P_pi - P_*), costs one system of order k (Woodbury):
 
     L = M_k (I - D M_k)^-1 gap_k,   d = mu M + z D M,   z = mu M_k (I - D M_k)^-1,
 
-and the rows of D M, one for each state and action, are made when a rule first needs them.
+and the rows of D M, one for each state and action, are computed when a rule first needs them.
 
 For an average, gap(s, a) = max_b Q*(s, b) - Q*(s, a), A_pi = I - P_pi + 1 mu with mu the same for
 all states, and d the long-run shares: d gap_pi = g* - g_pi, the same from every start. A rule must
@@ -80,7 +80,7 @@ class PolicyEvaluator:
     """What rules lose in the model of a solution, from one start.
 
     With ``worst``, visits of a rule of a small model are those from the state that loses most.
-    ``apart`` is the least difference of losses that matters, which large models make use of.
+    ``loss_tolerance`` is the least difference of losses that matters, for large models.
     """
 
     def __init__(self, solution: Solution, start: NDArray[np.float64], worst: bool = False) -> None:
@@ -110,17 +110,17 @@ class PolicyEvaluator:
     def _compute_gap_in_pairs(self) -> NDArray[np.float64] | None:
         """The same from relative values as pairs, where the rounding of floats hides the gaps."""
         deviation = Engine(self.mdp, None).row_sum_bounds.deviation
-        found = compute_rises_in_pairs(self.mdp, deviation, self.solution.policy.table)
-        if found is None:
+        pairs = compute_rises_in_pairs(self.mdp, deviation, self.solution.policy.table)
+        if pairs is None:
             return None
-        places = found.rows.state, found.rows.action
+        entries = pairs.rows.state, pairs.rows.action
         rise = np.full(self.feasible.shape, -np.inf)
-        off = np.zeros(self.feasible.shape)
-        rise[places] = found.rise
-        off[places] = found.off
+        error = np.zeros(self.feasible.shape)
+        rise[entries] = pairs.rise
+        error[entries] = pairs.off
         best = rise.argmax(axis=1)[:, None]
         gap = np.take_along_axis(rise, best, axis=1) - rise
-        return np.where(gap <= 2 * (off + np.take_along_axis(off, best, axis=1)), 0.0, gap)
+        return np.where(gap <= 2 * (error + np.take_along_axis(error, best, axis=1)), 0.0, gap)
 
     @property
     def _average_loss_tolerance(self) -> float:
@@ -202,7 +202,7 @@ class PolicyEvaluator:
         """What an admissible table of actions loses."""
         policy_loss = self._get_loss(table)
         if policy_loss is None:
-            raise ModelError("a rule that is judged must have a loss")
+            raise ModelError("a rule that is evaluated must have a loss")
         return policy_loss
 
     def _get_loss(self, table: NDArray) -> PolicyLoss | None:
@@ -214,37 +214,31 @@ class PolicyEvaluator:
 
     def _evaluate(self, table: NDArray) -> PolicyLoss | None:
         """What a feasible table loses; None if it has no loss."""
-        chain = (
-            self._build_policy_matrix(table)
-            if self.is_total or (self.is_average and self.is_small)
-            else None
-        )
-        if chain is not None and self._count_closed_classes(chain) != int(self.is_average):
-            return None
-        if self.is_average and chain is not None:
-            return self._of_chain(table, chain)
+        if self.is_total or (self.is_average and self.is_small):
+            chain = self._build_policy_matrix(table)
+            if self._count_closed_classes(chain) != int(self.is_average):
+                return None
+            if self.is_average:
+                return self._evaluate_chain(table, chain)
         if self.is_small:
             return self._evaluate_by_update(table)
-        return (
-            self._evaluate_by_factorisation(table)
-            if self.is_total
-            else self._evaluate_iteratively(table)
-        )
+        if self.is_total:
+            return self._evaluate_by_factorisation(table)
+        return self._evaluate_iteratively(table)
 
-    def _of_chain(self, table: NDArray, chain: csr_array) -> PolicyLoss | None:
-        """What a rule loses per period: by its gain, where gaps or rounding do not tell that."""
-        aim = self._average_loss_tolerance
-        if self.tie_tolerance <= aim and np.isfinite(self.solution.tie_tolerance):
-            judged = self._evaluate_by_update(table)
-            loss = judged.loss
+    def _evaluate_chain(self, table: NDArray, chain: csr_array) -> PolicyLoss | None:
+        """What a rule loses per period: by its gain, where gaps are not exact enough."""
+        tolerance = self._average_loss_tolerance
+        if self.tie_tolerance <= tolerance and np.isfinite(self.solution.tie_tolerance):
+            policy_loss = self._evaluate_by_update(table)
+            loss = policy_loss.loss
             assert loss is not None
             rise = self.gap[np.arange(len(table)), table] + chain @ loss - loss  # encloses the loss
-            off = np.ptp(rise) + EPS * (len(table) + 8) * np.abs(loss).max()
-            if off <= aim and np.isfinite(off):
-                return judged
-        return self._evaluate_average(
-            Policy.from_table(self.mdp.grid, self.mdp.actions, table), 0.0, chain
-        )
+            error = np.ptp(rise) + EPS * (len(table) + 8) * np.abs(loss).max()
+            if error <= tolerance and np.isfinite(error):
+                return policy_loss
+        policy = Policy.from_table(self.mdp.grid, self.mdp.actions, table)
+        return self._evaluate_average(policy, 0.0, chain)
 
     @cached_property
     def _inverse(self) -> NDArray[np.float64]:
@@ -269,7 +263,7 @@ class PolicyEvaluator:
 
     @cached_property
     def _visit_changes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """(A, S, S) rows D M, and which of them (A, S) have been made."""
+        """(A, S, S) rows D M, and which of them (A, S) are known."""
         return np.empty_like(self.rows), np.zeros(self.rows.shape[:2], dtype=bool)
 
     def _compute_visit_changes(self, states: NDArray, actions: NDArray) -> NDArray[np.float64]:
@@ -315,13 +309,9 @@ class PolicyEvaluator:
 
     def compute_policy_gaps(self, policy_loss: PolicyLoss) -> NDArray[np.float64]:
         """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
-        assert policy_loss.loss is not None, (
-            "the loss of every state is known in small models alone"
-        )
+        assert policy_loss.loss is not None, "only small models have the loss of every state"
         expected_loss = self.expected_next(policy_loss.loss)
-        q = (
-            -np.where(self.feasible, self.gap, 0.0) - self.mdp.discount * expected_loss
-        )  # up to V*(s)
+        q = -np.where(self.feasible, self.gap, 0.0) - self.mdp.discount * expected_loss  # less V*
         q[~self.feasible] = -np.inf
         return q.max(axis=1, keepdims=True) - q
 
@@ -348,16 +338,14 @@ class PolicyEvaluator:
         tol = max(LOSS_RELATIVE_TOLERANCE * self._value_scale, self.loss_tolerance)
         if self.is_average:
             return self._evaluate_average(policy, tol)
-        policy_visits = self._compute_visits(
-            policy, None if is_optimal else self.optimal.visits, tol, float(gaps.max())
-        )
+        guess = None if is_optimal else self.optimal.visits
+        policy_visits = self._compute_visits(policy, guess, tol, float(gaps.max()))
         mean = float(policy_visits @ gaps)
         worst = np.nan
         if self.worst:
-            evaluation = evaluate(
-                self.mdp, policy, tol=tol, guess=self.solution.value, partial=True
-            )
-            worst = float(np.maximum(self.solution.value - evaluation.value, 0.0).max())
+            value = self.solution.value
+            evaluation = evaluate(self.mdp, policy, tol=tol, guess=value, partial=True)
+            worst = float(np.maximum(value - evaluation.value, 0.0).max())
         return PolicyLoss(table, None, policy_visits.astype(np.float32), mean, worst)
 
     def _compute_visits(
@@ -366,15 +354,15 @@ class PolicyEvaluator:
         """(S,) visits from the start, so exact that ``largest_gap`` in each is off by ``tol``."""
         criterion = self.mdp.criterion
         max_loss = criterion.value_of_constant_reward(largest_gap)
-        visits_tolerance = (
-            min(max(tol / max_loss, VISITS_MIN_TOLERANCE), VISITS_MAX_TOLERANCE)
-            if max_loss and not self.worst
-            else VISITS_MAX_TOLERANCE
-        )
+        visits_tolerance = VISITS_MAX_TOLERANCE
+        if max_loss and not self.worst:
+            visits_tolerance = float(
+                np.clip(tol / max_loss, VISITS_MIN_TOLERANCE, VISITS_MAX_TOLERANCE)
+            )
         start = self.start.reshape(self.mdp.grid.shape)
-        initial_shares = (
-            None if guess is None else criterion.equivalent_constant_reward(guess.astype(float))
-        )
+        initial_shares = None
+        if guess is not None:
+            initial_shares = criterion.equivalent_constant_reward(guess.astype(float))
         result = compute_visits(self.mdp, policy, start, tol=visits_tolerance, guess=initial_shares)
         return np.asarray(criterion.value_of_constant_reward(result.share)).ravel()
 
@@ -388,9 +376,8 @@ class PolicyEvaluator:
             evaluation = evaluate(self.mdp, policy, tol=tol or None, guess=best.value, partial=True)
             factors = None if chain is None else EliminationFactors.of(chain, np.inf)
             if factors is None:
-                share = compute_visits(
-                    self.mdp, policy, start, tol=AVERAGE_SHARES_TOLERANCE
-                ).share.ravel()
+                visits = compute_visits(self.mdp, policy, start, tol=AVERAGE_SHARES_TOLERANCE)
+                share = visits.share.ravel()
             else:
                 share = factors.stationary_distribution()
         except (ModelError, NotConverged):
@@ -400,9 +387,8 @@ class PolicyEvaluator:
             gain_loss += best.error_bound + evaluation.error_bound
         apart = (best.value - evaluation.value).ravel()
         loss = None if chain is None else apart - apart.mean() + gain_loss
-        return PolicyLoss(
-            policy.table.ravel(), loss, share.astype(np.float32), gain_loss, gain_loss
-        )
+        table = policy.table.ravel()
+        return PolicyLoss(table, loss, share.astype(np.float32), gain_loss, gain_loss)
 
     def _evaluate_by_factorisation(self, table: NDArray) -> PolicyLoss:
         """A large model that ends, by the factors of I - P_pi."""
@@ -430,7 +416,7 @@ class PolicyEvaluator:
         gain = self.solution.gain
         return float(self.start @ self.solution.value.ravel()) if gain is None else float(gain)
 
-    def random(self) -> float:
+    def compute_random_value(self) -> float:
         """The value from the start of taking every feasible action as often."""
         share = self.feasible / self.feasible.sum(axis=1, keepdims=True)
         model = self.mdp.to_sparse()

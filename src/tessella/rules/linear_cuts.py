@@ -1,7 +1,12 @@
 """One linear index with ordered cuts: index = x_1 + w_2 x_2 + ...
 
 It stores the weights but the first, and its cuts; the actions are the first ones of the model's
-list, in their order, along the rising or the falling index.
+list, in their order, along the rising or the falling index. States are sorted by their index and
+those with equal index form one level. With c_j the costs of the j-th action and prefix sums C_j,
+
+    D_0 = C_0,    D_j(t) = C_j(t) + min_{u <= t} (D_{j-1}(u) - C_j(u)),
+
+is the least cost of the first t levels with actions 0..j in this order, exactly.
 
 With two axes of evenly spaced values, all that a direction decides is the order of the states,
 which changes only where two of them change places: one direction between every two such slopes is
@@ -22,20 +27,114 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import Split
-from tessella.rules.ordered_cuts import (
-    SortedStates,
-    build_split,
-    compute_least_costs,
-    find_optimal_cuts,
-    rounding,
-    sort_states,
-)
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.mdp.rule_tree import Choose, Node, Split, leaf_or_split, short_number_between
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
+INDEX_RELATIVE_TOLERANCE = 1e-12  # of the spread of an index
 WEIGHT_SEARCH_MAX_STATES = 40_000  # states in a search for weights; more are looked at in blocks
 WEIGHT_SEARCH_ROUNDS = 12  # of a search, all weights in turn
 WEIGHT_MAX_DECIMALS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class SortedStates:
+    """States by index: rising values (U,), and the (U, A) costs of each."""
+
+    values: NDArray[np.float64]
+    costs: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OrderedCuts:
+    """Cuts (how many levels lie below each, rising) and the actions between them."""
+
+    cost: float
+    cuts: tuple[int, ...]
+    actions: tuple[int, ...]
+
+
+def sort_states(
+    index: NDArray[np.float64], costs: NDArray[np.float64], origin: float = 0.0
+) -> SortedStates:
+    """States sorted by index, equal ones together; indexes nearer than rounding are equal.
+
+    Indexes are counted from ``origin``, so that their rounding is one of their spread alone.
+    """
+    order = np.argsort(index, kind="stable")
+    sorted_index = index[order]
+    ends = sorted_index[[0, -1]]
+    tolerance = rounding(float(ends[1] - ends[0]), float(np.abs(ends + origin).max()))
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(sorted_index) > tolerance]))
+    return SortedStates(
+        sorted_index[starts] + origin, np.add.reduceat(costs[order], starts, axis=0)
+    )
+
+
+def rounding(span: float, size: float) -> float:
+    """How much an index may be off: a share of its span, or of its size if that is more."""
+    return max(INDEX_RELATIVE_TOLERANCE * span, 8 * np.finfo(float).eps * size)
+
+
+def compute_least_costs(costs: NDArray) -> NDArray[np.float64]:
+    """(..., A) the least cost with actions 0..j in order along (..., U, A) levels, for every j."""
+    sums = np.zeros((costs.shape[-1], *costs.shape[:-2], costs.shape[-2] + 1))
+    np.cumsum(np.moveaxis(costs, -1, 0), axis=-1, out=sums[..., 1:])
+    best = sums[0]
+    totals = [sums[0, ..., -1]]
+    for row in sums[1:]:
+        best = row + np.minimum.accumulate(best - row, axis=-1)
+        totals.append(best[..., -1])
+    return np.stack(totals, axis=-1)
+
+
+def find_optimal_cuts(costs: NDArray, last: int, is_reversed: bool = False) -> OrderedCuts:
+    """The cheapest cuts with the actions 0..last in this order along the levels, or against it."""
+    ordered_costs = costs[::-1] if is_reversed else costs
+    sums = np.concatenate([np.zeros((1, costs.shape[1])), np.cumsum(ordered_costs, axis=0)])
+    best = sums[:, 0]
+    choices = []
+    for j in range(1, last + 1):
+        advantage = best - sums[:, j]
+        lowest = np.minimum.accumulate(advantage)
+        is_lower = np.concatenate([[True], lowest[1:] < lowest[:-1]])
+        origin = np.maximum.accumulate(np.where(is_lower, np.arange(len(lowest)), 0))
+        choices.append(origin)
+        best = sums[:, j] + lowest
+    cuts = []
+    t = len(costs)
+    for origin in reversed(choices):
+        t = int(origin[t])
+        cuts.append(t)
+    actions = tuple(range(last + 1))
+    if is_reversed:
+        return OrderedCuts(float(best[-1]), tuple(len(costs) - c for c in cuts), actions[::-1])
+    return OrderedCuts(float(best[-1]), tuple(reversed(cuts)), actions)
+
+
+def choose_cut(values: NDArray, n_below: int) -> float:
+    """A number of few digits that so many of the rising values lie below, clear of all of them."""
+    step = max(float(values[-1] - values[0]), 1.0) / max(len(values) - 1, 1)
+    step = max(step, float(np.spacing(np.abs(values).max())))
+    low = values[n_below - 1] if n_below else values[0] - 2 * step
+    high = values[n_below] if n_below < len(values) else values[-1] + 2 * step
+    return short_number_between(float(low), float(high))
+
+
+def build_split(weights: tuple, values: NDArray, ordered_cuts: OrderedCuts) -> Node:
+    """Steps along rising values as a split."""
+    cuts = ordered_cuts.cuts
+    actions = ordered_cuts.actions
+    if len(values) == 1:
+        return Choose(actions[cuts.count(0)])
+    branches = tuple(map(Choose, actions))
+    return leaf_or_split(weights, tuple(choose_cut(values, c) for c in cuts), branches)
+
+
+def build_split_from_actions(weights: tuple, values: NDArray, actions: NDArray) -> Node:
+    """A split that takes these actions at these rising values."""
+    changes = np.flatnonzero(np.diff(actions)) + 1
+    run_actions = (int(actions[0]), *(int(actions[c]) for c in changes))
+    return build_split(weights, values, OrderedCuts(0.0, tuple(map(int, changes)), run_actions))
 
 
 @dataclass(frozen=True)
@@ -56,11 +155,9 @@ class LinearCuts(RuleClass):
     def why_not_exact(self, costs: Costs) -> str:
         if len(costs.numeric_axes) > 2:
             return "weights of three or more axes are searched for"
-        return (
-            ""
-            if len(costs.numeric_axes) < 2
-            else self._why_not_all_directions(costs, costs.numeric_axes)
-        )
+        if len(costs.numeric_axes) < 2:
+            return ""
+        return self._why_not_all_directions(costs, costs.numeric_axes)
 
     def max_size(self, costs: Costs) -> float:
         return len(costs.numeric_axes) + len(costs.actions) - 2
@@ -74,8 +171,8 @@ class LinearCuts(RuleClass):
             return "there are too many directions to try all, so weights are searched for"
         return ""
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        results: list[Fitted] = []
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+        results: list[Candidate] = []
         for k in costs.numeric_axes:
             results += _fit_indexes(Projection(costs, (k,)), [np.ones(1)], most)
         for pair in combinations(costs.numeric_axes, 2):
@@ -91,7 +188,7 @@ class LinearCuts(RuleClass):
             results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), most)
         return pareto_front(results)
 
-    def with_fewer_digits(self, costs: Costs, candidate: Fitted) -> Iterator[Fitted]:
+    def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """The best with as many cuts and weights of fewer digits."""
         if isinstance(candidate.root, Split):
             yield from _iterate_fewer_digits(costs, candidate.root)
@@ -165,7 +262,7 @@ def _sort_for_slopes(n: int, m: int) -> NDArray[np.int32]:
     return np.stack([np.argsort(i + w * j).astype(np.int32) for w in _list_slopes(n, m)])
 
 
-def _iterate_fewer_digits(costs: Costs, root: Split) -> Iterator[Fitted]:
+def _iterate_fewer_digits(costs: Costs, root: Split) -> Iterator[Candidate]:
     """Indexes with as many cuts and all weights of fewer digits, each at its cheapest."""
     axes = tuple(costs.grid.axis(name) for name, _ in root.weights)
     projection = Projection(costs, axes)
@@ -184,7 +281,7 @@ def _iterate_fewer_digits(costs: Costs, root: Split) -> Iterator[Fitted]:
 
 def _fit_indexes(
     projection: Projection, weights: list[NDArray], max_size: int, all_orders: bool = False
-) -> list[Fitted]:
+) -> list[Candidate]:
     """The cheapest index of each number of cuts over some directions."""
     least = (
         projection.compute_all_directions()
@@ -199,7 +296,9 @@ def _fit_indexes(
     return candidates
 
 
-def _fit_rounded(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Fitted:
+def _fit_rounded(
+    projection: Projection, weights: NDArray, is_reversed: bool, cuts: int
+) -> Candidate:
     """The index at some weights, with the fewest digits that cost no more."""
     exact = _fit_index(projection, weights, is_reversed, cuts)
     if len(weights) == 1:
@@ -219,13 +318,13 @@ def _round_significant(number: float, digits: int) -> float:
     return float(round(number, max(digits, first_decimal))) + 0.0
 
 
-def _fit_index(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Fitted:
+def _fit_index(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Candidate:
     """The cheapest cuts of an index."""
     states = projection.sort_along(weights)
-    ordered_cuts = find_optimal_cuts(states.costs[::-1] if is_reversed else states.costs, cuts)
+    ordered_cuts = find_optimal_cuts(states.costs, cuts, is_reversed)
     named_weights = tuple((n, float(w)) for n, w in zip(projection.names, weights, strict=True))
-    root = build_split(named_weights, states.values, ordered_cuts, is_reversed)
-    return Fitted(root, len(weights) - 1 + cuts, ordered_cuts.cost)
+    root = build_split(named_weights, states.values, ordered_cuts)
+    return Candidate(root, len(weights) - 1 + cuts, ordered_cuts.cost)
 
 
 def _sum_blocks(table: NDArray, values: list[NDArray]) -> tuple[NDArray, list[NDArray]]:

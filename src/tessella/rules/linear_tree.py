@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from tessella.mdp.rule_tree import Among, Choose, Node, short_number_between
 from tessella.rules.axis_tree import compute_max_leaves, compute_tree_size, join_splits
-from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, count_leaves, fold_tree, prune_trees
+from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, count_leaves, fold_boxes, prune_trees
 from tessella.rules.cart import grow_cart_trees
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
 MAX_STATE_SUMS = 3_000_000  # states x sums, at most
 GROWN_MAX_LEAVES = 600  # leaves of a tree, before it is pruned
@@ -52,7 +52,7 @@ class LinearTree(RuleClass):
     def why_not_exact(self, costs: Costs) -> str:
         return "trees with slanting cuts are grown greedily"
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
         leaves = compute_max_leaves(most)
         if leaves < 2:
             return []
@@ -69,7 +69,7 @@ class LinearTree(RuleClass):
         trees = grow_cart_trees(positions, costs.by_state, min(2 * leaves, GROWN_MAX_LEAVES))
         results = prune_trees(trees, leaves, np.arange(costs.grid.size), split_rows, sum_costs)
         candidates = [
-            Fitted(_build_node(tree, features), compute_tree_size(count_leaves(tree)), cost)
+            Candidate(_build_node(tree, features), compute_tree_size(count_leaves(tree)), cost)
             for cost, tree in results
         ]
         return pareto_front(candidates)
@@ -131,9 +131,6 @@ def _make_feature(weights: tuple, sums: NDArray) -> CutFeature:
 
 
 def _build_node(tree: BoxTree, features: list[CutFeature]) -> Node:
-    def get_children(tree: BoxTree) -> tuple[BoxTree, BoxTree] | None:
-        return (tree.below, tree.above) if isinstance(tree, BoxCut) else None
-
     def build(tree: BoxTree, children: list[Node]) -> Node:
         if isinstance(tree, BoxLeaf):
             return Choose(tree.action)
@@ -144,4 +141,4 @@ def _build_node(tree: BoxTree, features: list[CutFeature]) -> Node:
         cut = short_number_between(float(values[tree.position - 1]), float(values[tree.position]))
         return join_splits(definition, cut, children)
 
-    return fold_tree(tree, get_children, build)
+    return fold_boxes(tree, build)

@@ -1,28 +1,39 @@
-"""The loss that a rule may have: at most ``limit``, on average from a start or at worst.
+"""The loss that a rule may have, from a start or from the worst state; and a proof of what it has.
 
 A relative target is a share of |J(pi*)|, the size of the optimal value from the start, as
 ``relative_loss`` of a certificate is; or of J(pi*) - J(random), what the optimum gains over taking
 every feasible action as often. Rules that cannot be distinguished from optimal meet a target of 0:
-``resolution`` is what ties and the error of the solution may hide. Any other target is met as it
-stands, and refused where the solution is not known well enough for it.
+``resolution`` is what ties and the error of the solution may hide. Any other target is met exactly,
+and refused where the solution is not known well enough for it.
+
+``prove`` gives the upper ends of a rule's losses, and the certificate that proves them, which can
+be checked by whoever has the model's file. Of an average it may be wider than the gains are known,
+for that file's rounding and the checker's; then the bounds on the gains decide.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.certificates.certificate import Certificate
+from tessella.certificates.certify import certify
+from tessella.certificates.gain_certificate import GainCertificate
+from tessella.certificates.loss import loss
+from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import ArgumentError, format_value, is_number
+from tessella.mdp.policy import Policy
 from tessella.rounding import EPS, round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
-from tessella.rules.proven_loss import ProvenLoss, prove
 from tessella.solvers.operators import MIN_REWARD_SCALE
 from tessella.solvers.solution import Solution
 
+WIDE_ERROR_MULTIPLE = 8  # errors of the best gain: a certificate that is wider may not decide
 LossReference = Literal["optimal", "random"]
+PER_PERIOD = "per period"  # how the text of a loss target about an average ends, in files too
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +41,7 @@ class LossTarget:
     """A loss that a rule must keep within.
 
     Attributes:
-        loss: as it was asked for.
+        loss: as the user stated it.
         limit: the same in the model's own units.
         worst: whether it is about the worst state, and not the mean over the start.
         unit: what a loss is divided by to compare with ``loss``; 1 for an absolute loss.
@@ -84,7 +95,7 @@ class LossTarget:
 
     def __str__(self) -> str:
         where = "from the worst state" if self.worst else "on average from the start"
-        where = "per period" if self.is_average else where
+        where = PER_PERIOD if self.is_average else where
         noun = "an extra cost" if self.minimise else "a loss"
         if not self.relative_to:
             return f"{noun} of at most {format_value(self.loss)} {where}"
@@ -110,7 +121,7 @@ def make_loss_target(
 ) -> LossTarget:
     """A checked loss target for the model of a solution."""
     if not (is_number(loss) and loss >= 0):
-        raise ArgumentError("a promised loss is a number, at least 0", value=f"got {loss!r}")
+        raise ArgumentError("a loss target is a number, at least 0", value=f"got {loss!r}")
     require_flag("worst", worst)
     require_flag("relative", relative)
     if relative_to not in ("optimal", "random"):
@@ -141,9 +152,11 @@ def make_loss_target(
         minimise=solution.mdp.minimise,
     )
     if loss and error > limit:
-        requirement = f"a promise must be larger than the error of the solution; {loss_target.hint}"
+        requirement = (
+            f"a loss target must be larger than the error of the solution; {loss_target.hint}"
+        )
         raise ArgumentError(
-            requirement, value=f"promised are {limit:.3g}, the error is {round_up(error)}"
+            requirement, value=f"the target is {limit:.3g}, the error is {round_up(error)}"
         )
     return loss_target
 
@@ -158,7 +171,7 @@ def _compute_unit(
     solution: Solution, evaluator: PolicyEvaluator, relative_to: LossReference
 ) -> float:
     optimal = evaluator.compute_optimal_value()
-    unit = abs(optimal) if relative_to == "optimal" else optimal - evaluator.random()
+    unit = abs(optimal) if relative_to == "optimal" else optimal - evaluator.compute_random_value()
     # An optimum that is not known exactly makes the unit no larger than it surely is.
     unit -= solution.error_bound * (1 + 1e-9)
     if not unit > 0:
@@ -166,3 +179,49 @@ def _compute_unit(
         error_text = f", within {round_up(solution.error_bound)}" if solution.error_bound else ""
         raise ArgumentError(requirement, value=f"it is {optimal:.3g}{error_text}")
     return unit
+
+
+@dataclass(frozen=True, eq=False)
+class ProvenLoss:
+    """What a policy surely loses at most.
+
+    Attributes:
+        mean: from the start.
+        worst: from the worst state.
+        relative: ``mean`` as a share of the optimal value; None where that may be 0.
+        certificate: what proves it.
+    """
+
+    mean: float
+    worst: float
+    relative: float | None
+    certificate: Certificate | GainCertificate | TotalCertificate = field(repr=False)
+
+    def collect_facts(self, solution: Solution) -> dict[str, Any]:
+        """What the head of a file says: model and proven loss."""
+        clock = solution.mdp.clock
+        return {
+            "model": solution.mdp.name,
+            "fingerprint": solution.mdp.fingerprint,
+            "mean_loss": self.mean,
+            "relative_loss": self.relative,
+            "worst_loss": self.worst,
+            "certified": True,
+            "told_in": "costs" if solution.mdp.minimise else "rewards",
+        } | ({} if clock is None else {"periods_per_time": clock.per_time(1.0)})
+
+
+def prove(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:
+    """What ``policy`` surely loses at most, from ``start`` (S,)."""
+    certificate = certify(solution, policy, start)
+    mean = certificate.mean_loss.upper
+    relative_loss = certificate.relative_loss
+    relative = None if relative_loss is None else relative_loss.upper
+    if isinstance(certificate, GainCertificate):
+        if certificate.loss.width > WIDE_ERROR_MULTIPLE * solution.error_bound:
+            policy_loss = loss(solution, policy)
+            upper = policy_loss.mean + policy_loss.error_bound
+            relative = None if relative is None else relative * min(upper / mean, 1.0)
+            mean = min(mean, upper)
+        return ProvenLoss(mean, mean, relative, certificate)
+    return ProvenLoss(mean, certificate.worst_loss.upper, relative, certificate)

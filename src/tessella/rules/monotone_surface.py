@@ -29,9 +29,9 @@ from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Choose, Lookup, Node
 from tessella.rules.axis_tree import choose_positions, compute_boundary_losses, sum_blocks
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
-RESCALING_MAX_COST_RATIO = 0.1  # of the cost known: a cut that costs less is made once more
+RESCALING_MAX_COST_RATIO = 0.1  # of the cost known: a cut that costs less is computed again
 SURFACE_MIN_SIZE = 3  # numbers of a surface with a corner
 FLOW_UNITS = 2**29  # what the least cost known becomes in whole numbers
 UNLIMITED_CAPACITY = 2**30  # more than flows, and no overflow with one of them on top
@@ -84,23 +84,23 @@ class MonotoneSurface(RuleClass):
     def _is_affordable(self, table: NDArray) -> bool:
         return table.size <= self.nodes
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        results: list[Fitted] = []
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+        results: list[Candidate] = []
         if most < SURFACE_MIN_SIZE:
             return results
         grids = self._list_grids(costs)
         directions = _choose_directions(
             sum_blocks(costs.by_rank, grids[min(COMPARISON_GRID_INDEX, len(grids) - 1)])
         )
-        for positions, is_finest in zip(grids, (*[False] * (len(grids) - 1), True), strict=True):
+        for positions in grids:
             table = sum_blocks(costs.by_rank, positions)
-            for i, signs in enumerate(directions):
+            for signs in directions:
                 if results and time.perf_counter() > costs.deadline:
                     return pareto_front(results)
-                surface = Surface(
-                    positions, signs, find_cheapest_table(_flip_axes(table, signs)).table
-                )
-                results += _fit_corners(costs, table, surface, most, is_finest and not i)
+                cheapest = find_cheapest_table(_flip_axes(table, signs)).table
+                surface = Surface(positions, signs, cheapest)
+                prune = positions is grids[-1] and signs is directions[0]
+                results += _fit_corners(costs, table, surface, most, prune)
         return pareto_front(results)
 
     def _list_grids(self, costs: Costs) -> list[list[NDArray[np.int64]]]:
@@ -112,10 +112,17 @@ class MonotoneSurface(RuleClass):
         ]
         if max(shape) > GRID_PARTS_PER_AXIS[-1]:
             grids.append([np.arange(n) for n in shape])
-        sizes = [math.prod(len(part) for part in positions) for positions in grids]
-        is_affordable = [n * len(costs.actions) <= self.nodes for n in sizes]
-        is_new = [i == 0 or sizes[i] > sizes[i - 1] for i in range(len(sizes))]
-        return [grids[i] for i in range(len(grids)) if i == 0 or (is_affordable[i] and is_new[i])]
+        chosen = grids[:1]
+        for coarser, finer in itertools.pairwise(grids):
+            n_cells = _count_cells(finer)
+            is_affordable = n_cells * len(costs.actions) <= self.nodes
+            if is_affordable and n_cells > _count_cells(coarser):
+                chosen.append(finer)
+        return chosen
+
+
+def _count_cells(positions: list[NDArray]) -> int:
+    return math.prod(map(len, positions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +273,7 @@ def find_corners(table: NDArray[np.int64]) -> SurfaceCorners:
 
 def _fit_corners(
     costs: Costs, table: NDArray, surface: Surface, max_size: int, prune: bool
-) -> list[Fitted]:
+) -> list[Candidate]:
     """A surface by corners from below or from above, and perhaps with fewer and fewer of them."""
     candidates = []
     last = len(costs.actions) - 1
@@ -279,10 +286,10 @@ def _fit_corners(
         corners = find_corners(rising_table)
         turned = _flip_axes(table[..., ::-1] if from_above else table, signs)
         variants = _prune_corners(turned, corners, costs.deadline) if prune else [corners]
-        small_enough = (variant for variant in variants if variant.size <= max_size)
         candidates += [
             _make_candidate(costs, surface.positions, signs, variant, from_above)
-            for variant in small_enough
+            for variant in variants
+            if variant.size <= max_size
         ]
     return candidates
 
@@ -300,11 +307,8 @@ def _prune_corners(
             _compute_table_cost(table, corners.apply_changes([change]).build_table())
             for change in changes
         ]
-        corners = corners.apply_changes(
-            _choose_changes(
-                changes, change_costs, max(len(corners.positions) // CORNERS_PER_REMOVAL, 1)
-            )
-        )
+        count = max(len(corners.positions) // CORNERS_PER_REMOVAL, 1)
+        corners = corners.apply_changes(_choose_changes(changes, change_costs, count))
         yield corners
 
 
@@ -331,7 +335,7 @@ def _make_candidate(
     signs: tuple[int, ...],
     corners: SurfaceCorners,
     from_above: bool,
-) -> Fitted:
+) -> Candidate:
     table = _flip_axes(corners.build_table(), signs)
     if from_above:
         table = len(costs.actions) - 1 - table
@@ -341,7 +345,7 @@ def _make_candidate(
         part_of_value[order] = part  # from rising order to the order in which values are listed
         table = np.take(table, part_of_value, axis)
     text = _CornerText(costs, positions, signs, from_above)
-    return Fitted(
+    return Candidate(
         _build_node(costs, table), corners.size, costs.of_table(table), text.describe(corners)
     )
 
@@ -364,10 +368,8 @@ class _CornerText:
     from_above: bool
 
     def describe(self, corners: SurfaceCorners) -> str:
-        last_action = len(self.costs.actions) - 1
-        action_names = [
-            describe_action(self.costs.action_name, action) for action in self.costs.actions
-        ]
+        name = self.costs.action_name
+        action_names = [describe_action(name, action) for action in self.costs.actions]
         if self.from_above:
             action_names = action_names[::-1]
         lines = []
@@ -375,21 +377,16 @@ class _CornerText:
             level_corners = corners.positions[corners.actions == action]
             clauses = [self._format_corner(corner) for corner in level_corners]
             lines.append(f"{action_names[action]} where {'; or '.join(clauses)}.")
-        name = "lowest" if self.from_above else "highest"
-        preamble = f"Take the first line that applies ({name} {self.costs.action_name} first).\n"
-        preamble = preamble if len(lines) > 1 and last_action > 1 else ""
-        return (
-            preamble + "\n".join([*lines, f"{action_names[corners.base_action]} elsewhere."])
-            if lines
-            else ""
-        )
+        if not lines:
+            return ""
+        if len(lines) > 1 and len(action_names) > 2:
+            first = "lowest" if self.from_above else "highest"
+            lines.insert(0, f"Take the first line that applies ({first} {name} first).")
+        return "\n".join([*lines, f"{action_names[corners.base_action]} elsewhere."])
 
     def _format_corner(self, corner: NDArray) -> str:
-        bounds = []
-        for axis, part in enumerate(corner.tolist()):
-            if part:
-                bounds.append(self._format_bound(axis, part))
-        return " and ".join(bounds)
+        parts = enumerate(corner.tolist())
+        return " and ".join(self._format_bound(axis, part) for axis, part in parts if part)
 
     def _format_bound(self, axis: int, part: int) -> str:
         """``stock is at least 3``: the end of the part that is ``part`` parts from the start."""
@@ -412,15 +409,15 @@ def _flip_axes(array: NDArray, signs: tuple[int, ...]) -> NDArray:
 def _choose_directions(table: NDArray) -> list[tuple[int, ...]]:
     """The directions whose surfaces cost least."""
     axes = table.ndim - 1
-    directions = (
-        [*_list_directions(axes)] if axes <= ALL_DIRECTIONS_MAX_AXES else _guess_directions(table)
-    )
-    return sorted(
-        directions,
-        key=lambda signs: _compute_table_cost(
-            _flip_axes(table, signs), find_cheapest_table(_flip_axes(table, signs)).table
-        ),
-    )[:REFINED_DIRECTIONS]
+    directions = _guess_directions(table)
+    if axes <= ALL_DIRECTIONS_MAX_AXES:
+        directions = [*_list_directions(axes)]
+
+    def compute_cost(signs: tuple[int, ...]) -> float:
+        flipped = _flip_axes(table, signs)
+        return _compute_table_cost(flipped, find_cheapest_table(flipped).table)
+
+    return sorted(directions, key=compute_cost)[:REFINED_DIRECTIONS]
 
 
 def _list_directions(axes: int) -> Iterator[tuple[int, ...]]:

@@ -34,9 +34,8 @@ from tessella.errors import format_value
 from tessella.grid import AXIS_MAX_SIZE
 from tessella.mdp.actions import spoken
 from tessella.mdp.rule_tree import Split, short_number_between
-from tessella.rules.linear_cuts import Projection
-from tessella.rules.ordered_cuts import SortedStates, build_split_from_actions
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, iterate_roundings, pareto_front
+from tessella.rules.linear_cuts import Projection, SortedStates, build_split_from_actions
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, iterate_roundings, pareto_front
 
 SLOPED_MAX_TARGETS = 400  # values of S with one slope, at most
 SINGLE_AXIS_MAX_TARGETS = 4_000  # values of S on a single axis, at most
@@ -75,12 +74,11 @@ class OrderUpTo(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 4 if len(costs.numeric_axes) > 1 else 3
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        return pareto_front(
-            [form.build() for form in _pick_cheapest(self._list_forms(costs, most))]
-        )
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+        forms = _pick_cheapest(self._list_forms(costs, most))
+        return pareto_front(form.build() for form in forms)
 
-    def near_ties(self, costs: Costs, most: int) -> list[Fitted]:
+    def near_ties(self, costs: Costs, most: int) -> list[Candidate]:
         """Of each size some that cost little more, with other slopes."""
         forms = sorted(self._list_forms(costs, most), key=lambda form: (form.size, form.cost))
         sizes = [list(same) for _, same in groupby(forms, key=lambda form: form.size)]
@@ -102,7 +100,7 @@ class OrderUpTo(RuleClass):
                     forms += _search_slopes(costs, (*axes, other), max_size)
         return forms
 
-    def with_fewer_digits(self, costs: Costs, candidate: Fitted) -> Iterator[Fitted]:
+    def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """The best of the same size with a slope of fewer digits."""
         if isinstance(candidate.root, Split):
             *_, (_, slope) = candidate.root.weights
@@ -119,7 +117,7 @@ class OrderForm:
 
     size: int
     cost: float
-    build: Callable[[], Fitted]
+    build: Callable[[], Candidate]
 
 
 def _pick_cheapest(forms: Iterable[OrderForm]) -> list[OrderForm]:
@@ -137,35 +135,37 @@ def _search_slopes(costs: Costs, axes: tuple[int, ...], max_size: int) -> list[O
     Where the states are many, slopes are compared on blocks of them.
     """
     level = OrderLevel(costs, axes, use_blocks=True)
-    unit = 10.0 ** np.round(np.log10(level.span_ratio))
-    slopes = [
-        k / SLOPES_PER_SIGN * 2 * unit for k in range(-SLOPES_PER_SIGN, SLOPES_PER_SIGN + 1) if k
-    ]
-    step = 2 * unit / SLOPES_PER_SIGN
-    results = []
-    for refinement in (*SLOPE_REFINEMENT_FACTORS, 0):
-        with_lots = (
-            refinement != SLOPE_REFINEMENT_FACTORS[0]
-        )  # only near the best slope without them
-        results += [
-            (w, form)
-            for w in slopes
-            for form in level.fit_forms(level.last_axis, w, max_size, with_lots)
-        ]
-        best = min(results, key=lambda one: one[1].cost, default=(step, None))[0]
-        refined = best + step / max(refinement, 1) * np.arange(-4, 5)
-        slopes = [float(np.round(w, 6)) for w in refined if abs(w) > 1e-9]
-        if time.perf_counter() > costs.deadline:
-            break
+    results = _refine_slopes(level, max_size)
     if not level.projection.is_blocked:
         return [form for _, form in results]
-    best_slopes = {
-        min((f.cost, w) for w, f in results if f.size == n)[1] for n in {f.size for _, f in results}
-    }
+    best: dict[int, tuple[float, float]] = {}  # size -> the least cost, and its slope
+    for slope, form in results:
+        best[form.size] = min(best.get(form.size, (np.inf, np.inf)), (form.cost, slope))
     full = OrderLevel(costs, axes)
+    slopes = {best[size][1] for size in sorted(best)}
     return _pick_cheapest(
-        form for w in best_slopes for form in full.fit_forms(full.last_axis, w, max_size)
+        form for slope in slopes for form in full.fit_forms(full.last_axis, slope, max_size)
     )
+
+
+def _refine_slopes(level: OrderLevel, max_size: int) -> list[tuple[float, OrderForm]]:
+    """Slopes with their forms: evenly spread ones, then some near the best, and nearer."""
+    unit = 10.0 ** np.round(np.log10(level.span_ratio))
+    step = 2 * unit / SLOPES_PER_SIGN
+    multiples = [k for k in range(-SLOPES_PER_SIGN, SLOPES_PER_SIGN + 1) if k]
+    slopes = [k / SLOPES_PER_SIGN * 2 * unit for k in multiples]
+    results: list[tuple[float, OrderForm]] = []
+    for refinement in (*SLOPE_REFINEMENT_FACTORS, 0):
+        with_lots = refinement != SLOPE_REFINEMENT_FACTORS[0]  # only near the best without them
+        for slope in slopes:
+            forms = level.fit_forms(level.last_axis, slope, max_size, with_lots)
+            results += [(slope, form) for form in forms]
+        best = min(results, key=lambda one: one[1].cost, default=(step, None))[0]
+        refined = best + step / max(refinement, 1) * np.arange(-4, 5)
+        slopes = [float(np.round(slope, 6)) for slope in refined if abs(slope) > 1e-9]
+        if time.perf_counter() > level.costs.deadline:
+            break
+    return results
 
 
 class OrderLevel:
@@ -207,9 +207,9 @@ class OrderLevel:
             (n, float(w)) for n, w in zip(self.projection.names, weights, strict=True)
         )
         forms = []
-        lots = (
-            [0.0, *self.list_lots(self.n_lots)] if with_lots and max_size >= 2 + n_slopes else [0.0]
-        )
+        lots = [0.0]
+        if with_lots and max_size >= 2 + n_slopes:
+            lots += self.list_lots(self.n_lots)
         for lot in lots:
             allowed = self._find_multiples(lot)
             for rounds_up in (False, True):
@@ -276,19 +276,18 @@ class _FormFitter:
         )
         kinds = np.arange(len(orders))
         pieces = sums[kinds, ends[:, :-1]] - sums[kinds, ends[:, 1:]]  # (targets, orders)
-        forms = []
+        choices = []  # target, how many levels are ordered for, and the cost
         if max_size >= self.size:
             i = int(pieces.sum(axis=1).argmin())
-            level = _shorten(all_targets, float(targets[i]), self.rounds_up)
-            forms.append(self._make_form(level, ends[i], len(values), float(pieces[i].sum())))
+            choices.append((i, len(values), float(pieces[i].sum())))
         if max_size > self.size:
             i, u, cost = _find_reorder_point(sums, ends, pieces)
             if 0 < u < len(values):
-                forms.append(
-                    self._make_form(
-                        _shorten(all_targets, float(targets[i]), self.rounds_up), ends[i], u, cost
-                    )
-                )
+                choices.append((i, u, cost))
+        forms = []
+        for i, u, cost in choices:
+            level = _shorten(all_targets, float(targets[i]), self.rounds_up)
+            forms.append(self._make_form(level, ends[i], u, cost))
         return forms
 
     def _find_action_ends(
@@ -307,7 +306,7 @@ class _FormFitter:
         size = self.size + int(u < len(self.states.values))
         return OrderForm(size, max(cost, 0.0), partial(self._build, target, ends, u, cost))
 
-    def _build(self, target: float, ends: NDArray, u: int, cost: float) -> Fitted:
+    def _build(self, target: float, ends: NDArray, u: int, cost: float) -> Candidate:
         """The form with this S, for the first ``u`` levels."""
         values = self.states.values
         actions = self.level.action_order[self.allowed]
@@ -315,7 +314,7 @@ class _FormFitter:
         taken[u:] = actions[0]
         size = self.size + int(u < len(values))
         root = build_split_from_actions(self.named_weights, values, taken)
-        return Fitted(root, size, max(cost, 0.0), self._describe(target, taken, u))
+        return Candidate(root, size, max(cost, 0.0), self._describe(target, taken, u))
 
     def _describe(self, target: float, taken: NDArray, u: int) -> str:
         """The form in one sentence, that of a threshold where it has two actions to choose from."""
@@ -371,12 +370,10 @@ class _FormFitter:
     def _limit(self, number: float) -> str:
         """``6.5 - 0.38 x life1``: what the level is compared with."""
         last, slope = self.named_weights[-1]
-        tilt = (
-            ""
-            if slope == 1
-            else f" {'-' if slope > 0 else '+'} {format_value(abs(slope))} x {last}"
-        )
-        return f"{format_value(float(np.round(number, 9)))}{tilt}"
+        text = format_value(float(np.round(number, 9)))
+        if slope == 1:
+            return text
+        return f"{text} {'-' if slope > 0 else '+'} {format_value(abs(slope))} x {last}"
 
     def _at_most(self, count: int) -> str:
         """Where the lowest ``count`` levels are; empty for all of them."""

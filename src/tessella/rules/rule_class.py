@@ -1,4 +1,4 @@
-"""What a class of rules is asked: the best of its rules for additive costs.
+"""Classes of rules: each offers the best of its rules for additive costs.
 
     cost(rule) = sum_s c(s, rule(s)),    c >= 0, finite
 
@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from operator import attrgetter
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import format_value
 from tessella.grid import StateGrid
+from tessella.mdp.model import MDP
 from tessella.mdp.rule_tree import Node, RuleTree
 
+AnyRule = TypeVar("AnyRule")  # a candidate, or a point of a frontier
 SUMMABLE_MAX_STEPS = 1e100  # values in finest steps of an axis, up to which axes are added
 ROUNDING_MAX_DECIMALS = 6  # behind the point, at most, of a number that is rounded
 
@@ -43,6 +47,11 @@ class Costs:
     by_state: NDArray[np.float64]
     deadline: float = float("inf")
     action_name: str = "action"
+
+    @staticmethod
+    def for_model(mdp: MDP, by_state: NDArray, deadline: float = math.inf) -> Costs:
+        """Costs (S, A) of the actions of a model."""
+        return Costs(mdp.grid, mdp.actions, by_state, deadline, mdp.action_name)
 
     def of(self, tree: RuleTree) -> float:
         """What a rule costs."""
@@ -134,7 +143,7 @@ def _find_strictest(array: NDArray, axis: int) -> int | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Candidate:
     """A rule, its additive cost, and what its class says of it.
 
     Attributes:
@@ -149,12 +158,12 @@ class Fitted:
     cost: float
     sentence: str = ""
 
-    def program(self, grid: StateGrid) -> RuleTree:
+    def build_tree(self, grid: StateGrid) -> RuleTree:
         return RuleTree(grid, self.root, self.size)
 
 
 class RuleClass(ABC):
-    """A class of rules: what can be said with a few numbers of one kind."""
+    """A class of rules: those that a few numbers of one kind determine."""
 
     name: ClassVar[str]
     # Whether many more rounds, about single rules, pay off.
@@ -180,18 +189,18 @@ class RuleClass(ABC):
         return False
 
     @abstractmethod
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
         """Rules of at most ``most`` numbers, each cheaper than all smaller ones.
 
         None need cost less than ``target``. An exact class has the smallest rule within the target
         among them, if there is one within ``most``.
         """
 
-    def imitations(self, costs: Costs, most: int) -> list[Fitted]:
+    def imitations(self, costs: Costs, most: int) -> list[Candidate]:
         """More rules of at most ``most`` numbers for a frontier to evaluate, whatever they cost."""
         return []
 
-    def near_ties(self, costs: Costs, most: int) -> list[Fitted]:
+    def near_ties(self, costs: Costs, most: int) -> list[Candidate]:
         """More rules that cost little more than those of ``fit``, to be evaluated in small models.
 
         Where costs tie, rounding picks one of them, and it need not be the one that loses least.
@@ -202,12 +211,12 @@ class RuleClass(ABC):
         """Rules of the class that differ from one of its rules in a single number."""
         yield from ()
 
-    def with_fewer_digits(self, costs: Costs, candidate: Fitted) -> Iterator[Fitted]:
+    def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """Rules of the same size with fewer digits, those with the fewest first."""
         yield from ()
 
     def size_lower_bound(
-        self, costs: Costs, target: float, most: int, candidates: list[Fitted]
+        self, costs: Costs, target: float, most: int, candidates: list[Candidate]
     ) -> int:
         """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``.
 
@@ -230,10 +239,23 @@ def iterate_roundings(number: float) -> Iterator[float]:
             yield rounded
 
 
-def pareto_front(candidates: list[Fitted]) -> list[Fitted]:
-    """Of each size the cheapest, and none that a smaller one undercuts."""
-    front: list[Fitted] = []
-    for candidate in sorted(candidates, key=lambda r: (r.size, r.cost)):
-        if not front or candidate.cost < front[-1].cost:
-            front.append(candidate)
+def pareto_front(rules: Iterable[AnyRule], measure: str = "cost") -> list[AnyRule]:
+    """Of each size the rule with the least ``measure``, and none that a smaller one undercuts."""
+    front: list[AnyRule] = []
+    for rule in sorted(rules, key=attrgetter("size", measure)):
+        if not front or getattr(rule, measure) < getattr(front[-1], measure):
+            front.append(rule)
     return front
+
+
+def format_weighted_sum(weights: Iterable[tuple[str, float]]) -> str:
+    """``stock - 0.5 regime``."""
+    text = ""
+    for name, weight in weights:
+        magnitude = "" if abs(weight) == 1 else f"{format_value(abs(weight))} "
+        sign = "-" if weight < 0 else "+"
+        if text:
+            text += f" {sign} {magnitude}{name}"
+        else:
+            text = f"{sign.strip('+')}{magnitude}{name}"
+    return text

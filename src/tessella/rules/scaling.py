@@ -13,8 +13,8 @@ loss is proven to be small enough or the rule is refused, however good the fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,8 +28,8 @@ from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import ArgumentError, PolicyError, counted, is_positive, require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.rule_tree import Among, Except, Lookup, Node, RuleTree, Split
-from tessella.mdp.start import Start
+from tessella.mdp.rule_tree import Among, Except, Lookup, Node, RuleTree, Split, children
+from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
 from tessella.rules.compress import compress
 from tessella.rules.rule import Rule
@@ -86,7 +86,7 @@ class Scaling:
         solutions: one for each.
         rules: one for each but the last.
         trends: one for each number of the rules; empty where they are not of one form.
-        promise: what may be lost at the largest size, in the units of the model.
+        loss_limit: what may be lost at the largest size, in the units of the model.
         worst: whether that is from the worst state, and not on average.
         predicted: the rule for the largest size; None where there is none.
         certificate: what that loses there.
@@ -97,7 +97,7 @@ class Scaling:
     solutions: tuple[Solution, ...] = field(repr=False)
     rules: tuple[Rule, ...] = field(repr=False)
     trends: tuple[Trend, ...]
-    promise: float
+    loss_limit: float
     worst: bool
     predicted: Policy | None = field(repr=False)
     certificate: Certificate | GainCertificate | TotalCertificate | CertificateSummary | None = (
@@ -107,7 +107,7 @@ class Scaling:
 
     @property
     def carries_over(self) -> bool:
-        """Whether the rule for the largest size keeps the promise there, proven."""
+        """Whether the rule for the largest size meets the loss target there, proven."""
         return not self.refusal
 
     @property
@@ -136,9 +136,8 @@ class Scaling:
             yield f"no rule may be deployed: {self.refusal}"
         else:
             loss = _get_loss_bound(self.certificate, self.worst)
-            where = "from the worst state"
-            where = where if self.worst else "on average"
-            yield f"the rule may be deployed: it loses at most {round_up(loss, 4)} {where}, proven"
+            text = f"at most {round_up(loss, 4)} {_describe_start(self.worst)}, proven"
+            yield f"the rule may be deployed: it loses {text}"
 
 
 def scaling(
@@ -167,35 +166,33 @@ def scaling(
     options: dict[str, Any] = {"start": start, "worst": worst, "relative": relative}
     options |= {"classes": classes, "time_limit": time_limit}
     rules = [compress(solution, loss, **options) for solution in solutions[:-1]]
-    common = scales, tuple(solutions), tuple(rules)
     loss_limit = loss * _bound_optimal_size(solutions[-1], start) if relative else float(loss)
-    roots = [rule.program.root for rule in rules]
-    large = solutions[-1].mdp
-    reason = _explain_difference(roots)
-    if reason:
-        return Scaling(*common, (), loss_limit, worst, None, None, reason)
-    trends = tuple(
-        map(
-            _fit_trend,
-            [scales[:-1]] * len(list(iterate_numbers(roots[0]))),
-            _collect_numbers(roots),
-        )
+    refusal = _explain_difference([rule.tree for rule in rules])
+    report = Scaling(
+        scales, tuple(solutions), tuple(rules), (), loss_limit, worst, None, None, refusal
     )
-    predictions = iter([trend.evaluate(scales[-1]) for trend in trends])
-    root = replace_numbers(roots[0], predictions)
-    reason = _explain_disorder(root)
-    if reason:
-        return Scaling(*common, trends, loss_limit, worst, None, None, reason)
-    tree = RuleTree(large.grid, root, rules[0].size)
-    policy = Policy(large.grid, large.actions, tree, "foretold", large.action_name)
-    certificate = (certify_in_slabs if large.n_states > BLOCKWISE_MIN_STATES else certify)(
-        solutions[-1], policy, start
-    )
-    loss_bound = _get_loss_bound(certificate, worst)
-    where = "from the worst state" if worst else "on average"
-    if not loss_bound <= loss_limit:
-        reason = f"it may lose {round_up(loss_bound, 4)} {where}, and {loss_limit:.4g} is promised"
-    return Scaling(*common, trends, loss_limit, worst, policy, certificate, reason)
+    return report if refusal else _predict_largest(report, start)
+
+
+def _predict_largest(report: Scaling, start: Start) -> Scaling:
+    """The report with the rule that is predicted for the largest size, and its certificate."""
+    *scales, largest = report.scales
+    solution = report.solutions[-1]
+    mdp = solution.mdp
+    roots = [rule.tree.root for rule in report.rules]
+    numbers = zip(*map(iterate_numbers, roots), strict=True)
+    trends = tuple(_fit_trend(scales, values) for values in numbers)
+    predicted = (trend.evaluate(largest) for trend in trends)
+    tree = RuleTree(mdp.grid, replace_numbers(roots[0], predicted), report.rules[0].size)
+    report = replace(report, trends=trends, refusal=_explain_disorder(tree))
+    if report.refusal:
+        return report
+    policy = Policy(mdp.grid, mdp.actions, tree, "predicted", mdp.action_name)
+    certify_policy = certify_in_slabs if mdp.n_states > BLOCKWISE_MIN_STATES else certify
+    certificate = certify_policy(solution, policy, start)
+    loss_bound = _get_loss_bound(certificate, report.worst)
+    refusal = _explain_excess(loss_bound, report.loss_limit, report.worst)
+    return replace(report, predicted=policy, certificate=certificate, refusal=refusal)
 
 
 def _check_scales(scales: Sequence[float]) -> tuple[float, ...]:
@@ -216,8 +213,6 @@ def _build_model(build: Callable[[float], MDP], scale: float) -> MDP:
 
 def _bound_optimal_size(solution: Solution, start: Start) -> float:
     """|J(pi*)|, no larger than it surely is."""
-    from tessella.mdp.start import start_distribution
-
     if solution.gain is not None:
         return abs(solution.gain) - solution.error_bound
     mdp = solution.mdp
@@ -238,11 +233,8 @@ def iterate_numbers(node: Node) -> Iterator[float]:
     if isinstance(node, Split):
         yield from (weight for _, weight in node.weights)
         yield from node.cuts
-        for branch in node.branches:
-            yield from iterate_numbers(branch)
-    elif isinstance(node, Among):
-        yield from iterate_numbers(node.inside)
-        yield from iterate_numbers(node.outside)
+    for child in children(node):
+        yield from iterate_numbers(child)
 
 
 def replace_numbers(node: Node, numbers: Iterator[float]) -> Node:
@@ -258,39 +250,37 @@ def replace_numbers(node: Node, numbers: Iterator[float]) -> Node:
     return node
 
 
-def _iterate_nodes(node: Node) -> Iterator[Node]:
-    yield node
-    if isinstance(node, Split):
-        for branch in node.branches:
-            yield from _iterate_nodes(branch)
-    elif isinstance(node, Among):
-        yield from _iterate_nodes(node.inside)
-        yield from _iterate_nodes(node.outside)
-
-
-def _explain_difference(roots: Sequence[Node]) -> str:
+def _explain_difference(trees: Sequence[RuleTree]) -> str:
     """Why trees differ in more than their numbers; empty if they do not."""
-    for root in roots:
-        if any(isinstance(node, Lookup | Except) for node in _iterate_nodes(root)):
+    for tree in trees:
+        if any(isinstance(node, Lookup | Except) for node in tree.nodes()):
             return "a table of places has no numbers that follow the size"
-    structures = [
-        replace_numbers(root, iter([0.0] * len(list(iterate_numbers(root))))) for root in roots
-    ]
+    structures = [replace_numbers(tree.root, repeat(0.0)) for tree in trees]
     if any(structure != structures[0] for structure in structures):
         return "the rules of the sizes differ in more than their numbers"
     return ""
 
 
-def _explain_disorder(root: Node) -> str:
-    for node in _iterate_nodes(root):
+def _explain_disorder(tree: RuleTree) -> str:
+    """Why the cuts of a tree are of no use; empty if they ascend."""
+    for node in tree.nodes():
         if isinstance(node, Split) and list(node.cuts) != sorted(node.cuts):
-            return "its cuts, foretold one by one, are out of order"
+            return "its cuts, predicted one by one, are out of order"
     return ""
 
 
-def _collect_numbers(roots: Sequence[Node]) -> list[tuple[float, ...]]:
-    """For each number of the trees, its value at every size."""
-    return list(zip(*(tuple(iterate_numbers(root)) for root in roots), strict=True))
+def _explain_excess(loss_bound: float, loss_limit: float, worst: bool) -> str:
+    """Why a proven loss is too large; empty if it is within the limit."""
+    if loss_bound <= loss_limit:
+        return ""
+    return (
+        f"it may lose {round_up(loss_bound, 4)} {_describe_start(worst)}, "
+        f"and the limit is {loss_limit:.4g}"
+    )
+
+
+def _describe_start(worst: bool) -> str:
+    return "from the worst state" if worst else "on average"
 
 
 def _fit_trend(scales: Sequence[float], values: tuple[float, ...]) -> Trend:

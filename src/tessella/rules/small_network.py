@@ -12,15 +12,16 @@ Units are trained on the expected cost of a rule that hesitates at its cuts t_j,
     sum_s c(s, 0) + sum_j (c(s, j) - c(s, j - 1)) sigmoid(index(s) - t_j),
 
 by L-BFGS from a few starts; the cuts that are stored are then the cheapest for these units, exactly
-(see ``ordered_cuts``). What is best over all units is not known, so nothing is proven.
+(see ``linear_cuts``). What is best over all units is not known, so nothing is proven.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import ClassVar
 
 import numpy as np
@@ -31,15 +32,15 @@ from scipy.special import expit
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Choose, Node, Split
-from tessella.rules.linear_cuts import Projection
-from tessella.rules.ordered_cuts import (
+from tessella.rules.linear_cuts import (
+    Projection,
     SortedStates,
     choose_cut,
     compute_least_costs,
     find_optimal_cuts,
     sort_states,
 )
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, format_weighted_sum, pareto_front
 
 WEIGHT_DECIMALS = (1, 2, 3)  # behind the point, of weights in steps of their axis
 LBFGS_MAX_STEPS = 60  # steps of L-BFGS
@@ -70,8 +71,8 @@ class SmallNetwork(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return _compute_size(len(costs.numeric_axes), self.units, len(costs.actions) - 1)
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        results: list[Fitted] = []
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+        results: list[Candidate] = []
         axes = costs.numeric_axes
         coarse = Projection(costs, axes, use_blocks=True)
         full = Projection(costs, axes)
@@ -132,16 +133,12 @@ def _train_index(
         slope = cost_steps * probabilities * (1 - probabilities)
         by_state = slope.sum(axis=1)
         unit_gradient = by_state[:, None] * v * (preactivations > 0)
-        gradients = (
-            by_state @ points,
-            (unit_gradient.T @ points).ravel(),
-            -unit_gradient.sum(axis=0),
-        )
-        gradient = np.concatenate([*gradients, by_state @ activations, -slope.sum(axis=0)])
-        is_late = time.perf_counter() > deadline
-        return float((cost_steps * probabilities).sum()), np.zeros_like(
-            gradient
-        ) if is_late else gradient
+        weight_gradients = [by_state @ points, (unit_gradient.T @ points).ravel()]
+        unit_gradients = [-unit_gradient.sum(axis=0), by_state @ activations]
+        gradient = np.concatenate([*weight_gradients, *unit_gradients, -slope.sum(axis=0)])
+        if time.perf_counter() > deadline:
+            gradient = np.zeros_like(gradient)
+        return float((cost_steps * probabilities).sum()), gradient
 
     solution = minimize(
         compute_cost, initial, jac=True, method="L-BFGS-B", options={"maxiter": LBFGS_MAX_STEPS}
@@ -164,9 +161,8 @@ def _compute_cost_steps(table: NDArray) -> NDArray[np.float64]:
 def _fit_initial_slope(points: NDArray, table: NDArray) -> NDArray[np.float64]:
     """(d,) the direction in which the cheapest action rises, by what is at stake, of length 1."""
     lowest = np.partition(table, 1, axis=1)
-    weight = np.sqrt(
-        np.minimum(lowest[:, 1] - lowest[:, 0], np.quantile(lowest[:, 1] - lowest[:, 0], 0.99))
-    )
+    stake = lowest[:, 1] - lowest[:, 0]
+    weight = np.sqrt(np.minimum(stake, np.quantile(stake, 0.99)))
     design = np.column_stack([points, np.ones(len(points))]) * weight[:, None]
     slope = np.linalg.lstsq(design, table.argmin(axis=1) * weight, rcond=None)[0][:-1]
     return np.asarray(slope / max(float(np.linalg.norm(slope)), 1e-300), dtype=np.float64)
@@ -174,13 +170,13 @@ def _fit_initial_slope(points: NDArray, table: NDArray) -> NDArray[np.float64]:
 
 def _fit_cuts(
     costs: Costs, projection: Projection, trained: KinkedIndex, max_size: int
-) -> list[Fitted]:
+) -> list[Candidate]:
     """Networks with 1, 2, ... cuts, their numbers rounded to few digits."""
-    candidates: list[Fitted] = []
+    candidates: list[Candidate] = []
     n_weights = _compute_size(len(projection.names), len(trained.kink_offsets), 0)
     best = np.full(len(costs.actions), np.inf)
     for index in _iterate_roundings(projection, trained):
-        states = _sort_states(projection, index)
+        states = sort_states(index(projection.points + projection.origin), projection.costs)
         least = np.stack(
             [compute_least_costs(states.costs), compute_least_costs(states.costs[::-1])]
         )
@@ -225,10 +221,6 @@ def _place_kink(projection: Projection, kink: NDArray, at: float) -> float:
     return choose_cut(values, int(np.searchsorted(values, at + origin)))
 
 
-def _sort_states(projection: Projection, index: KinkedIndex) -> SortedStates:
-    return sort_states(index(projection.points + projection.origin), projection.costs)
-
-
 def _make_candidate(
     costs: Costs,
     projection: Projection,
@@ -236,19 +228,13 @@ def _make_candidate(
     states: SortedStates,
     is_reversed: bool,
     cuts: int,
-) -> Fitted:
-    ordered_cuts = find_optimal_cuts(states.costs[::-1] if is_reversed else states.costs, cuts)
-    n_below = (
-        [len(states.values) - c for c in reversed(ordered_cuts.cuts)]
-        if is_reversed
-        else [*ordered_cuts.cuts]
-    )
-    actions = ordered_cuts.actions[::-1] if is_reversed else ordered_cuts.actions
-    limits = [choose_cut(states.values, c) for c in n_below]
-    root = build_network_node(projection.names, index, limits, actions)
-    sentence = _describe_network(costs, projection.names, index, limits, actions)
+) -> Candidate:
+    ordered_cuts = find_optimal_cuts(states.costs, cuts, is_reversed)
+    limits = [choose_cut(states.values, c) for c in ordered_cuts.cuts]
+    root = build_network_node(projection.names, index, limits, ordered_cuts.actions)
+    sentence = _describe_network(costs, projection.names, index, limits, ordered_cuts.actions)
     size = _compute_size(len(projection.names), len(index.kink_offsets), cuts)
-    return Fitted(root, size, ordered_cuts.cost, sentence)
+    return Candidate(root, size, ordered_cuts.cost, sentence)
 
 
 def build_network_node(
@@ -288,23 +274,22 @@ def _describe_network(
     for kink, at, sign in zip(index.kink_weights, index.kink_offsets, index.sign, strict=True):
         offset = "" if not at else f" {'-' if at > 0 else '+'} {format_value(abs(float(at)))}"
         text += f" {'-' if sign < 0 else '+'} max(0, {_format_sum(names, kink)}{offset})"
-    lines = [text + "."]
-    ends = [None, *limits, None]
-    for action, low, high in zip(actions, ends, ends[1:], strict=False):
-        bounds = [f"above {format_value(low)}" if low is not None else ""]
-        bounds += [f"at most {format_value(high)}" if high is not None else ""]
-        where = " and ".join(filter(None, bounds))
-        if low is None or high is None or low < high:
+    lines = [f"{text}."]
+    intervals = pairwise([-math.inf, *limits, math.inf])
+    for action, (low, high) in zip(actions, intervals, strict=False):
+        if low < high:
             name = describe_action(costs.action_name, costs.actions[action])
-            lines.append(f"{name} where it is {where}.")
+            lines.append(f"{name} where it is {_format_bounds(low, high)}.")
     return "\n".join(lines)
 
 
+def _format_bounds(low: float, high: float) -> str:
+    """``above 2 and at most 5``, without an infinite end."""
+    bounds = [f"above {format_value(low)}"] if math.isfinite(low) else []
+    bounds += [f"at most {format_value(high)}"] if math.isfinite(high) else []
+    return " and ".join(bounds)
+
+
 def _format_sum(names: tuple[str, ...], weights: NDArray) -> str:
-    text = ""
-    for name, weight in zip(names, weights.tolist(), strict=True):
-        if weight:
-            magnitude = "" if abs(weight) == 1 else f"{format_value(abs(weight))} "
-            sign = (" - " if weight < 0 else " + ") if text else ("-" if weight < 0 else "")
-            text += f"{sign}{magnitude}{name}"
-    return text or "0"
+    pairs = zip(names, weights.tolist(), strict=True)
+    return format_weighted_sum(pair for pair in pairs if pair[1]) or "0"

@@ -3,7 +3,7 @@
 With P bands and K cuts in each, P - 1 + P K numbers are stored; the actions are the first ones of
 the list, in order, along the rising or the falling axis. For additive costs
 
-    cost(i, j, K) = least cost of K ordered cuts in the summed rows i..j    (see ``ordered_cuts``)
+    cost(i, j, K) = least cost of K ordered cuts in the summed rows i..j    (see ``linear_cuts``)
     F(p, j) = min_i F(p - 1, i) + cost(i, j, K),
 
 both exact. Axes other than the two are not looked at.
@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.rule_tree import Among, Node, Split, short_number_between
-from tessella.rules.ordered_cuts import build_split, compute_least_costs, find_optimal_cuts
-from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
+from tessella.rules.linear_cuts import build_split, compute_least_costs, find_optimal_cuts
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Staircase(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return max(costs.grid.shape) * len(costs.actions) - 1
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
-        results: list[Fitted] = []
+    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+        results: list[Candidate] = []
         for across, along in permutations(range(costs.grid.ndim), 2):
             numbers = costs.grid.values[along].dtype.kind != "U"  # one number is enough
             is_usable = numbers and costs.grid.shape[across] > 1
@@ -57,7 +57,7 @@ class Staircase(RuleClass):
                 results += self._fit_axes(costs, across, along, most)
         return pareto_front(results)
 
-    def _fit_axes(self, costs: Costs, across: int, along: int, max_size: int) -> list[Fitted]:
+    def _fit_axes(self, costs: Costs, across: int, along: int, max_size: int) -> list[Candidate]:
         table = costs.sum_to_axes((across, along))
         band_width = -(-len(table) // self.bands)
         starts = np.arange(0, len(table), band_width)
@@ -71,7 +71,7 @@ class Staircase(RuleClass):
                 if ends is None:
                     continue  # two more may save what one more does not: rows A, B, A
                 root = _build_node(costs, (across, along), starts, sums, ends, cuts)
-                candidates.append(Fitted(root, p - 1 + p * cuts, bands.cost(p)))
+                candidates.append(Candidate(root, p - 1 + p * cuts, bands.cost(p)))
         return candidates
 
 
@@ -122,10 +122,8 @@ def _build_node(
     branches = []
     for first, last in zip([0, *ends[:-1]], ends, strict=True):
         rows = np.maximum(sums[last] - sums[first], 0.0)
-        up = find_optimal_cuts(rows, cuts)
-        down = find_optimal_cuts(rows[::-1], cuts)
-        is_reversed = down.cost < up.cost
-        branches.append(build_split(weights, values, down if is_reversed else up, is_reversed))
+        both = [find_optimal_cuts(rows, cuts, is_reversed) for is_reversed in (False, True)]
+        branches.append(build_split(weights, values, min(both, key=lambda c: c.cost)))
     band_starts = [int(starts[end]) for end in ends[:-1]]
     labels = costs.grid.values[across]
     name = costs.grid.axes[across]

@@ -95,17 +95,9 @@ def tune(
     if not callable(form):
         raise ArgumentError("tune needs a function of axes and parameters", value=f"got {form!r}")
     require_flag("worst", worst)
-    if not ranges:
-        raise ArgumentError("tune needs a range of values for at least one parameter")
-    values = {name: _list_values(name, candidates) for name, candidates in ranges.items()}
-    count = math.prod(len(v) for v in values.values())
-    if not 0 < count <= TUNE_MAX_CANDIDATES:
-        requirement = f"tune compares 1 to {TUNE_MAX_CANDIDATES:,} combinations of parameters"
-        raise ArgumentError(requirement, value=f"got {count:,}")
-    settings = [dict(zip(values, c, strict=True)) for c in itertools.product(*values.values())]
-    evaluator = PolicyEvaluator(
-        solution, start_distribution(mdp, start, solution.policy), bool(worst)
-    )
+    settings = _list_settings(ranges)
+    distribution = start_distribution(mdp, start, solution.policy)
+    evaluator = PolicyEvaluator(solution, distribution, bool(worst))
     tables = [_tabulate_form(solution, form, setting) for setting in settings]
     admissible = [i for i, table in enumerate(tables) if evaluator.is_admissible(table)]
     if not admissible:
@@ -116,8 +108,24 @@ def tune(
     name = name if name.isidentifier() else "form"  # not that of a lambda
     policy = as_policy(mdp, tables[admissible[best]]).renamed(name)
     certificate = certify(solution, policy, evaluator.start)
-    skipped = count - len(admissible)
-    return Tuned(policy, parameters, certificate, count, evaluator.n_evaluated, skipped)
+    skipped = len(settings) - len(admissible)
+    return Tuned(policy, parameters, certificate, len(settings), evaluator.n_evaluated, skipped)
+
+
+def _list_settings(ranges: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All combinations of the values of the parameters."""
+    if not ranges:
+        raise ArgumentError("tune needs a range of values for at least one parameter")
+    for name, values in ranges.items():
+        if not isinstance(values, Iterable) or isinstance(values, str):
+            requirement = "a parameter has a range of values to try, such as S=range(2, 9)"
+            raise ArgumentError(requirement, value=f"got {name}={values!r}")
+    lists = [list(values) for values in ranges.values()]
+    count = math.prod(map(len, lists))
+    if not 0 < count <= TUNE_MAX_CANDIDATES:
+        requirement = f"tune compares 1 to {TUNE_MAX_CANDIDATES:,} combinations of parameters"
+        raise ArgumentError(requirement, value=f"got {count:,}")
+    return [dict(zip(ranges, values, strict=True)) for values in itertools.product(*lists)]
 
 
 def _tabulate_form(
@@ -165,22 +173,29 @@ def _to_records(answers: Any, n_states: int, parts: tuple[str, ...], location: s
     """(S,) answers, or (S, components) of actions that have some: a column for each."""
     if isinstance(answers, Mapping):
         answers = [answers.get(name, np.nan) for name in parts]
-    answered = [*answers] if isinstance(answers, list | tuple) and parts else [answers]
-    try:
-        columns = [np.broadcast_to(np.asarray(column), (n_states,)) for column in answered]
-    except ValueError:
-        requirement = f"a form must give one action for each of {n_states:,} states"
-        shapes = ", ".join(str(np.shape(column)) for column in answered)
-        raise ArgumentError(requirement, location=location, value=f"got shape {shapes}") from None
-    if len(columns) != max(len(parts), 1) or any(c.dtype.kind not in "biufU" for c in columns):
-        requirement = (
-            f"a form must give a dict of {', '.join(parts)}" if parts else FORM_RESULT_REQUIREMENT
+    columns = _broadcast(answers, n_states, parts, location)
+    if len(columns) != max(len(parts), 1) or not {c.dtype.kind for c in columns} <= set("biufU"):
+        requirement = f"a form must give a dict of {', '.join(parts)}"
+        raise ArgumentError(
+            requirement if parts else FORM_RESULT_REQUIREMENT,
+            location=location,
+            value=f"got {type(answers).__name__}",
         )
-        raise ArgumentError(requirement, location=location, value=f"got {type(answers).__name__}")
     records = np.empty(n_states, dtype=[(str(k), c.dtype) for k, c in enumerate(columns)])
     for k, column in enumerate(columns):
         records[str(k)] = column
     return records
+
+
+def _broadcast(answers: Any, n_states: int, parts: tuple[str, ...], location: str) -> list[NDArray]:
+    """Columns (S,) of answers for every state, or of one for all states."""
+    answered = [*answers] if isinstance(answers, list | tuple) and parts else [answers]
+    try:
+        return [np.broadcast_to(np.asarray(column), (n_states,)) for column in answered]
+    except ValueError:
+        requirement = f"a form must give one action for each of {n_states:,} states"
+        shapes = ", ".join(str(np.shape(column)) for column in answered)
+        raise ArgumentError(requirement, location=location, value=f"got shape {shapes}") from None
 
 
 def _find_actions(actions: tuple, answers: NDArray) -> NDArray[np.int32]:
@@ -195,14 +210,6 @@ def _find_actions(actions: tuple, answers: NDArray) -> NDArray[np.int32]:
         raise ArgumentError(requirement, value=f"got {label}")
     indices = np.array([index_of[tuple(value)] for value in distinct.tolist()], dtype=np.int32)
     return indices[inverse.ravel()]
-
-
-def _list_values(name: str, values: Any) -> list:
-    """The values of a parameter."""
-    if not isinstance(values, Iterable) or isinstance(values, str):
-        requirement = "a parameter has a range of values to try, such as S=range(2, 9)"
-        raise ArgumentError(requirement, value=f"got {name}={values!r}")
-    return list(values)
 
 
 def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -> int:

@@ -10,14 +10,12 @@ from support.exports import CASES, GRID, drawn, meant, states, strays
 
 import tessella as ts
 from tessella.mdp.rule_tree import RuleTree
-from tessella.rules.export.bare_python import BarePython
-from tessella.rules.export.c99 import C99
+from tessella.rules.export.code import C99, BarePython
 from tessella.rules.export.export import TARGETS
 from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.onnx_graph import OnnxGraph
-from tessella.rules.export.spreadsheet import SpreadsheetFormula
+from tessella.rules.export.spreadsheet import SpreadsheetFormula, Workbook
 from tessella.rules.export.sql import Sql
-from tessella.rules.export.workbook import Workbook
 
 SAFE = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsanitize=address,undefined")
 SAFE = (*SAFE, "-fno-sanitize-recover=all")
@@ -74,11 +72,9 @@ def test_random_programs_agree_on_the_grid_and_off_it(kind):
         rows = strays(policy, ())
         rows = {axis: [*values, *states(policy)[axis]] for axis, values in rows.items()}
         expected = meant(policy, rows, "clamp")
-        assert np.array_equal(target.run(target.write(draft), draft, rows), expected), (
-            policy.program
-        )
+        assert np.array_equal(target.run(target.write(draft), draft, rows), expected), policy.tree
         low = ts.Rule(GRID, (0, 1, 2, 3), RuleTree(GRID, draft.root, 9))
-        assert np.array_equal(meant(low, rows, "clamp"), expected), policy.program
+        assert np.array_equal(meant(low, rows, "clamp"), expected), policy.tree
 
 
 @pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
@@ -102,7 +98,7 @@ def tree(policy):
     """The smallest exact tree."""
     wrong = 1.0 - np.eye(len(policy.actions))[policy.table.ravel()]
     fitted = ts.AxisTree().fit(ts.Costs(policy.grid, policy.actions, wrong), 200, 0.0)[-1]
-    return ts.Rule(policy.grid, policy.actions, fitted.program(policy.grid), "tree")
+    return ts.Rule(policy.grid, policy.actions, fitted.build_tree(policy.grid), "tree")
 
 
 def test_a_tree_and_a_table_of_a_benchmark_agree_in_every_state(target, policy, tree):

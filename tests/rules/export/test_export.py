@@ -19,8 +19,7 @@ import tessella as ts
 from tessella.cli.group import main
 from tessella.mdp.rule_tree import Choose, Lookup, RuleTree, Split
 from tessella.rules.export import export as verb
-from tessella.rules.export.bare_python import BarePython
-from tessella.rules.export.c99 import C99
+from tessella.rules.export.code import C99, BarePython
 from tessella.rules.export.comparisons import list_branch_tests, to_comparisons, to_rule_tree
 from tessella.rules.export.export import TARGETS
 from tessella.rules.export.export_context import ExportContext

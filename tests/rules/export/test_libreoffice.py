@@ -13,7 +13,7 @@ from support.libreoffice import MISSING, SOFFICE, Sheets, calculate, decisions, 
 import tessella as ts
 from tessella.mdp.rule_tree import Among, Choose, RuleTree
 from tessella.rules.export.export_context import ExportContext
-from tessella.rules.export.workbook import Workbook
+from tessella.rules.export.spreadsheet import Workbook
 
 pytestmark = pytest.mark.skipif(SOFFICE is None, reason=MISSING)
 

@@ -10,7 +10,7 @@ from support.exports import CASES
 
 import tessella as ts
 from tessella.mdp.rule_tree import Choose, RuleTree, Split
-from tessella.rules.export.names import derive_identifier
+from tessella.rules.export.export_context import derive_identifier
 
 GRID = {"stock": range(6)}
 

@@ -10,7 +10,7 @@ from support.exports import CASES, HOSTILE, ladder, rule
 import tessella as ts
 from tessella.mdp.rule_tree import Among, Choose
 from tessella.rules.export.export_context import ExportContext
-from tessella.rules.export.spreadsheet import column, format_cell_value, format_formula
+from tessella.rules.export.spreadsheet import format_cell_value, format_column, format_formula
 
 
 def calculated(path) -> dict[str, object]:
@@ -109,6 +109,6 @@ def test_texts_and_numbers_are_written_as_formulas_read_them():
         "1E-09",
         "2.5E+20",
     ]
-    assert [column(k) for k in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
+    assert [format_column(k) for k in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
     with pytest.raises(ts.FileError, match="at most 255 characters"):
         format_cell_value("x" * 256)

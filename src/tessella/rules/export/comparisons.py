@@ -3,8 +3,8 @@
     Lookup  ->  splits along its axes, one after the other, with equal neighbours joined
     Split   ->  the same without the branches that no point between the axes' ends can take
 
-What is left is made of Choose, Split, Among and Except. Whoever asks about a point off the grid
-has moved it to the ends of the axes before (or refused it); a *place* of an axis is what is nearest
+The result consists of Choose, Split, Among and Except. A point off the grid has been moved to the
+ends of the axes before (or refused); a *place* of an axis is what is nearest
 to its value: above the midpoint to the value below, up to and with the midpoint to the value above.
 """
 
@@ -120,9 +120,8 @@ def _split_labels(
 
 
 def _simplify_split(grid: StateGrid, node: Split) -> Node:
-    low, high = compute_index_range(grid, node.weights)
-    ends = [-math.inf, *node.cuts, math.inf]
-    reachable = [j for j, (a, b) in enumerate(pairwise(ends)) if a < b and a < high and b >= low]
+    """A split without branches that no point reaches, equal neighbours joined."""
+    reachable = _list_reachable_branches(grid, node)
     branches = [to_comparisons(grid, node.branches[j]) for j in reachable]
     cuts = [node.cuts[j - 1] for j in reachable[1:]]
     distinct = [j for j in range(len(cuts)) if branches[j] != branches[j + 1]]
@@ -132,14 +131,16 @@ def _simplify_split(grid: StateGrid, node: Split) -> Node:
     return Split(node.weights, tuple(cuts[j] for j in distinct), joined)
 
 
-def compute_index_range(grid: StateGrid, weights: Weights) -> tuple[float, float]:
-    """The least and the greatest weighted sum between the ends of the axes."""
-    low = high = 0.0
-    for name, weight in weights:
+def _list_reachable_branches(grid: StateGrid, node: Split) -> list[int]:
+    """Branches that some weighted sum between the ends of the axes leads to."""
+    low = 0.0
+    high = 0.0
+    for name, weight in node.weights:
         ends = sorted(weight * x for x in axis_ends(grid, name))
-        low = low + ends[0]
-        high = high + ends[1]
-    return low, high
+        low += ends[0]
+        high += ends[1]
+    limits = pairwise([-math.inf, *node.cuts, math.inf])
+    return [j for j, (a, b) in enumerate(limits) if a < b and a < high and b >= low]
 
 
 def single_axis(weights: Weights) -> str | None:
@@ -161,6 +162,12 @@ def midpoint(low: float, high: float) -> float:
 
 def is_text_axis(grid: StateGrid, name: str) -> bool:
     return grid.values[grid.axis(name)].dtype.kind == "U"
+
+
+def list_finite_ends(condition: SumRange) -> list[tuple[str, float]]:
+    """``(">", low)`` and ``("<=", high)``, without ends that are infinite."""
+    ends = [(">", condition.low), ("<=", condition.high)]
+    return [(test, end) for test, end in ends if math.isfinite(end)]
 
 
 def nearest_cell(grid: StateGrid, index: tuple[Any, ...]) -> tuple[Condition, ...]:
@@ -233,7 +240,7 @@ def iterate_clauses(
 
     ``stated`` are the conditions so far that earlier paths do not imply, ``implied`` are all.
     """
-    if not all(map(_is_possible, implied)):
+    if not all(map(is_possible, implied)):
         return
     if isinstance(node, Choose):
         yield Clause(stated, node.action)
@@ -242,44 +249,53 @@ def iterate_clauses(
             # Lower values took an earlier path.
             upper = SumRange(condition.weights, -math.inf, condition.high)
             yield from iterate_clauses(
-                grid, branch, _add_condition(stated, upper), _add_condition(implied, condition)
+                grid, branch, add_condition(stated, upper), add_condition(implied, condition)
             )
     elif isinstance(node, Among):
         inside = LabelSet(node.axis, node.labels)
         others = set(grid.values[grid.axis(node.axis)])
         outside = LabelSet(node.axis, tuple(sorted(map(str, others - set(node.labels)))))
         yield from iterate_clauses(
-            grid, node.inside, _add_condition(stated, inside), _add_condition(implied, inside)
+            grid, node.inside, add_condition(stated, inside), add_condition(implied, inside)
         )
-        yield from iterate_clauses(grid, node.outside, stated, _add_condition(implied, outside))
+        yield from iterate_clauses(grid, node.outside, stated, add_condition(implied, outside))
     elif isinstance(node, Except):
         for state, action in zip(node.places, node.actions, strict=True):
             state_cell = nearest_cell(grid, state)
             yield from iterate_clauses(
                 grid,
                 Choose(action),
-                reduce(_add_condition, state_cell, stated),
-                reduce(_add_condition, state_cell, implied),
+                reduce(add_condition, state_cell, stated),
+                reduce(add_condition, state_cell, implied),
             )
         yield from iterate_clauses(grid, node.otherwise, stated, implied)
 
 
-def _is_possible(condition: Condition) -> bool:
+def is_possible(condition: Condition) -> bool:
+    """Whether a condition can hold, for some coordinates."""
     if isinstance(condition, LabelSet):
         return bool(condition.labels)
     return condition.low < condition.high
 
 
-def _add_condition(so_far: Conditions, new: Condition) -> Conditions:
-    """``so_far`` with one more condition, joined with that on the same sum or axis."""
-    if isinstance(new, SumRange) and not (math.isfinite(new.low) or math.isfinite(new.high)):
-        return so_far
+def add_condition(path: tuple, new: Condition) -> tuple:
+    """``path`` with one more condition, joined with that on the same sum or axis."""
+    if isinstance(new, SumRange) and not list_finite_ends(new):
+        return path
     kept = []
-    for old in so_far:
-        if isinstance(old, SumRange) and isinstance(new, SumRange) and old.weights == new.weights:
-            new = SumRange(new.weights, max(old.low, new.low), min(old.high, new.high))
-        elif isinstance(old, LabelSet) and isinstance(new, LabelSet) and old.axis == new.axis:
-            new = LabelSet(new.axis, tuple(label for label in new.labels if label in old.labels))
-        else:
+    for old in path:
+        joined = _intersect(old, new)
+        if joined is None:
             kept.append(old)
+        else:
+            new = joined
     return (*kept, new)
+
+
+def _intersect(old: object, new: Condition) -> Condition | None:
+    """Both conditions as one; None if they are about different things."""
+    if isinstance(old, SumRange) and isinstance(new, SumRange) and old.weights == new.weights:
+        return SumRange(new.weights, max(old.low, new.low), min(old.high, new.high))
+    if isinstance(old, LabelSet) and isinstance(new, LabelSet) and old.axis == new.axis:
+        return LabelSet(new.axis, tuple(label for label in new.labels if label in old.labels))
+    return None

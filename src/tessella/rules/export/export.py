@@ -18,22 +18,19 @@ from tessella.files import atomic_write
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.rule_tree import RuleTree
-from tessella.rules.export.bare_python import BarePython
-from tessella.rules.export.c99 import C99
-from tessella.rules.export.csv_table import CsvTable
-from tessella.rules.export.dtcontrol import DtControl
+from tessella.rules.export.code import C99, BarePython
+from tessella.rules.export.data_files import CsvTable, DtControl, JsonFile
 from tessella.rules.export.export_context import (
     REFUSED_INDEX,
     UNKNOWN_ACTION_INDEX,
     ExportContext,
+    ExportTarget,
     OffGrid,
+    ToolMissing,
 )
-from tessella.rules.export.json_file import JsonFile
 from tessella.rules.export.onnx_graph import OnnxGraph
-from tessella.rules.export.spreadsheet import SpreadsheetFormula
+from tessella.rules.export.spreadsheet import SpreadsheetFormula, Workbook
 from tessella.rules.export.sql import Sql
-from tessella.rules.export.target import ExportTarget, ToolMissing
-from tessella.rules.export.workbook import Workbook
 
 TARGETS: tuple[ExportTarget, ...] = (
     C99(),
@@ -46,7 +43,7 @@ TARGETS: tuple[ExportTarget, ...] = (
     DtControl(),  # before the suffix that its own ends with
     CsvTable(),
 )
-CHUNK_STATES = 1 << 20  # states that a file is asked about at once
+CHUNK_STATES = 1 << 20  # states that a file is run on at once
 
 
 @dataclass(frozen=True)
@@ -82,32 +79,18 @@ def export(
         policy: a `Rule`; or a policy, or what has one, such as a solution: its table is written.
             With a model, whatever decides: see ``tessella.as_policy``.
         mdp: the model that it decides for, which the head of the file names.
-        off_grid: "clamp" to move numbers beyond an axis to its ends (unless told otherwise),
+        off_grid: "clamp" to move numbers beyond an axis to its ends (the default),
             "refuse" to refuse whatever is not on the grid. NaN and unknown labels are refused in
             any case. Files of data (.json, .csv) leave it to their readers, and take neither.
     """
     path = Path(path)
     model = mdp if mdp is not None else getattr(policy, "mdp", None)
-    if mdp is not None:
-        require_type("export", mdp, MDP)
-        policy = mdp.policy(policy)
-    policy = getattr(policy, "policy", policy)
-    if not isinstance(policy, Policy):
-        requirement = "export needs a policy, or the model that something else decides for"
-        raise ArgumentError(requirement, value=f"got {type(policy).__name__} and no model")
+    policy = _find_policy(policy, mdp)
     target = find_target(path)
     _check_off_grid(off_grid, target)
     stem = path.name[: -len(target.suffix)] or "rule"
     context = ExportContext(policy, stem, off_grid or "clamp", model)
-    try:
-        content = target.write(context)
-    except RecursionError:
-        requirement = f"{target.name} has no room for rules nested so deeply; a .csv has"
-        raise FileError(
-            requirement, value=f"{path.name} would have {_get_depth(policy):,} levels"
-        ) from None
-    except OSError as error:  # where parts of it are put together
-        raise FileError(f"{path} cannot be written", value=error.strerror or str(error)) from error
+    content = _write_content(target, context, path)
     states, remark = _check_all_states(target, content, context, path)
     files = {context.stem + suffix: extra for suffix, extra in target.extra_files(context).items()}
     for name, held in (files | {path.name: content}).items():
@@ -116,8 +99,28 @@ def export(
     return ExportedFile(path, target.name, states, remark)
 
 
-def _get_depth(policy: Policy) -> int:
-    return policy.rule.depth if isinstance(policy.rule, RuleTree) else 1
+def _find_policy(policy: Any, mdp: MDP | None) -> Policy:
+    """The policy in what ``export`` was given."""
+    if mdp is not None:
+        require_type("export", mdp, MDP)
+        policy = mdp.policy(policy)
+    policy = getattr(policy, "policy", policy)
+    if not isinstance(policy, Policy):
+        requirement = "export needs a policy, or the model that something else decides for"
+        raise ArgumentError(requirement, value=f"got {type(policy).__name__} and no model")
+    return policy
+
+
+def _write_content(target: ExportTarget, context: ExportContext, path: Path) -> bytes:
+    try:
+        return target.write(context)
+    except RecursionError:
+        rule = context.policy.rule
+        depth = rule.depth if isinstance(rule, RuleTree) else 1
+        requirement = f"{target.name} cannot hold rules nested so deeply; a .csv can"
+        raise FileError(requirement, value=f"{path.name} would have {depth:,} levels") from None
+    except OSError as error:  # where parts of it are put together
+        raise FileError(f"{path} cannot be written", value=error.strerror or str(error)) from error
 
 
 def _check_off_grid(off_grid: object, target: ExportTarget) -> None:
@@ -143,7 +146,7 @@ def find_target(path: Path) -> ExportTarget:
 def _check_all_states(
     target: ExportTarget, content: bytes, context: ExportContext, path: Path
 ) -> tuple[int, str]:
-    """How many states the file was asked about, and why not."""
+    """How many states the file was run on, and why it was not run."""
     grid = context.grid
     answers = []
     try:
@@ -163,11 +166,9 @@ def require_agreement(answers: NDArray[np.int64], context: ExportContext, name: 
     bad = np.flatnonzero(answers != expected)
     if bad.size:
         state = int(bad[0])
-        special = {REFUSED_INDEX: "is refused", UNKNOWN_ACTION_INDEX: "gets something else"}
-        text = (
-            special.get(int(answers[state]))
-            or f"gets {context.describe_action(int(answers[state]))}"
-        )
+        texts = {REFUSED_INDEX: "is refused", UNKNOWN_ACTION_INDEX: "gets something else"}
+        answer = int(answers[state])
+        text = texts.get(answer) or f"gets {context.describe_action(answer)}"
         raise FileError(
             f"{name} must do what the policy does, and was not written",
             location=context.grid.describe(state),

@@ -1,16 +1,23 @@
-"""What is to be written: a rule in comparisons, with the names and facts that its file states."""
+"""What every export target shares: the rule in comparisons, the head of a file, safe names.
+
+An axis or action may be called anything that its author liked: a keyword, a quote, a line break,
+the end of a comment. Identifiers are mapped to safe ones, one to one; texts are escaped; what
+stands in a comment is plain ASCII on one line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import counted, format_value
+from tessella.errors import FileError, counted, format_value
 from tessella.mdp.actions import components, describe_action
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -21,9 +28,65 @@ from tessella.rules.loss_target import describe_loss_reference
 
 OffGrid = Literal["clamp", "refuse"]
 InputRows = Mapping[str, Sequence]  # axis name to (n,) values, as a user would give them
-
 REFUSED_INDEX = -1  # the answer to input that is refused
 UNKNOWN_ACTION_INDEX = -2  # an answer that is none of the actions
+PLAIN_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+def make_identifiers(
+    names: Sequence[str], reserved: Iterable[str] = (), subject: str = "axis"
+) -> dict[str, str]:
+    """Each name to an ASCII identifier, all different, none ``reserved``, whatever the case."""
+    used = {word.lower() for word in reserved}
+    result = {}
+    for position, name in enumerate(names, 1):
+        safe = name if PLAIN_IDENTIFIER.fullmatch(name) else f"{subject}{position}"
+        while safe.lower() in used:
+            safe += "_"
+        used.add(safe.lower())
+        result[name] = safe
+    return result
+
+
+def derive_identifier(stem: str, reserved: Iterable[str] = ()) -> str:
+    """An ASCII identifier for a file's stem, another one for another stem of the usual kind.
+
+    ``rule-a`` becomes ``rule_a``, and what is neither letter, digit, nor one of "_-. " its code.
+    """
+    safe = "".join(c if c.isascii() and c.isalnum() else _spell_character(c) for c in stem)
+    safe = safe if safe[:1].isalpha() else f"rule_{safe}".rstrip("_")
+    used = {word.lower() for word in reserved}
+    while safe.lower() in used:
+        safe += "_"
+    return safe
+
+
+def _spell_character(character: str) -> str:
+    return "_" if character in "_-. " else f"u{ord(character):x}"
+
+
+def to_comment_text(text: object) -> str:
+    """``text`` in printable ASCII on one line, with nothing that ends or begins a comment."""
+    line = ascii(str(text))[1:-1]
+    for mark in ("*/", "/*", "??", "--"):
+        while mark in line:
+            line = line.replace(mark, f"{mark[0]} {mark[1]}")
+    return line
+
+
+def format_number(value: float) -> str:
+    """A number as C, Python and SQL read it."""
+    if float(value) != value:
+        raise FileError("a number must be exact as a double", value=f"got {value!r}")
+    return repr(float(value))
+
+
+def require_no_nul(text: str, language: str) -> str:
+    """``text`` as it is, refused where it holds a NUL, which ends a text in ``language``."""
+    if "\0" in text:
+        raise FileError(f"a text in {language} cannot hold a NUL", value=f"got {text!r}")
+    return text
+
 
 OFF_GRID_TEXTS = {
     "clamp": "a number beyond the ends of its axis counts as the end",
@@ -77,27 +140,23 @@ class ExportContext:
         """The values of an axis of numbers, ascending."""
         return np.sort(self.grid.numbers[self.grid.axis(axis)]).tolist()
 
-    def indices(self, answers: Sequence[Sequence]) -> NDArray[np.int64]:
+    def find_actions(self, answers: Sequence[Sequence]) -> NDArray[np.int64]:
         """(n,) action indices of answers that give the value of each column."""
         known = {key: i for i, key in enumerate(zip(*self.action_columns.values(), strict=True))}
-        keys = [tuple(answer) for answer in answers]
-        return np.array(
-            [
-                REFUSED_INDEX if None in key else known.get(key, UNKNOWN_ACTION_INDEX)
-                for key in keys
-            ],
-            dtype=np.int64,
-        )
+        found = []
+        for answer in answers:
+            index = known.get(tuple(answer), UNKNOWN_ACTION_INDEX)
+            found.append(REFUSED_INDEX if None in answer else index)
+        return np.array(found, dtype=np.int64)
 
     @cached_property
     def header_lines(self) -> tuple[str, ...]:
         """What the head of a file says, line by line."""
-        return (
-            *self._fact_lines(),
-            *self._axis_lines(),
-            *self._action_lines(),
-            *self._off_grid_lines(),
-        )
+        actions = [
+            f"action {i}: {self.describe_action(i)}" for i in range(len(self.policy.actions))
+        ]
+        off_grid = f"off the grid: {OFF_GRID_TEXTS[self.off_grid]}; {INVALID_INPUT_TEXT}"
+        return (*self._fact_lines(), *self._axis_lines(), *actions, off_grid)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -110,21 +169,17 @@ class ExportContext:
     def _fact_lines(self) -> list[str]:
         facts = self.facts
         policy = self.policy
-        lines = [
-            f"{policy.name or 'policy'}: {counted(policy.size, 'number')}, written by tessella"
-        ]
+        name = policy.name or "policy"
+        lines = [f"{name}: {counted(policy.size, 'number')}, written by tessella"]
         if facts:
             lines += [f"model: {facts.get('model') or 'not named'}"]
             lines += [f"fingerprint: {facts.get('fingerprint')}"]
         if "mean_loss" in facts:
             in_costs = facts.get("told_in") == "costs"
             share = facts.get("relative_loss")
-            relative = (
-                ""
-                if share is None
-                else f" ({round_up(share, 6)} of {describe_loss_reference(in_costs)})"
-            )
-            lines += [f"promise: {getattr(policy, 'promise', '')}"]
+            reference = describe_loss_reference(in_costs)
+            relative = "" if share is None else f" ({round_up(share, 6)} of {reference})"
+            lines += [f"promise: {getattr(policy, 'loss_target', '')}"]
             status = "certified" if facts.get("certified", True) else "proven"
             noun = "extra cost" if in_costs else "loss"
             lines += [f"{status} mean {noun}: at most {facts.get('mean_loss')!r}{relative}"]
@@ -141,8 +196,32 @@ class ExportContext:
                 lines.append(f"axis {name}: {len(values):,} values from {low} to {high}")
         return lines
 
-    def _action_lines(self) -> list[str]:
-        return [f"action {i}: {self.describe_action(i)}" for i in range(len(self.policy.actions))]
 
-    def _off_grid_lines(self) -> list[str]:
-        return [f"off the grid: {OFF_GRID_TEXTS[self.off_grid]}; {INVALID_INPUT_TEXT}"]
+class ToolMissing(RuntimeError):  # noqa: N818 (it says what is the matter)
+    """What would run a file is not installed; the message says what."""
+
+
+class ExportTarget(ABC):
+    """A language or format, by the ending of its files."""
+
+    name: ClassVar[str]
+    suffix: ClassVar[str]
+    is_data: ClassVar[bool] = False  # whether it leaves input off the grid to its readers
+
+    def require_packages(self) -> None:  # noqa: B027 (most need nothing)
+        """Refuse where a package that writes it is missing."""
+
+    @abstractmethod
+    def write(self, context: ExportContext) -> bytes:
+        """The content of the file."""
+
+    @abstractmethod
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
+        """(n,) action indices that the file gives for rows, -1 where it refuses.
+
+        Raises ``ToolMissing`` where what would run it is not installed.
+        """
+
+    def extra_files(self, context: ExportContext) -> dict[str, bytes]:
+        """Other files that belong to it, by what follows its stem."""
+        return {}

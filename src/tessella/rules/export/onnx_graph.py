@@ -26,11 +26,18 @@ from tessella.rules.export.comparisons import (
     axis_ends,
     is_text_axis,
     list_branch_tests,
+    list_finite_ends,
     nearest_cell,
 )
-from tessella.rules.export.export_context import UNKNOWN_ACTION_INDEX, ExportContext, InputRows
-from tessella.rules.export.names import make_identifiers, to_comment_text
-from tessella.rules.export.target import ExportTarget, ToolMissing
+from tessella.rules.export.export_context import (
+    UNKNOWN_ACTION_INDEX,
+    ExportContext,
+    ExportTarget,
+    InputRows,
+    ToolMissing,
+    make_identifiers,
+    to_comment_text,
+)
 
 ONNX_OPSET_VERSION = 17  # version of the default operator set
 ONNX_ML_OPSET_VERSION = 2  # version of the operator set ai.onnx.ml
@@ -100,7 +107,7 @@ class GraphBuilder:
     """The graph of one rule, node by node."""
 
     def __init__(self, context: ExportContext, onnx: Any) -> None:
-        self.draft = context
+        self.context = context
         self.grid = context.grid
         self.onnx = onnx
         self.nodes: list = []
@@ -119,10 +126,10 @@ class GraphBuilder:
         is_valid = reduce(
             lambda a, b: self.add("And", a, b), map(self._add_input_test, self.grid.axes)
         )
-        answer = self._add_rule_node(self.draft.root)
+        answer = self._add_rule_node(self.context.root)
         self.add("Where", is_valid, answer, self._add_integer(-1), output=INDEX_OUTPUT_NAME)
         outputs = [helper.make_tensor_value_info(INDEX_OUTPUT_NAME, tensor.INT64, ["n"])]
-        for name, values in self.draft.action_columns.items():
+        for name, values in self.context.action_columns.items():
             text = isinstance(values[0], str)
             table = np.array([*values, ""], object) if text else np.array([*values, math.nan])
             self.add(
@@ -138,7 +145,7 @@ class GraphBuilder:
             )
             for axis in self.grid.axes
         ]
-        about = "\n".join(map(to_comment_text, self.draft.header_lines))
+        about = "\n".join(map(to_comment_text, self.context.header_lines))
         graph = helper.make_graph(
             self.nodes, "rule", inputs, outputs, [*self.constants.values()], doc_string=about
         )
@@ -153,10 +160,10 @@ class GraphBuilder:
             producer_name="tessella",
             doc_string=about,
         )
-        facts = {"facts": self.draft.facts, "inputs": self.inputs, "outputs": self.outputs}
+        facts = {"facts": self.context.facts, "inputs": self.inputs, "outputs": self.outputs}
         facts |= {
             "actions": [
-                self.draft.describe_action(i) for i in range(len(self.draft.policy.actions))
+                self.context.describe_action(i) for i in range(len(self.context.policy.actions))
             ]
         }
         helper.set_model_props(model, {key: json.dumps(value) for key, value in facts.items()})
@@ -187,7 +194,7 @@ class GraphBuilder:
         """Whether the coordinate is not refused: (n,) bool."""
         name = self.inputs[axis]
         if is_text_axis(self.grid, axis):
-            labels = self.draft.axis_labels(axis)
+            labels = self.context.axis_labels(axis)
             codes = [*range(len(labels))]
             self.label_codes[axis] = self.add(
                 "LabelEncoder",
@@ -198,19 +205,17 @@ class GraphBuilder:
                 default_int64=-1,
             )
             return self.add("Greater", self.label_codes[axis], self._add_integer(-1))
-        if self.draft.off_grid == "refuse":
+        if self.context.off_grid == "refuse":
             column = self.add("Unsqueeze", name, self._add_constant(np.array([1])))
             same = self.add(
-                "Equal", column, self._add_constant(np.array(self.draft.axis_values(axis)))
+                "Equal", column, self._add_constant(np.array(self.context.axis_values(axis)))
             )
             return self.add("Greater", self._add_count(same), self._add_integer(0))
         return self.add("Equal", name, name)
 
     def _add_count(self, matches: str) -> str:
         """(n, k) bool to the (n,) number of those that are true."""
-        integers = f":{len(self.nodes)}"
-        kind = self.onnx.TensorProto.INT64
-        self.nodes.append(self.onnx.helper.make_node("Cast", [matches], [integers], to=kind))
+        integers = self.add("Cast", matches, to=self.onnx.TensorProto.INT64)
         return self.add("ReduceSum", integers, self._add_constant(np.array([1])), keepdims=0)
 
     def _add_coordinate(self, axis: str) -> str:
@@ -261,17 +266,14 @@ class GraphBuilder:
     def _add_condition(self, condition: Condition) -> str:
         """Whether a condition holds: (n,) bool."""
         if isinstance(condition, LabelSet):
-            table = np.isin(self.draft.axis_labels(condition.axis), condition.labels)
+            table = np.isin(self.context.axis_labels(condition.axis), condition.labels)
             return self.add("Gather", self._add_constant(table), self.label_codes[condition.axis])
         assert isinstance(condition, SumRange)
         operand = self._add_sum(condition.weights)
         tests = []
-        if math.isfinite(condition.low):
-            tests.append(self.add("Greater", operand, self._add_float(condition.low)))
-        if math.isfinite(condition.high):
-            tests.append(
-                self.add("Not", self.add("Greater", operand, self._add_float(condition.high)))
-            )
+        for test, end in list_finite_ends(condition):
+            above = self.add("Greater", operand, self._add_float(end))
+            tests.append(above if test == ">" else self.add("Not", above))
         if not tests:
             tests.append(self.add("Equal", operand, operand))
         return reduce(lambda a, b: self.add("And", a, b), tests)

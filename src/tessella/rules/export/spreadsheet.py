@@ -1,4 +1,4 @@
-"""A spreadsheet formula: nested IF over the cells that hold the coordinates of a state.
+"""A rule as a spreadsheet formula, in a text file or in a workbook that checks it.
 
     =IF(ISNUMBER(A2)*(EXACT(B2,"dry")+EXACT(B2,"wet")),IF(A2<=3.5,8,0),NA())
 
@@ -9,10 +9,17 @@ levels; splits are halved, so that levels grow with their logarithm.
 
 Spreadsheets compare numbers to 15 digits, each in its own way. So no result depends on more: cuts
 are clear of all states, and a number is on the grid within a millionth of a step.
+
+The workbook needs the extra ``xlsx``. Its sheets are
+
+    rule     the rule in words, cells for the coordinates, what to do, how many states of the
+             sheet 'check' differ, and what the head of a file says
+    check    states with the formula's action, the policy's action, and whether they agree
 """
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import warnings
@@ -22,22 +29,33 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError
+from tessella.errors import FileError, require_extra
 from tessella.grid import StateGrid
 from tessella.mdp.rule_tree import Among, Choose, Except, Node, RuleTree, Split
-from tessella.rules.export.c99 import format_number
 from tessella.rules.export.comparisons import (
     Condition,
     SumRange,
     axis_ends,
     is_text_axis,
+    list_finite_ends,
     nearest_cell,
     single_axis,
 )
-from tessella.rules.export.export_context import ExportContext, InputRows
-from tessella.rules.export.names import require_no_nul, to_comment_text
-from tessella.rules.export.target import ExportTarget, ToolMissing
+from tessella.rules.export.export_context import (
+    ExportContext,
+    ExportTarget,
+    InputRows,
+    ToolMissing,
+    format_number,
+    require_no_nul,
+    to_comment_text,
+)
 
+CHECK_SHEET_MAX_STATES = 1_000  # states on the sheet that checks
+INPUT_ROW = 4  # of the sheet 'rule': the coordinates of a state, below their names
+COLUMN_MAX_WIDTH = 40  # characters of a column
+# What XML, or the way in which workbooks write characters (_x0041_ for A), changes in a text.
+CHANGED = re.compile(r"[\x00-\x08\x0b-\x1f]|_x[0-9a-fA-F]{4}_")
 FORMULA_MAX_CHARACTERS = 8192  # characters of a formula
 FORMULA_MAX_LEVELS = 64  # nested function calls of a formula
 TEXT_MAX_CHARACTERS = 255  # characters of a text in a formula
@@ -54,7 +72,7 @@ class SpreadsheetFormula(ExportTarget):
     suffix: ClassVar[str] = ".txt"
 
     def write(self, context: ExportContext) -> bytes:
-        reject_close(context)
+        reject_close_numbers(context)
         lines = [to_comment_text(line) for line in context.header_lines]
         lines += [
             f"{format_cell(context.grid, axis)}: {to_comment_text(axis)}"
@@ -74,7 +92,7 @@ class SpreadsheetFormula(ExportTarget):
 def evaluate_formulas(
     texts: Sequence[str], context: ExportContext, rows: InputRows, row: int = 2
 ) -> NDArray[np.int64]:
-    """(n,) what formulas of one row say about rows, by a library that knows nothing of this one."""
+    """(n,) action indices that formulas of one row give, computed by another library."""
     try:
         with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # its own
             import formulas
@@ -94,7 +112,7 @@ def evaluate_formulas(
         result = compiled(*(cells[name] for name in compiled.inputs))
         flat = np.broadcast_to(np.asarray(result, dtype=object).reshape(-1), (count,))
         answers.append([None if isinstance(x, XlError) else _to_plain_value(x) for x in flat])
-    return context.indices(list(zip(*answers, strict=True)))
+    return context.find_actions(list(zip(*answers, strict=True)))
 
 
 def _to_plain_value(x: Any) -> float | str:
@@ -103,13 +121,13 @@ def _to_plain_value(x: Any) -> float | str:
 
 def format_cell(grid: StateGrid, axis: str, row: int = 2) -> str:
     """The cell that holds a coordinate: ``A2`` for the first axis."""
-    return f"{column(grid.axis(axis))}{row}"
+    return f"{format_column(grid.axis(axis))}{row}"
 
 
-def column(position: int) -> str:
+def format_column(position: int) -> str:
     """A, B, ..., Z, AA, ..."""
     before, letter = divmod(position, 26)
-    return (column(before - 1) if before else "") + chr(ord("A") + letter)
+    return (format_column(before - 1) if before else "") + chr(ord("A") + letter)
 
 
 def format_formula(context: ExportContext, name: str, row: int = 2) -> str:
@@ -127,12 +145,12 @@ def format_formula(context: ExportContext, name: str, row: int = 2) -> str:
     return text
 
 
-def reject_close(draft: ExportContext) -> None:
+def reject_close_numbers(context: ExportContext) -> None:
     """Reject a rule whose answers depend on digits that spreadsheets do not compare."""
-    axes = [axis for axis in draft.grid.axes if not is_text_axis(draft.grid, axis)]
-    values = [np.array(draft.axis_values(axis)) for axis in axes]
+    axes = [axis for axis in context.grid.axes if not is_text_axis(context.grid, axis)]
+    values = [np.array(context.axis_values(axis)) for axis in axes]
     gaps = [np.diff(x).min() / np.abs(x).max() for x in values if len(x) > 1]
-    closest = min([RuleTree(draft.grid, draft.root, 1).cut_clearance, *gaps])
+    closest = min([RuleTree(context.grid, context.root, 1).cut_clearance, *gaps])
     if closest < COMPARISON_RELATIVE_RESOLUTION:
         requirement = "a spreadsheet compares numbers to 15 digits; .csv has room for more"
         raise FileError(
@@ -146,53 +164,44 @@ class FormulaExpression:
     def __init__(
         self, context: ExportContext, values: tuple, cell_of_axis: Callable[[str], str]
     ) -> None:
-        self.draft = context
+        self.context = context
         self.grid = context.grid
         self.values = values
         self.cell = cell_of_axis
 
     def render(self) -> str:
         is_valid = "*".join(map(self._input_test, self.grid.axes))
-        said = self._format_node(self.draft.root)
+        expression = self._format_node(self.context.root)
         numeric = [axis for axis in self.grid.axes if not is_text_axis(self.grid, axis)]
-        if self.draft.off_grid == "refuse" and numeric:  # within: a text cannot be subtracted from
-            said = f"IF({'*'.join(map(self._on_grid, numeric))},{said},NA())"
-        return f"IF({is_valid},{said},NA())"
+        if self.context.off_grid == "refuse" and numeric:
+            # Inside the other test, since nothing can be subtracted from a text.
+            is_on_grid = "*".join(map(self._format_grid_test, numeric))
+            expression = f"IF({is_on_grid},{expression},NA())"
+        return f"IF({is_valid},{expression},NA())"
 
     def _input_test(self, axis: str) -> str:
         if is_text_axis(self.grid, axis):
-            return self._label_test(axis, self.draft.axis_labels(axis))
+            return self._label_test(axis, self.context.axis_labels(axis))
         return f"ISNUMBER({self.cell(axis)})"
 
-    def _on_grid(self, axis: str) -> str:
+    def _format_grid_test(self, axis: str) -> str:
         """Whether a number is one of the axis: a multiple of its step, or near one of a list."""
-        of = self.cell(axis)
-        values = np.array(self.draft.axis_values(axis))
+        cell = self.cell(axis)
+        values = np.array(self.context.axis_values(axis))
         gaps = np.diff(values) if len(values) > 1 else np.array([min(abs(values[0]), 1) or 1])
-        step = digits(gaps.mean())
-        offset = digits(values[0] - step * np.round(values[0] / step))
+        step = round_to_digits(gaps.mean())
         ideal = values[0] + step * np.arange(len(values))
         if len(values) > 2 and np.abs(values - ideal).max() < EVEN_GRID_TOLERANCE_STEPS * step:
-            shifted = (
-                of
-                if abs(offset) < EVEN_GRID_TOLERANCE_STEPS * step
-                else f"({of}-{format_cell_value(offset)})"
-            )
-            steps = shifted if step == 1 else f"{shifted}/{format_cell_value(step)}"
-            low, high = (
-                format_cell_value(digits(end)) for end in values[[0, -1]] + [-step / 2, step / 2]
-            )
-            whole = f"(ABS({steps}-ROUND({steps},0))<{format_cell_value(ON_GRID_TOLERANCE_STEPS)})"
-            return f"{whole}*({of}>{low})*({of}<{high})"
+            return _format_even_grid_test(cell, values, step)
         near = np.maximum(
             ON_GRID_TOLERANCE_STEPS * gaps.min(), COMPARISON_RELATIVE_RESOLUTION * np.abs(values)
         )
-        pairs = zip(
-            map(format_cell_value, values),
-            (format_cell_value(digits(x, 1)) for x in near),
-            strict=True,
+        distances = (round_to_digits(distance, 1) for distance in near)
+        tests = (
+            f"(ABS({cell}-{format_cell_value(x)})<{format_cell_value(distance)})"
+            for x, distance in zip(values, distances, strict=True)
         )
-        return f"({'+'.join(f'(ABS({of}-{x})<{distance})' for x, distance in pairs)})"
+        return f"({'+'.join(tests)})"
 
     def _label_test(self, axis: str, labels: Sequence[str]) -> str:
         tests = [f"EXACT({self.cell(axis)},{format_cell_value(label)})" for label in labels]
@@ -236,15 +245,8 @@ class FormulaExpression:
         if not isinstance(condition, SumRange):
             return self._label_test(condition.axis, condition.labels)
         operand = self.cell(condition.weights[0][0])
-        ends = (
-            [] if math.isinf(condition.low) else [f"({operand}>{format_cell_value(condition.low)})"]
-        )
-        ends += (
-            []
-            if math.isinf(condition.high)
-            else [f"({operand}<={format_cell_value(condition.high)})"]
-        )
-        return "*".join(ends)
+        ends = list_finite_ends(condition)
+        return "*".join(f"({operand}{test}{format_cell_value(end)})" for test, end in ends)
 
     def _format_sum(self, node: Split) -> str:
         """A cell alone needs no clamping, since its cuts lie within the axis; a sum does."""
@@ -253,11 +255,9 @@ class FormulaExpression:
             return self.cell(single)
         parts = []
         for axis, weight in node.weights:
-            operand, (low, high) = (
-                self.cell(axis),
-                map(format_cell_value, axis_ends(self.grid, axis)),
-            )
-            if self.draft.off_grid == "clamp":
+            operand = self.cell(axis)
+            low, high = map(format_cell_value, axis_ends(self.grid, axis))
+            if self.context.off_grid == "clamp":
                 operand = f"IF({operand}<{low},{low},IF({operand}>{high},{high},{operand}))"
             parts.append(operand if weight == 1.0 else f"{format_cell_value(weight)}*{operand}")
         return "+".join(parts)
@@ -276,7 +276,21 @@ class FormulaExpression:
         return max(sums, levels + max(map(self.count_levels, node.branches)))
 
 
-def digits(x: float, count: int = 15) -> float:
+def _format_even_grid_test(cell: str, values: NDArray, step: float) -> str:
+    """Whether a cell holds a number of an evenly spaced axis."""
+    offset = round_to_digits(values[0] - step * np.round(values[0] / step))
+    steps = cell
+    if abs(offset) >= EVEN_GRID_TOLERANCE_STEPS * step:
+        steps = f"({cell}-{format_cell_value(offset)})"
+    if step != 1:
+        steps = f"{steps}/{format_cell_value(step)}"
+    low = format_cell_value(round_to_digits(values[0] - step / 2))
+    high = format_cell_value(round_to_digits(values[-1] + step / 2))
+    is_whole = f"(ABS({steps}-ROUND({steps},0))<{format_cell_value(ON_GRID_TOLERANCE_STEPS)})"
+    return f"{is_whole}*({cell}>{low})*({cell}<{high})"
+
+
+def round_to_digits(x: float, count: int = 15) -> float:
     """The number with so many digits that is nearest."""
     return float(f"{x:.{count}g}")
 
@@ -292,3 +306,138 @@ def format_cell_value(x: Any) -> str:
     is_integer = float(x).is_integer() and abs(x) < 1e15
     text = str(int(x)) if is_integer else format_number(x).upper()
     return f"({text})" if x < 0 else text
+
+
+class Workbook(ExportTarget):
+    """A spreadsheet for Excel or LibreOffice."""
+
+    name: ClassVar[str] = "workbook"
+    suffix: ClassVar[str] = ".xlsx"
+
+    def require_packages(self) -> None:
+        with require_extra("exporting a workbook", "xlsx"):
+            import openpyxl  # noqa: F401
+
+    def write(self, context: ExportContext) -> bytes:
+        self.require_packages()
+        import openpyxl
+
+        reject_close_numbers(context)
+        book = openpyxl.Workbook()
+        _fill_rule(book.active, context)
+        _fill_check(book.create_sheet("check"), context)
+        content = io.BytesIO()
+        book.save(content)
+        return content.getvalue()
+
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
+        import openpyxl
+
+        sheet = openpyxl.load_workbook(io.BytesIO(content))["rule"]
+        first = context.grid.ndim + 1
+        texts = [sheet.cell(INPUT_ROW, first + i).value for i in range(len(context.action_columns))]
+        return evaluate_formulas([str(text) for text in texts], context, rows, INPUT_ROW)
+
+
+def _fill_rule(sheet: Any, context: ExportContext) -> None:
+    """The rule in words; an example state, which a user overwrites, with formulas; the facts."""
+    from openpyxl.styles import PatternFill
+
+    sheet.title = "rule"
+    example = context.grid.coordinates([0])
+    words, *more = _list_sentences(context)
+    _fill_row(sheet, 1, [words])
+    _fill_head(sheet, INPUT_ROW - 1, [*context.grid.axes, *context.action_columns])
+    _fill_row(sheet, INPUT_ROW, [values.tolist()[0] for values in example.values()])
+    for cell in sheet[INPUT_ROW][: context.grid.ndim]:
+        cell.fill = PatternFill("solid", "FFF2CC")  # to be filled in
+    for i, name in enumerate(context.action_columns):
+        sheet.cell(INPUT_ROW, context.grid.ndim + 1 + i).value = format_formula(
+            context, name, INPUT_ROW
+        )
+    differ = f"check!{format_column(context.grid.ndim + 2 * len(context.action_columns) + 1)}1"
+    sheet.cell(INPUT_ROW + 2, 1).value = f"={differ}&\" states on the sheet 'check' differ\""
+    for i, line in enumerate([*more, *map(to_comment_text, context.header_lines)]):
+        _set_cell(sheet.cell(INPUT_ROW + 4 + i, 1), line)
+
+
+def _list_sentences(context: ExportContext) -> list[str]:
+    """The rule in sentences, one to a line; of another policy, what it is called."""
+    explain = getattr(context.policy, "explain", None)
+    return explain().splitlines() if explain else [context.policy.name or "policy"]
+
+
+def _fill_check(sheet: Any, context: ExportContext) -> None:
+    """A line for each state; above them, how many disagree."""
+    grid = context.grid
+    parts = [*context.action_columns]
+    count = min(grid.size, CHECK_SHEET_MAX_STATES)
+    states = np.unique(np.linspace(0, grid.size - 1, count).astype(int))
+    expected = context.policy.table.ravel()[states]
+    coordinates = [values.tolist() for values in grid.coordinates(states).values()]
+    formula_column, expected_column, agree_column = (grid.ndim + i * len(parts) for i in range(3))
+    agree_letter = format_column(agree_column)
+    header = [
+        *grid.axes,
+        *(f"{p} by formula" for p in parts),
+        *(f"{p} meant" for p in parts),
+        "same",
+    ]
+    _fill_head(sheet, 1, header)
+    sheet.freeze_panes = "A2"
+    # An error agrees with nothing.
+    agree = f"COUNTIF({agree_letter}2:{agree_letter}{len(states) + 1},TRUE)"
+    sheet.cell(1, agree_column + 2).value = f"={len(states)}-{agree}"
+    _set_cell(sheet.cell(1, agree_column + 3), "states differ")
+    for i, action in enumerate(expected):
+        row = i + 2
+        _fill_row(sheet, row, [values[i] for values in coordinates])
+        for k, name in enumerate(parts):
+            sheet.cell(row, formula_column + k + 1).value = format_formula(context, name, row)
+            _set_cell(
+                sheet.cell(row, expected_column + k + 1), context.action_columns[name][action]
+            )
+        tests = [
+            _format_equality(sheet.cell(row, expected_column + k + 1), len(parts))
+            for k in range(len(parts))
+        ]
+        sheet.cell(row, agree_column + 1).value = f"=AND({','.join(tests)})"
+
+
+def _format_equality(expected: Any, before: int) -> str:
+    """Whether a cell so many columns before holds the same text, or number to 12 digits."""
+    actual = expected.offset(0, -before).coordinate
+    reference = expected.coordinate
+    if isinstance(expected.value, str):
+        return f"EXACT({actual},{reference})"
+    return f"ABS({actual}-{reference})<=1E-12*ABS({reference})"
+
+
+def _fill_head(sheet: Any, row: int, names: list[str]) -> None:
+    """Names of columns, in bold, with room for them."""
+    from openpyxl.styles import Font
+
+    _fill_row(sheet, row, names)
+    for place, name in enumerate(names, 1):
+        sheet.cell(row, place).font = Font(bold=True)
+        sheet.column_dimensions[format_column(place - 1)].width = min(
+            max(len(name), 8) + 3, COLUMN_MAX_WIDTH
+        )
+
+
+def _fill_row(sheet: Any, row: int, values: list) -> None:
+    for position, value in enumerate(values, 1):
+        _set_cell(sheet.cell(row, position), value)
+
+
+def _set_cell(cell: Any, value: Any) -> None:
+    """A value as it is: a text is never read as a formula, and never changed."""
+    if isinstance(value, str) and CHANGED.search(value):
+        requirement = (
+            "a workbook cannot hold control characters, nor codes of characters such as _x0041_"
+        )
+        raise FileError(requirement, value=f"got {value!r}")
+    cell.value = value
+    if isinstance(value, str):
+        cell.data_type = "s"
+        cell.quotePrefix = True

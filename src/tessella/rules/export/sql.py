@@ -11,7 +11,6 @@ numbers hold them (SQLite). The sign before a column frees it of the type that i
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -19,18 +18,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.export.c99 import format_number
 from tessella.rules.export.comparisons import (
     Condition,
     SumRange,
     axis_ends,
     is_text_axis,
     iterate_clauses,
+    list_finite_ends,
     single_axis,
 )
-from tessella.rules.export.export_context import ExportContext, InputRows
-from tessella.rules.export.names import require_no_nul, to_comment_text
-from tessella.rules.export.target import ExportTarget
+from tessella.rules.export.export_context import (
+    ExportContext,
+    ExportTarget,
+    InputRows,
+    format_number,
+    require_no_nul,
+    to_comment_text,
+)
 
 
 class Sql(ExportTarget):
@@ -62,7 +66,7 @@ class Sql(ExportTarget):
             results = database.execute(f"SELECT\n{content.decode()} FROM states").fetchall()
         finally:
             database.close()
-        return context.indices(results)
+        return context.find_actions(results)
 
 
 def _name_columns(context: ExportContext) -> dict[str, str]:
@@ -109,9 +113,8 @@ def _format_condition(context: ExportContext, condition: Condition, columns: dic
             f"{columns[condition.axis]} IN ({', '.join(map(format_sql_value, condition.labels))})"
         )
     operand = _format_sum(context, condition, columns)
-    ends = [] if math.isinf(condition.low) else [f"{operand} > {format_number(condition.low)}"]
-    ends += [] if math.isinf(condition.high) else [f"{operand} <= {format_number(condition.high)}"]
-    return " AND ".join(ends)
+    ends = list_finite_ends(condition)
+    return " AND ".join(f"{operand} {test} {format_number(end)}" for test, end in ends)
 
 
 def _format_sum(context: ExportContext, condition: SumRange, columns: dict[str, str]) -> str:
@@ -121,7 +124,8 @@ def _format_sum(context: ExportContext, condition: SumRange, columns: dict[str, 
         return columns[single]
     parts = []
     for axis, weight in condition.weights:
-        column, (low, high) = columns[axis], map(format_number, axis_ends(context.grid, axis))
+        column = columns[axis]
+        low, high = map(format_number, axis_ends(context.grid, axis))
         if context.off_grid == "clamp":
             cases = f"WHEN {column} < {low} THEN {low} WHEN {column} > {high} THEN {high}"
             column = f"CASE {cases} ELSE {column} END"

@@ -1,11 +1,14 @@
-"""dtControl's CSV, both ways.
+"""Files of data: JSON for ``Rule.load`` and ``Policy.load``, CSV tables, and dtControl's CSV.
+
+The schema of the JSON is docs/rule.schema.json. A CSV has a row for each state, its coordinates and
+what to do; it has no head, so it states no facts. dtControl's CSV is written and read:
 
     #NON-PERMISSIVE           or #PERMISSIVE, where a state may stand in several rows
     #BEGIN 2 1                columns of the state, columns of the action
     0,3,8
 
 dtControl knows numbers alone: a text axis is written as the places of its labels, a text action as
-its index. Names stand in the file beside it, ``NAME_config.json``, which dtControl reads as well.
+its index. Names stand in another file, ``NAME_config.json``, which dtControl reads as well.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,9 +34,65 @@ from tessella.rules.export.export_context import (
     REFUSED_INDEX,
     UNKNOWN_ACTION_INDEX,
     ExportContext,
+    ExportTarget,
     InputRows,
 )
-from tessella.rules.export.target import ExportTarget
+
+
+class JsonFile(ExportTarget):
+    """The rule itself, with what was proven."""
+
+    name: ClassVar[str] = "JSON"
+    suffix: ClassVar[str] = ".json"
+    is_data: ClassVar[bool] = True
+
+    def write(self, context: ExportContext) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "rule.json")
+            context.policy.save(path)
+            return path.read_bytes()
+
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "rule.json")
+            path.write_bytes(content)
+            loaded = type(context.policy).load(path)
+        columns = []
+        for axis, name in enumerate(loaded.grid.axes):
+            values = np.asarray(rows[name])
+            columns.append(
+                loaded.grid.locate(axis, values) if is_text_axis(loaded.grid, name) else values
+            )
+        return loaded.act(np.stack(columns, axis=-1)).astype(np.int64)
+
+
+class CsvTable(ExportTarget):
+    """A table of all states."""
+
+    name: ClassVar[str] = "CSV"
+    suffix: ClassVar[str] = ".csv"
+    is_data: ClassVar[bool] = True
+
+    def write(self, context: ExportContext) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "rule.csv")
+            context.policy.to_csv(path)
+            return path.read_bytes()
+
+    def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
+        """Look the rows up."""
+        axes = context.grid.axes
+        columns = list(context.action_columns.values())
+        numeric = [not is_text_axis(context.grid, axis) for axis in axes]
+        numeric += [not isinstance(values[0], str) for values in columns]
+        results = {}
+        _, *lines = csv.reader(io.StringIO(content.decode(), newline=""))
+        for line in filter(None, lines):
+            cells = [float(c) if n else c for c, n in zip(line, numeric, strict=True)]
+            results[tuple(cells[: len(axes)])] = tuple(cells[len(axes) :])
+        states = zip(*(rows[axis] for axis in axes), strict=True)
+        known = {key: i for i, key in enumerate(zip(*columns, strict=True))}
+        return np.array([known.get(results.get(row, ()), REFUSED_INDEX) for row in states])
 
 
 class DtControl(ExportTarget):
@@ -107,27 +167,29 @@ def _to_int_if_whole(x: float) -> float | int:
 
 def _parse_controller(text: str, grid: StateGrid, actions: tuple, name: str) -> NDArray[np.int64]:
     """(states,) action indices."""
-    lines = text.splitlines()
-    headers = [line for line in lines if line.startswith("#")]
-    dimensions = next((line.split()[1:] for line in headers if line.startswith("#BEGIN")), None)
     parts = len(components(actions)) or 1
-    if dimensions is None or dimensions != [str(grid.ndim), str(parts)]:
-        requirement = (
-            f"{name} must have a line '#BEGIN {grid.ndim} {parts}', as its states and actions do"
-        )
-        raise FileError(requirement, value=f"got {dimensions and ' '.join(dimensions)!r}")
-    rows = _parse_rows([line for line in lines if line.strip() and not line.startswith("#")], name)
+    lines = [line for line in text.splitlines() if line.strip()]
+    _require_dimensions([line for line in lines if line.startswith("#")], grid.ndim, parts, name)
+    rows = _parse_rows([line for line in lines if not line.startswith("#")], name)
     if rows.shape[1:] != (grid.ndim + parts,):
         raise FileError(f"{name} must have {grid.ndim + parts} numbers in each row")
     states = _find_states(rows[:, : grid.ndim], grid, name)
     labels = rows[:, grid.ndim :]
-    known = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
-    indices = np.array([known.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
-    _require_known_actions(indices, labels, name)
+    indices = _find_actions(labels, actions, name)
     table = np.full(grid.size, REFUSED_INDEX)
     table[states] = indices
     _require_one_action(states, indices, table, grid, name)
     return table
+
+
+def _require_dimensions(headers: list[str], axes: int, parts: int, name: str) -> None:
+    """Refuse a file whose states and actions have other numbers of columns."""
+    dimensions = next((line.split()[1:] for line in headers if line.startswith("#BEGIN")), None)
+    if dimensions != [str(axes), str(parts)]:
+        requirement = (
+            f"{name} must have a line '#BEGIN {axes} {parts}', as its states and actions do"
+        )
+        raise FileError(requirement, value=f"got {dimensions and ' '.join(dimensions)!r}")
 
 
 def _parse_rows(lines: list[str], name: str) -> NDArray[np.float64]:
@@ -161,11 +223,14 @@ def _find_states(points: NDArray, grid: StateGrid, name: str) -> NDArray[np.int6
     return states
 
 
-def _require_known_actions(indices: NDArray, labels: NDArray, name: str) -> None:
+def _find_actions(labels: NDArray, actions: tuple, name: str) -> NDArray[np.int64]:
+    known = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
+    indices = np.array([known.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
     bad = np.flatnonzero(indices == UNKNOWN_ACTION_INDEX)
     if bad.size:
         value = f"has {labels[bad[0]].tolist()}"
         raise FileError(f"{name} must name actions", location=f"row {bad[0] + 1}", value=value)
+    return indices
 
 
 def _require_one_action(
