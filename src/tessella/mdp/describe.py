@@ -12,18 +12,11 @@ from numpy.typing import NDArray
 from tessella.mdp.dynamics import Dynamics
 from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.model import MDP
-from tessella.mdp.stage_outcomes import (
-    can_move_along,
-    is_random_along,
-    outcome_positions,
-    outcome_probabilities,
-)
-from tessella.mdp.stages.axis_shift import AxisShift
 from tessella.mdp.stages.move import AxisMatrix
-from tessella.mdp.stages.operation import Displacement, Operation
-from tessella.mdp.stages.pay import Identity
+from tessella.mdp.stages.operation import Displacement, Identity, Operation
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.scratch import AddAxes, GridChange
+from tessella.mdp.stages.shift import AxisShift
 from tessella.mdp.stages.stage import CompiledStage
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.tabular.tabular import Tabular
@@ -120,11 +113,11 @@ class _EventDescription:
 
     def _describe_noise(self, noise: str, count: int, moved: list[str]) -> str:
         """Of a noise: what its law depends on, what it changes, and what changes without it."""
-        drawn = [axis for axis in moved if self._holds_in_any_stage(is_random_along, axis)]
+        drawn = [axis for axis in moved if self._holds_in_any_stage(_is_random_along, axis)]
         others = [
             axis
             for axis in moved
-            if axis not in drawn and self._holds_in_any_stage(can_move_along, axis)
+            if axis not in drawn and self._holds_in_any_stage(_can_move_along, axis)
         ]
         noise_table = self._probability_inputs()
         acts = self.action in self._coordinate_inputs(drawn)
@@ -146,7 +139,7 @@ class _EventDescription:
         """Of a Markov chain: its rows may depend on more than its own coordinate."""
         given = [name for name in self._probability_inputs() if name not in moved]
         on = f", depending on {_join_names(given)}" if given else ""
-        laws = [outcome_probabilities(stage.operation) for stage in self.stages]
+        laws = [stage.operation.noise_probabilities() for stage in self.stages]
         chance = " by chance" * any(((p > 0) & (p < 1)).any() for p in laws)
         return f"{_join_names(moved)} moves on{chance}{on}"
 
@@ -158,14 +151,14 @@ class _EventDescription:
     def _probability_inputs(self) -> list[str]:
         """What the chances depend on."""
         return self._names_that_matter(
-            lambda stage: [np.moveaxis(outcome_probabilities(stage.operation), 1, -1)]
+            lambda stage: [np.moveaxis(stage.operation.noise_probabilities(), 1, -1)]
         )
 
     def _coordinate_inputs(self, axes: list[str]) -> list[str]:
         """What new coordinates depend on, but for the outcome."""
 
         def places(stage: CompiledStage) -> list[NDArray]:
-            own = [outcome_positions(stage.operation, self.axes.index(axis)) for axis in axes]
+            own = [stage.operation.noise_positions(self.axes.index(axis)) for axis in axes]
             return [np.moveaxis(along, 1, -1) for along in own]
 
         return self._names_that_matter(places)
@@ -193,6 +186,22 @@ class _EventDescription:
             }
             found |= set() if _same_numbers(own, first) else {self.time}
         return [name for name in (*self.axes, self.time, self.action) if name in found]
+
+
+def _is_random_along(operation: Operation, axis: int) -> bool:
+    """Whether outcomes that can happen lead from one state to different places along an axis."""
+    places, possible = np.broadcast_arrays(
+        operation.noise_positions(axis), operation.noise_probabilities() > 0
+    )
+    low = places.min(axis=1, initial=places.max(), where=possible)
+    high = places.max(axis=1, initial=places.min(), where=possible)
+    return bool((low < high).any())
+
+
+def _can_move_along(operation: Operation, axis: int) -> bool:
+    """Whether an outcome that can happen leads away from a place of an axis."""
+    moves = operation.noise_positions(axis) != operation.own_positions(axis)
+    return bool((moves & (operation.noise_probabilities() > 0)).any())
 
 
 def _reward_factors(stage: CompiledStage) -> list[NDArray]:

@@ -1,4 +1,4 @@
-"""Sums over slices in tiles, as one kernel: the form of ``axis_shift`` for accelerators.
+"""Sums over slices in tiles, as one kernel: the form of ``AxisShift`` for accelerators.
 
     E[w](x) = r(x) + sum_k p_k(x) w(pad(x + offset_k)).
 

@@ -2,7 +2,7 @@
 
     E[w](s) = sum_k p_k(s) w(target_k(s))        over whole states
 
-One that touches few axes is kept as what it does on those: see ``joint_matrix``.
+One that touches few axes is kept as what it does on those: see ``scatter``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tessella.grid import index_type
 from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, call_by_name, count_entries
 from tessella.mdp.stages.interpolation import (
-    INTERPOLATION_ROUNDING,
     EdgeOption,
     InterpolationWeights,
     OffGridOption,
@@ -29,7 +28,6 @@ from tessella.mdp.stages.interpolation import (
     interpolation_weights,
     require_known_options,
 )
-from tessella.mdp.stages.joint_matrix import joint_operation
 from tessella.mdp.stages.noise import (
     Noise,
     NoiseTable,
@@ -38,7 +36,7 @@ from tessella.mdp.stages.noise import (
     tabulate_noise,
 )
 from tessella.mdp.stages.operation import RandomOperation
-from tessella.mdp.stages.scatter import Scatter
+from tessella.mdp.stages.scatter import InterpolatedScatter, Scatter, joint_operation
 from tessella.mdp.stages.stage import CompiledStage, Function, Stage
 
 
@@ -158,23 +156,3 @@ def flat_target_states(
     count_entries(math.prod(full[:-1]) * len(noise_table.variable[1]), subject)
     where = tuple(np.broadcast_to(w, full) for w in where)
     return np.ravel_multi_index(where, context.grid.shape).astype(index_type(context.grid.size))
-
-
-@dataclass(frozen=True, eq=False)
-class InterpolatedScatter(Scatter):
-    """Landings between cut points: each value of the noise leads to the corners of a cell."""
-
-    corners: int
-    interpolated_axes: int  # axes that are interpolated along
-
-    @property
-    def relative_rounding(self) -> float:
-        return INTERPOLATION_ROUNDING * self.interpolated_axes
-
-    @property
-    def is_interpolating(self) -> bool:
-        return self.interpolated_axes > 0
-
-    def sample(self, states, actions, rng):
-        states, j = super().sample(states, actions, rng)
-        return states, j // self.corners

@@ -1,4 +1,4 @@
-"""A stage: what the user writes, and the numbers that become of it.
+"""A stage: what the user writes, and the numbers that become of it; ``Pay``, the simplest one.
 
 Its functions are called once, on the grid, and their results are checked and kept.
 """
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tessella.errors import ModelError
 from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, NamedValues, call_by_name
-from tessella.mdp.stages.operation import Operation, take_range
+from tessella.mdp.stages.operation import Identity, Operation, take_range
 from tessella.mdp.stages.reward import ExpectedReward, Reward
 
 Function = Callable[..., ArrayLike]
@@ -123,3 +124,19 @@ def stage_reward(
     return checks.check_rewards(context, call_by_name(pays, context.mesh(), subject), subject)[
         ..., 0
     ]
+
+
+@dataclass(frozen=True, eq=False)
+class Pay(Stage):
+    """Pay ``pays(...)``, or what ``costs(...)`` with a minus sign, and stay."""
+
+    pays: Function | None = None
+    costs: Function | None = None
+
+    def __post_init__(self) -> None:
+        if self.pays is None and self.costs is None:
+            raise ModelError("a Pay stage needs what it pays, or what it costs")
+
+    def compile(self, context: EvaluationContext) -> CompiledStage:
+        paid = stage_reward(context, self.net_reward, "the reward of a Pay stage")
+        return CompiledStage(Identity(context.grid.shape), paid, self.net_reward, None)
