@@ -76,7 +76,7 @@ class Scatter(RandomOperation):
         if probs is None or not stays or (to // others != to[..., :1] // others).any():
             return None
         target = (to[..., 0] // others).astype(index_type(math.prod(short)))
-        return Scatter(short, target, probs)
+        return replace(self, shape=short, target=target, probs=probs)
 
     def block(self, axis: int, first: int, count: int) -> Scatter:
         shape = with_length(self.shape, axis, count)
