@@ -19,9 +19,8 @@ from tessella.mdp.stages.decide import Decide
 from tessella.mdp.stages.events import Clock, Event
 from tessella.mdp.stages.jump import Jump
 from tessella.mdp.stages.move import Move
-from tessella.mdp.stages.noise import Noise, truncated_poisson
 from tessella.mdp.stages.shift import Shift
-from tessella.mdp.stages.stage import Pay, Stage
+from tessella.mdp.stages.stage import Noise, Pay, Stage, truncated_poisson
 
 __all__ = [
     "Clock",

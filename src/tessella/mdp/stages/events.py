@@ -33,9 +33,8 @@ from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, call_by_name
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.stages.jump import target_states
-from tessella.mdp.stages.noise import NoiseTable
 from tessella.mdp.stages.scatter import Scatter
-from tessella.mdp.stages.stage import CompiledStage, Function, subtract_costs
+from tessella.mdp.stages.stage import CompiledStage, Function, NoiseTable, subtract_costs
 from tessella.mdp.stages.staged import Staged
 from tessella.rounding import EPS, bound_expectation_error
 

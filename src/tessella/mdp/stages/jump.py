@@ -28,16 +28,18 @@ from tessella.mdp.stages.interpolation import (
     interpolation_weights,
     require_known_options,
 )
-from tessella.mdp.stages.noise import (
+from tessella.mdp.stages.operation import RandomOperation
+from tessella.mdp.stages.scatter import InterpolatedScatter, Scatter, joint_operation
+from tessella.mdp.stages.stage import (
+    CompiledStage,
+    Function,
     Noise,
     NoiseTable,
+    Stage,
     expected_stage_reward,
     require_noise,
     tabulate_noise,
 )
-from tessella.mdp.stages.operation import RandomOperation
-from tessella.mdp.stages.scatter import InterpolatedScatter, Scatter, joint_operation
-from tessella.mdp.stages.stage import CompiledStage, Function, Stage
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,6 @@ from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, count_entries
 from tessella.mdp.sampling import entries_for_walkers
 from tessella.mdp.stages.interpolation import INTERPOLATION_ROUNDING
-from tessella.mdp.stages.noise import NoiseTable
 from tessella.mdp.stages.operation import (
     RandomOperation,
     action_slice,
@@ -41,6 +40,7 @@ from tessella.mdp.stages.operation import (
     take_range,
     with_length,
 )
+from tessella.mdp.stages.stage import NoiseTable
 
 # Targets of whole states up to which a fingerprint is made of these.
 FINGERPRINT_MAX_TARGETS = 1 << 26

@@ -23,13 +23,6 @@ from tessella.mdp.stages.interpolation import (
     interpolation_weights,
     require_known_options,
 )
-from tessella.mdp.stages.noise import (
-    Noise,
-    NoiseTable,
-    expected_stage_reward,
-    require_noise,
-    tabulate_noise,
-)
 from tessella.mdp.stages.operation import (
     AxisOperation,
     Displacement,
@@ -41,7 +34,16 @@ from tessella.mdp.stages.operation import (
     take_range,
     with_length,
 )
-from tessella.mdp.stages.stage import CompiledStage, Function, Stage
+from tessella.mdp.stages.stage import (
+    CompiledStage,
+    Function,
+    Noise,
+    NoiseTable,
+    Stage,
+    expected_stage_reward,
+    require_noise,
+    tabulate_noise,
+)
 
 Edge = Literal["clip", "reflect", "wrap", "error"]
 SLICED_MAX_ACTIONS = 8  # actions for which slices are faster than reading single entries

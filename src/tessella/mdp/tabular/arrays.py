@@ -29,6 +29,7 @@ from tessella.mdp.context import (
 )
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.tabular.pairs import (
+    Layout,
     Pairs,
     build_tabular,
     check_rewards,
@@ -38,7 +39,6 @@ from tessella.mdp.tabular.pairs import (
 )
 from tessella.mdp.tabular.rows import max_repeats
 from tessella.mdp.tabular.tabular import Outcomes
-from tessella.mdp.tabular.views import Layout
 from tessella.rounding import EPS, ModelRounding, bound_expectation_error
 
 # Actions that pairs may imply without naming them; beyond, an index is a mistake.

@@ -28,7 +28,7 @@ from tessella.mdp.context import (
 )
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.stages.jump import target_states
-from tessella.mdp.stages.noise import Noise, NoiseTable, tabulate_noise
+from tessella.mdp.stages.stage import Noise, NoiseTable, tabulate_noise
 from tessella.mdp.tabular.pairs import Pairs, build_tabular
 from tessella.mdp.tabular.tabular import Outcomes
 
