@@ -430,12 +430,12 @@ def _function_size(function: FunctionType, seen: set[FunctionType]) -> int:
 def _part_size(part: Any, module: str, seen: set[FunctionType]) -> int:
     """Numbers in a part of a function; what it uses of other modules is no part of it."""
     if isinstance(part, CodeType):
-        inner = sum(_part_size(constant, module, seen) for constant in part.co_consts)
-        return _eight_byte_numbers(len(part.co_code)) + inner
+        constants = _part_size(part.co_consts, module, seen)
+        return _eight_byte_numbers(len(part.co_code)) + constants
     if isinstance(part, FunctionType) and part.__module__ == module and part not in seen:
         seen.add(part)
         return _function_size(part, seen)
-    if part is None or isinstance(part, str) or hasattr(part, "__name__"):
+    if isinstance(part, str | None) or hasattr(part, "__name__"):
         return 0
     if isinstance(part, Number | np.ndarray):
         return int(np.size(part))  # type: ignore[arg-type]

@@ -207,18 +207,7 @@ def call_by_name(
     error: type[TessellaError] = ModelError,
 ) -> Any:
     """``function`` of those ``names`` that it asks for; it returns ``each`` numbers for a point."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as fault:
-        raise error(f"{subject} must be a function of named coordinates; {fault}") from None
-    wanted = [p.name for p in parameters if p.name in names or p.default is p.empty]
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        wanted = list(names)
-    unknown = [name for name in wanted if name not in names]
-    if unknown:
-        may = f"it may name {', '.join(names)}"
-        raise error(f"{subject} asks for {unknown[0]!r}", value=may)
-    given = {name: names[name] for name in wanted}
+    given = _select_arguments(function, names, subject, error)
     budget = _budget.get()
     if budget is not None:
         enough = budget.left // max(budget.times, 1)
@@ -232,6 +221,27 @@ def call_by_name(
             f"{subject} failed: {type(fault).__name__}: {fault}; "
             "functions must work elementwise on arrays"
         ) from fault
+
+
+def _select_arguments(
+    function: Callable,
+    names: Mapping[str, NDArray],
+    subject: str,
+    error: type[TessellaError],
+) -> dict[str, NDArray]:
+    """Those of ``names`` that are parameters of ``function``."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as fault:
+        raise error(f"{subject} must be a function of named coordinates; {fault}") from None
+    wanted = [p.name for p in parameters if p.name in names or p.default is p.empty]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        wanted = list(names)
+    for name in wanted:
+        if name not in names:
+            may = f"it may name {', '.join(names)}"
+            raise error(f"{subject} asks for {name!r}", value=may)
+    return {name: names[name] for name in wanted}
 
 
 def _result_size(function: Callable, given: dict[str, NDArray], each: int, enough: int) -> int:

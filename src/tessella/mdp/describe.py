@@ -119,21 +119,23 @@ class _EventDescription:
             for axis in moved
             if axis not in drawn and self._holds_in_any_stage(_can_move_along, axis)
         ]
-        noise_table = self._probability_inputs()
-        acts = self.action in self._coordinate_inputs(drawn)
-        chances = f", chances by {_join_names(noise_table)}" if noise_table else ""
+        given = self._probability_inputs()
+        chances = f", chances by {_join_names(given)}" if given else ""
         subject = f"changes {_join_names(drawn)}" if drawn else "is drawn"
         clauses = [f"{noise} ({count} outcomes{chances}) {subject}"]
-        clauses += [f"depending on {self.action}"] * acts
+        if self.action in self._coordinate_inputs(drawn):
+            clauses.append(f"depending on {self.action}")
         if others:
-            itself = set(self._coordinate_inputs(others)) <= set(others)
-            does = (
-                _plural(others, "moves on", "move on")
-                if itself
-                else self._describe_assignment(others)
-            )
-            clauses.append(f"while {_join_names(others)} {does}")
-        return ", ".join(clauses if drawn or others else [*clauses, "the state stays"])
+            clauses.append(f"while {_join_names(others)} {self._describe_move(others)}")
+        if not (drawn or others):
+            clauses.append("the state stays")
+        return ", ".join(clauses)
+
+    def _describe_move(self, axes: list[str]) -> str:
+        """Of coordinates that change without chance: by themselves, or by others."""
+        if set(self._coordinate_inputs(axes)) <= set(axes):
+            return _plural(axes, "moves on", "move on")
+        return self._describe_assignment(axes)
 
     def _describe_chain(self, moved: list[str]) -> str:
         """Of a Markov chain: its rows may depend on more than its own coordinate."""

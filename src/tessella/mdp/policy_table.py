@@ -113,14 +113,9 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
 
 def _find_columns(mdp: MDP, file: str, header: list[str]) -> tuple[str, ...]:
     """The columns of the action; every axis has a column as well, and no name stands twice."""
-    for name in filter(None, header):
-        if header.count(name) > 1:
-            value = f"it has {name!r} {header.count(name)} times"
-            raise FileError(f"{file} must have each column once", value=value)
+    _refuse_repeated_columns(file, header)
     parts = components(mdp.actions)
-    for name in mdp.grid.axes:
-        _require_column(file, header, (name,))
-    for name in parts:
+    for name in (*mdp.grid.axes, *parts):
         _require_column(file, header, (name,))
     if parts:
         return parts
@@ -131,6 +126,13 @@ def _find_columns(mdp: MDP, file: str, header: list[str]) -> tuple[str, ...]:
         raise FileError(f"{file} must have one column for the action", value=value)
     _require_column(file, header, named)
     return (actions[0],)
+
+
+def _refuse_repeated_columns(file: str, header: list[str]) -> None:
+    for name in filter(None, header):
+        if header.count(name) > 1:
+            value = f"it has {name!r} {header.count(name)} times"
+            raise FileError(f"{file} must have each column once", value=value)
 
 
 def _require_column(file: str, header: list[str], names: Sequence[str]) -> None:

@@ -135,11 +135,7 @@ def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[
     if not events:
         raise ModelError("a model in continuous time needs at least one event")
     for event in events:
-        if not isinstance(event, Event):
-            raise ModelError("events must be Event(name, rate, ...)", value=f"got {event!r}")
-        if not isinstance(event.name, str) or event.name in ("", NOTHING):
-            requirement = f"an event needs a name of its own, other than {NOTHING!r}"
-            raise ModelError(requirement, value=f"got {event.name!r}")
+        _check_event(event)
     names = [event.name for event in events]
     for name in names:
         if names.count(name) > 1:
@@ -148,6 +144,14 @@ def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[
     if EVENT in (*context.grid.axes, context.action_name):
         raise ModelError(f"where there are events, neither axis nor action can be called {EVENT!r}")
     return events
+
+
+def _check_event(event: object) -> None:
+    if not isinstance(event, Event):
+        raise ModelError("events must be Event(name, rate, ...)", value=f"got {event!r}")
+    if not isinstance(event.name, str) or event.name in ("", NOTHING):
+        requirement = f"an event needs a name of its own, other than {NOTHING!r}"
+        raise ModelError(requirement, value=f"got {event.name!r}")
 
 
 def _interest_rate(given: float | Criterion) -> float:

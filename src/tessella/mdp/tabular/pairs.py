@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
+from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, raise_for_first, shape_of
 from tessella.mdp.context import EvaluationContext
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
@@ -69,19 +69,9 @@ class Pairs:
         noun: str = "pairs",
     ) -> None:
         """Raise for the first of the ``bad`` pairs, and count them."""
-        where = np.flatnonzero(bad)
-        if where.size:
-            first = int(where[0])
-            location = self.describe(first)
-            total = len(self.states)
-            raise ModelError(
-                requirement,
-                location=location,
-                value=value(first),
-                count=where.size,
-                total=total,
-                noun=noun,
-            )
+        raise_for_first(
+            requirement, bad, lambda pair: self.describe(pair[0]), lambda pair: value(pair[0]), noun
+        )
 
     def raise_for_entries(
         self,
