@@ -30,11 +30,11 @@ from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number
 from tessella.grid import index_type, refuse_unordered
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_by_name
+from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, evaluate
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.stages.jump import target_states
 from tessella.mdp.stages.scatter import Scatter
-from tessella.mdp.stages.stage import CompiledStage, Function, NoiseTable, subtract_costs
+from tessella.mdp.stages.stage import CompiledStage, Function, subtract_costs
 from tessella.mdp.stages.staged import Staged
 from tessella.rounding import EPS, bound_expectation_error
 
@@ -180,7 +180,9 @@ def _discount(clock: Clock) -> Discounted:
 def _rate(context: EvaluationContext, event: Event) -> NDArray[np.float64]:
     """(A | 1, *broadcast, 1) the rate of an event, checked."""
     subject = f"the rate of {event.name}"
-    numbers = checks.as_numbers(_evaluate(context, event.rate, subject), subject, context.describe)
+    numbers = checks.as_numbers(
+        evaluate(event.rate, context.mesh(), subject), subject, context.describe
+    )
     array = context.as_mesh(numbers, subject)
     wrong = ~(np.isfinite(array) & (array >= 0))
     checks.raise_for_first(
@@ -191,10 +193,6 @@ def _rate(context: EvaluationContext, event: Event) -> NDArray[np.float64]:
         "rates",
     )
     return np.where(wrong, 0.0, array) if wrong.any() else array
-
-
-def _evaluate(context: EvaluationContext, given: Any, subject: str) -> Any:
-    return call_by_name(given, context.mesh(), subject) if callable(given) else given
 
 
 def _clock_rate(
@@ -275,16 +273,14 @@ def _expected_reward(
     terms = []
     if pays.rate is not None:
         subject = "the reward per unit of time"
-        terms.append(checks.check_rewards(context, _evaluate(context, pays.rate, subject), subject))
+        terms.append(
+            checks.check_rewards(context, evaluate(pays.rate, context.mesh(), subject), subject)
+        )
     for name, given in pays.events.items():
         subject = f"the reward of the event {name}"
         noise_table = NoiseTable((EVENT, np.array([name])), rates[name])
         lump = checks.check_rewards(
-            context,
-            _evaluate(context, given, subject),
-            subject,
-            noise_table.variable,
-            noise_table.probs,
+            context, evaluate(given, context.mesh(), subject), subject, noise_table
         )
         with np.errstate(over="ignore"):
             terms.append(rates[name] * lump)
@@ -316,14 +312,10 @@ class PeriodReward:
         drawn = np.asarray(names.pop(EVENT))
         paid = np.zeros(drawn.shape)
         if self.rate is not None:
-            paid = paid + self._evaluate(self.rate, names)
+            paid = paid + evaluate(self.rate, names)
         for name, given in self.events.items():
             happens = drawn == name
             if happens.any():
-                lump = np.broadcast_to(self._evaluate(given, names), drawn.shape)
+                lump = np.broadcast_to(evaluate(given, names), drawn.shape)
                 paid = paid + np.where(happens, self.clock.rate * lump, 0.0)
         return paid / (self.clock.rate + self.clock.interest)
-
-    @staticmethod
-    def _evaluate(given: float | Function, names: dict[str, Any]) -> Any:
-        return call_by_name(given, names, "a reward") if callable(given) else given

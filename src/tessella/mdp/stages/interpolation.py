@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.grid import index_type, require_unmasked
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NamedValues
+from tessella.mdp.context import EvaluationContext, NoiseTable
 from tessella.mdp.sampling import entries_for_walkers
 from tessella.mdp.stages.operation import (
     AxisOperation,
@@ -74,19 +74,13 @@ def interpolation_weights(
     values: Any,
     subject: str,
     edge: str,
-    noise: NamedValues | None = None,
-    probs: NDArray | None = None,
+    noise: NoiseTable | None = None,
 ) -> InterpolationWeights:
     """The cut points on both sides of each value of an open mesh."""
     cuts = _sorted_cut_points(context, axis, subject)
     name = context.grid.axes[axis]
 
-    def place(p: tuple, shape: tuple) -> str:
-        return context.describe(p, shape, noise)
-
-    said = f"{subject}: {name}"
-    last = 1 if noise is None else len(noise[1])
-    x = context.as_mesh(checks.as_numbers(values, said, place), said, last)
+    x = checks.mesh_numbers(context, values, f"{subject}: {name}", noise)
     near = context.grid.locate(axis, x)  # within rounding of a cut point is on it
     low = cuts.min()
     high = cuts.max()
@@ -95,8 +89,8 @@ def interpolation_weights(
     checks.raise_for_first(
         f"{subject} leaves the axis: "
         f"{name} must stay within {format_value(low)}..{format_value(high)}",
-        checks.mask_unread(context, outside, probs),
-        lambda p: place(p, x.shape),
+        checks.mask_unread(context, outside, noise),
+        lambda p: context.describe(p, x.shape, noise),
         lambda p: f"goes to {name}={format_value(float(x[p]))}",
         "cases",
     )

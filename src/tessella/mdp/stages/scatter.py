@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, count_entries
+from tessella.mdp.context import EvaluationContext, NoiseTable, count_entries
 from tessella.mdp.sampling import entries_for_walkers
 from tessella.mdp.stages.interpolation import INTERPOLATION_ROUNDING
 from tessella.mdp.stages.operation import (
@@ -40,7 +40,6 @@ from tessella.mdp.stages.operation import (
     take_range,
     with_length,
 )
-from tessella.mdp.stages.stage import NoiseTable
 
 # Targets of whole states up to which a fingerprint is made of these.
 FINGERPRINT_MAX_TARGETS = 1 << 26
@@ -146,17 +145,12 @@ def joint_operation(
     context: EvaluationContext, moved: dict[int, ArrayLike], noise_table: NoiseTable, subject: str
 ) -> JointMatrix | None:
     """The jump to new values by position of the axis; None where a matrix would be larger."""
-    count = len(noise_table.variable[1])
+    count = len(noise_table)
     shape = context.grid.shape
     axes = tuple(sorted(moved))
     if not axes or context.period is not None:  # at other times it may depend on other axes
         return None
-    where = [
-        checks.axis_positions(
-            context, a, moved[a], subject, noise_table.variable, noise_table.probs
-        )
-        for a in axes
-    ]
+    where = [checks.axis_positions(context, a, moved[a], subject, noise_table) for a in axes]
     lengths = tuple(shape[a] for a in axes)
     reached = np.broadcast_shapes(*(place.shape for place in where))
     count_entries(math.prod(reached[:-1]) * count, subject)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.grid import StateGrid
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_by_name
+from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name
 from tessella.mdp.stages.interpolation import (
     OffGridOption,
     interpolation_along,
@@ -38,7 +38,6 @@ from tessella.mdp.stages.stage import (
     CompiledStage,
     Function,
     Noise,
-    NoiseTable,
     Stage,
     expected_stage_reward,
     require_noise,
@@ -91,9 +90,7 @@ class Shift(Stage):
             to = context.grid.numbers[axis].reshape(own) + _shift_amounts(
                 context, self, noise_table, subject
             )
-            landing = interpolation_weights(
-                context, axis, to, subject, self.edge, noise_table.variable, noise_table.probs
-            )
+            landing = interpolation_weights(context, axis, to, subject, self.edge, noise_table)
             return interpolation_along(context, axis, landing, noise_table.probs)
         steps = _grid_steps(context, self, axis, noise_table, subject)
         if self.edge == "error":
@@ -108,7 +105,7 @@ def _shift_amounts(
     context: EvaluationContext, stage: Shift, noise_table: NoiseTable, subject: str
 ) -> NDArray[np.float64]:
     """(A | 1, 1, ..., K | 1) how far each noise value moves."""
-    count = len(noise_table.variable[1])
+    count = len(noise_table)
     mesh = context.mesh(noise_table.variable)
     allowed = {n: mesh[n] for n in (noise_table.variable[0], *context.action_values)}
     by = (
@@ -139,7 +136,7 @@ def _grid_steps(
     checks.raise_for_first(
         f"{subject} must be by whole grid steps",
         odd,
-        lambda p: context.describe(p, amounts.shape, noise_table.variable),
+        lambda p: context.describe(p, amounts.shape, noise_table),
         lambda p: (
             f"moves by {format_value(amounts[p])} "
             f"where neighbours are {format_value(abs(gap))} apart"
@@ -147,7 +144,7 @@ def _grid_steps(
         "amounts",
     )
     whole = np.rint(steps).reshape(len(steps), -1)
-    return np.broadcast_to(whole, (len(whole), len(noise_table.variable[1])))
+    return np.broadcast_to(whole, (len(whole), len(noise_table)))
 
 
 def _reduce_steps(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:
@@ -195,8 +192,8 @@ def _require_inside(
     amounts = np.broadcast_to(by * _axis_spacing(context.grid, axis, subject), shape)
     checks.raise_for_first(
         f"{subject} leaves the grid",
-        checks.mask_unread(context, outside, noise_table.probs),
-        lambda p: context.describe(p, shape, noise_table.variable),
+        checks.mask_unread(context, outside, noise_table),
+        lambda p: context.describe(p, shape, noise_table),
         lambda p: f"moves by {format_value(amounts[p])}",
         "cases",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError, format_value
 from tessella.grid import to_plain_values
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NamedValues, call_by_name
+from tessella.mdp.context import EvaluationContext, NamedValues, NoiseTable, call_by_name, evaluate
 from tessella.mdp.stages.operation import Identity, Operation, take_range
 from tessella.mdp.stages.reward import ExpectedReward, Reward, expectation, factor_reward
 from tessella.rounding import bound_expectation_error
@@ -102,14 +102,8 @@ class NetReward:
     def __call__(self, /, **names: Any) -> Any:
         said = ("what is paid", "what it costs")
         both = zip(self.parts, said, strict=True)
-        pays, costs = (
-            checks.as_numbers(self._evaluate(part, names), subject) for part, subject in both
-        )
+        pays, costs = (checks.as_numbers(evaluate(part, names), subject) for part, subject in both)
         return pays - costs
-
-    @staticmethod
-    def _evaluate(part: float | Function, names: Mapping[str, Any]) -> Any:
-        return call_by_name(part, names, "a reward") if callable(part) else part
 
 
 def _takes_keywords(part: object) -> bool:
@@ -144,14 +138,6 @@ class Noise:
     probabilities: ArrayLike | Function
 
 
-@dataclass(frozen=True, eq=False)
-class NoiseTable:
-    """A noise made of numbers."""
-
-    variable: NamedValues
-    probs: NDArray[np.float64]  # open mesh (A | 1, *broadcast, K)
-
-
 def require_noise(noise: object, subject: str) -> None:
     """Refuse what stands in the place of a noise."""
     if not isinstance(noise, Noise):
@@ -165,9 +151,8 @@ def tabulate_noise(context: EvaluationContext, noise: Noise, subject: str) -> No
     if not values.size:
         raise ModelError(f"{subject}: a noise needs at least one value")
     context.mesh((noise.name, values))
-    given = noise.probabilities
     many = len(values)
-    result = call_by_name(given, context.mesh(), subject, each=many) if callable(given) else given
+    result = evaluate(noise.probabilities, context.mesh(), subject, each=many)
     probs = checks.check_probabilities(context, result, many, f"the probabilities of {subject}")
     return NoiseTable((noise.name, values), probs)
 
@@ -179,7 +164,7 @@ def expected_stage_reward(
     if pays is None:
         return None, 0.0
     result = call_by_name(pays, context.mesh(noise_table.variable), subject)
-    reward = checks.check_rewards(context, result, subject, noise_table.variable, noise_table.probs)
+    reward = checks.check_rewards(context, result, subject, noise_table)
     if reward.shape[-1] == 1:  # paid whatever the noise
         return reward[..., 0], 0.0
     factors = factor_reward(noise_table.probs, reward)
