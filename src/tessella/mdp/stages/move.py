@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_by_name
+from tessella.mdp.context import EvaluationContext, evaluate
 from tessella.mdp.stages.operation import (
     AxisOperation,
     Displacement,
@@ -50,10 +50,7 @@ class Move(Stage):
         axis = context.axis(self.axis)
         n = context.grid.shape[axis]
         subject = f"the move of {self.axis}"
-        given = self.matrix
-        if callable(given):
-            names = {name: a[..., None] for name, a in context.mesh().items()}
-            given = call_by_name(given, names, subject, each=n * n)
+        given = evaluate(self.matrix, context.mesh(extra_axes=1), subject, each=n * n)
         matrix = checks.as_numbers(given, subject)
         if matrix.ndim < 2 or matrix.shape[-2:] != (n, n):
             raise ModelError(
@@ -74,10 +71,12 @@ class Move(Stage):
         matrix = np.moveaxis(noise_table, axis + 1, -2)
         if all(length == 1 for length in matrix.shape[1:-2]):
             matrix = matrix.reshape(len(matrix), n, n)
+        if context.period is not None and context.period.uses_time:
+            operation = AxisMatrix(context.grid.shape, axis, matrix)  # other diagonals later
+        else:
+            operation = chain_operation(context.grid.shape, axis, matrix)
         paid = stage_reward(context, self.net_reward, f"the reward of {subject}")
-        return CompiledStage(
-            chain_operation(context.grid.shape, axis, matrix), paid, self.net_reward, None
-        )
+        return CompiledStage(operation, paid, self.net_reward, None)
 
 
 def chain_operation(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float64]) -> Operation:
