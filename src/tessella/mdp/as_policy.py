@@ -14,14 +14,11 @@ bytes.
 from __future__ import annotations
 
 import inspect
-import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Number
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -32,7 +29,13 @@ from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import Combination, as_records, components
 from tessella.mdp.checks import raise_for_first
 from tessella.mdp.context import call_by_name
-from tessella.mdp.policy import CHUNK_STATES, DecisionFunction, Policy, require_same_model
+from tessella.mdp.policy import (
+    CHUNK_STATES,
+    DecisionFunction,
+    Policy,
+    require_same_model,
+    storage_size,
+)
 from tessella.mdp.policy_table import read_table
 
 if TYPE_CHECKING:
@@ -404,42 +407,3 @@ def _action_indices(
 
 def _describe_answer(answer: Any, parts: tuple[str, ...]) -> str:
     return str(Combination(parts, answer.item()) if isinstance(answer, np.void) else answer)
-
-
-def storage_size(thing: Any) -> int:
-    """What a file of ``thing`` takes, in numbers of eight bytes.
-
-    A plain function is its code and the numbers that it holds or names, wherever its file lies.
-    """
-    if isinstance(thing, FunctionType):
-        return _function_size(thing, {thing})
-    return _eight_byte_numbers(len(pickle.dumps(thing)))
-
-
-def _eight_byte_numbers(count: int) -> int:
-    return -(-count // 8)
-
-
-def _function_size(function: FunctionType, seen: set[FunctionType]) -> int:
-    outside = inspect.getclosurevars(function)
-    named = {**outside.nonlocals, **outside.globals}
-    own = [function.__code__, function.__defaults__, function.__kwdefaults__]
-    return sum(_part_size(part, function.__module__, seen) for part in (*own, *named.values()))
-
-
-def _part_size(part: Any, module: str, seen: set[FunctionType]) -> int:
-    """Numbers in a part of a function; what it uses of other modules is no part of it."""
-    if isinstance(part, CodeType):
-        constants = _part_size(part.co_consts, module, seen)
-        return _eight_byte_numbers(len(part.co_code)) + constants
-    if isinstance(part, FunctionType) and part.__module__ == module and part not in seen:
-        seen.add(part)
-        return _function_size(part, seen)
-    if isinstance(part, str | None) or hasattr(part, "__name__"):
-        return 0
-    if isinstance(part, Number | np.ndarray):
-        return int(np.size(part))  # type: ignore[arg-type]
-    values = part.values() if isinstance(part, Mapping) else part
-    if isinstance(values, Iterable) and not hasattr(values, "__dict__"):
-        return sum(_part_size(value, module, seen) for value in values)
-    return storage_size(part)

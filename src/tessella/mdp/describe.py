@@ -85,7 +85,7 @@ class _EventDescription:
         """What a stage pays in which nothing moves."""
         done = [{"pays": "paid", "costs": "charged"}[sign] for sign in self._payment_verbs()]
         given = self._names_that_matter(_reward_factors)
-        on = f" that depends on {_join_names(given)}" if given else ""
+        on = _clause(" that depends on ", given)
         return f"an amount{on} is {' or '.join(done)}" if done else "nothing is paid"
 
     def _describe_scratch_axes(self, operation: GridChange) -> str:
@@ -113,14 +113,9 @@ class _EventDescription:
 
     def _describe_noise(self, noise: str, count: int, moved: list[str]) -> str:
         """Of a noise: what its law depends on, what it changes, and what changes without it."""
-        drawn = [axis for axis in moved if self._holds_in_any_stage(_is_random_along, axis)]
-        others = [
-            axis
-            for axis in moved
-            if axis not in drawn and self._holds_in_any_stage(_can_move_along, axis)
-        ]
-        given = self._probability_inputs()
-        chances = f", chances by {_join_names(given)}" if given else ""
+        drawn = self._select_axes(_is_random_along, moved)
+        others = self._select_axes(_can_move_along, [axis for axis in moved if axis not in drawn])
+        chances = _clause(", chances by ", self._probability_inputs())
         subject = f"changes {_join_names(drawn)}" if drawn else "is drawn"
         clauses = [f"{noise} ({count} outcomes{chances}) {subject}"]
         if self.action in self._coordinate_inputs(drawn):
@@ -140,7 +135,7 @@ class _EventDescription:
     def _describe_chain(self, moved: list[str]) -> str:
         """Of a Markov chain: its rows may depend on more than its own coordinate."""
         given = [name for name in self._probability_inputs() if name not in moved]
-        on = f", depending on {_join_names(given)}" if given else ""
+        on = _clause(", depending on ", given)
         laws = [stage.operation.noise_probabilities() for stage in self.stages]
         chance = " by chance" * any(((p > 0) & (p < 1)).any() for p in laws)
         return f"{_join_names(moved)} moves on{chance}{on}"
@@ -148,7 +143,7 @@ class _EventDescription:
     def _describe_assignment(self, axes: list[str]) -> str:
         given = self._coordinate_inputs(axes)
         value = _plural(axes, "gets a new value", "get new values")
-        return f"{value}, from {_join_names(given)}" if given else value
+        return value + _clause(", from ", given)
 
     def _probability_inputs(self) -> list[str]:
         """What the chances depend on."""
@@ -165,8 +160,10 @@ class _EventDescription:
 
         return self._names_that_matter(places)
 
-    def _holds_in_any_stage(self, test: Callable[[Operation, int], bool], axis: str) -> bool:
-        return any(test(stage.operation, self.axes.index(axis)) for stage in self.stages)
+    def _select_axes(self, test: Callable[[Operation, int], bool], axes: list[str]) -> list[str]:
+        """Those of ``axes`` along which the test holds for a stage."""
+        operations = [stage.operation for stage in self.stages]
+        return [a for a in axes if any(test(one, self.axes.index(a)) for one in operations)]
 
     def _moved_axes(self) -> list[str]:
         still = Displacement()
@@ -226,6 +223,11 @@ def _same_numbers(some: list[NDArray], others: list[NDArray]) -> bool:
 
 def _plural(names: Sequence[str], one: str, many: str) -> str:
     return many if len(names) > 1 else one
+
+
+def _clause(text: str, names: Sequence[str]) -> str:
+    """``text`` and the names, where there are some."""
+    return text + _join_names(names) if names else ""
 
 
 def _join_names(names: Sequence[str]) -> str:

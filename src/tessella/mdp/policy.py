@@ -11,11 +11,15 @@ bytes. Whatever a rule says is checked: it must be the index of an action.
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Number
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -301,3 +305,49 @@ def _as_indices(
         error=PolicyError,
     )
     return values.astype(np.int32)
+
+
+def storage_size(thing: Any) -> int:
+    """What a file of ``thing`` takes, in numbers of eight bytes.
+
+    A plain function is its code and the numbers that it holds or names, wherever its file lies.
+    """
+    if isinstance(thing, FunctionType):
+        return _function_size(thing, {thing})
+    return _eight_byte_numbers(len(pickle.dumps(thing)))
+
+
+def _eight_byte_numbers(count: int) -> int:
+    return -(-count // 8)
+
+
+def _function_size(function: FunctionType, seen: set[FunctionType]) -> int:
+    outside = inspect.getclosurevars(function)
+    named = {**outside.nonlocals, **outside.globals}
+    own = [function.__code__, function.__defaults__, function.__kwdefaults__]
+    return sum(_part_size(part, function.__module__, seen) for part in (*own, *named.values()))
+
+
+def _part_size(part: Any, module: str, seen: set[FunctionType]) -> int:
+    """Numbers in a part of a function; what it uses of other modules is no part of it."""
+    if isinstance(part, CodeType):
+        constants = _part_size(part.co_consts, module, seen)
+        return _eight_byte_numbers(len(part.co_code)) + constants
+    if isinstance(part, FunctionType):
+        return _helper_size(part, module, seen)
+    if isinstance(part, str | None) or hasattr(part, "__name__"):
+        return 0
+    if isinstance(part, Number | np.ndarray):
+        return int(np.size(part))  # type: ignore[arg-type]
+    values = part.values() if isinstance(part, Mapping) else part
+    if isinstance(values, Iterable) and not hasattr(values, "__dict__"):
+        return sum(_part_size(value, module, seen) for value in values)
+    return storage_size(part)
+
+
+def _helper_size(helper: FunctionType, module: str, seen: set[FunctionType]) -> int:
+    """Numbers in a function that another one calls, counted once."""
+    if helper in seen or helper.__module__ != module:
+        return 0
+    seen.add(helper)
+    return _function_size(helper, seen)
