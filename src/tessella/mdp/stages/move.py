@@ -7,6 +7,7 @@ A chain with few non-zero diagonals is applied by slices, like a shift.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from tessella.mdp.stages.operation import (
     Displacement,
     Operation,
     RandomOperation,
+    action_slice,
     compiled_action_slice,
     is_shared_by_actions,
     take_range,
@@ -122,6 +124,11 @@ class AxisMatrix(RandomOperation, AxisOperation):
     def positions(self, axis: int) -> NDArray:
         own = self.own_positions(axis)
         return np.moveaxis(own, axis + 2, 1) if axis == self.axis else own
+
+    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
+        n = self.shape[self.axis]
+        targets = (np.full(n, k) for k in range(n))
+        return self.axis_outcomes(targets, action_slice(self.probs, action))
 
     @property
     def row_sums(self) -> RowSumBounds:

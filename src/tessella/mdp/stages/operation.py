@@ -10,8 +10,9 @@ Arrays have a leading action axis, of length A, or 1 where all actions share the
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -268,6 +269,14 @@ class AxisOperation(Operation):
     @property
     def moved_axes(self) -> tuple[int, ...]:
         return (self.axis,)
+
+    def axis_outcomes(
+        self, targets: Iterable[NDArray], probs: NDArray
+    ) -> Iterator[tuple[NDArray, NDArray]]:
+        """Outcomes that lead from the positions of the axis to (n,) ``targets``."""
+        states = np.arange(math.prod(self.shape)).reshape(self.shape)
+        for to, p in zip(targets, probs, strict=True):
+            yield np.take(states, to, axis=self.axis), np.broadcast_to(p, self.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ It adds up slices of a padded array (``AxisShift``), as a banded chain of ``Move
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -27,6 +28,7 @@ from tessella.mdp.stages.operation import (
     AxisOperation,
     Displacement,
     RandomOperation,
+    action_slice,
     compiled_action_slice,
     gather_policy_entries,
     is_shared_by_actions,
@@ -266,10 +268,10 @@ class AxisShift(RandomOperation, AxisOperation):
         probs = take_range(self.probs, axis + 2, first, count)
         return AxisShift(shape, self.axis, pad, self.offsets, probs)
 
-    def target_states(self, action: int, k: int) -> NDArray:
-        offset = self.offsets[action if len(self.offsets) > 1 else 0, k]
-        to = self.pad[offset : offset + self.shape[self.axis]]
-        return self.flat_states({self.axis: to.reshape(self.own_positions(self.axis).shape[2:])})
+    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
+        n = self.shape[self.axis]
+        targets = [self.pad[first : first + n] for first in action_slice(self.offsets, action)]
+        return self.axis_outcomes(targets, action_slice(self.probs, action))
 
     @property
     def adjoint_rounding_terms(self) -> int:
