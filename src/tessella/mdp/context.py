@@ -241,7 +241,7 @@ def call_by_name(
         ) from fault
 
 
-def evaluate(
+def call_if_function(
     given: Any, names: Mapping[str, NDArray], subject: str = "a reward", *, each: int = 1
 ) -> Any:
     """A function of ``names``, called; numbers as they are."""

@@ -30,7 +30,7 @@ from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number
 from tessella.grid import index_type, refuse_unordered
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, evaluate
+from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, call_if_function
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.stages.jump import target_states
 from tessella.mdp.stages.scatter import Scatter
@@ -181,7 +181,7 @@ def _rate(context: EvaluationContext, event: Event) -> NDArray[np.float64]:
     """(A | 1, *broadcast, 1) the rate of an event, checked."""
     subject = f"the rate of {event.name}"
     numbers = checks.as_numbers(
-        evaluate(event.rate, context.mesh(), subject), subject, context.describe
+        call_if_function(event.rate, context.mesh(), subject), subject, context.describe
     )
     array = context.as_mesh(numbers, subject)
     wrong = ~(np.isfinite(array) & (array >= 0))
@@ -274,13 +274,15 @@ def _expected_reward(
     if pays.rate is not None:
         subject = "the reward per unit of time"
         terms.append(
-            checks.check_rewards(context, evaluate(pays.rate, context.mesh(), subject), subject)
+            checks.check_rewards(
+                context, call_if_function(pays.rate, context.mesh(), subject), subject
+            )
         )
     for name, given in pays.events.items():
         subject = f"the reward of the event {name}"
         noise_table = NoiseTable((EVENT, np.array([name])), rates[name])
         lump = checks.check_rewards(
-            context, evaluate(given, context.mesh(), subject), subject, noise_table
+            context, call_if_function(given, context.mesh(), subject), subject, noise_table
         )
         with np.errstate(over="ignore"):
             terms.append(rates[name] * lump)
@@ -312,10 +314,10 @@ class PeriodReward:
         drawn = np.asarray(names.pop(EVENT))
         paid = np.zeros(drawn.shape)
         if self.rate is not None:
-            paid = paid + evaluate(self.rate, names)
+            paid = paid + call_if_function(self.rate, names)
         for name, given in self.events.items():
             happens = drawn == name
             if happens.any():
-                lump = np.broadcast_to(evaluate(given, names), drawn.shape)
+                lump = np.broadcast_to(call_if_function(given, names), drawn.shape)
                 paid = paid + np.where(happens, self.clock.rate * lump, 0.0)
         return paid / (self.clock.rate + self.clock.interest)

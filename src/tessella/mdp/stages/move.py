@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, evaluate
+from tessella.mdp.context import EvaluationContext, call_if_function
 from tessella.mdp.stages.operation import (
     AxisOperation,
     Displacement,
@@ -52,7 +52,7 @@ class Move(Stage):
         axis = context.axis(self.axis)
         n = context.grid.shape[axis]
         subject = f"the move of {self.axis}"
-        given = evaluate(self.matrix, context.mesh(extra_axes=1), subject, each=n * n)
+        given = call_if_function(self.matrix, context.mesh(extra_axes=1), subject, each=n * n)
         matrix = checks.as_numbers(given, subject)
         if matrix.ndim < 2 or matrix.shape[-2:] != (n, n):
             raise ModelError(

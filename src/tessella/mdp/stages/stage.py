@@ -18,7 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError, format_value
 from tessella.grid import to_plain_values
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NamedValues, NoiseTable, call_by_name, evaluate
+from tessella.mdp.context import (
+    EvaluationContext,
+    NamedValues,
+    NoiseTable,
+    call_by_name,
+    call_if_function,
+)
 from tessella.mdp.stages.operation import Identity, Operation, take_range
 from tessella.mdp.stages.reward import ExpectedReward, Reward, expectation, factor_reward
 from tessella.rounding import bound_expectation_error
@@ -102,7 +108,9 @@ class NetReward:
     def __call__(self, /, **names: Any) -> Any:
         said = ("what is paid", "what it costs")
         both = zip(self.parts, said, strict=True)
-        pays, costs = (checks.as_numbers(evaluate(part, names), subject) for part, subject in both)
+        pays, costs = (
+            checks.as_numbers(call_if_function(part, names), subject) for part, subject in both
+        )
         return pays - costs
 
 
@@ -152,7 +160,7 @@ def tabulate_noise(context: EvaluationContext, noise: Noise, subject: str) -> No
         raise ModelError(f"{subject}: a noise needs at least one value")
     context.mesh((noise.name, values))
     many = len(values)
-    result = evaluate(noise.probabilities, context.mesh(), subject, each=many)
+    result = call_if_function(noise.probabilities, context.mesh(), subject, each=many)
     probs = checks.check_probabilities(context, result, many, f"the probabilities of {subject}")
     return NoiseTable((noise.name, values), probs)
 
