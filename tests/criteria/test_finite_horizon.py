@@ -338,6 +338,26 @@ def _checked(solution, folder) -> str:
     return said.getvalue()
 
 
+def test_a_chain_may_depend_on_time():
+    steps = np.array([[0.75, 0.25, 0.0], [0.0, 0.5, 0.5], [0.125, 0.0, 0.875]])
+    chains = np.stack([np.eye(3), steps, steps @ steps, steps.T / steps.sum(axis=0)[:, None]])
+
+    def build():
+        move = ts.Move("x", lambda time: chains[time[..., 0, 0]])
+        horizon = ts.FiniteHorizon(4, 1.0, final=lambda x: 1.0 * x)
+        return ts.MDP.staged({"x": range(3)}, (0, 1), horizon, [ts.Pay(lambda x: 2.0 * x), move])
+
+    value = np.arange(3.0)
+    expected = []
+    for chain in reversed(chains):
+        value = 2 * np.arange(3) + chain @ value
+        expected.insert(0, value)
+    np.testing.assert_allclose(ts.solve(build()).value, expected, rtol=0, atol=1e-13)
+    with by("stages"):
+        found = ts.solve(build())
+    np.testing.assert_allclose(found.value, expected, rtol=0, atol=1e-13)
+
+
 def test_a_table_of_data_may_be_indexed_by_time():
     price = np.array([3.0, 1.0, 2.0])
     pay = ts.Pay(lambda time, x: price[time] + 0 * x)

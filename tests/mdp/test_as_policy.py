@@ -247,9 +247,7 @@ def counted(rule, most):
     return asked
 
 
-def small_slabs(monkeypatch, states=10):
-    """Slabs as small against these models as real ones are against a billion states."""
-    monkeypatch.setattr("tessella.mdp.policy.CHUNK_STATES", states)
+SMALL = 10  # states of a chunk, as few against these models as real ones against a billion states
 
 
 def test_a_foreign_estimator_or_function_counts_what_it_stores_and_not_the_grid():
@@ -313,15 +311,14 @@ def test_a_function_of_names_is_given_labels_and_whole_numbers():
     assert policy.decide([[0, 2], [1, 2]]).tolist() == ["go", "wait"]
 
 
-def test_a_rule_comes_in_without_its_table(mdp, monkeypatch):
-    small_slabs(monkeypatch)
-    mdp.policy(counted(lambda points: np.zeros(len(points)), 10))
-    estimator = SimpleNamespace(predict=counted(lambda points: np.zeros(len(points)), 10))
-    mdp.policy(estimator, labels="index")
-    mdp.policy(ts.Policy(mdp.grid, mdp.actions, counted(None, 0)))
+def test_a_rule_comes_in_without_its_table(mdp):
+    as_policy(mdp, counted(lambda points: np.zeros(len(points)), SMALL), chunk_states=SMALL)
+    estimator = SimpleNamespace(predict=counted(lambda points: np.zeros(len(points)), SMALL))
+    as_policy(mdp, estimator, "index", chunk_states=SMALL)
+    mdp.policy(ts.Policy(mdp.grid, mdp.actions, counted(None, 0), chunk_states=SMALL))
 
 
-def test_simulation_asks_a_rule_about_the_states_that_it_visits(mdp, monkeypatch):
+def test_simulation_asks_a_rule_about_the_states_that_it_visits(mdp):
     def order(points):
         return np.where(points[:, 0] < 8, 3, 0)
 
@@ -330,29 +327,30 @@ def test_simulation_asks_a_rule_about_the_states_that_it_visits(mdp, monkeypatch
         ts.simulate(mdp, order, 4, 0, paths=20),
         ts.estimate(mdp, order, rng=0, paths=9, periods=3),
     )
-    small_slabs(monkeypatch)
-    played = ts.simulate(mdp, counted(order, 10 + 20 * 4), 4, 0, paths=20)
+    watched = as_policy(mdp, counted(order, SMALL + 20 * 4), chunk_states=SMALL)
+    played = ts.simulate(mdp, watched, 4, 0, paths=20)
     np.testing.assert_array_equal(played.states, whole[0].states)
-    assert ts.estimate(mdp, counted(order, 10 + 9 * 3), rng=0, paths=9, periods=3) == whole[1]
+    watched = as_policy(mdp, counted(order, SMALL + 9 * 3), chunk_states=SMALL)
+    assert ts.estimate(mdp, watched, rng=0, paths=9, periods=3) == whole[1]
 
 
-def test_feasibility_is_checked_by_slabs_and_counted_over_all(monkeypatch):
-    small_slabs(monkeypatch)
+def test_feasibility_is_checked_by_slabs_and_counted_over_all():
     feasible = np.ones((30, 2), dtype=bool)
     feasible[[17, 25], 1] = False
     P = np.stack([np.eye(30), np.eye(30)])
     mdp = ts.MDP.from_arrays(P, np.zeros((30, 2)), 0.9, feasible=feasible)
-    rule = ts.Policy(mdp.grid, mdp.actions, counted(lambda points: np.ones(len(points)), 30))
+    ones = counted(lambda points: np.ones(len(points)), 30)
+    rule = ts.Policy(mdp.grid, mdp.actions, ones, chunk_states=SMALL)
     message = r"state=17, action=1 is not feasible \(2 of 30 states\)"
     with pytest.raises(ts.PolicyError, match=message):
         mdp.policy(rule)
     assert "table" not in vars(rule)
 
 
-def test_a_rule_is_written_as_csv_by_slabs(mdp, table, monkeypatch, tmp_path):
+def test_a_rule_is_written_as_csv_by_slabs(mdp, table, tmp_path):
     mdp.policy(table).to_csv(tmp_path / "table.csv")
-    small_slabs(monkeypatch)
-    rule = ts.Policy(mdp.grid, mdp.actions, counted(mdp.policy(table).rule, 825), "", "order")
+    known = counted(mdp.policy(table).rule, 825)
+    rule = ts.Policy(mdp.grid, mdp.actions, known, "", "order", chunk_states=SMALL)
     rule.to_csv(tmp_path / "rule.csv")
     assert (tmp_path / "rule.csv").read_text() == (tmp_path / "table.csv").read_text()
     assert "table" not in vars(rule)

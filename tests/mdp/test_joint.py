@@ -15,8 +15,7 @@ from tessella.mdp.context import make_context
 from tessella.mdp.dynamics import policy_adjoint, policy_backup
 from tessella.mdp.stages import jump
 from tessella.mdp.stages.decide import AxisAssignment
-from tessella.mdp.stages.joint_matrix import JointMatrix
-from tessella.mdp.stages.scatter import Scatter
+from tessella.mdp.stages.scatter import JointMatrix, Scatter
 
 AXES = {"x": range(4), "y": range(5), "z": range(6), "last": range(12)}
 

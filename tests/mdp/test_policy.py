@@ -1,4 +1,4 @@
-"""A policy is a rule first; one door for policies and one for starts."""
+"""A policy is a rule first; one conversion for policies and one for starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 import tessella as ts
 from tessella.errors import ArgumentError, FileError, PolicyError
-from tessella.mdp import policy as policies
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def test_a_rule_for_a_billion_states_holds_its_own_numbers_and_no_table():
     assert "table" not in policy.__dict__
 
 
-def test_a_table_is_computed_when_asked_for_a_slab_at_a_time(monkeypatch):
+def test_a_table_is_computed_when_asked_for_a_slab_at_a_time():
     asked = []
 
     class Counting(BaseStock):
@@ -47,9 +46,8 @@ def test_a_table_is_computed_when_asked_for_a_slab_at_a_time(monkeypatch):
             asked.append(len(points))
             return super().__call__(points)
 
-    monkeypatch.setattr(policies, "CHUNK_STATES", 100)
     mdp = ts.benchmark("INV-Mix")
-    policy = ts.Policy(mdp.grid, mdp.actions, Counting(9.0, 4.0))
+    policy = ts.Policy(mdp.grid, mdp.actions, Counting(9.0, 4.0), chunk_states=100)
     assert asked == []
     whole = BaseStock(9.0, 4.0)(mdp.grid.points).reshape(mdp.grid.shape)
     assert np.array_equal(policy.table, whole)

@@ -166,6 +166,27 @@ def test_feasible_speaks_of_the_state_at_the_start():
             assert P[action, stock, stock - action] == 1
 
 
+def test_a_jump_between_cut_points_is_the_same_beside_a_scratch_axis():
+    jump = ts.Jump(
+        ts.Noise("gain", (0, 1, 2), (0.2, 0.3, 0.5)),
+        to=lambda x, y, gain: {"x": 0.9 * x, "y": 0.7 * y + 0.1 * gain},
+        pays=lambda gain, x: gain + x,
+        between="interpolate",
+    )
+    decide = ts.Decide("x", to=lambda x, u: np.minimum(x + u, 5))
+    opened = ts.Decide("u", to=lambda action: action)
+    direct = ts.Decide("x", to=lambda x, action: np.minimum(x + action, 5))
+    axes = {"x": range(6), "y": (0.0, 1.0, 2.5, 4.0)}
+    scratch = ts.MDP.staged(axes, range(3), 0.9, [jump, opened, decide], scratch={"u": range(3)})
+    plain = ts.MDP.staged(axes, range(3), 0.9, [jump, direct])
+    assert scratch.dynamics.is_interpolated
+    assert scratch.dynamics.rounding_as_given.rows >= plain.dynamics.rounding_as_given.rows > 0
+    policy = np.ones(24, dtype=int)
+    paths = [simulate(mdp, policy, 30, 1, paths=20) for mdp in (scratch, plain)]
+    np.testing.assert_array_equal(paths[0].states, paths[1].states)
+    np.testing.assert_array_equal(paths[0].rewards, paths[1].rewards)
+
+
 def test_faulty_scratch_axes():
     def wrong(scratch, stages=None, **options):
         with pytest.raises(ModelError) as caught:

@@ -6,13 +6,13 @@ import pytest
 import tessella as ts
 from tessella.mdp.compilation import in_float64, to_device
 from tessella.mdp.stages import reward as rewards
-from tessella.mdp.stages.joint_matrix import JointMatrix
 from tessella.mdp.stages.partition import (
     Partition,
     block_stages,
     build_block_backend,
     find_partition,
 )
+from tessella.mdp.stages.scatter import JointMatrix
 from tessella.mdp.stages.staged import Staged
 
 PLACES, MOODS = 30, 4

@@ -18,8 +18,7 @@ from tessella.errors import ArgumentError, require_type
 from tessella.grid import StateGrid
 from tessella.learn.learner import BoundaryLearner, Classifier, Task, pick_first_best
 from tessella.learn.sample import Sample
-from tessella.mdp.external_policy import storage_size
-from tessella.mdp.policy import Policy
+from tessella.mdp.policy import Policy, storage_size
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,4 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift, truncated_poisson
 
-__all__ = [
-    "MDP",
-    "Decide",
-    "Jump",
-    "Move",
-    "Noise",
-    "Pay",
-    "Policy",
-    "Shift",
-    "truncated_poisson",
-]
+__all__ = ["MDP", "Decide", "Jump", "Move", "Noise", "Pay", "Policy", "Shift", "truncated_poisson"]

@@ -164,22 +164,25 @@ def _component_names(given: Any) -> tuple[str, ...]:
         return ()
     names = components(given)
     for action in given:
-        if isinstance(action, tuple) and not isinstance(action, Combination):
-            requirement = (
-                "actions of several parts must name them, as in {'a': range(3), 'b': range(3)}"
-            )
-            raise ModelError(requirement, value=f"got {action!r}")
-        if getattr(action, "names", ()) != names:
-            requirement = (
-                f"all actions must have the same components, {', '.join(names) or 'or none'}"
-            )
-            raise ModelError(requirement, value=f"got {action!r}")
+        _check_components(action, names)
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():
             requirement = "the name of a component must be an identifier"
             raise ModelError(requirement, value=f"got {name!r}")
         refuse_reserved(name, "a component of the actions")
     return names
+
+
+def _check_components(action: Any, names: tuple[str, ...]) -> None:
+    """Refuse an action with components other than ``names``, or without names for them."""
+    if isinstance(action, tuple) and not isinstance(action, Combination):
+        requirement = (
+            "actions of several parts must name them, as in {'a': range(3), 'b': range(3)}"
+        )
+        raise ModelError(requirement, value=f"got {action!r}")
+    if getattr(action, "names", ()) != names:
+        requirement = f"all actions must have the same components, {', '.join(names) or 'or none'}"
+        raise ModelError(requirement, value=f"got {action!r}")
 
 
 def _require_finite(values: Any, subject: str) -> None:

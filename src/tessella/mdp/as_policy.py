@@ -1,33 +1,41 @@
 """Conversion to policies: anything that decides, as a policy of a model.
 
-Whatever is asked stays a rule: its table is made when somebody needs it. What it answers is read
-as action *indices* or as action *values* (the numbers or names in ``mdp.actions``): as whichever of
-the two all answers can be, and if they can be both with different meanings, the caller must say. A
-source whose answers need no explanation is asked here about one chunk of states and no more.
+    a rule, a function, an estimator, an agent      stays a rule, evaluated at points (n, d)
+    a table, by state or by component; a CSV file   becomes a table of action indices
+    a saved policy or rule                          is loaded
+
+Answers are action *indices*, or action *values* (the numbers or names in ``mdp.actions``). If the
+caller does not say which, they are whichever all of them can be; if they can be both, with
+different meanings, the caller must say. Otherwise a rule is evaluated here at one chunk of states
+only. An estimator or a function does not know its size: it is that of its file, in numbers of eight
+bytes.
 """
 
 from __future__ import annotations
 
+import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, PolicyError
-from tessella.grid import require_unmasked
-from tessella.mdp.actions import Combination, components
-from tessella.mdp.external_policy import (
-    Agent,
-    Estimator,
-    ExternalModel,
-    Function,
-    combine_components,
-    function_parameters,
+from tessella.errors import ArgumentError, PolicyError, TessellaError
+from tessella.grid import StateGrid, require_unmasked
+from tessella.mdp.actions import Combination, as_records, components
+from tessella.mdp.checks import raise_for_first
+from tessella.mdp.context import call_by_name
+from tessella.mdp.policy import (
+    CHUNK_STATES,
+    DecisionFunction,
+    Policy,
+    require_same_model,
+    storage_size,
 )
-from tessella.mdp.policy import DecisionFunction, Policy, iter_point_chunks, require_same_model
 from tessella.mdp.policy_table import read_table
 
 if TYPE_CHECKING:
@@ -36,31 +44,9 @@ if TYPE_CHECKING:
 Labels = Literal["index", "value"]
 
 
-@dataclass(frozen=True, eq=False)
-class ExternalRule:
-    """What others wrote as a rule: its answers, read as action indices."""
-
-    answers: ExternalModel
-    actions: tuple
-    action_name: str
-    labels: Labels
-
-    @property
-    def size(self) -> int:
-        return self.answers.size
-
-    def __call__(self, points: NDArray[np.float64]) -> NDArray:
-        answers = self.answers(points)
-        if self.labels == "index":
-            return answers
-
-        def describe(row: int) -> str:
-            return self.answers.grid.describe_point(points[row])
-
-        return _action_indices(answers, self.actions, self.action_name, describe)
-
-
-def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
+def as_policy(
+    mdp: MDP, source: Any, labels: Labels | None = None, *, chunk_states: int = CHUNK_STATES
+) -> Policy:
     """``source`` as a feasible policy of ``mdp``.
 
     Args:
@@ -73,11 +59,12 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
             coordinates by name, that returns an action for each.
         labels: how to read its answers: ``"index"`` or ``"value"``. Tables and agents give indices
             and CSV files values, unless said otherwise.
+        chunk_states: states at which a rule is evaluated at once.
     """
     if labels not in (None, "index", "value"):
         raise ArgumentError("labels must be 'index' or 'value'", value=f"got {labels!r}")
     own = source if isinstance(source, Policy) else getattr(source, "policy", None)
-    policy = own if isinstance(own, Policy) else _convert(mdp, source, labels)
+    policy = own if isinstance(own, Policy) else _convert(mdp, source, labels, chunk_states)
     require_same_model(policy, mdp.grid, mdp.actions)
     if policy is not own:
         next(policy.iter_chunks())  # refuses what is no action, before anybody relies on it
@@ -85,41 +72,57 @@ def as_policy(mdp: MDP, source: Any, labels: Labels | None = None) -> Policy:
     return policy
 
 
-def _convert(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
-    if isinstance(source, DecisionFunction) and isinstance(source.size, int):
-        name = getattr(source, "name", type(source).__name__)
-        return Policy(mdp.grid, mdp.actions, source, str(name), mdp.action_name)
-    if isinstance(source, str | Path) and Path(source).suffix == ".json":
-        return Policy.load(source)
+def _convert(mdp: MDP, source: Any, labels: Labels | None, chunk_states: int) -> Policy:
     if isinstance(source, str | Path):
-        answers = read_table(mdp, Path(source))
-        name = Path(source).stem
-        return _from_table(mdp, answers, labels or "value", name)
-    predict = getattr(source, "predict", None)
-    if predict is not None:
-        if "deterministic" in function_parameters(predict):
-            return _from_external(mdp, Agent(source, mdp.grid), labels or "index")
-        return _from_external(mdp, Estimator(source, mdp.grid), labels)
-    if callable(source):
-        return _from_external(mdp, Function(source, mdp.grid, components(mdp.actions)), labels)
-    if isinstance(source, Mapping) and components(mdp.actions):
-        return _from_table(
-            mdp,
-            _broadcast_to_grid(mdp, combine_components(components(mdp.actions), source)),
-            "value",
-        )
-    answers = (
-        np.asarray(require_unmasked(source, "a policy", error=PolicyError))
-        if _is_rectangular(source)
-        else None
-    )
+        return _from_file(mdp, Path(source), labels)
+    if isinstance(source, DecisionFunction) and isinstance(source.size, int):
+        rule: Any = source
+        name = str(getattr(source, "name", type(source).__name__))
+    else:
+        external = _external_rule(mdp, source)
+        if external is None:
+            return _from_table(mdp, source, labels)
+        labels = labels or external.default_labels or _resolve_labels(external, chunk_states)
+        rule = replace(external, labels=labels)
+        name = external.name
+    return Policy(mdp.grid, mdp.actions, rule, name, mdp.action_name, chunk_states=chunk_states)
+
+
+def _from_file(mdp: MDP, path: Path, labels: Labels | None) -> Policy:
+    if path.suffix == ".json":
+        return Policy.load(path)
+    return _from_answers(mdp, read_table(mdp, path), labels or "value", path.stem)
+
+
+def _from_table(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
+    """From actions of all states, or from an array of each of their components."""
+    parts = components(mdp.actions)
+    if isinstance(source, Mapping) and parts:
+        answers = _broadcast_to_grid(mdp, combine_components(parts, source))
+        return _from_answers(mdp, answers, "value")
+    answers = None
+    if _is_rectangular(source):
+        answers = np.asarray(require_unmasked(source, "a policy", error=PolicyError))
     if answers is None or answers.dtype.kind not in "biufUV":
         requirement = (
             "a policy must be a Policy, a rule, a table, a file's path, an estimator, an agent "
             "or a function"
         )
         raise PolicyError(requirement, value=f"got {type(source).__name__}")
-    return _from_table(mdp, answers, labels or ("value" if answers.dtype.kind in "UV" else "index"))
+    named = answers.dtype.kind in "UV"
+    answers = _order_components(answers, parts)
+    return _from_answers(mdp, answers, labels or ("value" if named else "index"))
+
+
+def _from_answers(mdp: MDP, answers: NDArray, labels: Labels, name: str = "") -> Policy:
+    if labels == "value":
+
+        def describe(state: int) -> str:
+            return mdp.grid.describe(state) if answers.size == mdp.n_states else ""
+
+        indices = _action_indices(answers.ravel(), mdp.actions, mdp.action_name, describe, "states")
+        answers = indices.reshape(answers.shape)
+    return Policy.from_table(mdp.grid, mdp.actions, answers, name=name, action_name=mdp.action_name)
 
 
 def _broadcast_to_grid(mdp: MDP, answers: NDArray) -> NDArray:
@@ -141,51 +144,230 @@ def _is_rectangular(values: Any) -> bool:
     return True
 
 
-def _from_table(mdp: MDP, answers: NDArray, labels: Labels, name: str = "") -> Policy:
-    if answers.dtype.names and components(mdp.actions):  # records, perhaps in another order
-        fields = {field: answers[field] for field in answers.dtype.names}
-        answers = combine_components(components(mdp.actions), fields)
-    if labels == "value":
-
-        def describe(state: int) -> str:
-            return mdp.grid.describe(state) if answers.size == mdp.n_states else ""
-
-        indices = _action_indices(answers.ravel(), mdp.actions, mdp.action_name, describe, "states")
-        answers = indices.reshape(answers.shape)
-    return Policy.from_table(mdp.grid, mdp.actions, answers, name=name, action_name=mdp.action_name)
-
-
-def _from_external(mdp: MDP, answers: ExternalModel, labels: Labels | None) -> Policy:
-    kind = labels or _resolve_labels(mdp, answers)
-    rule = ExternalRule(answers, mdp.actions, mdp.action_name, kind)
-    return Policy(mdp.grid, mdp.actions, rule, answers.name, mdp.action_name)
+def combine_components(names: tuple[str, ...], parts: Mapping) -> NDArray:
+    """Arrays by component as records, in the order of ``names``."""
+    if set(parts) != set(names):
+        requirement = f"a policy must give each of {', '.join(names)}"
+        raise PolicyError(requirement, value=f"got {', '.join(map(str, parts)) or 'none'}")
+    given = {
+        name: np.asarray(require_unmasked(parts[name], name, error=PolicyError)) for name in names
+    }
+    try:
+        return as_records(given)
+    except ValueError:
+        shapes = ", ".join(f"{name} {values.shape}" for name, values in given.items())
+        requirement = "the components of a policy must broadcast to one another"
+        raise PolicyError(requirement, value=f"got shapes {shapes}") from None
 
 
-def _resolve_labels(mdp: MDP, answers: ExternalModel) -> Labels:
-    """How to read answers that nobody has explained."""
-    if mdp.actions == tuple(range(mdp.n_actions)):
+def _order_components(answers: NDArray, names: tuple[str, ...]) -> NDArray:
+    """Records with their fields in the order of ``names``; other answers as they are."""
+    if not (answers.dtype.names and names):
+        return answers
+    return combine_components(names, {field: answers[field] for field in answers.dtype.names})
+
+
+@dataclass(frozen=True, eq=False)
+class ExternalRule(ABC):
+    """A rule that others wrote: its answers, read as action indices."""
+
+    source: Any
+    grid: StateGrid
+    actions: tuple
+    action_name: str
+    labels: Labels = "index"
+
+    kind: ClassVar[str]
+    default_labels: ClassVar[Labels | None] = None
+
+    @property
+    def name(self) -> str:
+        return type(self.source).__name__
+
+    @property
+    def hint(self) -> str:
+        """An explanation for messages about answers of the wrong shape."""
+        return ""
+
+    @property
+    def decision_part(self) -> Any:
+        """The part of the source that decides."""
+        return self.source
+
+    @cached_property
+    def size(self) -> int:
+        """In numbers of eight bytes; of what no file can hold, the entries of its table."""
+        try:
+            return storage_size(self.decision_part)
+        except Exception:  # whatever an object may do when it is pickled
+            return self.grid.size
+
+    @abstractmethod
+    def predict(self, points: NDArray[np.float64]) -> Any:
+        """What the source returns for (n, d) points."""
+
+    def __call__(self, points: NDArray[np.float64]) -> NDArray:
+        answers = self.answers(points)
+        if self.labels == "index":
+            return answers
+
+        def describe(row: int) -> str:
+            return self.grid.describe_point(points[row])
+
+        return _action_indices(answers, self.actions, self.action_name, describe)
+
+    def answers(self, points: NDArray[np.float64]) -> NDArray:
+        """(n,) action indices, values, names or records."""
+        parts = components(self.actions)
+        answer = self.predict(points)
+        if isinstance(answer, Mapping) and parts:
+            answer = np.broadcast_to(combine_components(parts, answer), (len(points),))
+        answers = np.asarray(require_unmasked(answer, "a policy's answers", error=PolicyError))
+        answers = _order_components(answers, parts)
+        if answers.shape != (len(points),):
+            requirement = f"{self.kind} must name one action for each of {len(points):,} points"
+            value = f"gives shape {answers.shape}{self.hint}"
+            raise PolicyError(requirement, location=self.name, value=value)
+        if answers.dtype.kind not in "biufUV":
+            requirement = f"{self.kind} must answer with numbers or text"
+            raise PolicyError(requirement, location=self.name, value=f"gives {answers.dtype}")
+        return answers
+
+
+class Estimator(ExternalRule):
+    """scikit-learn's ``predict(points)``."""
+
+    kind = "an estimator"
+
+    def predict(self, points: NDArray[np.float64]) -> Any:
+        return _call_with_points(self.source.predict, points, self.name)
+
+
+class Agent(ExternalRule):
+    """Stable-Baselines3's ``predict(observations, deterministic=True)``."""
+
+    kind = "an agent"
+    default_labels = "index"
+
+    @property
+    def decision_part(self) -> Any:
+        return getattr(self.source, "policy", self.source)
+
+    def predict(self, points: NDArray[np.float64]) -> Any:
+        answer = self.source.predict(self._observations(points), deterministic=True)
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            requirement = "an agent's predict must return actions and a state"
+            value = f"returns {type(answer).__name__}"
+            raise PolicyError(requirement, location=self.name, value=value)
+        actions = np.asarray(answer[0])
+        return actions.reshape(len(points)) if actions.size == len(points) else actions
+
+    def _observations(self, points: NDArray[np.float64]) -> NDArray:
+        """Flat indices of states, or coordinates, as its observation space requires."""
+        axes = self.grid.ndim
+        shape = getattr(getattr(self.source, "observation_space", None), "shape", (axes,))
+        if shape == ():
+            return self.grid.nearest(points)
+        if shape == (axes,):
+            return points.astype(np.float32)
+        requirement = f"an agent must observe flat state indices or {axes} coordinates"
+        raise PolicyError(requirement, location=self.name, value=f"observes shape {shape}")
+
+
+class Function(ExternalRule):
+    """A function of coordinates by name if it names axes, else of (n, d) points."""
+
+    kind = "a policy function"
+
+    @property
+    def name(self) -> str:
+        name = getattr(self.source, "__name__", type(self.source).__name__)
+        return "" if name == "<lambda>" else name.replace("_", " ")
+
+    @property
+    def hint(self) -> str:
+        """Why it was given points; empty for a function of names."""
+        needed = [
+            p.name
+            for p in _function_parameters(self.source).values()
+            if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+        ]
+        if len(needed) != 1 or needed[0] in self.grid.axes:
+            return ""
+        return (
+            f"; its argument {needed[0]!r} names no axis, so it was given points of shape "
+            f"(n, {self.grid.ndim}); the axes are {', '.join(self.grid.axes)}"
+        )
+
+    def predict(self, points: NDArray[np.float64]) -> Any:
+        hint = self.hint
+        if hint:
+            answer = _call_with_points(self.source, points, "the policy function", hint)
+        else:
+            values = self.grid.values_at(points)
+            answer = call_by_name(self.source, values, "the policy function", error=PolicyError)
+        if isinstance(answer, Mapping) or np.size(answer) != 1:
+            return answer
+        return np.broadcast_to(answer, (len(points),))
+
+
+def _external_rule(mdp: MDP, source: Any) -> ExternalRule | None:
+    """The adapter of an estimator, an agent or a function; None for anything else."""
+    predict = getattr(source, "predict", None)
+    if predict is None:
+        kind = Function if callable(source) else None
+    else:
+        kind = Agent if "deterministic" in _function_parameters(predict) else Estimator
+    return None if kind is None else kind(source, mdp.grid, mdp.actions, mdp.action_name)
+
+
+def _call_with_points(function: Callable, points: NDArray, subject: str, hint: str = "") -> Any:
+    try:
+        return function(points)
+    except TessellaError:
+        raise
+    except Exception as error:
+        raise PolicyError(
+            f"{subject} must answer for arrays of coordinates, many states at once",
+            value=f"it failed with {type(error).__name__}: {error}{hint}",
+        ) from error
+
+
+def _function_parameters(function: Callable) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return {"points": inspect.Parameter("points", inspect.Parameter.POSITIONAL_ONLY)}
+
+
+def _resolve_labels(rule: ExternalRule, chunk_states: int) -> Labels:
+    """How to read answers that the caller has not explained."""
+    if rule.actions == tuple(range(len(rule.actions))):
         return "value"  # which are the indices, too
     # The labels it was trained on say more than those it happens to predict.
-    known = getattr(answers.source, "classes_", None)
-    if isinstance(answers, Estimator) and isinstance(known, np.ndarray):
-        return _label_kind(mdp, np.unique(known))
-    answered = [np.unique(answers(points)) for points in iter_point_chunks(mdp.grid)]
-    return _label_kind(mdp, np.unique(np.concatenate(answered)))
+    known = getattr(rule.source, "classes_", None)
+    if isinstance(rule, Estimator) and isinstance(known, np.ndarray):
+        return _label_kind(rule.actions, np.unique(known))
+    chunks = rule.grid.iterate_chunks(chunk_states)
+    answered = [np.unique(rule.answers(points)) for points in chunks]
+    return _label_kind(rule.actions, np.unique(np.concatenate(answered)))
 
 
-def _label_kind(mdp: MDP, answers: NDArray) -> Labels:
+def _label_kind(actions: tuple, answers: NDArray) -> Labels:
     """Indices or values: what all ``answers`` can be."""
     whole = answers.dtype.kind in "biuf" and bool((answers == np.rint(answers)).all())
-    index = whole and bool(((answers >= 0) & (answers < mdp.n_actions)).all())
-    indices = [_find_action(mdp.actions, answer) for answer in answers]
-    value = all(at >= 0 for at in indices)
-    if index and value and indices != [int(a) for a in answers]:
+    are_indices = whole and bool(((answers >= 0) & (answers < len(actions))).all())
+    if not are_indices:
+        return "value"
+    values = [_find_action(actions, answer) for answer in answers]
+    known = all(index >= 0 for index in values)
+    if known and values != [int(answer) for answer in answers]:
         raise PolicyError(
             "answers that could be action indices or action values must be explained",
             location=f"{[a.item() for a in answers]}",
-            value=f"could be either among {mdp.actions}; say labels='index' or labels='value'",
+            value=f"could be either among {actions}; say labels='index' or labels='value'",
         )
-    return "index" if index else "value"
+    return "index"
 
 
 def _find_action(actions: tuple, answer: Any) -> int:
@@ -208,19 +390,20 @@ def _action_indices(
     distinct, which = np.unique(answers, return_inverse=True)
     known = np.array([_find_action(actions, answer) for answer in distinct], dtype=np.int32)
     indices = known[which.ravel()]
-    bad = np.flatnonzero(indices < 0)
-    if bad.size:
-        parts = components(actions)
-        answer = answers[bad[0]]
-        names = [f"({action})" if parts else str(action) for action in actions]
-        if isinstance(answer, np.void):
-            answer = Combination(parts, answer.item())
-        raise PolicyError(
-            f"{action_name} must be one of {', '.join(names)}",
-            location=describe(int(bad[0])),
-            value=f"gets {answer}",
-            count=bad.size,
-            total=answers.size,
-            noun=noun,
-        )
+    if (indices >= 0).all():
+        return indices
+    parts = components(actions)
+    names = [f"({action})" if parts else str(action) for action in actions]
+    raise_for_first(
+        f"{action_name} must be one of {', '.join(names)}",
+        indices < 0,
+        lambda row: describe(row[0]),
+        lambda row: f"gets {_describe_answer(answers[row], parts)}",
+        noun,
+        error=PolicyError,
+    )
     return indices
+
+
+def _describe_answer(answer: Any, parts: tuple[str, ...]) -> str:
+    return str(Combination(parts, answer.item()) if isinstance(answer, np.void) else answer)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, TessellaError, exceeds_float, format_value
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.context import EvaluationContext, NamedValues
+from tessella.mdp.context import EvaluationContext, NoiseTable
 
 SUM_TOLERANCE = 1e-9  # a row of probabilities may miss 1 by this much; error bounds account for it
 
@@ -109,7 +109,7 @@ def raise_for_first(
 
 
 def mask_unread(
-    context: EvaluationContext, bad: NDArray[np.bool_], probs: NDArray | None = None
+    context: EvaluationContext, bad: NDArray[np.bool_], noise: NoiseTable | None = None
 ) -> NDArray[np.bool_]:
     """``bad`` less the places that nothing reads; all are open meshes."""
     if not bad.any():
@@ -117,30 +117,30 @@ def mask_unread(
     read = (
         np.ones((1,) * context.rank, dtype=bool) if context.feasible is None else context.feasible
     )
-    read = read if probs is None else read & (probs > 0)
+    read = read if noise is None else read & (noise.probs > 0)
     shared = tuple(axis for axis, length in enumerate(bad.shape) if length == 1)
     return bad & read.any(axis=shared, keepdims=True)
 
 
-def _mesh_numbers(
-    context: EvaluationContext, result: Any, subject: str, noise: NamedValues | None = None
+def mesh_numbers(
+    context: EvaluationContext, result: Any, subject: str, noise: NoiseTable | None = None
 ) -> NDArray[np.float64]:
     """An open mesh of numbers, whose places have names."""
-    return as_numbers(result, subject, lambda place, shape: context.describe(place, shape, noise))
+
+    def describe(place: tuple, shape: tuple) -> str:
+        return context.describe(place, shape, noise)
+
+    last = 1 if noise is None else len(noise)
+    return context.as_mesh(as_numbers(result, subject, describe), subject, last)
 
 
 def check_rewards(
-    context: EvaluationContext,
-    result: ArrayLike,
-    subject: str,
-    noise: NamedValues | None = None,
-    probs: NDArray | None = None,
+    context: EvaluationContext, result: ArrayLike, subject: str, noise: NoiseTable | None = None
 ) -> NDArray[np.float64]:
     """Checked open-mesh rewards of rank 1 + d + 1."""
-    last = 1 if noise is None else len(noise[1])
-    array = context.as_mesh(_mesh_numbers(context, result, subject, noise), subject, last)
+    array = mesh_numbers(context, result, subject, noise)
     wrong = ~np.isfinite(array)
-    bad = mask_unread(context, wrong, probs)
+    bad = mask_unread(context, wrong, noise)
     raise_for_first(
         f"{subject} must be finite",
         bad,
@@ -158,7 +158,8 @@ def check_probabilities(
     context: EvaluationContext, result: ArrayLike, count: int, subject: str
 ) -> NDArray[np.float64]:
     """Checked open-mesh probabilities of rank 1 + d + 1, last axis of length ``count``."""
-    array = context.as_mesh(_mesh_numbers(context, result, subject), subject, count)
+    numbers = as_numbers(result, subject, context.describe)
+    array = context.as_mesh(numbers, subject, count)
     if array.shape[-1] != count:
         raise ModelError(f"{subject} must list {count} values", value=f"has {array.shape[-1]}")
     finite = np.asarray(np.isfinite(array).all(axis=-1, keepdims=True))
@@ -186,18 +187,17 @@ def axis_positions(
     axis: int,
     values: ArrayLike,
     subject: str,
-    noise: NamedValues | None = None,
-    probs: NDArray | None = None,
+    noise: NoiseTable | None = None,
 ) -> NDArray[np.int32]:
     """Index along ``axis`` of each value of an open mesh, which must be one of the axis."""
     name = context.grid.axes[axis]
-    last = 1 if noise is None else len(noise[1])
+    last = 1 if noise is None else len(noise)
     said = f"{subject}: {name}"
     require_unmasked(values, said, lambda place, shape: context.describe(place, shape, noise))
     array = context.as_mesh(np.asarray(values), said, last)
     index = context.grid.locate(axis, array)
     off = index < 0
-    bad = mask_unread(context, off, probs)
+    bad = mask_unread(context, off, noise)
     raise_for_first(
         f"{subject} leaves the grid: {name} must stay on its axis",
         bad,

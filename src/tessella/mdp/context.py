@@ -25,7 +25,20 @@ from tessella.mdp.actions import Actions, components, describe_action, normalise
 Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may give for it
 TIME = "time"  # the axis of a finite horizon, and what functions call it
 NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
+
 FUNCTION_MAX_ENTRIES = 200_000_000  # numbers that the functions of a problem or of a file work out
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseTable:
+    """A noise as checked numbers."""
+
+    variable: NamedValues
+    probs: NDArray[np.float64]  # open mesh (A | 1, *broadcast, K)
+
+    def __len__(self) -> int:
+        """K, how many values it has."""
+        return len(self.variable[1])
 
 
 @dataclass
@@ -116,8 +129,8 @@ class EvaluationContext:
         """Position of the axis that a part of the model names."""
         return self.grid.axis(name, error=ModelError)
 
-    def mesh(self, noise: NamedValues | None = None) -> dict[str, NDArray]:
-        """Name to open-mesh array of rank 1 + d + 1."""
+    def mesh(self, noise: NamedValues | None = None, extra_axes: int = 0) -> dict[str, NDArray]:
+        """Name to open-mesh array of rank 1 + d + 1, and trailing axes of length one after it."""
         d = self.grid.ndim
         names = {
             n: v.reshape((1,) * (i + 1) + (-1,) + (1,) * (d - i))
@@ -129,6 +142,10 @@ class EvaluationContext:
             if noise[0] in names:
                 raise ModelError(f"a noise cannot be called {noise[0]!r}: that name is taken")
             names[noise[0]] = noise[1].reshape((1,) * (d + 1) + (-1,))
+        if extra_axes:
+            names = {
+                n: array.reshape(array.shape + (1,) * extra_axes) for n, array in names.items()
+            }
         return names if self.period is None else TimeTrackingMesh(names, self.period)
 
     def as_mesh(self, array: NDArray, subject: str, last: int = 1) -> NDArray:
@@ -146,7 +163,7 @@ class EvaluationContext:
         return array.reshape(shape)
 
     def describe(
-        self, index: Sequence[int], lengths: Sequence[int], noise: NamedValues | None = None
+        self, index: Sequence[int], lengths: Sequence[int], noise: NoiseTable | None = None
     ) -> str:
         """Name the position ``place`` in an open mesh of these lengths: what it depends on.
 
@@ -163,8 +180,9 @@ class EvaluationContext:
             for name, of, axis in zip(names, values, order, strict=True)
             if (lengths[axis] > 1 or len(of) == 1) and index[axis] < len(of)
         ]
-        if noise is not None and lengths[-1] > 1 and index[-1] < len(noise[1]):
-            parts.append(f"{noise[0]}={format_value(noise[1][index[-1]])}")
+        if noise is not None and lengths[-1] > 1 and index[-1] < len(noise):
+            name, drawn = noise.variable
+            parts.append(f"{name}={format_value(drawn[index[-1]])}")
         return ", ".join(parts)
 
 
@@ -207,18 +225,7 @@ def call_by_name(
     error: type[TessellaError] = ModelError,
 ) -> Any:
     """``function`` of those ``names`` that it asks for; it returns ``each`` numbers for a point."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as fault:
-        raise error(f"{subject} must be a function of named coordinates; {fault}") from None
-    wanted = [p.name for p in parameters if p.name in names or p.default is p.empty]
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        wanted = list(names)
-    unknown = [name for name in wanted if name not in names]
-    if unknown:
-        may = f"it may name {', '.join(names)}"
-        raise error(f"{subject} asks for {unknown[0]!r}", value=may)
-    given = {name: names[name] for name in wanted}
+    given = _select_arguments(function, names, subject, error)
     budget = _budget.get()
     if budget is not None:
         enough = budget.left // max(budget.times, 1)
@@ -232,6 +239,31 @@ def call_by_name(
             f"{subject} failed: {type(fault).__name__}: {fault}; "
             "functions must work elementwise on arrays"
         ) from fault
+
+
+def call_if_function(
+    given: Any, names: Mapping[str, NDArray], subject: str = "a reward", *, each: int = 1
+) -> Any:
+    """A function of ``names``, called; numbers as they are."""
+    return call_by_name(given, names, subject, each=each) if callable(given) else given
+
+
+def _select_arguments(
+    function: Callable, names: Mapping[str, NDArray], subject: str, error: type[TessellaError]
+) -> dict[str, NDArray]:
+    """Those of ``names`` that are parameters of ``function``."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as fault:
+        raise error(f"{subject} must be a function of named coordinates; {fault}") from None
+    wanted = [p.name for p in parameters if p.name in names or p.default is p.empty]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        wanted = list(names)
+    for name in wanted:
+        if name not in names:
+            may = f"it may name {', '.join(names)}"
+            raise error(f"{subject} asks for {name!r}", value=may)
+    return {name: names[name] for name in wanted}
 
 
 def _result_size(function: Callable, given: dict[str, NDArray], each: int, enough: int) -> int:

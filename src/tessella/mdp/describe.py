@@ -12,18 +12,11 @@ from numpy.typing import NDArray
 from tessella.mdp.dynamics import Dynamics
 from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.model import MDP
-from tessella.mdp.stage_outcomes import (
-    can_move_along,
-    is_random_along,
-    outcome_positions,
-    outcome_probabilities,
-)
-from tessella.mdp.stages.axis_shift import AxisShift
 from tessella.mdp.stages.move import AxisMatrix
-from tessella.mdp.stages.operation import Displacement, Operation
-from tessella.mdp.stages.pay import Identity
+from tessella.mdp.stages.operation import Displacement, Identity, Operation
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.scratch import AddAxes, GridChange
+from tessella.mdp.stages.shift import AxisShift
 from tessella.mdp.stages.stage import CompiledStage
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.tabular.tabular import Tabular
@@ -92,7 +85,7 @@ class _EventDescription:
         """What a stage pays in which nothing moves."""
         done = [{"pays": "paid", "costs": "charged"}[sign] for sign in self._payment_verbs()]
         given = self._names_that_matter(_reward_factors)
-        on = f" that depends on {_join_names(given)}" if given else ""
+        on = _clause(" that depends on ", given)
         return f"an amount{on} is {' or '.join(done)}" if done else "nothing is paid"
 
     def _describe_scratch_axes(self, operation: GridChange) -> str:
@@ -120,58 +113,57 @@ class _EventDescription:
 
     def _describe_noise(self, noise: str, count: int, moved: list[str]) -> str:
         """Of a noise: what its law depends on, what it changes, and what changes without it."""
-        drawn = [axis for axis in moved if self._holds_in_any_stage(is_random_along, axis)]
-        others = [
-            axis
-            for axis in moved
-            if axis not in drawn and self._holds_in_any_stage(can_move_along, axis)
-        ]
-        noise_table = self._probability_inputs()
-        acts = self.action in self._coordinate_inputs(drawn)
-        chances = f", chances by {_join_names(noise_table)}" if noise_table else ""
+        drawn = self._select_axes(_is_random_along, moved)
+        others = self._select_axes(_can_move_along, [axis for axis in moved if axis not in drawn])
+        chances = _clause(", chances by ", self._probability_inputs())
         subject = f"changes {_join_names(drawn)}" if drawn else "is drawn"
         clauses = [f"{noise} ({count} outcomes{chances}) {subject}"]
-        clauses += [f"depending on {self.action}"] * acts
+        if self.action in self._coordinate_inputs(drawn):
+            clauses.append(f"depending on {self.action}")
         if others:
-            itself = set(self._coordinate_inputs(others)) <= set(others)
-            does = (
-                _plural(others, "moves on", "move on")
-                if itself
-                else self._describe_assignment(others)
-            )
-            clauses.append(f"while {_join_names(others)} {does}")
-        return ", ".join(clauses if drawn or others else [*clauses, "the state stays"])
+            clauses.append(f"while {_join_names(others)} {self._describe_move(others)}")
+        if not (drawn or others):
+            clauses.append("the state stays")
+        return ", ".join(clauses)
+
+    def _describe_move(self, axes: list[str]) -> str:
+        """Of coordinates that change without chance: by themselves, or by others."""
+        if set(self._coordinate_inputs(axes)) <= set(axes):
+            return _plural(axes, "moves on", "move on")
+        return self._describe_assignment(axes)
 
     def _describe_chain(self, moved: list[str]) -> str:
         """Of a Markov chain: its rows may depend on more than its own coordinate."""
         given = [name for name in self._probability_inputs() if name not in moved]
-        on = f", depending on {_join_names(given)}" if given else ""
-        laws = [outcome_probabilities(stage.operation) for stage in self.stages]
+        on = _clause(", depending on ", given)
+        laws = [stage.operation.noise_probabilities() for stage in self.stages]
         chance = " by chance" * any(((p > 0) & (p < 1)).any() for p in laws)
         return f"{_join_names(moved)} moves on{chance}{on}"
 
     def _describe_assignment(self, axes: list[str]) -> str:
         given = self._coordinate_inputs(axes)
         value = _plural(axes, "gets a new value", "get new values")
-        return f"{value}, from {_join_names(given)}" if given else value
+        return value + _clause(", from ", given)
 
     def _probability_inputs(self) -> list[str]:
         """What the chances depend on."""
         return self._names_that_matter(
-            lambda stage: [np.moveaxis(outcome_probabilities(stage.operation), 1, -1)]
+            lambda stage: [np.moveaxis(stage.operation.noise_probabilities(), 1, -1)]
         )
 
     def _coordinate_inputs(self, axes: list[str]) -> list[str]:
         """What new coordinates depend on, but for the outcome."""
 
         def places(stage: CompiledStage) -> list[NDArray]:
-            own = [outcome_positions(stage.operation, self.axes.index(axis)) for axis in axes]
+            own = [stage.operation.noise_positions(self.axes.index(axis)) for axis in axes]
             return [np.moveaxis(along, 1, -1) for along in own]
 
         return self._names_that_matter(places)
 
-    def _holds_in_any_stage(self, test: Callable[[Operation, int], bool], axis: str) -> bool:
-        return any(test(stage.operation, self.axes.index(axis)) for stage in self.stages)
+    def _select_axes(self, test: Callable[[Operation, int], bool], axes: list[str]) -> list[str]:
+        """Those of ``axes`` along which the test holds for a stage."""
+        operations = [stage.operation for stage in self.stages]
+        return [a for a in axes if any(test(one, self.axes.index(a)) for one in operations)]
 
     def _moved_axes(self) -> list[str]:
         still = Displacement()
@@ -195,6 +187,22 @@ class _EventDescription:
         return [name for name in (*self.axes, self.time, self.action) if name in found]
 
 
+def _is_random_along(operation: Operation, axis: int) -> bool:
+    """Whether outcomes that can happen lead from one state to different places along an axis."""
+    places, possible = np.broadcast_arrays(
+        operation.noise_positions(axis), operation.noise_probabilities() > 0
+    )
+    low = places.min(axis=1, initial=places.max(), where=possible)
+    high = places.max(axis=1, initial=places.min(), where=possible)
+    return bool((low < high).any())
+
+
+def _can_move_along(operation: Operation, axis: int) -> bool:
+    """Whether an outcome that can happen leads away from a place of an axis."""
+    moves = operation.noise_positions(axis) != operation.own_positions(axis)
+    return bool((moves & (operation.noise_probabilities() > 0)).any())
+
+
 def _reward_factors(stage: CompiledStage) -> list[NDArray]:
     """(A | 1, *broadcast, ...) what a stage pays, and the probabilities that it is paid with."""
     reward = stage.reward
@@ -215,6 +223,11 @@ def _same_numbers(some: list[NDArray], others: list[NDArray]) -> bool:
 
 def _plural(names: Sequence[str], one: str, many: str) -> str:
     return many if len(names) > 1 else one
+
+
+def _clause(text: str, names: Sequence[str]) -> str:
+    """``text`` and the names, where there are some."""
+    return text + _join_names(names) if names else ""
 
 
 def _join_names(names: Sequence[str]) -> str:

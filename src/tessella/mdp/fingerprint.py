@@ -45,9 +45,7 @@ def update_digest(digest, *values: Any) -> None:
             digest.update(plain.tobytes())
         elif dataclasses.is_dataclass(value):
             digest.update(HASHED_NAMES.get(type(value).__name__, type(value).__name__).encode())
-            own = getattr(value, "identity", None)
-            parts = own() if own else (getattr(value, f.name) for f in dataclasses.fields(value))
-            update_digest(digest, *parts)
+            update_digest(digest, *_identity(value))
         elif isinstance(value, Mapping):
             update_digest(digest, list(value), list(value.values()))
         elif isinstance(value, list | tuple):
@@ -56,3 +54,11 @@ def update_digest(digest, *values: Any) -> None:
         elif not callable(value):
             digest.update(repr(value).encode())
         digest.update(b";")
+
+
+def _identity(value: Any) -> tuple:
+    """What a dataclass adds to the digest: its own ``identity``, or all its fields."""
+    own = getattr(value, "identity", None)
+    if own is not None:
+        return own()
+    return tuple(getattr(value, field.name) for field in dataclasses.fields(value))

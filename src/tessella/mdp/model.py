@@ -31,13 +31,12 @@ from tessella.mdp.dynamics import Dynamics, ModelComponents
 from tessella.mdp.finite_horizon import Timed, build_horizon, repeat_over_horizon
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.events import Clock, Event, uniformise
-from tessella.mdp.stages.noise import Noise
-from tessella.mdp.stages.stage import Function, Stage, subtract_costs
+from tessella.mdp.stages.stage import Function, Noise, Stage, subtract_costs
 from tessella.mdp.stages.staged import Staged, as_stages
 from tessella.mdp.start import Start, start_distribution
 
 if TYPE_CHECKING:
-    from tessella.mdp.tabular.views import DenseModel, Layout, PairModel, SparseModel
+    from tessella.mdp.tabular.pairs import DenseModel, Layout, PairModel, SparseModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,19 +259,19 @@ class MDP:
 
     def to_sparse(self) -> SparseModel:
         """Sparse arrays, whatever the dynamics; meant for small models and cross-checks."""
-        from tessella.mdp.tabular.views import to_sparse
+        from tessella.mdp.tabular.pairs import to_sparse
 
         return to_sparse(self)
 
     def to_arrays(self, layout: Layout = "ASS") -> DenseModel:
         """Dense arrays, as ``MDP.from_arrays`` reads them."""
-        from tessella.mdp.tabular.views import to_arrays
+        from tessella.mdp.tabular.pairs import to_arrays
 
         return to_arrays(self, layout)
 
     def to_pairs(self) -> PairModel:
         """The feasible (state, action) pairs, as ``MDP.from_pairs`` reads them."""
-        from tessella.mdp.tabular.views import to_pairs
+        from tessella.mdp.tabular.pairs import to_pairs
 
         return to_pairs(self)
 

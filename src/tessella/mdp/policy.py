@@ -11,11 +11,15 @@ bytes. Whatever a rule says is checked: it must be the index of an action.
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Number
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -25,6 +29,7 @@ from tessella.errors import ArgumentError, FileError, PolicyError
 from tessella.files import NATURAL_NUMBER, atomic_write, read_errors, read_field, read_json
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions, values_of
+from tessella.mdp.checks import raise_for_first
 from tessella.mdp.device_arrays import host_fields, with_host_arrays
 from tessella.mdp.rule_tree import RuleTree, check_program, node_from_json
 
@@ -32,7 +37,7 @@ FORMAT = "tessella policy"
 VERSION = 1  # of the file format
 WHAT = "a saved policy"
 PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as its tree
-CHUNK_STATES = 1 << 18  # states whose actions are asked for at once
+CHUNK_STATES = 1 << 18  # states at which a rule is evaluated at once
 
 Own = TypeVar("Own", bound="Policy")
 
@@ -85,6 +90,7 @@ class Policy:
             axis by axis; any other rule is asked about the point itself.
         name: what made it.
         action_name: what an action is called: ``order``.
+        chunk_states: states at which the rule is evaluated at once.
     """
 
     grid: StateGrid
@@ -92,6 +98,7 @@ class Policy:
     rule: DecisionFunction = field(repr=False)
     name: str = ""
     action_name: str = "action"
+    chunk_states: int = field(default=CHUNK_STATES, repr=False, kw_only=True)
 
     @classmethod
     def from_table(
@@ -144,15 +151,15 @@ class Policy:
         if (
             isinstance(self.rule, TableRule)
             or "table" in vars(self)
-            or self.grid.size <= CHUNK_STATES
+            or self.grid.size <= self.chunk_states
         ):
             return self.table.ravel()[states]
         return self._checked_actions(self.grid.points_of(states))
 
     def iter_chunks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
         """Flat indices and actions of all states in flat order, a chunk at a time."""
-        for first in range(0, self.grid.size, CHUNK_STATES):
-            states = np.arange(first, min(first + CHUNK_STATES, self.grid.size))
+        for first in range(0, self.grid.size, self.chunk_states):
+            states = np.arange(first, min(first + self.chunk_states, self.grid.size))
             yield states, self.at(states)
 
     def _checked_actions(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -172,9 +179,8 @@ class Policy:
         """(grid shape) action indices."""
         if isinstance(self.rule, TableRule):
             return self.rule.actions
-        table = np.concatenate(
-            [self._checked_actions(points) for points in iter_point_chunks(self.grid)]
-        )
+        chunks = self.grid.iterate_chunks(self.chunk_states)
+        table = np.concatenate([self._checked_actions(points) for points in chunks])
         table = table.reshape(self.grid.shape)
         table.setflags(write=False)
         return table
@@ -261,11 +267,6 @@ def read_program(content: Mapping[str, Any], grid: StateGrid, actions: tuple) ->
     return tree
 
 
-def iter_point_chunks(grid: StateGrid) -> Iterator[NDArray[np.float64]]:
-    """(n, d) points of all states in flat order, as many at a time as a rule is asked about."""
-    return grid.iterate_chunks(CHUNK_STATES)
-
-
 def require_same_model(policy: Policy, grid: StateGrid, actions: tuple) -> None:
     """Refuse a policy of another grid or of other actions, which could pass for one of these."""
     if policy.grid != grid:
@@ -295,14 +296,58 @@ def _as_indices(
         raise PolicyError(
             "a policy holds action indices (whole numbers)", value=f"got {values.dtype}"
         )
-    bad = np.flatnonzero((values < 0) | (values >= len(actions)))
-    if bad.size:
-        raise PolicyError(
-            f"action indices must lie in 0..{len(actions) - 1}",
-            location=describe(int(bad[0])),
-            value=f"gets {values[bad[0]]}",
-            count=bad.size,
-            total=values.size,
-            noun=noun,
-        )
+    raise_for_first(
+        f"action indices must lie in 0..{len(actions) - 1}",
+        (values < 0) | (values >= len(actions)),
+        lambda row: describe(row[0]),
+        lambda row: f"gets {values[row]}",
+        noun,
+        error=PolicyError,
+    )
     return values.astype(np.int32)
+
+
+def storage_size(thing: Any) -> int:
+    """What a file of ``thing`` takes, in numbers of eight bytes.
+
+    A plain function is its code and the numbers that it holds or names, wherever its file lies.
+    """
+    if isinstance(thing, FunctionType):
+        return _function_size(thing, {thing})
+    return _eight_byte_numbers(len(pickle.dumps(thing)))
+
+
+def _eight_byte_numbers(count: int) -> int:
+    return -(-count // 8)
+
+
+def _function_size(function: FunctionType, seen: set[FunctionType]) -> int:
+    outside = inspect.getclosurevars(function)
+    named = {**outside.nonlocals, **outside.globals}
+    own = [function.__code__, function.__defaults__, function.__kwdefaults__]
+    return sum(_part_size(part, function.__module__, seen) for part in (*own, *named.values()))
+
+
+def _part_size(part: Any, module: str, seen: set[FunctionType]) -> int:
+    """Numbers in a part of a function; what it uses of other modules is no part of it."""
+    if isinstance(part, CodeType):
+        constants = _part_size(part.co_consts, module, seen)
+        return _eight_byte_numbers(len(part.co_code)) + constants
+    if isinstance(part, FunctionType):
+        return _helper_size(part, module, seen)
+    if isinstance(part, str | None) or hasattr(part, "__name__"):
+        return 0
+    if isinstance(part, Number | np.ndarray):
+        return int(np.size(part))  # type: ignore[arg-type]
+    values = part.values() if isinstance(part, Mapping) else part
+    if isinstance(values, Iterable) and not hasattr(values, "__dict__"):
+        return sum(_part_size(value, module, seen) for value in values)
+    return storage_size(part)
+
+
+def _helper_size(helper: FunctionType, module: str, seen: set[FunctionType]) -> int:
+    """Numbers in a function that another one calls, counted once."""
+    if helper in seen or helper.__module__ != module:
+        return 0
+    seen.add(helper)
+    return _function_size(helper, seen)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import FileError
 from tessella.files import TEXT_MAX_BYTES, atomic_write, read_errors, read_whole
 from tessella.mdp.actions import as_records, components, values_of
+from tessella.mdp.checks import raise_for_first
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -27,18 +27,65 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PolicyTableRow:
-    """One row of the file: its line, and its cells by the names of their columns."""
+class PolicyTable:
+    """The content of a file: cells by the names of their columns, and the line of each row."""
 
-    line: int
-    cells: dict[str, str]
+    file: str
+    columns: dict[str, list[str]]
+    lines: list[int]
 
+    def column(self, name: str, known: NDArray) -> NDArray:
+        """(rows,) numbers, or text where the ``known`` values are."""
+        if known.dtype.kind == "U":
+            labels = set(known.tolist())
+            return np.array([_match_label(cell, labels) for cell in self.columns[name]], dtype=str)
+        text = [cell.strip() for cell in self.columns[name]]
+        self.refuse_rows(
+            f"column {name!r} of {self.file} must hold numbers",
+            [not _is_number(cell) for cell in text],
+            lambda row: f"has {name}={text[row]!r}",
+        )
+        return np.array(text, dtype=float)
 
-PolicyTableRows = list[PolicyTableRow]
+    def states(self, mdp: MDP) -> NDArray[np.int64]:
+        """(rows,) flat state index of each row; every state has one row."""
+        places = []
+        for axis, (name, values) in enumerate(zip(mdp.grid.axes, mdp.grid.values, strict=True)):
+            given = self.column(name, values)
+            at = mdp.grid.locate(axis, given)
+            self.refuse_rows(
+                f"{self.file} must hold states of the grid",
+                at < 0,
+                lambda row, name=name, given=given: f"has {name}={given[row]}",
+            )
+            places.append(at)
+        states = np.asarray(np.ravel_multi_index(tuple(places), mdp.grid.shape))
+        times = np.bincount(states, minlength=mdp.n_states)
+        for bad, fault in ((times > 1, "stands more than once"), (times == 0, "is missing")):
+            raise_for_first(
+                f"{self.file} must hold each state once",
+                bad,
+                lambda state: mdp.grid.describe(state[0]),
+                lambda _, fault=fault: fault,
+                "states",
+                error=FileError,
+            )
+        return states
+
+    def refuse_rows(self, requirement: str, bad: ArrayLike, value: Callable[[int], str]) -> None:
+        """Raise for the first of the rows marked ``bad``, and count them."""
+        raise_for_first(
+            requirement,
+            np.asarray(bad, dtype=bool),
+            lambda row: f"line {self.lines[row[0]]}",
+            lambda row: value(row[0]),
+            "rows",
+            error=FileError,
+        )
 
 
 def read_table(mdp: MDP, path: Path) -> NDArray:
-    """(grid) what the table says to do in each state, rows in any order.
+    """(grid) the action of each state according to the table, rows in any order.
 
     The action stands in the column named as the model names it ("order"), or "action"; components
     in columns of their own names. Other columns are passed over; a name that stands twice, or a row
@@ -49,112 +96,65 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
         text = read_whole(path, subject, TEXT_MAX_BYTES).decode("utf-8-sig")
         reader = csv.reader(io.StringIO(text, newline=""))
         names = {*mdp.grid.axes, *components(mdp.actions), mdp.action_name}
-        header = [_meant(name, names) for name in next(reader, [])]
-        lines = [(reader.line_num, cells) for cells in reader if cells]
-    columns = _action_columns(mdp, path, header)
-    rows = _rows(path, header, lines)
-    where = _states(mdp, path, rows)
-    _check_complete(mdp, path, where)
+        header = [_match_label(name, names) for name in next(reader, [])]
+        rows = [(reader.line_num, cells) for cells in reader if cells]
+    action_columns = _find_columns(mdp, path.name, header)
+    table = _make_table(path.name, header, rows)
+    states = table.states(mdp)
     if components(mdp.actions):
         known = values_of(mdp.actions)
-        answers = as_records({c: _column(path, rows, c, known[c]) for c in columns})
+        answers = as_records({name: table.column(name, known[name]) for name in action_columns})
     else:
-        answers = _column(path, rows, columns[0], np.asarray(mdp.actions))
-    table = np.empty(mdp.n_states, dtype=answers.dtype)
-    table[where] = answers
-    return table.reshape(mdp.grid.shape)
+        answers = table.column(action_columns[0], np.asarray(mdp.actions))
+    by_state = np.empty(mdp.n_states, dtype=answers.dtype)
+    by_state[states] = answers
+    return by_state.reshape(mdp.grid.shape)
 
 
-def _action_columns(mdp: MDP, path: Path, header: list[str]) -> tuple[str, ...]:
-    """Their names; every axis has a column as well, and no name stands twice."""
-    twice = [name for name, times in Counter(filter(None, header)).items() if times > 1]
-    if twice:
-        requirement = f"{path.name} must have each column once"
-        raise FileError(requirement, value=f"it has {twice[0]!r} {header.count(twice[0])} times")
-    columns = {name: repr(name) for name in mdp.grid.axes}
+def _find_columns(mdp: MDP, file: str, header: list[str]) -> tuple[str, ...]:
+    """The columns of the action; every axis has a column as well, and no name stands twice."""
+    _refuse_repeated_columns(file, header)
     parts = components(mdp.actions)
+    for name in (*mdp.grid.axes, *parts):
+        _require_column(file, header, (name,))
     if parts:
-        _require_columns(path, header, columns | {name: repr(name) for name in parts})
         return parts
     named = [n for n in dict.fromkeys((mdp.action_name, "action")) if n not in mdp.grid.axes]
     actions = [name for name in named if name in header]
     if len(actions) > 1:
-        requirement = f"{path.name} must have one column for the action"
-        raise FileError(requirement, value=f"it has {' and '.join(map(repr, actions))}")
-    columns[actions[0] if actions else ""] = " or ".join(map(repr, named))
-    _require_columns(path, header, columns)
+        value = f"it has {' and '.join(map(repr, actions))}"
+        raise FileError(f"{file} must have one column for the action", value=value)
+    _require_column(file, header, named)
     return (actions[0],)
 
 
-def _require_columns(path: Path, header: list[str], columns: dict[str, str]) -> None:
-    """Refuse a table without one of these columns, which map to how they are called."""
-    for name, called in columns.items():
-        if not name or name not in header:
-            requirement = f"{path.name} must have a column {called}"
-            raise FileError(requirement, value=f"its columns are {', '.join(header)}")
+def _refuse_repeated_columns(file: str, header: list[str]) -> None:
+    for name in filter(None, header):
+        if header.count(name) > 1:
+            value = f"it has {name!r} {header.count(name)} times"
+            raise FileError(f"{file} must have each column once", value=value)
 
 
-def _rows(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> PolicyTableRows:
-    bad = [(line, cells) for line, cells in lines if len(cells) != len(header)]
-    if bad:
-        requirement = f"{path.name} must have {len(header)} cells in each row, as its header has"
-        line, cells = bad[0]
-        raise FileError(
-            requirement,
-            location=f"line {line}",
-            value=f"has {len(cells)}",
-            count=len(bad),
-            total=len(lines),
-            noun="rows",
-        )
-    return [PolicyTableRow(line, dict(zip(header, cells, strict=True))) for line, cells in lines]
+def _require_column(file: str, header: list[str], names: Sequence[str]) -> None:
+    """Refuse a table that has none of these columns."""
+    if not any(name in header for name in names):
+        requirement = f"{file} must have a column {' or '.join(map(repr, names))}"
+        raise FileError(requirement, value=f"its columns are {', '.join(header)}")
 
 
-def _states(mdp: MDP, path: Path, rows: PolicyTableRows) -> NDArray[np.int64]:
-    """(rows,) flat state index of each row."""
-    places = []
-    for axis, (name, values) in enumerate(zip(mdp.grid.axes, mdp.grid.values, strict=True)):
-        given = _column(path, rows, name, values)
-        at = mdp.grid.locate(axis, given)
-        bad = np.flatnonzero(at < 0)
-        if bad.size:
-            requirement = f"{path.name} must hold states of the grid"
-            value = f"has {name}={given[bad[0]]}"
-            raise FileError(
-                requirement,
-                location=f"line {rows[bad[0]].line}",
-                value=value,
-                count=bad.size,
-                total=len(rows),
-                noun="rows",
-            )
-        places.append(at)
-    return np.asarray(np.ravel_multi_index(tuple(places), mdp.grid.shape))
+def _make_table(file: str, header: list[str], rows: list[tuple[int, list[str]]]) -> PolicyTable:
+    table = PolicyTable(file, {}, [line for line, _ in rows])
+    table.refuse_rows(
+        f"{file} must have {len(header)} cells in each row, as its header has",
+        [len(cells) != len(header) for _, cells in rows],
+        lambda row: f"has {len(rows[row][1])}",
+    )
+    columns = {name: [cells[i] for _, cells in rows] for i, name in enumerate(header)}
+    return replace(table, columns=columns)
 
 
-def _meant(cell: str, known: Collection[str]) -> str:
+def _match_label(cell: str, known: Collection[str]) -> str:
     return cell if cell in known else cell.strip()
-
-
-def _column(path: Path, rows: PolicyTableRows, name: str, known: NDArray) -> NDArray:
-    """(rows,) numbers, or text where the ``known`` values are."""
-    if known.dtype.kind == "U":
-        labels = set(known.tolist())
-        return np.array([_meant(row.cells[name], labels) for row in rows], dtype=str)
-    text = [row.cells[name].strip() for row in rows]
-    bad = [i for i, item in enumerate(text) if not _is_number(item)]
-    if bad:
-        value = f"has {name}={text[bad[0]]!r}"
-        requirement = f"column {name!r} of {path.name} must hold numbers"
-        raise FileError(
-            requirement,
-            location=f"line {rows[bad[0]].line}",
-            value=value,
-            count=len(bad),
-            total=len(rows),
-            noun="rows",
-        )
-    return np.array(text, dtype=float)
 
 
 def _is_number(text: str) -> bool:
@@ -162,25 +162,6 @@ def _is_number(text: str) -> bool:
         return bool(np.isfinite(float(text)))
     except ValueError:
         return False
-
-
-def _check_complete(mdp: MDP, path: Path, where: NDArray[np.int64]) -> None:
-    seen = np.bincount(where, minlength=mdp.n_states)
-    for bad, subject in (
-        (np.flatnonzero(seen > 1), "stands more than once"),
-        (np.flatnonzero(seen == 0), "is missing"),
-    ):
-        if bad.size:
-            requirement = f"{path.name} must hold each state once"
-            location = mdp.grid.describe(int(bad[0]))
-            raise FileError(
-                requirement,
-                location=location,
-                value=subject,
-                count=bad.size,
-                total=mdp.n_states,
-                noun="states",
-            )
 
 
 def write_table(policy: Policy, path: Path) -> None:

@@ -1,18 +1,21 @@
 """A rule as a tree: the one form that evaluation, explanation, files and exports read.
 
-    Choose(a)                         take action a (its index)
+    Leaf(a)                           take action a (its index)
     Split(weights, cuts, branches)    index = sum_k weight_k x_k; branch j is taken where exactly j
                                       of the ascending cuts lie below the index
-    Among(axis, labels, inside, outside)   whether a text axis has one of these labels
-    Except(places, actions, otherwise)     states named one by one, and what all others do
+    LabelSplit(axis, labels, inside, outside)
+                                      whether a text axis has one of these labels
+    Exceptions(places, actions, otherwise)
+                                      states named one by one, and what all others do
     Lookup(axes, starts, actions)     runs of one action over the places of some axes, counted in
                                       the order of ``axes``, the last of which varies fastest
 
 ``If x <= t`` is a split with one cut, and an order-up-to rule a split with a cut for each order.
 Numbers are floats whose shortest decimal text is what is stored. Every cut lies clear of the index
 of every grid state, so that no rounding can turn a decision (``RuleTree.cut_clearance``).
-Text axes stand only in ``Among``, ``Except`` and ``Lookup``; their coordinates are 0, 1, 2, ... as
-everywhere. Off the grid, ``Except`` and ``Lookup`` take the nearest state, the others the point.
+Text axes occur only in ``LabelSplit``, ``Exceptions`` and ``Lookup``; their coordinates are 0, 1,
+2, ... as everywhere. Off the grid, ``Exceptions`` and ``Lookup`` take the nearest state, the others
+the point. Rule files have keys of their own for nodes (``NODE_KEYS``).
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from tessella.grid import StateGrid
 
 
 @dataclass(frozen=True)
-class Choose:
+class Leaf:
     """Take one action."""
 
     action: int  # its index
@@ -49,7 +52,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Among:
+class LabelSplit:
     """Ask whether a text axis has one of some labels."""
 
     axis: str
@@ -59,7 +62,7 @@ class Among:
 
 
 @dataclass(frozen=True)
-class Except:
+class Exceptions:
     """Some states by name, and what all others do."""
 
     places: tuple[tuple[Any, ...], ...]  # values of all axes, in the grid's order
@@ -76,8 +79,16 @@ class Lookup:
     actions: tuple[int, ...]
 
 
-Node = Choose | Split | Among | Except | Lookup
-KINDS: dict[str, type] = {kind.__name__: kind for kind in (Choose, Split, Among, Except, Lookup)}
+Node = Leaf | Split | LabelSplit | Exceptions | Lookup
+# The keys of nodes in rule files (docs/rule.schema.json).
+NODE_KEYS: dict[type, str] = {
+    Leaf: "Choose",
+    Split: "Split",
+    LabelSplit: "Among",
+    Exceptions: "Except",
+    Lookup: "Lookup",
+}
+NODE_CLASSES = {key: kind for kind, key in NODE_KEYS.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +120,9 @@ class RuleTree:
 
     def _route(self, node: Node, points: NDArray, rows: NDArray, actions: NDArray) -> NDArray:
         """(n,) which child each point in ``rows`` goes to; -1 where ``actions`` has the answer."""
-        if isinstance(node, Split | Among):
+        if isinstance(node, Split | LabelSplit):
             return self._child_index(node, points[rows])
-        if isinstance(node, Except):
+        if isinstance(node, Exceptions):
             named = np.array([self._state_index(place) for place in node.places], dtype=np.int64)
             order = np.argsort(named)
             states = self.grid.nearest(points[rows])
@@ -128,7 +139,7 @@ class RuleTree:
             actions[rows] = node.action
         return np.full(len(rows), -1)
 
-    def _child_index(self, node: Split | Among, points: NDArray) -> NDArray[np.int64]:
+    def _child_index(self, node: Split | LabelSplit, points: NDArray) -> NDArray[np.int64]:
         """(n,) which child each point goes to."""
         if isinstance(node, Split):
             return np.searchsorted(node.cuts, self.index(node, points), side="left")
@@ -204,9 +215,9 @@ class RuleTree:
         for node in self.nodes():
             if isinstance(node, Split):
                 used |= {name for name, _ in node.weights}
-            elif isinstance(node, Among):
+            elif isinstance(node, LabelSplit):
                 used.add(node.axis)
-            elif isinstance(node, Except | Lookup):
+            elif isinstance(node, Exceptions | Lookup):
                 used |= set(node.axes if isinstance(node, Lookup) else self.grid.axes)
         return tuple(name for name in self.grid.axes if name in used)
 
@@ -215,15 +226,15 @@ def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below, in the order of their branches."""
     if isinstance(node, Split):
         return node.branches
-    if isinstance(node, Among):
+    if isinstance(node, LabelSplit):
         return node.inside, node.outside
-    return (node.otherwise,) if isinstance(node, Except) else ()
+    return (node.otherwise,) if isinstance(node, Exceptions) else ()
 
 
 def node_to_json(node: Node) -> dict[str, Any]:
     """``{"Choose": {"action": 2}}``, and so on down; ``node_from_json`` reads it back."""
     content = {f.name: _to_json(getattr(node, f.name)) for f in fields(node)}
-    return {type(node).__name__: content}
+    return {NODE_KEYS[type(node)]: content}
 
 
 def _to_json(value: Any) -> Any:
@@ -235,9 +246,9 @@ def _to_json(value: Any) -> Any:
 def node_from_json(content: Mapping[str, Any]) -> Node:
     """What ``node_to_json`` wrote."""
     ((kind, parts),) = content.items()
-    if kind not in KINDS:
-        raise PolicyError(f"a program is made of {', '.join(KINDS)}", value=f"got {kind!r}")
-    return KINDS[kind](**{name: _from_json(value) for name, value in parts.items()})
+    if kind not in NODE_CLASSES:
+        raise PolicyError(f"a program is made of {', '.join(NODE_CLASSES)}", value=f"got {kind!r}")
+    return NODE_CLASSES[kind](**{name: _from_json(value) for name, value in parts.items()})
 
 
 def _from_json(value: Any) -> Any:
@@ -248,70 +259,114 @@ def _from_json(value: Any) -> Any:
 
 def check_program(program: RuleTree, n_actions: int) -> None:
     """Refuse a tree from a file with a node that could not be evaluated."""
+    checker = _NodeChecker(program.grid, n_actions)
     for node in program.nodes():
-        _check_node(node, program.grid, n_actions)
+        checker.check(node)
 
 
-def _check_node(node: Node, grid: StateGrid, n_actions: int) -> None:
-    def need(holds: bool, requirement: str, value: object) -> None:
-        if not holds:
-            kind = type(node).__name__
-            raise PolicyError(f"{kind} in a program {requirement}", value=f"got {value!r:.60}")
+@dataclass(frozen=True)
+class _NodeChecker:
+    """Checks the fields of nodes, whatever JSON they were read from."""
 
-    def names(given: object, *, text: bool | None = None) -> bool:
-        if not isinstance(given, str) or given not in grid.axes:
+    grid: StateGrid
+    n_actions: int
+
+    def check(self, node: Node) -> None:
+        if isinstance(node, Leaf):
+            self._check_actions(node, (node.action,), 1)
+        elif isinstance(node, Split):
+            self._check_split(node)
+        elif isinstance(node, LabelSplit):
+            self._check_label_split(node)
+        elif isinstance(node, Exceptions):
+            self._check_exceptions(node)
+        else:
+            self._check_lookup(node)
+
+    def _check_split(self, node: Split) -> None:
+        cuts = node.cuts
+        _require(node, self._are_weights(node.weights), "weighs axes of numbers", node.weights)
+        ascending = _is_tuple_of(cuts, is_finite) and [*cuts] == sorted(cuts)
+        _require(node, ascending, "has ascending cuts", cuts)
+        matching = _is_tuple_of(node.branches, _is_node) and len(node.branches) == len(cuts) + 1
+        _require(node, matching, "has one branch more than cuts", node.branches)
+
+    def _check_label_split(self, node: LabelSplit) -> None:
+        _require(node, self._is_axis(node.axis, text=True), "asks about an axis of text", node.axis)
+        are_labels = _is_tuple_of(node.labels, _is_text)
+        _require(node, are_labels, "has labels", node.labels)
+        both = _is_node(node.inside) and _is_node(node.outside)
+        _require(node, both, "has two branches", node.outside)
+
+    def _check_exceptions(self, node: Exceptions) -> None:
+        are_states = _are_states(node.places, self.grid)
+        _require(node, are_states, "names states of the grid, each once", node.places)
+        self._check_actions(node, node.actions, len(node.places))
+        _require(node, _is_node(node.otherwise), "has a branch for other states", node.otherwise)
+
+    def _check_lookup(self, node: Lookup) -> None:
+        axes = node.axes
+        starts = node.starts
+        distinct = _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
+        _require(node, distinct, "is over some of the axes", axes)
+        count = math.prod(self.grid.shape[self.grid.axis(name)] for name in axes)
+        inside = _is_tuple_of(starts, lambda s: is_whole(s, count - 1)) and starts[:1] == (0,)
+        ascending = inside and all(low < high for low, high in pairwise(starts))
+        requirement = f"has runs that begin in ascending order from 0 to {count - 1}"
+        _require(node, ascending, requirement, starts)
+        self._check_actions(node, node.actions, len(starts))
+
+    def _check_actions(self, node: Node, actions: Any, count: int) -> None:
+        last = self.n_actions - 1
+        known = _is_tuple_of(actions, lambda a: is_whole(a, last)) and len(actions) == count
+        _require(node, known, f"takes {count} of the actions 0..{last}", actions)
+
+    def _are_weights(self, weights: Any) -> bool:
+        if not _is_tuple_of(weights, lambda w: isinstance(w, tuple) and len(w) == 2):
             return False
-        return text is None or text == (grid.values[grid.axis(given)].dtype.kind == "U")
+        named = all(self._is_axis(name, text=False) and is_finite(w) for name, w in weights)
+        return named and len(weights) > 0
 
-    def lists(given: object, entry: Callable[[Any], bool]) -> bool:
-        return isinstance(given, tuple) and all(map(entry, given))
+    def _is_axis(self, name: object, text: bool | None = None) -> bool:
+        if not isinstance(name, str) or name not in self.grid.axes:
+            return False
+        return text is None or text == _is_text_axis(self.grid, self.grid.axis(name))
 
-    def takes(actions: object, count: int) -> None:
-        held = lists(actions, lambda a: is_whole(a, n_actions - 1)) and len(actions) == count  # type: ignore[arg-type]
-        need(held, f"takes {count} of the actions 0..{n_actions - 1}", actions)
 
-    match node:
-        case Choose(action):
-            takes((action,), 1)
-        case Split(weights, cuts, branches):
-            pairs = lists(weights, lambda w: isinstance(w, tuple) and len(w) == 2)
-            held = pairs and all(names(n, text=False) and is_finite(w) for n, w in weights)
-            held = held and len(weights) > 0
-            need(held, "weighs axes of numbers", weights)
-            need(lists(cuts, is_finite) and [*cuts] == sorted(cuts), "has ascending cuts", cuts)
-            held = lists(branches, lambda b: isinstance(b, Node)) and len(branches) == len(cuts) + 1
-            need(held, "has one branch more than cuts", branches)
-        case Among(axis, labels, inside, outside):
-            need(names(axis, text=True), "asks about an axis of text", axis)
-            need(lists(labels, lambda label: isinstance(label, str)), "has labels", labels)
-            held = isinstance(inside, Node) and isinstance(outside, Node)
-            need(held, "has two branches", outside)
-        case Except(places, actions, otherwise):
-            need(_are_states(places, grid), "names states of the grid, each once", places)
-            takes(actions, len(places))
-            need(isinstance(otherwise, Node), "has a branch for other states", otherwise)
-        case Lookup(axes, starts, actions):
-            held = lists(axes, names) and len({*axes}) == len(axes) > 0
-            need(held, "is over some of the axes", axes)
-            count = math.prod(grid.shape[grid.axis(name)] for name in axes)
-            held = lists(starts, lambda s: is_whole(s, count - 1)) and starts[:1] == (0,)
-            held = held and all(low < high for low, high in pairwise(starts))
-            need(held, f"has runs that begin in ascending order from 0 to {count - 1}", starts)
-            takes(actions, len(starts))
+def _require(node: Node, holds: bool, requirement: str, value: object) -> None:
+    if not holds:
+        key = NODE_KEYS[type(node)]
+        raise PolicyError(f"{key} in a program {requirement}", value=f"got {value!r:.60}")
+
+
+def _is_tuple_of(given: Any, holds: Callable[[Any], bool]) -> bool:
+    return isinstance(given, tuple) and all(map(holds, given))
+
+
+def _is_node(given: object) -> bool:
+    return isinstance(given, Node)
+
+
+def _is_text_axis(grid: StateGrid, axis: int) -> bool:
+    return grid.values[axis].dtype.kind == "U"
 
 
 def _are_states(places: Any, grid: StateGrid) -> bool:
     """Whether ``places`` are some states of the grid by their values, each once."""
-    shaped = isinstance(places, tuple) and len(places) > 0
-    if not (shaped and all(isinstance(p, tuple) and len(p) == grid.ndim for p in places)):
+    if not _is_tuple_of(places, lambda p: isinstance(p, tuple) and len(p) == grid.ndim):
         return False
-    where = []
+    positions = []
     for axis, column in enumerate(zip(*places, strict=True)):
-        text = grid.values[axis].dtype.kind == "U"
-        if not all(isinstance(v, str) if text else is_finite(v) for v in column):
+        is_value = _is_text if _is_text_axis(grid, axis) else is_finite
+        if not all(map(is_value, column)):
             return False
-        where.append(grid.locate(axis, np.asarray(column)))
-    return bool((np.array(where) >= 0).all()) and len({*zip(*where, strict=True)}) == len(places)
+        positions.append(grid.locate(axis, np.asarray(column)))
+    states = {*zip(*positions, strict=True)}
+    return len(states) == len(places) > 0 and bool((np.array(positions) >= 0).all())
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 @cache

@@ -50,13 +50,7 @@ class Paths:
 
 
 def simulate(
-    mdp: MDP,
-    policy: Any,
-    periods: int,
-    rng: Rng,
-    *,
-    paths: int = 1,
-    start: Start = None,
+    mdp: MDP, policy: Any, periods: int, rng: Rng, *, paths: int = 1, start: Start = None
 ) -> Paths:
     """Play ``policy`` for ``periods``, on ``paths`` independent paths.
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, format_value
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
+from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, raise_for_first, shape_of
 from tessella.mdp.context import TIME
 
 if TYPE_CHECKING:
@@ -44,24 +44,24 @@ def start_distribution(mdp: MDP, start: Start, policy: Policy | None = None) -> 
     states = listed_states(mdp, start)
     if states is not None:
         return np.bincount(states, minlength=mdp.n_states) / len(states)
+    return _check_distribution(mdp, start)
+
+
+def _check_distribution(mdp: MDP, start: Start) -> NDArray[np.float64]:
+    """(S,) probabilities of all states, as they were given."""
     weights = as_numbers(start, "start probabilities", error=ArgumentError).ravel()
     if weights.size != mdp.n_states:
         raise ArgumentError(
             f"a start distribution has {mdp.n_states} entries", value=f"got {weights.size}"
         )
-    bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
-    if bad.size:
-        location = mdp.grid.describe(int(bad[0]))
-        value = f"has {weights[bad[0]]}"
-        requirement = "start probabilities must be finite and not negative"
-        raise ArgumentError(
-            requirement,
-            location=location,
-            value=value,
-            count=bad.size,
-            total=weights.size,
-            noun="states",
-        )
+    raise_for_first(
+        "start probabilities must be finite and not negative",
+        ~(weights >= 0) | np.isinf(weights),
+        lambda state: mdp.grid.describe(state[0]),
+        lambda state: f"has {weights[state]}",
+        "states",
+        error=ArgumentError,
+    )
     total = weights.sum()
     if abs(total - 1) > SUM_TOLERANCE:
         raise ArgumentError(
@@ -122,17 +122,22 @@ def listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
         return _states_with_coordinates(mdp.grid, first | dict(start))
     shape_of(start, "start", error=ArgumentError)
     array = np.asarray(require_unmasked(start, "start", error=ArgumentError))
-    rule = START_REQUIREMENT
-    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and (array.ndim > 1 or not array.size)):
-        raise ArgumentError(rule, value=f"got {array.dtype} of shape {array.shape}")
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in "biu":
         return None
-    states = np.atleast_1d(array)
-    if array.shape == (mdp.n_states,) and states.max() == 1 and states.min() >= 0:
-        raise ArgumentError(
-            rule, value=f"0 and 1 for each of {len(states)} states could mean either"
-        )
-    bad = states[(states < 0) | (states >= mdp.n_states)]
+    is_list = array.dtype.kind != "b" and array.ndim <= 1 and array.size > 0
+    if not is_list:
+        value = f"got {array.dtype} of shape {array.shape}"
+        raise ArgumentError(START_REQUIREMENT, value=value)
+    _check_states(np.atleast_1d(array), mdp.n_states, is_scalar=array.ndim == 0)
+    return np.atleast_1d(array).astype(np.int64)
+
+
+def _check_states(states: NDArray, n_states: int, *, is_scalar: bool) -> None:
+    """Refuse indices of no state, and what could be a distribution of zeros and a one."""
+    one_each = not is_scalar and len(states) == n_states
+    if one_each and states.max() == 1 and states.min() >= 0:
+        value = f"0 and 1 for each of {n_states} states could mean either"
+        raise ArgumentError(START_REQUIREMENT, value=value)
+    bad = states[(states < 0) | (states >= n_states)]
     if bad.size:
-        raise ArgumentError(f"states must lie in 0..{mdp.n_states - 1}", value=f"got {bad[0]}")
-    return states.astype(np.int64)
+        raise ArgumentError(f"states must lie in 0..{n_states - 1}", value=f"got {bad[0]}")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError
 from tessella.grid import StateGrid, index_type
+from tessella.mdp.checks import raise_for_first
 from tessella.mdp.context import TIME, EvaluationContext, make_context
 from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.tabular.pairs import Pairs, check_entries, check_rewards, check_sums, pairs_of
@@ -223,16 +224,14 @@ def _check_end(whole: Tabular, last: Tabular, mask: Mask, final: NDArray) -> Non
 
 
 def _refuse_outside(index: NDArray, count: int, name: str) -> None:
-    bad = np.flatnonzero((index < 0) | (index >= count))
-    if bad.size:
-        value = f"it holds {index.ravel()[bad[0]]}"
-        raise FileError(
-            f"indices in {name!r} must lie in 0..{count - 1}",
-            value=value,
-            count=bad.size,
-            total=index.size,
-            noun="indices",
-        )
+    raise_for_first(
+        f"indices in {name!r} must lie in 0..{count - 1}",
+        (index < 0) | (index >= count),
+        lambda _: "",
+        lambda place: f"it holds {index[place]}",
+        "indices",
+        error=FileError,
+    )
 
 
 def arrays_of(table: Tabular, group: str = "") -> dict[str, tuple[NDArray, tuple[str, ...]]]:

@@ -10,7 +10,7 @@ what they name: axes of the grid, the action, the stage's own noise. They must b
     Jump(noise, to)             any map of coordinates, action and noise
 
 A model in continuous time is a list of events with rates instead (``Event``, ``MDP.from_rates``).
-Each kind has one file: what the user writes, its numbers (NumPy) and its compiled form (JAX).
+Each kind has one file: what the user writes, and its operation (NumPy, and compiled by JAX).
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from tessella.mdp.stages.decide import Decide
 from tessella.mdp.stages.events import Clock, Event
 from tessella.mdp.stages.jump import Jump
 from tessella.mdp.stages.move import Move
-from tessella.mdp.stages.noise import Noise, truncated_poisson
-from tessella.mdp.stages.pay import Pay
 from tessella.mdp.stages.shift import Shift
-from tessella.mdp.stages.stage import Stage
+from tessella.mdp.stages.stage import Noise, Pay, Stage, truncated_poisson
 
 __all__ = [
     "Clock",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +19,10 @@ from tessella.mdp.stages.interpolation import (
     require_known_options,
 )
 from tessella.mdp.stages.operation import (
-    Displacement,
+    AxisOperation,
     Operation,
-    action_slice,
     compiled_action_slice,
-    drop_trailing_axes,
     gather_along,
-    relative_to_block,
     take_range,
     with_length,
 )
@@ -69,59 +65,21 @@ class Decide(Stage):
 
 
 @dataclass(frozen=True, eq=False)
-class AxisMap(Operation):
+class AxisMap(AxisOperation):
     """A map along one axis: ``target`` (A | 1, *broadcast) holds positions on that axis."""
 
-    axis: int
     target: NDArray[np.int32]
 
-    def restrict_to_leading_axes(self, axes: int) -> AxisMap | None:
-        target = drop_trailing_axes(self.target, axes + 1)
-        if target is None or self.axis >= axes:
-            return None
-        return replace(self, shape=self.shape[:axes], target=target)
+    meshes = ("target",)
+    mesh_lead = 1
+    accepts_broadcast_input = True
 
     def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
         target = self.arrays()["target"].shape[1:]
         return np.broadcast_shapes(with_length(after, self.axis, 1), target)
 
-    def max_displacement(self, axis: int) -> Displacement:
-        if axis != self.axis:
-            return Displacement()
-        return Displacement.covering(
-            self.target - np.arange(self.shape[axis]).reshape(self._own_axis_shape)
-        )
-
-    @property
-    def _own_axis_shape(self) -> tuple[int, ...]:
-        """The shape of what depends on its own axis alone."""
-        return with_length((1,) * self.target.ndim, self.axis + 1, -1)
-
-    def block(self, axis: int, first: int, count: int) -> AxisMap:
-        target = take_range(self.target, axis + 1, first, count)
-        if axis == self.axis:
-            target = relative_to_block(target, first, count)
-        return AxisMap(with_length(self.shape, axis, count), self.axis, target)
-
-    @property
-    def depends_on_action(self) -> bool:
-        return len(self.target) > 1
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {"target": self.target}
-
-    def compile(self, depends_on_action: bool) -> CompiledAxisMap:
-        return CompiledAxisMap(self.axis, depends_on_action)
-
-    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
-        where = list(np.indices(self.shape, sparse=True))
-        where[self.axis] = action_slice(self.target, action)
-        to = np.ravel_multi_index(np.broadcast_arrays(*where), self.shape)
-        yield np.broadcast_to(to, self.shape), np.ones(self.shape)
-
-    @property
-    def rounding_terms(self) -> int:
-        return 0
+    def positions(self, axis: int) -> NDArray:
+        return self.target[:, None] if axis == self.axis else self.own_positions(axis)
 
     @property
     def adjoint_rounding_terms(self) -> int:
@@ -132,27 +90,17 @@ class AxisMap(Operation):
         where[self.axis] = entries_for_walkers(self.target, actions, where).astype(np.int64)
         return np.ravel_multi_index(tuple(where), self.shape), None
 
+    @staticmethod
+    def apply(axis, arrays, w, action, /):
+        return gather_along(w, compiled_action_slice(arrays["target"], action), axis)
+
 
 @dataclass(frozen=True, eq=False)
 class AxisAssignment(AxisMap):
-    """A map that says the same wherever the coordinate was: from here back it does not matter."""
+    """A map that is the same wherever the coordinate was: before it, that does not matter."""
 
     def arrays(self) -> dict[str, NDArray]:
         return {"target": take_range(self.target, self.axis + 1, 0, 1)}
 
-
-@dataclass(frozen=True)
-class CompiledAxisMap:
-    """The compiled side of ``AxisMap``: ``w[target(x)]`` along one axis."""
-
-    axis: int
-    depends_on_action: bool
-
-    is_identity = False
-    accepts_broadcast_input = True
-
-    def supports_policy_arrays(self, arrays) -> bool:
-        return True
-
-    def apply(self, arrays, w, action):
-        return gather_along(w, compiled_action_slice(arrays["target"], action), self.axis)
+    def block(self, axis: int, first: int, count: int) -> Operation:
+        return AxisMap(self.shape, self.axis, self.target).block(axis, first, count)

@@ -30,10 +30,9 @@ from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number
 from tessella.grid import index_type, refuse_unordered
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_by_name
+from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, call_if_function
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.stages.jump import target_states
-from tessella.mdp.stages.noise import NoiseTable
 from tessella.mdp.stages.scatter import Scatter
 from tessella.mdp.stages.stage import CompiledStage, Function, subtract_costs
 from tessella.mdp.stages.staged import Staged
@@ -136,11 +135,7 @@ def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[
     if not events:
         raise ModelError("a model in continuous time needs at least one event")
     for event in events:
-        if not isinstance(event, Event):
-            raise ModelError("events must be Event(name, rate, ...)", value=f"got {event!r}")
-        if not isinstance(event.name, str) or event.name in ("", NOTHING):
-            requirement = f"an event needs a name of its own, other than {NOTHING!r}"
-            raise ModelError(requirement, value=f"got {event.name!r}")
+        _check_event(event)
     names = [event.name for event in events]
     for name in names:
         if names.count(name) > 1:
@@ -149,6 +144,14 @@ def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[
     if EVENT in (*context.grid.axes, context.action_name):
         raise ModelError(f"where there are events, neither axis nor action can be called {EVENT!r}")
     return events
+
+
+def _check_event(event: object) -> None:
+    if not isinstance(event, Event):
+        raise ModelError("events must be Event(name, rate, ...)", value=f"got {event!r}")
+    if not isinstance(event.name, str) or event.name in ("", NOTHING):
+        requirement = f"an event needs a name of its own, other than {NOTHING!r}"
+        raise ModelError(requirement, value=f"got {event.name!r}")
 
 
 def _interest_rate(given: float | Criterion) -> float:
@@ -177,7 +180,9 @@ def _discount(clock: Clock) -> Discounted:
 def _rate(context: EvaluationContext, event: Event) -> NDArray[np.float64]:
     """(A | 1, *broadcast, 1) the rate of an event, checked."""
     subject = f"the rate of {event.name}"
-    numbers = checks.as_numbers(_evaluate(context, event.rate, subject), subject, context.describe)
+    numbers = checks.as_numbers(
+        call_if_function(event.rate, context.mesh(), subject), subject, context.describe
+    )
     array = context.as_mesh(numbers, subject)
     wrong = ~(np.isfinite(array) & (array >= 0))
     checks.raise_for_first(
@@ -188,10 +193,6 @@ def _rate(context: EvaluationContext, event: Event) -> NDArray[np.float64]:
         "rates",
     )
     return np.where(wrong, 0.0, array) if wrong.any() else array
-
-
-def _evaluate(context: EvaluationContext, given: Any, subject: str) -> Any:
-    return call_by_name(given, context.mesh(), subject) if callable(given) else given
 
 
 def _clock_rate(
@@ -272,16 +273,16 @@ def _expected_reward(
     terms = []
     if pays.rate is not None:
         subject = "the reward per unit of time"
-        terms.append(checks.check_rewards(context, _evaluate(context, pays.rate, subject), subject))
+        terms.append(
+            checks.check_rewards(
+                context, call_if_function(pays.rate, context.mesh(), subject), subject
+            )
+        )
     for name, given in pays.events.items():
         subject = f"the reward of the event {name}"
         noise_table = NoiseTable((EVENT, np.array([name])), rates[name])
         lump = checks.check_rewards(
-            context,
-            _evaluate(context, given, subject),
-            subject,
-            noise_table.variable,
-            noise_table.probs,
+            context, call_if_function(given, context.mesh(), subject), subject, noise_table
         )
         with np.errstate(over="ignore"):
             terms.append(rates[name] * lump)
@@ -313,14 +314,10 @@ class PeriodReward:
         drawn = np.asarray(names.pop(EVENT))
         paid = np.zeros(drawn.shape)
         if self.rate is not None:
-            paid = paid + self._evaluate(self.rate, names)
+            paid = paid + call_if_function(self.rate, names)
         for name, given in self.events.items():
             happens = drawn == name
             if happens.any():
-                lump = np.broadcast_to(self._evaluate(given, names), drawn.shape)
+                lump = np.broadcast_to(call_if_function(given, names), drawn.shape)
                 paid = paid + np.where(happens, self.clock.rate * lump, 0.0)
         return paid / (self.clock.rate + self.clock.interest)
-
-    @staticmethod
-    def _evaluate(given: float | Function, names: dict[str, Any]) -> Any:
-        return call_by_name(given, names, "a reward") if callable(given) else given

@@ -1,4 +1,4 @@
-"""Sums over slices in tiles, as one kernel: the form of ``axis_shift`` for accelerators.
+"""Sums over slices in tiles, as one kernel: the form of ``AxisShift`` for accelerators.
 
     E[w](x) = r(x) + sum_k p_k(x) w(pad(x + offset_k)).
 
@@ -168,17 +168,13 @@ def significant_terms(probs: Any, grid: TileGrid, written: int) -> Any:
 def _sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
     """The kernel of a sum along an axis of rows, of offsets that follow one another."""
     axis = steps.axis
-    along = steps.step_sign or 1
-    written = grid.tiles.unrolled_terms
-    count = steps.probs.shape[0]
     height = grid.tiles.rows
-    length = grid.lengths[steps.axis]
+    length = grid.lengths[axis]
     axis_tiles = pl.cdiv(length, height)
     others = grid.n_rows // length
 
     def kernel(w, pad, offsets, probs, *refs):
         *paid, terms, out = refs
-        probs = StridedArray(probs, steps.probs.shape)
         tile, rest = _split(pl.program_id(0), axis_tiles)
         around, column_tile = _split(rest, others)
         columns = grid.columns(column_tile)
@@ -190,40 +186,63 @@ def _sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
         ]
         k0 = terms[2 * column_tile]
         rounds = terms[2 * column_tile + 1]
-        begun = first + offsets[0] + jnp.int32(along) * k0
-
-        def row(padded):
-            place = _with_coordinate(around, axis, _unpad(steps, pad, padded, length))
-            return columns.load(w, grid.row_offset(place) + columns.index)
-
-        def weights(k):
-            inside = None if count % written == 0 else (k < count).astype(grid.dtype)
-            k = k if inside is None else jnp.minimum(k, jnp.int32(count - 1))
-            own = places if probs.depends_on(axis) else places[:1]
-            p = [probs.at(k, place, columns) for place in own]
-            p = p if inside is None else [x * inside for x in p]
-            return p if len(p) > 1 else p * height
-
-        def slide(done, carry):
-            totals, window = carry
-            p = weights(k0 + done)
-            totals = tuple(t + x * v for t, x, v in zip(totals, p, window, strict=True))
-            if along < 0:
-                return totals, (row(begun - (done + 1)), *window[:-1])
-            return totals, (*window[1:], row(begun + done + jnp.int32(height)))
-
-        def several(m, carry):
-            for k in range(written):
-                carry = slide(m * jnp.int32(written) + jnp.int32(k), carry)
-            return carry
-
+        begun = first + offsets[0] + jnp.int32(steps.step_sign or 1) * k0
+        probs = StridedArray(probs, steps.probs.shape)
+        window = _SlidingWindow(grid, steps, columns, places, w, pad, probs, k0, begun)
         totals = tuple(_initial_total(grid, paid, reward, place, columns) for place in places)
-        window = tuple(row(begun + r) for r in range(height))
-        totals, _ = lax.fori_loop(jnp.int32(0), rounds, several, (totals, window))
+        rows = tuple(window.load_row(begun + r) for r in range(height))
+        totals, _ = lax.fori_loop(jnp.int32(0), rounds, window.add_terms, (totals, rows))
         for r, (place, total) in enumerate(zip(places, totals, strict=True)):
             columns.store(out, grid.row_offset(place) + columns.index, total, first + r < length)
 
     return kernel, axis_tiles * others * grid.column_tiles
+
+
+class _SlidingWindow(NamedTuple):
+    """A window of rows that one program slides along an axis, term by term."""
+
+    grid: TileGrid
+    steps: ShiftTerms
+    columns: TileColumns
+    places: list[list[Any]]  # of the rows that it adds up
+    w: Any
+    pad: Any
+    probs: StridedArray
+    first_term: Any
+    begun: Any  # the padded position of its first row, at the first term
+
+    def load_row(self, padded: Any) -> Any:
+        axis = self.steps.axis
+        to = _unpad(self.steps, self.pad, padded, self.grid.lengths[axis])
+        place = _with_coordinate(self.places[0], axis, to)
+        return self.columns.load(self.w, self.grid.row_offset(place) + self.columns.index)
+
+    def weights(self, k: Any) -> list[Any]:
+        """The k-th probability at each row; 0 past the last term."""
+        count = self.steps.probs.shape[0]
+        is_padded = count % self.grid.tiles.unrolled_terms > 0
+        inside = (k < count).astype(self.grid.dtype) if is_padded else None
+        k = jnp.minimum(k, jnp.int32(count - 1)) if is_padded else k
+        own = self.places if self.probs.depends_on(self.steps.axis) else self.places[:1]
+        p = [self.probs.at(k, place, self.columns) for place in own]
+        p = [x * inside for x in p] if is_padded else p
+        return p if len(p) > 1 else p * len(self.places)
+
+    def add_term(self, done: Any, carry: tuple) -> tuple:
+        """Add one term to the totals, and move the window on by a row."""
+        totals, rows = carry
+        p = self.weights(self.first_term + done)
+        totals = tuple(t + x * v for t, x, v in zip(totals, p, rows, strict=True))
+        if (self.steps.step_sign or 1) < 0:
+            return totals, (self.load_row(self.begun - (done + 1)), *rows[:-1])
+        return totals, (*rows[1:], self.load_row(self.begun + done + jnp.int32(len(rows))))
+
+    def add_terms(self, m: Any, carry: tuple) -> tuple:
+        """The m-th round: as many terms as are unrolled."""
+        unrolled = self.grid.tiles.unrolled_terms
+        for k in range(unrolled):
+            carry = self.add_term(m * jnp.int32(unrolled) + jnp.int32(k), carry)
+        return carry
 
 
 def _row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):

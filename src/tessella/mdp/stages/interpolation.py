@@ -14,7 +14,6 @@ so a stored probability is off by at most four roundings of its own size for eac
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,18 +23,14 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.grid import index_type, require_unmasked
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NamedValues
+from tessella.mdp.context import EvaluationContext, NoiseTable
 from tessella.mdp.sampling import entries_for_walkers
 from tessella.mdp.stages.operation import (
-    Displacement,
+    AxisOperation,
     RandomOperation,
-    action_slice,
     compiled_action_slice,
     gather_along,
     is_shared_by_actions,
-    relative_to_block,
-    take_range,
-    with_length,
 )
 from tessella.rounding import EPS
 
@@ -79,19 +74,13 @@ def interpolation_weights(
     values: Any,
     subject: str,
     edge: str,
-    noise: NamedValues | None = None,
-    probs: NDArray | None = None,
+    noise: NoiseTable | None = None,
 ) -> InterpolationWeights:
     """The cut points on both sides of each value of an open mesh."""
     cuts = _sorted_cut_points(context, axis, subject)
     name = context.grid.axes[axis]
 
-    def place(p: tuple, shape: tuple) -> str:
-        return context.describe(p, shape, noise)
-
-    said = f"{subject}: {name}"
-    last = 1 if noise is None else len(noise[1])
-    x = context.as_mesh(checks.as_numbers(values, said, place), said, last)
+    x = checks.mesh_numbers(context, values, f"{subject}: {name}", noise)
     near = context.grid.locate(axis, x)  # within rounding of a cut point is on it
     low = cuts.min()
     high = cuts.max()
@@ -100,8 +89,8 @@ def interpolation_weights(
     checks.raise_for_first(
         f"{subject} leaves the axis: "
         f"{name} must stay within {format_value(low)}..{format_value(high)}",
-        checks.mask_unread(context, outside, probs),
-        lambda p: place(p, x.shape),
+        checks.mask_unread(context, outside, noise),
+        lambda p: context.describe(p, x.shape, noise),
         lambda p: f"goes to {name}={format_value(float(x[p]))}",
         "cases",
     )
@@ -200,34 +189,28 @@ def _stack_outcomes(sides: list[NDArray]) -> NDArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Interpolation(RandomOperation):
+class Interpolation(RandomOperation, AxisOperation):
     """Outcomes along one axis: ``target`` (A | 1, J, *broadcast) holds positions on that axis.
 
-    There are J = K * sides of them, those of one value of the noise side by side.
+    There are J = K * neighbours of them, those of one value of the noise side by side.
+    Compiled, ``sum_j p_j w[target_j(x)]`` along the axis.
     """
 
-    axis: int
     target: NDArray[np.int32]
     probs: NDArray[np.float64]  # (A | 1, J, *broadcast)
     neighbours: int
 
-    def max_displacement(self, axis: int) -> Displacement:
-        if axis != self.axis:
-            return Displacement()
-        own = with_length((1,) * self.target.ndim, axis + 2, -1)
-        return Displacement.covering(self.target - np.arange(self.shape[axis]).reshape(own))
-
-    def block(self, axis: int, first: int, count: int) -> Interpolation:
-        target, probs = (take_range(a, axis + 2, first, count) for a in (self.target, self.probs))
-        if axis == self.axis:
-            target = relative_to_block(target, first, count)
-        return Interpolation(
-            with_length(self.shape, axis, count), self.axis, target, probs, self.neighbours
-        )
+    meshes = ("target", "probs")
 
     @property
-    def depends_on_action(self) -> bool:
-        return len(self.target) > 1 or len(self.probs) > 1
+    def targets_per_value(self) -> int:
+        return self.neighbours
+
+    def positions(self, axis: int) -> NDArray:
+        return self.target if axis == self.axis else self.own_positions(axis)
+
+    def restrict_to_leading_axes(self, axes: int) -> None:
+        return None
 
     @property
     def relative_rounding(self) -> float:
@@ -237,57 +220,28 @@ class Interpolation(RandomOperation):
     def is_interpolating(self) -> bool:
         return self.neighbours > 1
 
-    def arrays(self) -> dict[str, NDArray]:
-        return {"target": self.target, "probs": self.probs}
-
-    def compile(self, depends_on_action: bool) -> CompiledInterpolation:
-        return CompiledInterpolation(self.axis, depends_on_action)
-
-    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
-        where = list(np.indices(self.shape, sparse=True))
-        for to, p in zip(
-            action_slice(self.target, action), action_slice(self.probs, action), strict=True
-        ):
-            where[self.axis] = to
-            flat = np.ravel_multi_index(np.broadcast_arrays(*where), self.shape)
-            yield np.broadcast_to(flat, self.shape), np.broadcast_to(p, self.shape)
-
-    @property
-    def rounding_terms(self) -> int:
-        return self.target.shape[1]
-
     @property
     def adjoint_rounding_terms(self) -> int:
         return self.target.shape[1] * (1 + self.shape[self.axis])
 
     def sample(self, states, actions, rng):
         where, j = self.draw(states, actions, rng)
-        to = list(where)
         rows = entries_for_walkers(np.moveaxis(self.target, 1, -1), actions, where)
-        to[self.axis] = rows[np.arange(len(states)), j].astype(np.int64)
-        return np.ravel_multi_index(tuple(to), self.shape), j // self.neighbours
+        where[self.axis] = rows[np.arange(len(states)), j].astype(np.int64)
+        return np.ravel_multi_index(tuple(where), self.shape), j // self.neighbours
 
-
-@dataclass(frozen=True)
-class CompiledInterpolation:
-    """The compiled side of ``Interpolation``: ``sum_j p_j w[target_j(x)]`` along one axis."""
-
-    axis: int
-    depends_on_action: bool
-
-    is_identity = False
-    accepts_broadcast_input = False
-
-    def supports_policy_arrays(self, arrays) -> bool:
+    @staticmethod
+    def supports_policy_arrays(arrays, /) -> bool:
         return is_shared_by_actions(arrays["target"], arrays["probs"])
 
-    def apply(self, arrays, w, action):
+    @staticmethod
+    def apply(axis, arrays, w, action, /):
         import jax.numpy as jnp
         from jax import lax
 
         def add(total, term):
             target, p = term
-            return total + p * gather_along(w, target, self.axis), None
+            return total + p * gather_along(w, target, axis), None
 
         terms = (
             compiled_action_slice(arrays["target"], action),

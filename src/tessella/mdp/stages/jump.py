@@ -2,7 +2,7 @@
 
     E[w](s) = sum_k p_k(s) w(target_k(s))        over whole states
 
-One that touches few axes is kept as what it does on those: see ``joint_matrix``.
+One that touches few axes is kept as what it does on those: see ``scatter``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_by_name, count_entries
+from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, count_entries
 from tessella.mdp.stages.interpolation import (
-    INTERPOLATION_ROUNDING,
     EdgeOption,
     InterpolationWeights,
     OffGridOption,
@@ -29,17 +28,17 @@ from tessella.mdp.stages.interpolation import (
     interpolation_weights,
     require_known_options,
 )
-from tessella.mdp.stages.joint_matrix import joint_operation
-from tessella.mdp.stages.noise import (
+from tessella.mdp.stages.operation import RandomOperation
+from tessella.mdp.stages.scatter import InterpolatedScatter, Scatter, joint_operation
+from tessella.mdp.stages.stage import (
+    CompiledStage,
+    Function,
     Noise,
-    NoiseTable,
+    Stage,
     expected_stage_reward,
     require_noise,
     tabulate_noise,
 )
-from tessella.mdp.stages.operation import RandomOperation
-from tessella.mdp.stages.scatter import Scatter
-from tessella.mdp.stages.stage import CompiledStage, Function, Stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,7 @@ class Jump(Stage):
         if few is not None:
             return few
         target = flat_target_states(context, moved, subject, noise_table)
-        target = np.broadcast_to(target, (*target.shape[:-1], len(noise_table.variable[1])))
+        target = np.broadcast_to(target, (*target.shape[:-1], len(noise_table)))
         return Scatter(
             context.grid.shape,
             np.ascontiguousarray(np.moveaxis(target, -1, 1)),
@@ -107,13 +106,9 @@ def _interpolating_operation(
     def landing(axis: int) -> InterpolationWeights:
         text = context.grid.values[axis].dtype.kind == "U"
         if axis in moved and not text:
-            return interpolation_weights(
-                context, axis, moved[axis], subject, edge, noise_table.variable, noise_table.probs
-            )
+            return interpolation_weights(context, axis, moved[axis], subject, edge, noise_table)
         value = moved.get(axis, context.mesh()[context.grid.axes[axis]])
-        at_point = checks.axis_positions(
-            context, axis, value, subject, noise_table.variable, noise_table.probs
-        )
+        at_point = checks.axis_positions(context, axis, value, subject, noise_table)
         return InterpolationWeights([(at_point, np.ones((1,) * context.rank))])
 
     if len(moved) == 1:
@@ -149,32 +144,8 @@ def flat_target_states(
     where = []
     for axis, name in enumerate(context.grid.axes):
         value = moved.get(axis, context.mesh()[name])
-        where.append(
-            checks.axis_positions(
-                context, axis, value, subject, noise_table.variable, noise_table.probs
-            )
-        )
+        where.append(checks.axis_positions(context, axis, value, subject, noise_table))
     full = np.broadcast_shapes(*(w.shape for w in where), (1, *context.grid.shape, 1))
-    count_entries(math.prod(full[:-1]) * len(noise_table.variable[1]), subject)
+    count_entries(math.prod(full[:-1]) * len(noise_table), subject)
     where = tuple(np.broadcast_to(w, full) for w in where)
     return np.ravel_multi_index(where, context.grid.shape).astype(index_type(context.grid.size))
-
-
-@dataclass(frozen=True, eq=False)
-class InterpolatedScatter(Scatter):
-    """Landings between cut points: each value of the noise leads to the corners of a cell."""
-
-    corners: int
-    interpolated_axes: int  # axes that are interpolated along
-
-    @property
-    def relative_rounding(self) -> float:
-        return INTERPOLATION_ROUNDING * self.interpolated_axes
-
-    @property
-    def is_interpolating(self) -> bool:
-        return self.interpolated_axes > 0
-
-    def sample(self, states, actions, rng):
-        states, j = super().sample(states, actions, rng)
-        return states, j // self.corners

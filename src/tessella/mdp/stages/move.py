@@ -15,18 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_by_name
-from tessella.mdp.sampling import draw_indices
-from tessella.mdp.stages.axis_shift import AxisShift
+from tessella.mdp.context import EvaluationContext, call_if_function
 from tessella.mdp.stages.operation import (
+    AxisOperation,
     Displacement,
     Operation,
+    RandomOperation,
     action_slice,
     compiled_action_slice,
     is_shared_by_actions,
     take_range,
     with_length,
 )
+from tessella.mdp.stages.shift import AxisShift
 from tessella.mdp.stages.stage import CompiledStage, Function, Stage, stage_reward
 from tessella.rounding import RowSumBounds, bound_sums
 
@@ -51,10 +52,7 @@ class Move(Stage):
         axis = context.axis(self.axis)
         n = context.grid.shape[axis]
         subject = f"the move of {self.axis}"
-        given = self.matrix
-        if callable(given):
-            names = {name: a[..., None] for name, a in context.mesh().items()}
-            given = call_by_name(given, names, subject, each=n * n)
+        given = call_if_function(self.matrix, context.mesh(extra_axes=1), subject, each=n * n)
         matrix = checks.as_numbers(given, subject)
         if matrix.ndim < 2 or matrix.shape[-2:] != (n, n):
             raise ModelError(
@@ -75,10 +73,12 @@ class Move(Stage):
         matrix = np.moveaxis(noise_table, axis + 1, -2)
         if all(length == 1 for length in matrix.shape[1:-2]):
             matrix = matrix.reshape(len(matrix), n, n)
+        if context.period is not None and context.period.uses_time:
+            operation = AxisMatrix(context.grid.shape, axis, matrix)  # other diagonals later
+        else:
+            operation = chain_operation(context.grid.shape, axis, matrix)
         paid = stage_reward(context, self.net_reward, f"the reward of {subject}")
-        return CompiledStage(
-            chain_operation(context.grid.shape, axis, matrix), paid, self.net_reward, None
-        )
+        return CompiledStage(operation, paid, self.net_reward, None)
 
 
 def chain_operation(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float64]) -> Operation:
@@ -104,113 +104,84 @@ def chain_operation(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float6
 
 
 @dataclass(frozen=True, eq=False)
-class AxisMatrix(Operation):
-    """A chain along one axis: ``matrix`` (A | 1, *given, n, n), given axes in grid order."""
+class AxisMatrix(RandomOperation, AxisOperation):
+    """A chain along one axis: ``matrix`` (A | 1, *given, n, n), given axes in grid order.
 
-    axis: int
+    Its own axis is not given. A matrix that depends on no other axis is (A | 1, n, n).
+    """
+
     matrix: NDArray[np.float64]
+
+    @property
+    def probs(self) -> NDArray[np.float64]:  # type: ignore[override]
+        """(A | 1, n, *broadcast) the k-th outcome leads to position k."""
+        if self.matrix.ndim > 3:
+            return np.moveaxis(np.moveaxis(self.matrix, -2, self.axis + 1), -1, 1)
+        own = with_length((1,) * len(self.shape), self.axis, -1)
+        n = self.shape[self.axis]
+        return np.moveaxis(self.matrix, -1, 1).reshape(len(self.matrix), n, *own)
+
+    def positions(self, axis: int) -> NDArray:
+        own = self.own_positions(axis)
+        return np.moveaxis(own, axis + 2, 1) if axis == self.axis else own
+
+    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
+        n = self.shape[self.axis]
+        targets = (np.full(n, k) for k in range(n))
+        return self.axis_outcomes(targets, action_slice(self.probs, action))
+
+    @property
+    def row_sums(self) -> RowSumBounds:
+        return bound_sums(self.matrix, -1)
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {"matrix": self.matrix}
+
+    @property
+    def depends_on_action(self) -> bool:
+        return len(self.matrix) > 1
 
     def restrict_to_leading_axes(self, axes: int) -> AxisMatrix | None:
         if self.axis >= axes:
             return None
         if self.matrix.ndim == 3:
             return AxisMatrix(self.shape[:axes], self.axis, self.matrix)
-        # its own axis is not given
-        lead = self.matrix.shape[:axes]
-        own = self.matrix.shape[-2:]
         if np.prod(self.matrix.shape[axes:-2]) > 1:
             return None
-        return AxisMatrix(self.shape[:axes], self.axis, self.matrix.reshape(*lead, *own))
+        matrix = self.matrix.reshape(*self.matrix.shape[:axes], *self.matrix.shape[-2:])
+        return AxisMatrix(self.shape[:axes], self.axis, matrix)
 
     def max_displacement(self, axis: int) -> Displacement | None:
         return None if axis == self.axis else Displacement()
 
     def block(self, axis: int, first: int, count: int) -> AxisMatrix:
-        # its own axis is not given
         matrix = self.matrix
-        given = 1 + axis - (axis > self.axis)
         if matrix.ndim > 3:
-            matrix = take_range(matrix, given, first, count)
+            matrix = take_range(matrix, 1 + axis - (axis > self.axis), first, count)
         return AxisMatrix(with_length(self.shape, axis, count), self.axis, matrix)
-
-    @property
-    def depends_on_action(self) -> bool:
-        return len(self.matrix) > 1
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {"matrix": self.matrix}
-
-    def compile(self, depends_on_action: bool) -> CompiledAxisMatrix:
-        return CompiledAxisMatrix(self.axis, depends_on_action)
-
-    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
-        state = np.arange(int(np.prod(self.shape))).reshape(self.shape)
-        matrix = action_slice(self.matrix, action)
-        for k in range(matrix.shape[-1]):
-            to = np.take(state, np.full(self.shape[self.axis], k), axis=self.axis)
-            given = matrix.ndim > 2
-            p = (
-                np.moveaxis(matrix[..., k], -1, self.axis)
-                if given
-                else self._axis_column(matrix, k)
-            )
-            yield to, np.broadcast_to(p, self.shape)
-
-    def _axis_column(self, matrix: NDArray, k: int) -> NDArray:
-        shape = [1] * len(self.shape)
-        shape[self.axis] = -1
-        return matrix[:, k].reshape(shape)
-
-    @property
-    def row_sums(self) -> RowSumBounds:
-        return bound_sums(self.matrix, -1)
-
-    @property
-    def rounding_terms(self) -> int:
-        return self.matrix.shape[-1]
 
     @property
     def adjoint_rounding_terms(self) -> int:
         return self.matrix.shape[-1]
 
     def sample(self, states, actions, rng):
-        where = list(np.unravel_index(states, self.shape))
-        matrix = self.matrix
-        own = where[self.axis]
-        a = actions if len(matrix) > 1 else np.zeros_like(actions)
-        if matrix.ndim == 3:
-            rows = matrix[a, own]
-        else:
-            others = [w for i, w in enumerate(where) if i != self.axis]
-            index = [w if n > 1 else 0 for w, n in zip(others, matrix.shape[1:-2], strict=True)]
-            rows = matrix[(a, *index, own)]
-        where[self.axis] = draw_indices(rows, rng)
+        where, k = self.draw(states, actions, rng)
+        where[self.axis] = k
         return np.ravel_multi_index(tuple(where), self.shape), None
 
-
-@dataclass(frozen=True)
-class CompiledAxisMatrix:
-    """The compiled side of ``AxisMatrix``; M may depend on the other axes."""
-
-    axis: int
-    depends_on_action: bool
-
-    is_identity = False
-    accepts_broadcast_input = False
-
-    def supports_policy_arrays(self, arrays) -> bool:
+    @staticmethod
+    def supports_policy_arrays(arrays, /) -> bool:
         return is_shared_by_actions(arrays["matrix"])
 
-    def apply(self, arrays, w, action):
+    @staticmethod
+    def apply(axis, arrays, w, action, /):
         import jax.numpy as jnp
 
         action = 0 if jnp.ndim(action) else action  # a policy comes here only where all share it
-        matrix = compiled_action_slice(
-            arrays["matrix"], action
-        )  # (*given, n, n), given axis of length 1
-        moved = jnp.moveaxis(w, self.axis, -1)
+        matrix = compiled_action_slice(arrays["matrix"], action)  # (*given, n, n)
+        moved = jnp.moveaxis(w, axis, -1)
         if matrix.ndim == 2:
             out = moved @ matrix.T
         else:
             out = jnp.einsum("...xy,...y->...x", matrix, moved)
-        return jnp.moveaxis(out, -1, self.axis)
+        return jnp.moveaxis(out, -1, axis)

@@ -1,18 +1,21 @@
 """What happens to the state in a stage, in numbers and compiled.
 
 Its numbers are outcomes, ``s -> target_k(s)`` with probability ``p_k(s)``; from them follow the
-sparse matrix, the samples and the row masses. Its compiled form is a faster way to the same sum: a
-frozen description (axis, whether it depends on the action) to which the numbers come in as arrays.
-Both keep a leading action axis, of length A, or 1 where all actions share the numbers.
+sparse matrix, the samples and the row sums. Compiled code finds the same sum faster: a *map* reads
+``w`` at the target, a *shift* adds slices of ``w``, a *matrix* multiplies it along some axes, a
+*scatter* reads it at every target. That code is the ``apply`` of the operation's class; it gets the
+numbers as arrays, so that operations with other numbers share it (``CompiledOperation``).
+Arrays have a leading action axis, of length A, or 1 where all actions share the numbers.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,30 +23,7 @@ from numpy.typing import NDArray
 from tessella.mdp.sampling import entries_for_walkers, invert_cumulative
 from tessella.rounding import RowSumBounds, bound_sums
 
-
-class CompiledOperation(Protocol):
-    """An operation as compiled code runs it, linear in ``w``; JAX is loaded when first applied."""
-
-    @property
-    def depends_on_action(self) -> bool: ...
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether every state stays where it is."""
-        ...
-
-    @property
-    def accepts_broadcast_input(self) -> bool:
-        """Whether ``w`` may be an open mesh, of length one along what does not matter to it."""
-        ...
-
-    def supports_policy_arrays(self, arrays: Any) -> bool:
-        """Whether ``action`` may be a policy, an array (grid) with each state's own."""
-        ...
-
-    def apply(self, arrays: Any, w: Any, action: Any) -> Any:
-        """The expectation of ``w`` after the operation, under ``action``."""
-        ...
+MEAN_DIGITS = 9  # decimal digits of probabilities and positions that are sums over neighbours
 
 
 class Displacement(NamedTuple):
@@ -58,55 +38,139 @@ class Displacement(NamedTuple):
 
     @staticmethod
     def covering(steps: NDArray) -> Displacement:
-        """The least that holds all ``steps``."""
+        """The smallest that contains all ``steps``."""
         return Displacement(max(-int(steps.min()), 0), max(int(steps.max()), 0))
 
 
 @dataclass(frozen=True, eq=False)
 class Operation(ABC):
-    """Arrays carry a leading action axis, of length 1 where all actions share them."""
+    """An operation on states of a grid; by default one with a single outcome that moves nothing.
+
+    Class attributes:
+        meshes: the fields that are open meshes over the grid, after ``mesh_lead`` dimensions.
+        is_identity: whether every state stays where it is.
+        accepts_broadcast_input: whether ``apply`` takes an open mesh ``w``, of length one along
+            axes that do not matter to it.
+    """
 
     shape: tuple[int, ...]
+
+    meshes: ClassVar[tuple[str, ...]] = ()
+    mesh_lead: ClassVar[int] = 2  # (A | 1, K, *broadcast)
+    is_identity: ClassVar[bool] = False
+    accepts_broadcast_input: ClassVar[bool] = False
+
+    @staticmethod
+    @abstractmethod
+    def apply(settings: Any, arrays: Any, w: Any, action: Any, /) -> Any:
+        """The expectation of ``w`` after the operation, compiled; linear in ``w``.
+
+        ``action`` is one action, or a policy (grid) where ``supports_policy_arrays``.
+        """
+
+    @staticmethod
+    def supports_policy_arrays(arrays: Any, /) -> bool:
+        """Whether ``action`` may be a policy, an array (grid) with each state's own."""
+        return True
+
+    @staticmethod
+    def compiled_input_shape(settings: Any, shape: tuple[int, ...], /) -> tuple[int, ...]:
+        """The grid on which it begins, from that on which it leaves states."""
+        return shape
+
+    @property
+    def settings(self) -> Hashable:
+        """The settings of ``apply``: what compiled code is made for."""
+        return None
+
+    def compile(self, depends_on_action: bool) -> CompiledOperation:
+        """Its compiled form; ``depends_on_action`` is true if it or its reward does."""
+        return CompiledOperation(type(self), self.settings, depends_on_action)
+
+    def arrays(self) -> dict[str, NDArray]:
+        """The arrays of ``apply``."""
+        return {name: getattr(self, name) for name in self.meshes}
+
+    @property
+    def depends_on_action(self) -> bool:
+        """Whether the operation depends on the action."""
+        return any(len(getattr(self, name)) > 1 for name in self.meshes)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
         """The grid on which it leaves the state; only scratch axes change it."""
         return self.shape
 
-    def restrict_to_leading_axes(self, axes: int) -> Operation | None:
-        """The same on the first ``axes`` alone; None where others matter to it, or may do so."""
-        return None
-
     def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of an open mesh of values before it, from that of those after it."""
         return self.shape
 
+    @property
+    def moved_axes(self) -> tuple[int, ...]:
+        """The axes along which it may move a state."""
+        return ()
+
+    def positions(self, axis: int) -> NDArray:
+        """(A | 1, K, *broadcast) where the K outcomes lead along an axis."""
+        return self.own_positions(axis)
+
+    def own_positions(self, axis: int) -> NDArray:
+        """(1, 1, *broadcast) the positions along an axis before the operation."""
+        own = with_length((1,) * len(self.shape), axis, -1)
+        return np.arange(self.shape[axis]).reshape(1, 1, *own)
+
     def max_displacement(self, axis: int) -> Displacement | None:
         """How far it moves a state along ``axis``; None where it has no ``block``."""
-        return None
+        if axis not in self.moved_axes:
+            return Displacement()
+        return Displacement.covering(self.positions(axis) - self.own_positions(axis))
+
+    def restrict_to_leading_axes(self, axes: int) -> Operation | None:
+        """The same on the first ``axes`` alone; None where others matter to it, or may do so."""
+        rank = self.mesh_lead + axes
+        short = {name: drop_trailing_axes(getattr(self, name), rank) for name in self.meshes}
+        if max(self.moved_axes, default=-1) >= axes or any(a is None for a in short.values()):
+            return None
+        return replace(self, shape=self.shape[:axes], **short)
 
     def block(self, axis: int, first: int, count: int) -> Operation:
         """The same on ``count`` places of ``axis`` from ``first`` on, some perhaps off its ends.
 
-        Off the ends stands what the nearest place has. What would leave the block stops there.
+        Positions off the ends repeat the nearest one; moves out of the block stop at its ends.
         """
-        raise NotImplementedError(f"no window of {type(self).__name__}")
+        dim = self.mesh_lead + axis
+        parts = {name: take_range(getattr(self, name), dim, first, count) for name in self.meshes}
+        if axis in self.moved_axes:
+            parts["target"] = relative_to_block(parts["target"], first, count)
+        return replace(self, shape=with_length(self.shape, axis, count), **parts)
 
-    @property
-    @abstractmethod
-    def depends_on_action(self) -> bool:
-        """Whether the operation depends on the action."""
+    def flat_states(self, moved: Mapping[int, NDArray]) -> NDArray:
+        """(grid) whole states, from open meshes of new positions by axis."""
+        where = list(np.indices(self.shape, sparse=True))
+        for axis, positions in moved.items():
+            where[axis] = positions
+        flat = np.ravel_multi_index(np.broadcast_arrays(*where), self.shape)
+        return np.broadcast_to(flat, self.shape)
 
-    @abstractmethod
-    def arrays(self) -> dict[str, NDArray]: ...
+    def target_states(self, action: int, k: int) -> NDArray:
+        """(grid) the states to which the k-th outcome leads."""
+        moved = {axis: action_slice(self.positions(axis), action)[k] for axis in self.moved_axes}
+        return self.flat_states(moved)
 
-    @abstractmethod
-    def compile(self, depends_on_action: bool) -> CompiledOperation:
-        """Its compiled form; ``depends_on_action`` is true if it or its reward does."""
-
-    @abstractmethod
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
         """(target states, probabilities), each of the grid's shape, one pair for each outcome."""
+        yield self.target_states(action, 0), np.ones(self.shape)
+
+    def noise_probabilities(self) -> NDArray[np.float64]:
+        """(A | 1, K, *broadcast) probabilities of the values of the noise."""
+        return np.ones((1,) * (len(self.shape) + 2))
+
+    def noise_positions(self, axis: int) -> NDArray:
+        """(A | 1, K, *broadcast) where the values of the noise lead along an axis.
+
+        A value that lands between cut points leads to its neighbours: their mean.
+        """
+        return self.positions(axis)
 
     @property
     def row_sums(self) -> RowSumBounds:
@@ -123,14 +187,14 @@ class Operation(ABC):
         return False
 
     @property
-    @abstractmethod
     def rounding_terms(self) -> int:
         """Most numbers added up in one entry of the expectation."""
+        return 0
 
     @property
-    @abstractmethod
     def adjoint_rounding_terms(self) -> int:
         """Most numbers added up in one entry of its adjoint."""
+        return 0
 
     @abstractmethod
     def sample(
@@ -145,8 +209,39 @@ class RandomOperation(Operation):
     probs: NDArray[np.float64]
 
     @property
+    def targets_per_value(self) -> int:
+        """Outcomes, side by side, of one value of the noise: several land between cut points."""
+        return 1
+
+    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
+        for k, p in enumerate(action_slice(self.probs, action)):
+            yield self.target_states(action, k), np.broadcast_to(p, self.shape)
+
+    def noise_probabilities(self) -> NDArray[np.float64]:
+        if self.targets_per_value == 1:
+            return self.probs
+        return self._sum_targets(self.probs).round(MEAN_DIGITS)
+
+    def noise_positions(self, axis: int) -> NDArray:
+        positions = self.positions(axis)
+        if self.targets_per_value == 1:
+            return positions
+        mass = self._sum_targets(self.probs)
+        mean = self._sum_targets(self.probs * positions) / np.where(mass > 0, mass, 1.0)
+        return mean.round(MEAN_DIGITS)
+
+    def _sum_targets(self, array: NDArray) -> NDArray:
+        """(A | 1, K, ...) sums over the outcomes of each value of the noise."""
+        lead, _, *others = array.shape
+        return array.reshape(lead, -1, self.targets_per_value, *others).sum(axis=2)
+
+    @property
     def row_sums(self) -> RowSumBounds:
         return bound_sums(self.probs, 1)
+
+    @property
+    def rounding_terms(self) -> int:
+        return self.probs.shape[1]
 
     @cached_property
     def cumulative(self) -> NDArray[np.float64]:
@@ -155,23 +250,89 @@ class RandomOperation(Operation):
 
     def draw(
         self, states: NDArray, actions: NDArray, rng: np.random.Generator
-    ) -> tuple[tuple[NDArray, ...], NDArray[np.int64]]:
+    ) -> tuple[list[NDArray], NDArray[np.int64]]:
         """Coordinates of n walkers, and the index of the outcome that each of them drew."""
-        where = np.unravel_index(states, self.shape)
+        where = list(np.unravel_index(states, self.shape))
         return where, invert_cumulative(entries_for_walkers(self.cumulative, actions, where), rng)
+
+
+@dataclass(frozen=True, eq=False)
+class AxisOperation(Operation):
+    """An operation along one axis."""
+
+    axis: int
+
+    @property
+    def settings(self) -> Hashable:
+        return self.axis
+
+    @property
+    def moved_axes(self) -> tuple[int, ...]:
+        return (self.axis,)
+
+    def axis_outcomes(
+        self, targets: Iterable[NDArray], probs: NDArray
+    ) -> Iterator[tuple[NDArray, NDArray]]:
+        """Outcomes that lead from the positions of the axis to (n,) ``targets``."""
+        states = np.arange(math.prod(self.shape)).reshape(self.shape)
+        for to, p in zip(targets, probs, strict=True):
+            yield np.take(states, to, axis=self.axis), np.broadcast_to(p, self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Identity(Operation):
+    """Every state stays where it is."""
+
+    is_identity = True
+    accepts_broadcast_input = True
+
+    @staticmethod
+    def apply(settings, arrays, w, action, /):
+        return w
+
+    def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        return after
+
+    def sample(self, states, actions, rng):
+        return states, None
+
+
+@dataclass(frozen=True)
+class CompiledOperation:
+    """An operation without its numbers: what compiled code is made for; they come in as arrays."""
+
+    kind: type[Operation]
+    settings: Hashable
+    depends_on_action: bool
+
+    @property
+    def is_identity(self) -> bool:
+        return self.kind.is_identity
+
+    @property
+    def accepts_broadcast_input(self) -> bool:
+        return self.kind.accepts_broadcast_input
+
+    def supports_policy_arrays(self, arrays: Any) -> bool:
+        """Whether ``action`` may be a policy, an array (grid) with each state's own."""
+        return self.kind.supports_policy_arrays(arrays)
+
+    def input_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The grid on which it begins, from that on which it leaves states."""
+        return self.kind.compiled_input_shape(self.settings, shape)
+
+    def apply(self, arrays: Any, w: Any, action: Any) -> Any:
+        """The expectation of ``w`` after the operation, under ``action``."""
+        return self.kind.apply(self.settings, arrays, w, action)
+
+    def apply_with_reward(self, arrays: Any, w: Any, action: Any) -> Any:
+        """The expectation of ``w`` and the stage's reward."""
+        return self.apply(arrays, w, action) + compiled_action_slice(arrays["reward"], action)
 
 
 def action_slice(array: NDArray, action: int) -> NDArray:
     """The slice for ``action`` of an array that may be shared by all."""
     return array[action if array.shape[0] > 1 else 0]
-
-
-def apply_with_reward(operation: CompiledOperation, arrays: Any, w: Any, action: Any) -> Any:
-    """The expectation of ``w`` and the stage's reward, in one go where the operation can."""
-    fused = getattr(operation, "apply_with_reward", None)
-    if fused is not None:
-        return fused(arrays, w, action)
-    return operation.apply(arrays, w, action) + compiled_action_slice(arrays["reward"], action)
 
 
 def compiled_action_slice(array, action):

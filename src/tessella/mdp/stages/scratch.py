@@ -12,7 +12,7 @@ move along them or depend on them work on it; all others stay on the grid of s.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.context import EvaluationContext, make_context
-from tessella.mdp.stages.operation import Displacement, Operation, drop_trailing_axes, with_length
+from tessella.mdp.stages.operation import Operation, drop_trailing_axes, with_length
 from tessella.mdp.stages.stage import CompiledStage
 
 
@@ -75,51 +75,47 @@ class GridChange(Operation):
 
     grid: StateGrid  # of the states reached
 
+    accepts_broadcast_input = True
+
     @property
     def output_shape(self) -> tuple[int, ...]:
         return self.grid.shape
-
-    def max_displacement(self, axis: int) -> Displacement:
-        return Displacement()
 
     def block(self, axis: int, first: int, count: int) -> GridChange:
         lengths = with_length(self.grid.shape, axis, count)
         grid = StateGrid({n: range(k) for n, k in zip(self.grid.axes, lengths, strict=True)})
         return replace(self, shape=with_length(self.shape, axis, count), grid=grid)
 
-    @property
-    def depends_on_action(self) -> bool:
-        return False
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {}
-
-    @property
-    def rounding_terms(self) -> int:
-        return 0
-
-    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
+    def target_states(self, action: int, k: int) -> NDArray:
         states = np.arange(math.prod(self.shape))
         to, _ = self.sample(states, states, np.random.default_rng(0))
-        yield to.reshape(self.shape), np.ones(self.shape)
+        return to.reshape(self.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class AddAxes(GridChange):
     """Scratch axes appear, at their first values: the last axes of ``grid``."""
 
+    is_identity = True  # what a policy says of a state, it says of the state with scratch axes
+
+    @property
+    def settings(self) -> Hashable:
+        """How many axes appear."""
+        return len(self.grid.shape) - len(self.shape)
+
     def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
         return after[: len(self.shape)]
 
-    def compile(self, depends_on_action: bool) -> CompiledAddAxes:
-        return CompiledAddAxes(depends_on_action, len(self.grid.shape) - len(self.shape))
-
-    @property
-    def adjoint_rounding_terms(self) -> int:
-        return 0
-
     def sample(self, states, actions, rng):
         return states * math.prod(self.grid.shape[len(self.shape) :]), None
+
+    @staticmethod
+    def compiled_input_shape(added, shape, /):
+        return shape[:-added]
+
+    @staticmethod
+    def apply(added, arrays, w, action, /):
+        return w[(..., *(0,) * added)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,59 +123,24 @@ class DropAxes(GridChange):
     """Scratch axes, the last of ``shape``, are summed out."""
 
     @property
-    def _dropped_size(self) -> int:
-        return math.prod(self.shape[self.grid.ndim :])
+    def settings(self) -> tuple[int, ...]:
+        """The lengths of the axes that disappear."""
+        return self.shape[self.grid.ndim :]
 
     def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
         return (*after, *(1,) * (len(self.shape) - len(after)))
 
-    def compile(self, depends_on_action: bool) -> CompiledDropAxes:
-        return CompiledDropAxes(depends_on_action, self.shape[self.grid.ndim :])
-
     @property
     def adjoint_rounding_terms(self) -> int:
-        return self._dropped_size
+        return math.prod(self.settings)
 
     def sample(self, states, actions, rng):
-        return states // self._dropped_size, None
+        return states // math.prod(self.settings), None
 
+    @staticmethod
+    def compiled_input_shape(dropped, shape, /):
+        return (*shape, *dropped)
 
-@dataclass(frozen=True)
-class CompiledAddAxes:
-    """The compiled side of ``AddAxes``: the first values of the last ``axes`` axes."""
-
-    depends_on_action: bool
-    axes: int
-
-    is_identity = True  # what a policy says of a state, it says of the state with scratch axes
-    accepts_broadcast_input = True
-
-    def supports_policy_arrays(self, arrays) -> bool:
-        return True
-
-    def apply(self, arrays, w, action):
-        return w[(..., *(0,) * self.axes)]
-
-
-@dataclass(frozen=True)
-class CompiledDropAxes:
-    """The compiled side of ``DropAxes``: an open mesh, the same for all values of scratch axes."""
-
-    depends_on_action: bool
-    lengths: tuple[int, ...]
-
-    is_identity = False
-    accepts_broadcast_input = True
-
-    def supports_policy_arrays(self, arrays) -> bool:
-        return True
-
-    def apply(self, arrays, w, action):
-        return w[(..., *(None,) * len(self.lengths))]
-
-
-def shape_before(operation: object, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The grid on which an operation begins that leaves states on one of this shape."""
-    if isinstance(operation, CompiledDropAxes):
-        return (*shape, *operation.lengths)
-    return shape[: -operation.axes] if isinstance(operation, CompiledAddAxes) else shape
+    @staticmethod
+    def apply(dropped, arrays, w, action, /):
+        return w[(..., *(None,) * len(dropped))]  # an open mesh, the same for all their values

@@ -2,11 +2,12 @@
 
     E[w](x) = sum_k p_k w(edge(x + by_k))
 
-It is applied by slices of a padded array; see ``axis_shift``.
+It adds up slices of a padded array (``AxisShift``), as a banded chain of ``Move`` does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -16,25 +17,37 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.grid import StateGrid
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_by_name
-from tessella.mdp.stages.axis_shift import AxisShift
+from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name
 from tessella.mdp.stages.interpolation import (
     OffGridOption,
     interpolation_along,
     interpolation_weights,
     require_known_options,
 )
-from tessella.mdp.stages.noise import (
+from tessella.mdp.stages.operation import (
+    AxisOperation,
+    Displacement,
+    RandomOperation,
+    action_slice,
+    compiled_action_slice,
+    gather_policy_entries,
+    is_shared_by_actions,
+    relative_to_block,
+    take_range,
+    with_length,
+)
+from tessella.mdp.stages.stage import (
+    CompiledStage,
+    Function,
     Noise,
-    NoiseTable,
+    Stage,
     expected_stage_reward,
     require_noise,
     tabulate_noise,
 )
-from tessella.mdp.stages.operation import RandomOperation
-from tessella.mdp.stages.stage import CompiledStage, Function, Stage
 
 Edge = Literal["clip", "reflect", "wrap", "error"]
+SLICED_MAX_ACTIONS = 8  # actions for which slices are faster than reading single entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +92,7 @@ class Shift(Stage):
             to = context.grid.numbers[axis].reshape(own) + _shift_amounts(
                 context, self, noise_table, subject
             )
-            landing = interpolation_weights(
-                context, axis, to, subject, self.edge, noise_table.variable, noise_table.probs
-            )
+            landing = interpolation_weights(context, axis, to, subject, self.edge, noise_table)
             return interpolation_along(context, axis, landing, noise_table.probs)
         steps = _grid_steps(context, self, axis, noise_table, subject)
         if self.edge == "error":
@@ -96,7 +107,7 @@ def _shift_amounts(
     context: EvaluationContext, stage: Shift, noise_table: NoiseTable, subject: str
 ) -> NDArray[np.float64]:
     """(A | 1, 1, ..., K | 1) how far each noise value moves."""
-    count = len(noise_table.variable[1])
+    count = len(noise_table)
     mesh = context.mesh(noise_table.variable)
     allowed = {n: mesh[n] for n in (noise_table.variable[0], *context.action_values)}
     by = (
@@ -127,7 +138,7 @@ def _grid_steps(
     checks.raise_for_first(
         f"{subject} must be by whole grid steps",
         odd,
-        lambda p: context.describe(p, amounts.shape, noise_table.variable),
+        lambda p: context.describe(p, amounts.shape, noise_table),
         lambda p: (
             f"moves by {format_value(amounts[p])} "
             f"where neighbours are {format_value(abs(gap))} apart"
@@ -135,7 +146,7 @@ def _grid_steps(
         "amounts",
     )
     whole = np.rint(steps).reshape(len(steps), -1)
-    return np.broadcast_to(whole, (len(whole), len(noise_table.variable[1])))
+    return np.broadcast_to(whole, (len(whole), len(noise_table)))
 
 
 def _reduce_steps(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:
@@ -183,8 +194,8 @@ def _require_inside(
     amounts = np.broadcast_to(by * _axis_spacing(context.grid, axis, subject), shape)
     checks.raise_for_first(
         f"{subject} leaves the grid",
-        checks.mask_unread(context, outside, noise_table.probs),
-        lambda p: context.describe(p, shape, noise_table.variable),
+        checks.mask_unread(context, outside, noise_table),
+        lambda p: context.describe(p, shape, noise_table),
         lambda p: f"moves by {format_value(amounts[p])}",
         "cases",
     )
@@ -212,3 +223,98 @@ def shift_operation(
         pad = np.clip(padded, 0, n - 1)
     offsets = (steps - low).astype(np.int32)
     return AxisShift(shape, axis, pad.astype(np.int32), offsets, np.ascontiguousarray(probs))
+
+
+@dataclass(frozen=True, eq=False)
+class AxisShift(RandomOperation, AxisOperation):
+    """Shifts along one axis: ``pad`` maps padded positions to it, a slice starts at an offset.
+
+    Compiled, ``sum_k p_k * w[x + offset_k]`` with a slice of the padded ``w`` for each k.
+    """
+
+    pad: NDArray[np.int32]
+    offsets: NDArray[np.int32]  # (A | 1, K)
+    probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
+
+    meshes = ("probs",)
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {"pad": self.pad, "offsets": self.offsets, "probs": self.probs}
+
+    @property
+    def depends_on_action(self) -> bool:
+        return len(self.offsets) > 1 or len(self.probs) > 1
+
+    def positions(self, axis: int) -> NDArray:
+        own = self.own_positions(axis)
+        if axis != self.axis:
+            return own
+        to = self.pad[self.offsets[..., None] + np.arange(self.shape[axis])]
+        return to.reshape(*self.offsets.shape, *own.shape[2:])
+
+    def max_displacement(self, axis: int) -> Displacement:
+        if axis != self.axis:
+            return Displacement()
+        x = np.arange(self.shape[axis])
+        moved = [self.pad[x + offset] - x for offset in np.unique(self.offsets)]
+        return Displacement.covering(np.array([[steps.min(), steps.max()] for steps in moved]))
+
+    def block(self, axis: int, first: int, count: int) -> AxisShift:
+        shape = with_length(self.shape, axis, count)
+        pad = self.pad
+        if axis == self.axis:
+            beyond = np.arange(first, first + count + int(self.offsets.max()))
+            pad = relative_to_block(pad[np.clip(beyond, 0, len(pad) - 1)], first, count)
+        probs = take_range(self.probs, axis + 2, first, count)
+        return AxisShift(shape, self.axis, pad, self.offsets, probs)
+
+    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
+        n = self.shape[self.axis]
+        targets = [self.pad[first : first + n] for first in action_slice(self.offsets, action)]
+        return self.axis_outcomes(targets, action_slice(self.probs, action))
+
+    @property
+    def adjoint_rounding_terms(self) -> int:
+        return 2 * self.offsets.shape[1] + len(self.pad)
+
+    def sample(self, states, actions, rng):
+        where, k = self.draw(states, actions, rng)
+        start = self.offsets[actions if len(self.offsets) > 1 else 0, k]
+        where[self.axis] = self.pad[start + where[self.axis]].astype(np.int64)
+        return np.ravel_multi_index(tuple(where), self.shape), k
+
+    @staticmethod
+    def supports_policy_arrays(arrays, /) -> bool:
+        offsets = arrays["offsets"]
+        probs = arrays["probs"]
+        # Slices are so much quicker than single entries that few actions are best done in turn.
+        return (
+            is_shared_by_actions(offsets, probs)
+            or max(len(offsets), len(probs)) > SLICED_MAX_ACTIONS
+        )
+
+    @staticmethod
+    def apply(axis, arrays, w, action, /):
+        import jax.numpy as jnp
+        from jax import lax
+
+        offsets = arrays["offsets"]
+        probs = arrays["probs"]
+        padded = jnp.take(w, arrays["pad"], axis=axis, mode="clip")
+        size = w.shape[axis]
+
+        def add(total, term):
+            offset, p = term
+            return total + p * lax.dynamic_slice_in_dim(padded, offset, size, axis), None
+
+        def add_own(total, k):
+            x = lax.broadcasted_iota(jnp.int32, w.shape, axis)
+            offset = offsets[action if len(offsets) > 1 else 0, k]
+            reached = jnp.take_along_axis(padded, x + offset, axis, mode="clip")
+            return total + gather_policy_entries(probs, action, k) * reached, None
+
+        if jnp.ndim(action) and not is_shared_by_actions(offsets, probs):
+            return lax.scan(add_own, jnp.zeros_like(w), jnp.arange(offsets.shape[1]))[0]
+        action = 0 if jnp.ndim(action) else action
+        terms = compiled_action_slice(offsets, action), compiled_action_slice(probs, action)
+        return lax.scan(add, jnp.zeros_like(w), terms)[0]

@@ -31,17 +31,14 @@ from tessella.mdp.stages.operation import (
     Displacement,
     Operation,
     action_slice,
-    apply_with_reward,
 )
-from tessella.mdp.stages.pay import Pay
 from tessella.mdp.stages.reward import reward_bound
 from tessella.mdp.stages.scratch import (
     GridChange,
     add_scratch_axes,
     restrict_scratch_axes,
-    shape_before,
 )
-from tessella.mdp.stages.stage import CompiledStage, Stage
+from tessella.mdp.stages.stage import CompiledStage, Pay, Stage
 from tessella.mdp.stages.tiling import TileSizes, choose_tiles
 from tessella.mdp.stages.to_rows import count_outcomes, rows_of_states, stage_product
 from tessella.mdp.tabular.rows import unique_rows
@@ -413,10 +410,10 @@ class StageBackend:
                 w = jnp.broadcast_to(w, shape)
             chosen = _match_rank(action, w)
             if pay and "reward" in arrays[i]:
-                w = apply_with_reward(operation, arrays[i], w, chosen)
+                w = operation.apply_with_reward(arrays[i], w, chosen)
             else:
                 w = operation.apply(arrays[i], w, chosen)
-            shape = shape_before(operation, shape)
+            shape = operation.input_shape(shape)
         return jnp.broadcast_to(w, shape)
 
     def shared_backup(self, arrays, w_S, pay):

@@ -15,8 +15,7 @@ import numpy as np
 from jax.custom_derivatives import linear_call
 from numpy.typing import NDArray
 
-from tessella.mdp.stages.axis_shift import SLICED_MAX_ACTIONS, AxisShift, CompiledAxisShift
-from tessella.mdp.stages.decide import AxisMap, CompiledAxisMap
+from tessella.mdp.stages.decide import AxisMap
 from tessella.mdp.stages.gpu_kernels import ShiftTerms, expected_value
 from tessella.mdp.stages.operation import (
     CompiledOperation,
@@ -24,6 +23,7 @@ from tessella.mdp.stages.operation import (
     compiled_action_slice,
     is_shared_by_actions,
 )
+from tessella.mdp.stages.shift import SLICED_MAX_ACTIONS, AxisShift
 from tessella.mdp.stages.tiling import TILED_MIN_LAST_AXIS, TileSizes
 
 
@@ -35,7 +35,7 @@ def tiled_operation(
     Blocks of one model stop at different ends; ``for_any_block`` makes a form that serves them all.
     """
     if isinstance(operation, AxisMap):
-        return TiledAxisMap(operation.axis, acts)
+        return TiledAxisMap(AxisMap, operation.axis, acts)
     if type(operation) is not AxisShift:
         return operation.compile(acts)
     along = _constant_step(operation.offsets)
@@ -44,7 +44,7 @@ def tiled_operation(
         if for_any_block
         else _first_padded_position(operation.pad, operation.shape[operation.axis])
     )
-    return TiledAxisShift(operation.axis, acts, along, low, tiles)
+    return TiledAxisShift(AxisShift, operation.axis, acts, along, low, tiles)
 
 
 def _constant_step(offsets: NDArray) -> int | None:
@@ -62,16 +62,16 @@ def _first_padded_position(pad: NDArray, length: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class TiledAxisMap(CompiledAxisMap):
-    """``CompiledAxisMap`` where rows are read more quickly than single entries."""
+class TiledAxisMap(CompiledOperation):
+    """A map along an axis where rows are read more quickly than single entries."""
 
     def supports_policy_arrays(self, arrays: Any) -> bool:
         return len(arrays["target"]) > SLICED_MAX_ACTIONS
 
 
 @dataclass(frozen=True)
-class TiledAxisShift(CompiledAxisShift):
-    """``CompiledAxisShift`` as a kernel."""
+class TiledAxisShift(CompiledOperation):
+    """A shift along an axis as a kernel."""
 
     step_sign: int | None
     low: int | None
@@ -87,17 +87,17 @@ class TiledAxisShift(CompiledAxisShift):
             return expected_value(self.tiles, w, self._terms(*held))
 
         def backward(held, w):
-            plain = CompiledAxisShift(self.axis, self.depends_on_action)
-            return jax.linear_transpose(lambda v: plain.apply(held[0], v, held[1]), w)(w)[0]
+            def plain(v):
+                return AxisShift.apply(self.settings, held[0], v, held[1])
+
+            return jax.linear_transpose(plain, w)(w)[0]
 
         return linear_call(forward, backward, (numbers, taken), w)
 
     def apply_with_reward(self, arrays: Any, w: Any, action: Any) -> Any:
-        """The same with what the stage pays, in one go."""
+        """The same with the stage's reward, by one kernel."""
         if not self._is_supported(arrays, w, action):
-            return super().apply(arrays, w, action) + compiled_action_slice(
-                arrays["reward"], action
-            )
+            return super().apply_with_reward(arrays, w, action)
         reward = compiled_action_slice(arrays["reward"], action)
         taken = 0 if np.ndim(action) else action
         if np.ndim(action) and len(arrays["reward"]) > 1:
@@ -109,8 +109,7 @@ class TiledAxisShift(CompiledAxisShift):
         return same and w.shape[-1] >= TILED_MIN_LAST_AXIS
 
     def _terms(self, arrays: Any, action: Any) -> ShiftTerms:
-        numbers = (
-            compiled_action_slice(arrays["offsets"], action),
-            compiled_action_slice(arrays["probs"], action),
-        )
-        return ShiftTerms(self.axis, self.step_sign, self.low, arrays["pad"], *numbers)
+        offsets = compiled_action_slice(arrays["offsets"], action)
+        probs = compiled_action_slice(arrays["probs"], action)
+        axis: Any = self.settings
+        return ShiftTerms(axis, self.step_sign, self.low, arrays["pad"], offsets, probs)

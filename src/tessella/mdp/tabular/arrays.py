@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ArgumentError, ModelError
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import Actions, as_action_list, describe_action
-from tessella.mdp.checks import as_numbers, shape_of
+from tessella.mdp.checks import as_numbers, raise_for_first, shape_of
 from tessella.mdp.context import (
     EvaluationContext,
     Feasible,
@@ -29,6 +29,7 @@ from tessella.mdp.context import (
 )
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.tabular.pairs import (
+    Layout,
     Pairs,
     build_tabular,
     check_rewards,
@@ -38,7 +39,6 @@ from tessella.mdp.tabular.pairs import (
 )
 from tessella.mdp.tabular.rows import max_repeats
 from tessella.mdp.tabular.tabular import Outcomes
-from tessella.mdp.tabular.views import Layout
 from tessella.rounding import EPS, ModelRounding, bound_expectation_error
 
 # Actions that pairs may imply without naming them; beyond, an index is a mistake.
@@ -165,14 +165,7 @@ def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
             )
         matrices = [_matrix(m, f"the transition of action {a}") for a, m in enumerate(transition)]
     else:
-        dense = as_numbers(transition, "transition")
-        if dense.ndim != 3 or 0 in dense.shape:
-            raise ModelError(
-                f"transition must have three axes ({layout})", value=f"has shape {dense.shape}"
-            )
-        _check_layout(dense.shape, layout)
-        dense = dense if layout == "ASS" else np.moveaxis(dense, 1, 0)
-        matrices = [sp.csr_array(m) for m in dense]
+        matrices = [sp.csr_array(m) for m in _dense_by_action(transition, layout)]
     n = len(matrices[0].indptr) - 1
     for action, matrix in enumerate(matrices):
         if matrix.shape != (n, n):
@@ -182,6 +175,17 @@ def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
                 value=f"has shape {matrix.shape}",
             )
     return matrices
+
+
+def _dense_by_action(transition: Any, layout: Layout) -> NDArray[np.float64]:
+    """(A, S, S)."""
+    dense = as_numbers(transition, "transition")
+    if dense.ndim != 3 or 0 in dense.shape:
+        raise ModelError(
+            f"transition must have three axes ({layout})", value=f"has shape {dense.shape}"
+        )
+    _check_layout(dense.shape, layout)
+    return dense if layout == "ASS" else np.moveaxis(dense, 1, 0)
 
 
 def _check_layout(shape: tuple[int, ...], layout: Layout) -> None:
@@ -266,10 +270,7 @@ def _rewards(
     n = context.grid.size
     n_actions = len(context.actions)
     if _any_sparse(reward):
-        by_action = [_matrix(m, "reward") for m in reward]
-        if [m.shape for m in by_action] != [(n, n)] * n_actions:
-            raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
-        return list(by_action)
+        return _sparse_rewards(reward, n, n_actions)
 
     def describe(index: tuple, shape: tuple) -> str:
         state, action = index[:2] if len(shape) < 3 or layout == "SAS" else index[1::-1]
@@ -290,6 +291,13 @@ def _rewards(
     if shape == (n, n_actions):
         return numbers
     return list(numbers if layout == "ASS" else np.moveaxis(numbers, 1, 0))
+
+
+def _sparse_rewards(reward: Any, n: int, n_actions: int) -> list[NDArray | sp.csr_array]:
+    by_action: list[NDArray | sp.csr_array] = [_matrix(m, "reward") for m in reward]
+    if [m.shape for m in by_action] != [(n, n)] * n_actions:
+        raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
+    return by_action
 
 
 def _feasible_pairs(
@@ -361,14 +369,11 @@ def _indices(array: ArrayLike, subject: str) -> NDArray:
 
 def _check_range(index: NDArray, count: int, subject: str) -> NDArray[np.int64]:
     """``index``, all of it in 0..count - 1."""
-    bad = np.flatnonzero((index < 0) | (index >= count))
-    if bad.size:
-        raise ModelError(
-            f"{subject} indices must lie in 0..{count - 1}",
-            location=f"pair {bad[0]}",
-            value=f"has {index[bad[0]]}",
-            count=bad.size,
-            total=len(index),
-            noun="pairs",
-        )
+    raise_for_first(
+        f"{subject} indices must lie in 0..{count - 1}",
+        (index < 0) | (index >= count),
+        lambda pair: f"pair {pair[0]}",
+        lambda pair: f"has {index[pair]}",
+        "pairs",
+    )
     return index.astype(np.int64)

@@ -1,21 +1,23 @@
 """State-action pairs and their rows, the form that every table of transitions comes down to.
 
 For each of L feasible pairs (s, a) there is one row ``P(. | s, a)`` over the S states. A pair that
-is not listed is infeasible.
+is not listed is infeasible. Any model is written out as such rows, in the layouts that
+``MDP.from_arrays`` and ``MDP.from_pairs`` read: rows of infeasible actions are empty. A model that
+can end has rows that sum to less than 1, which those refuse: what is missing earns nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, shape_of
+from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, raise_for_first, shape_of
 from tessella.mdp.context import EvaluationContext
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
@@ -23,6 +25,10 @@ from tessella.rounding import NO_ROUNDING, ModelRounding
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+    from tessella.mdp.model import MDP
+
+Layout = Literal["ASS", "SAS"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,19 +69,9 @@ class Pairs:
         noun: str = "pairs",
     ) -> None:
         """Raise for the first of the ``bad`` pairs, and count them."""
-        where = np.flatnonzero(bad)
-        if where.size:
-            first = int(where[0])
-            location = self.describe(first)
-            total = len(self.states)
-            raise ModelError(
-                requirement,
-                location=location,
-                value=value(first),
-                count=where.size,
-                total=total,
-                noun=noun,
-            )
+        raise_for_first(
+            requirement, bad, lambda pair: self.describe(pair[0]), lambda pair: value(pair[0]), noun
+        )
 
     def raise_for_entries(
         self,
@@ -191,3 +187,66 @@ def build_tabular(
     reward[pairs.states, pairs.choices] = expected
     dynamics = Tabular.build(pairs.context, pairs.rows, row_of, reward, outcomes, built)
     return ModelComponents(pairs.context, dynamics, row_of >= 0)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseModel:
+    """One sparse matrix for each action."""
+
+    transition: list[sp.csr_array]  # A matrices (S, S)
+    reward: NDArray[np.float64]  # (S, A), -inf where infeasible
+    feasible: NDArray[np.bool_]  # (S, A)
+    discount: float
+
+
+@dataclass(frozen=True, eq=False)
+class DenseModel:
+    """One dense array, (A, S, S) or (S, A, S)."""
+
+    transition: NDArray[np.float64]
+    reward: NDArray[np.float64]  # (S, A), -inf where infeasible
+    feasible: NDArray[np.bool_]  # (S, A)
+    discount: float
+
+
+@dataclass(frozen=True, eq=False)
+class PairModel:
+    """The L feasible pairs, in the order of states and then of actions."""
+
+    states: NDArray[np.int64]  # (L,)
+    choices: NDArray[np.int64]  # (L,)
+    transition: sp.csr_array  # (L, S)
+    reward: NDArray[np.float64]  # (L,)
+    discount: float
+
+
+def to_sparse(mdp: MDP) -> SparseModel:
+    """See ``MDP.to_sparse``."""
+    import scipy.sparse as sp
+
+    mask = mdp.feasible_mask
+    matrices = mdp.dynamics.to_sparse()
+    if mdp.feasible is not None:
+        kept = [sp.diags_array(column.astype(float)) for column in mask.T]
+        matrices = [sp.csr_array(keep @ m) for keep, m in zip(kept, matrices, strict=True)]
+        for matrix in matrices:
+            matrix.eliminate_zeros()
+    return SparseModel(matrices, np.where(mask, mdp.reward, -np.inf), mask, mdp.discount)
+
+
+def to_arrays(mdp: MDP, layout: Layout) -> DenseModel:
+    """See ``MDP.to_arrays``."""
+    sparse = to_sparse(mdp)
+    dense = np.stack([m.toarray() for m in sparse.transition], axis=0 if layout == "ASS" else 1)
+    return DenseModel(dense, sparse.reward, sparse.feasible, sparse.discount)
+
+
+def to_pairs(mdp: MDP) -> PairModel:
+    """See ``MDP.to_pairs``."""
+    import scipy.sparse as sp
+
+    sparse = to_sparse(mdp)
+    states, choices = np.nonzero(sparse.feasible)
+    stacked = sp.csr_array(sp.vstack(sparse.transition, format="csr"))
+    rows = stacked[choices * mdp.n_states + states]
+    return PairModel(states, choices, rows, sparse.reward[states, choices], sparse.discount)

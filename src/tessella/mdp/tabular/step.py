@@ -23,12 +23,13 @@ from tessella.mdp.context import (
     EvaluationContext,
     Feasible,
     NamedValues,
+    NoiseTable,
     call_by_name,
     feasible_mask,
 )
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.stages.jump import target_states
-from tessella.mdp.stages.noise import Noise, NoiseTable, tabulate_noise
+from tessella.mdp.stages.stage import Noise, tabulate_noise
 from tessella.mdp.tabular.pairs import Pairs, build_tabular
 from tessella.mdp.tabular.tabular import Outcomes
 
@@ -51,31 +52,27 @@ def from_step(
     mask = np.ones((n, n_actions), bool) if feasible is None else feasible_mask(context, feasible)
     context_read = replace(context, feasible=mask.T.reshape(n_actions, *context.grid.shape, 1))
     laws = _noise_tables(context_read, [noise] if isinstance(noise, Noise) else noise)
-    _require_memory(context, math.prod(len(noise_table.variable[1]) for noise_table in laws))
+    _require_memory(context, math.prod(len(noise_table) for noise_table in laws))
     named, noise_table = _joint_noise(context_read, laws)
     result = call_by_name(step, context.mesh() | named, STEP_CONTEXT)
     if not (isinstance(result, tuple) and len(result) == 2):
         raise ModelError(f"{STEP_CONTEXT} must return (next coordinates by name, reward)")
     to = target_states(context_read, result[0], STEP_CONTEXT, noise_table)
     numbers = checks.check_rewards(
-        context_read,
-        result[1],
-        f"the reward of {STEP_CONTEXT}",
-        noise_table.variable,
-        noise_table.probs,
+        context_read, result[1], f"the reward of {STEP_CONTEXT}", noise_table
     )
     paid = sign * numbers
     states, choices = np.nonzero(mask)
 
     def of_pairs(array: NDArray) -> NDArray:
         """(L * K,) the outcomes of the feasible pairs, from an open mesh."""
-        full = np.broadcast_to(array, (n_actions, *context.grid.shape, noise_table.probs.shape[-1]))
+        full = np.broadcast_to(array, (n_actions, *context.grid.shape, len(noise_table)))
         return np.moveaxis(full.reshape(n_actions, n, -1), 0, 1)[mask].ravel()
 
     state = of_pairs(to)
     p = of_pairs(noise_table.probs)
     reward = of_pairs(paid)
-    pair = np.repeat(np.arange(len(states)), noise_table.probs.shape[-1])
+    pair = np.repeat(np.arange(len(states)), len(noise_table))
     happens = np.flatnonzero(p)
     state = state[happens]
     p = p[happens]
