@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import Among, Choose, Node, Split, short_number_between
+from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, short_number_between
 from tessella.rules.boxes import (
     BoxCut,
     BoxLeaf,
@@ -121,14 +121,14 @@ class AxisTree(RuleClass):
 
     def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
         """Trees with one cut a place further on or back, or another action in one leaf."""
-        if isinstance(root, Choose):
-            yield from (Choose(a) for a in range(len(costs.actions)) if a != root.action)
+        if isinstance(root, Leaf):
+            yield from (Leaf(a) for a in range(len(costs.actions)) if a != root.action)
         elif isinstance(root, Split):
             for cuts in _iterate_moved_cuts(costs, root):
                 yield replace(root, cuts=cuts)
             for branches in self._change_one(costs, root.branches):
                 yield replace(root, branches=branches)
-        elif isinstance(root, Among):
+        elif isinstance(root, LabelSplit):
             for labels in _list_labels(costs, root):
                 yield replace(root, labels=labels)
             for inside, outside in self._change_one(costs, (root.inside, root.outside)):
@@ -176,7 +176,7 @@ def _iterate_moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]
                 yield (*node.cuts[:j], cut, *node.cuts[j + 1 :])
 
 
-def _list_labels(costs: Costs, node: Among) -> list[tuple[str, ...]]:
+def _list_labels(costs: Costs, node: LabelSplit) -> list[tuple[str, ...]]:
     """The labels of a node with one fewer, and with one more."""
     labels = costs.grid.values[costs.grid.axis(node.axis)].tolist()
     count = len(node.labels)
@@ -290,7 +290,7 @@ def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:
 
     def build(tree: BoxTree, children: list[Node]) -> Node:
         if isinstance(tree, BoxLeaf):
-            return Choose(tree.action)
+            return Leaf(tree.action)
         return _build_cut(costs, tree, children, positions)
 
     return fold_boxes(tree, build)
@@ -301,7 +301,7 @@ def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[
     position = int(positions[cut.axis][cut.position])
     values = costs.grid.values[cut.axis]
     if values.dtype.kind == "U":
-        return Among(name, tuple(values[:position].tolist()), *children)
+        return LabelSplit(name, tuple(values[:position].tolist()), *children)
     numbers = costs.sorted_values[cut.axis]
     limit = short_number_between(numbers[position - 1], numbers[position])
     return join_splits(((name, 1.0),), limit, children)

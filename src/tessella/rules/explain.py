@@ -14,7 +14,7 @@ import numpy as np
 
 from tessella.errors import counted, format_value
 from tessella.mdp.actions import describe_action, spoken
-from tessella.mdp.rule_tree import Among, Choose, Except, Lookup, Node, RuleTree, Split
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Lookup, Node, RuleTree, Split
 from tessella.rounding import round_up, round_up_percent
 from tessella.rules.export.comparisons import (
     Condition,
@@ -42,7 +42,7 @@ def explain(rule: Rule) -> str:
 
 def describe_tree(tree: RuleTree, actions: tuple, action_name: str) -> str:
     """A rule tree line by line."""
-    if isinstance(tree.root, Choose):
+    if isinstance(tree.root, Leaf):
         return f"Always {spoken(action_name, actions[tree.root.action])}."
     named = [describe_action(action_name, action) for action in actions]
     lines = list(describe_paths(tree, named))
@@ -104,11 +104,11 @@ def describe_paths(tree: RuleTree, action_names: list[str]) -> list[str]:
     while stack:
         node, path = stack.pop()
         where = _format_where(tree, path)
-        if isinstance(node, Choose):
+        if isinstance(node, Leaf):
             lines.append(f"{action_names[node.action]} {where or 'everywhere'}")
         elif isinstance(node, Lookup):
             lines += _describe_runs(tree, node, action_names, where)
-        elif isinstance(node, Except):
+        elif isinstance(node, Exceptions):
             for state, action in zip(node.places, node.actions, strict=True):
                 state_where = _format_where(tree, (*path, _format_state(tree, state)))
                 lines.append(f"{action_names[action]} {state_where}")
@@ -138,7 +138,7 @@ def _describe_runs(tree: RuleTree, node: Lookup, action_names: list[str], where:
 PathConditions = tuple[Condition | str, ...]  # texts for states by name, and "otherwise"
 
 
-def _list_branches(tree: RuleTree, node: Split | Among) -> list[tuple[Condition, Node]]:
+def _list_branches(tree: RuleTree, node: Split | LabelSplit) -> list[tuple[Condition, Node]]:
     """The branches with their conditions, labels in the order of their axis."""
     if isinstance(node, Split):
         return list(iterate_branches(node))

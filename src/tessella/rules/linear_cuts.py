@@ -27,7 +27,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import Choose, Node, Split, leaf_or_split, short_number_between
+from tessella.mdp.rule_tree import Leaf, Node, Split, leaf_or_split, short_number_between
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
 INDEX_RELATIVE_TOLERANCE = 1e-12  # of the spread of an index
@@ -125,8 +125,8 @@ def build_split(weights: tuple, values: NDArray, ordered_cuts: OrderedCuts) -> N
     cuts = ordered_cuts.cuts
     actions = ordered_cuts.actions
     if len(values) == 1:
-        return Choose(actions[cuts.count(0)])
-    branches = tuple(map(Choose, actions))
+        return Leaf(actions[cuts.count(0)])
+    branches = tuple(map(Leaf, actions))
     return leaf_or_split(weights, tuple(choose_cut(values, c) for c in cuts), branches)
 
 

@@ -28,7 +28,7 @@ from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import ArgumentError, PolicyError, counted, is_positive, require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.rule_tree import Among, Except, Lookup, Node, RuleTree, Split, children
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Lookup, Node, RuleTree, Split, children
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
 from tessella.rules.compress import compress
@@ -244,16 +244,16 @@ def replace_numbers(node: Node, numbers: Iterator[float]) -> Node:
         cuts = tuple(next(numbers) for _ in node.cuts)
         branches = tuple(replace_numbers(branch, numbers) for branch in node.branches)
         return Split(weights, cuts, branches)
-    if isinstance(node, Among):
+    if isinstance(node, LabelSplit):
         inside = replace_numbers(node.inside, numbers)
-        return Among(node.axis, node.labels, inside, replace_numbers(node.outside, numbers))
+        return LabelSplit(node.axis, node.labels, inside, replace_numbers(node.outside, numbers))
     return node
 
 
 def _explain_difference(trees: Sequence[RuleTree]) -> str:
     """Why trees differ in more than their numbers; empty if they do not."""
     for tree in trees:
-        if any(isinstance(node, Lookup | Except) for node in tree.nodes()):
+        if any(isinstance(node, Lookup | Exceptions) for node in tree.nodes()):
             return "a table of places has no numbers that follow the size"
     structures = [replace_numbers(tree.root, repeat(0.0)) for tree in trees]
     if any(structure != structures[0] for structure in structures):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.rule_tree import Choose, Except, Lookup
+from tessella.mdp.rule_tree import Exceptions, Leaf, Lookup
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.order_up_to import OrderUpTo
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
@@ -49,7 +49,7 @@ class OneAction(RuleClass):
     def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
         totals = costs.by_state.sum(axis=0)
         best = int(totals.argmin())
-        return [Candidate(Choose(best), 1, float(totals[best]))] if most >= 1 else []
+        return [Candidate(Leaf(best), 1, float(totals[best]))] if most >= 1 else []
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _add_exceptions(
     candidates = []
     for n in range(1, n_needed + 1):
         actions = tuple(int(a) for a in best_actions[costliest[:n]])
-        root = Except(tuple(states[:n]), actions, base.root)
+        root = Exceptions(tuple(states[:n]), actions, base.root)
         sentence = _describe_with_exceptions(costs, base, states[:n], actions)
         size = base.size + exception_size * n
         cost = max(float(remaining_cost[n - 1]), 0.0)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import FileError
 from tessella.mdp.actions import Combination, actions_to_json
-from tessella.mdp.rule_tree import Among, Choose, Except, Node, Split
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, Split
 from tessella.rules.export.comparisons import (
     Condition,
     SumRange,
@@ -196,14 +196,14 @@ class CodePrinter(ABC):
     def node_lines(self, node: Node, depth: int) -> Iterator[str]:
         """The lines of a node; every path through them ends in a return."""
         pad = "    " * depth
-        if isinstance(node, Choose):
+        if isinstance(node, Leaf):
             comment = to_comment_text(self.context.describe_action(node.action))
             yield pad + self.return_template.format(node.action, comment)
             return
         if isinstance(node, Split) and single_axis(node.weights) is None:
             yield pad + self.total_template.format(self._format_sum(node))
-        if_template = self.if_return_template if isinstance(node, Except) else self.if_template
-        block_end = "" if isinstance(node, Except) else self.block_end
+        if_template = self.if_return_template if isinstance(node, Exceptions) else self.if_template
+        block_end = "" if isinstance(node, Exceptions) else self.block_end
         for test, child in self._list_steps(node):
             if test:
                 yield pad + if_template.format(test)
@@ -213,13 +213,13 @@ class CodePrinter(ABC):
 
     def _list_steps(self, node: Node) -> list[tuple[str, Node]]:
         """Tests and the nodes that apply where they hold, in order; the last has no test."""
-        if isinstance(node, Among):
+        if isinstance(node, LabelSplit):
             inside = self.format_label_test(node.axis, node.labels)
             return [(inside, node.inside), ("", node.outside)]
-        if isinstance(node, Except):
+        if isinstance(node, Exceptions):
             cells = (nearest_cell(self.grid, state) for state in node.places)
             tests = (self.conjunction.join(map(self._format_condition, cell)) for cell in cells)
-            return [*zip(tests, map(Choose, node.actions), strict=True), ("", node.otherwise)]
+            return [*zip(tests, map(Leaf, node.actions), strict=True), ("", node.otherwise)]
         assert isinstance(node, Split)
         axis = single_axis(node.weights)
         operand = "total" if axis is None else self.axis_names[axis]
