@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.small_rules import surface_size, table_runs, tree_leaves
 
 import tessella as ts
-from tessella.mdp.rule_tree import Choose, RuleTree, Split
+from tessella.mdp.rule_tree import Leaf, RuleTree, Split
 
 SHAPE = (3, 2)
 DISCOUNT = 0.9
@@ -295,7 +295,7 @@ class Diagonal(ts.RuleClass):
     def fit(self, costs, most, target):
         made = []
         for cut in (0.5, 1.5, 2.5):
-            root = Split((("stock", 1.0), ("mode", 1.0)), (cut,), (Choose(0), Choose(1)))
+            root = Split((("stock", 1.0), ("mode", 1.0)), (cut,), (Leaf(0), Leaf(1)))
             made.append(ts.Fitted(root, 1, costs.of(RuleTree(costs.grid, root, 1))))
         return [min(made, key=lambda f: f.cost)]
 

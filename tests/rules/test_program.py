@@ -7,9 +7,9 @@ import pytest
 
 import tessella as ts
 from tessella.mdp.rule_tree import (
-    Among,
-    Choose,
-    Except,
+    Exceptions,
+    LabelSplit,
+    Leaf,
     Lookup,
     RuleTree,
     Split,
@@ -19,9 +19,9 @@ from tessella.mdp.rule_tree import (
 )
 
 GRID = ts.StateGrid(stock=range(5), season=["dry", "wet", "cold"])
-LADDER = Split((("stock", 1.0),), (1.5, 2.5), (Choose(0), Choose(1), Choose(2)))
+LADDER = Split((("stock", 1.0),), (1.5, 2.5), (Leaf(0), Leaf(1), Leaf(2)))
 TABLE = Lookup(("season", "stock"), (0, 7), (0, 1))
-ROOT = Among("season", ("dry", "cold"), LADDER, Except(((3, "wet"),), (2,), TABLE))
+ROOT = LabelSplit("season", ("dry", "cold"), LADDER, Exceptions(((3, "wet"),), (2,), TABLE))
 PROGRAM = RuleTree(GRID, ROOT, 9)
 
 
@@ -42,8 +42,7 @@ def test_a_node_of_no_known_kind_is_refused():
 def test_the_slack_is_the_distance_of_the_nearest_state_from_a_cut():
     assert PROGRAM.cut_clearance == pytest.approx(0.5 / 4)
     assert (
-        RuleTree(GRID, Split((("stock", 1.0),), (2.0,), (Choose(0), Choose(1))), 1).cut_clearance
-        == 0
+        RuleTree(GRID, Split((("stock", 1.0),), (2.0,), (Leaf(0), Leaf(1))), 1).cut_clearance == 0
     )
 
 

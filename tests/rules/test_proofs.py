@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from support import tiny_proofs
 
 import tessella as ts
-from tessella.mdp.rule_tree import Choose, node_to_json
+from tessella.mdp.rule_tree import Leaf, node_to_json
 
 SHAPE, DISCOUNT = (5, 4), 0.9
 
@@ -97,7 +97,7 @@ class Mistaken(ts.RuleClass):
         return ""
 
     def fit(self, costs, most, target):
-        return [ts.Fitted(Choose(0), 1, float(costs.by_state[:, 0].sum()))]
+        return [ts.Fitted(Leaf(0), 1, float(costs.by_state[:, 0].sum()))]
 
     def size_lower_bound(self, costs, target, most, fits):
         return most + 1

@@ -7,7 +7,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import tessella as ts
-from tessella.mdp.rule_tree import Choose, RuleTree, Split
+from tessella.mdp.rule_tree import Leaf, RuleTree, Split
 from tessella.rules import search
 from tessella.rules.axis_tree import build_node
 from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, BoxTreeSolver, count_leaves
@@ -124,7 +124,7 @@ def test_every_tree_that_is_offered_is_judged_in_a_model_judged_by_loops(monkeyp
 def test_neighbours_of_a_tree_differ_in_one_number():
     grid = ts.StateGrid(x=range(6), season=["dry", "wet", "cold"])
     costs = ts.Costs(grid, (0, 1, 2), np.zeros((18, 3)))
-    root = Split((("x", 1.0),), (1.5, 3.5), (Choose(0), Choose(1), Choose(2)))
+    root = Split((("x", 1.0),), (1.5, 3.5), (Leaf(0), Leaf(1), Leaf(2)))
     told = list(ts.AxisTree().neighbours(costs, root))
     assert len(told) == 4 + 3 * 2  # each cut either way, each leaf two other actions
     moved = {node.cuts for node in told if node.branches == root.branches}

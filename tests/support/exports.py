@@ -8,7 +8,7 @@ import numpy as np
 
 import tessella as ts
 from tessella.mdp.actions import Combination
-from tessella.mdp.rule_tree import Among, Choose, Except, Lookup, Node, RuleTree, Split
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Lookup, Node, RuleTree, Split
 
 FACTS = {
     "model": 'shop */ "; DROP TABLE t; --',
@@ -44,7 +44,7 @@ def rule(axes, actions, root: Node, size: int, action_name: str = "order") -> ts
 
 
 def ladder(weights, cuts, actions) -> Split:
-    return Split(tuple(weights.items()), tuple(cuts), tuple(map(Choose, actions)))
+    return Split(tuple(weights.items()), tuple(cuts), tuple(map(Leaf, actions)))
 
 
 def text_axis() -> ts.Rule:
@@ -52,8 +52,8 @@ def text_axis() -> ts.Rule:
     axes = {"stock": range(5), "season": ["dry", "wet", "cold"]}
     table = Lookup(("season", "stock"), (0, 7, 12), (0, 1, 2))
     steps = ladder({"stock": 1.0}, (1.5, 2.5), (0, 1, 2))
-    exceptions = Except(((3, "wet"), (0, "wet")), (2, 1), table)
-    return rule(axes, (0, 4.5, -8), Among("season", ("dry", "cold"), steps, exceptions), 9)
+    exceptions = Exceptions(((3, "wet"), (0, "wet")), (2, 1), table)
+    return rule(axes, (0, 4.5, -8), LabelSplit("season", ("dry", "cold"), steps, exceptions), 9)
 
 
 def linear() -> ts.Rule:
@@ -78,13 +78,15 @@ def named() -> ts.Rule:
     words = ("select", "int", "lambda", "größe", "Total", "total", "ACTIONS")
     axes = {"label": HOSTILE} | {word: range(2) for word in words}
     split = ladder(dict.fromkeys(words, 1.0), (1.5, 3.5, 6.5), (0, 4, 9, 14))
-    inside = Among("label", HOSTILE[5:7], Choose(11), split)
-    root = Among("label", HOSTILE[::2], inside, Lookup(("label", "größe"), (0, 6, 13), (1, 2, 3)))
+    inside = LabelSplit("label", HOSTILE[5:7], Leaf(11), split)
+    root = LabelSplit(
+        "label", HOSTILE[::2], inside, Lookup(("label", "größe"), (0, 6, 13), (1, 2, 3))
+    )
     return rule(axes, HOSTILE, root, 9, 'or"der */ -- \n')
 
 
 def constant() -> ts.Rule:
-    return rule({"stock": range(3)}, (1, 2), Choose(1), 1)
+    return rule({"stock": range(3)}, (1, 2), Leaf(1), 1)
 
 
 CASES = {made.__name__: made() for made in (text_axis, linear, four_axes, named, constant)}
@@ -147,14 +149,14 @@ def drawn(rng: np.random.Generator, depth: int = 3) -> Node:
         return Split(tuple(weights.items()), tuple(cuts.tolist()), tuple(below))
     if kind == 2:
         labels = tuple(np.array(["a", "b", "c"])[rng.random(3) < 0.5].tolist())
-        return Among("label", labels, *below[:2])
+        return LabelSplit("label", labels, *below[:2])
     if kind == 3:
         states = rng.choice(GRID.size, 4, replace=False)
         places = tuple(zip(*(v.tolist() for v in GRID.coordinates(states).values()), strict=True))
-        return Except(places, tuple(rng.integers(0, 4, 4).tolist()), below[0])
+        return Exceptions(places, tuple(rng.integers(0, 4, 4).tolist()), below[0])
     if kind == 4:
         axes = tuple(rng.permutation(GRID.axes)[: rng.integers(1, 4)].tolist())
         size = int(np.prod([GRID.shape[GRID.axis(name)] for name in axes]))
         starts = (0, *sorted(rng.choice(np.arange(1, size), 2, replace=False).tolist()))
         return Lookup(axes, starts, tuple(rng.integers(0, 4, 3).tolist()))
-    return Choose(int(rng.integers(0, 4)))
+    return Leaf(int(rng.integers(0, 4)))

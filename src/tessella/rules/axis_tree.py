@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import Among, Choose, Node, Split, short_number_between
+from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, short_number_between
 from tessella.rules.boxes import (
     BoxCut,
     BoxLeaf,
@@ -124,15 +124,15 @@ class AxisTree(RuleClass):
 
     def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
         """Trees with one cut a place further on or back, or another action in one leaf."""
-        if isinstance(root, Choose):
-            yield from (Choose(a) for a in range(len(costs.actions)) if a != root.action)
+        if isinstance(root, Leaf):
+            yield from (Leaf(a) for a in range(len(costs.actions)) if a != root.action)
         elif isinstance(root, Split):
             yield from (replace(root, cuts=cuts) for cuts in _iterate_moved_cuts(costs, root))
             for j, branch in enumerate(root.branches):
                 for other in self.neighbours(costs, branch):
                     branches = (*root.branches[:j], other, *root.branches[j + 1 :])
                     yield replace(root, branches=branches)
-        elif isinstance(root, Among):
+        elif isinstance(root, LabelSplit):
             labels = costs.grid.values[costs.grid.axis(root.axis)].tolist()
             for n in {max(len(root.labels) - 1, 1), min(len(root.labels) + 1, len(labels) - 1)}:
                 yield replace(root, labels=tuple(labels[:n]))
@@ -283,7 +283,7 @@ def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:
 
     def build(tree: BoxTree, children: list[Node]) -> Node:
         return (
-            Choose(tree.action)
+            Leaf(tree.action)
             if isinstance(tree, BoxLeaf)
             else _build_cut(costs, tree, children, positions)
         )
@@ -296,7 +296,7 @@ def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[
     position = int(positions[cut.axis][cut.position])
     values = costs.grid.values[cut.axis]
     if values.dtype.kind == "U":
-        return Among(name, tuple(values[:position].tolist()), *children)
+        return LabelSplit(name, tuple(values[:position].tolist()), *children)
     numbers = costs.sorted_values[cut.axis]
     weights = ((name, 1.0),)
     return join_splits(

@@ -16,7 +16,16 @@ import numpy as np
 
 from tessella.errors import counted, format_value
 from tessella.mdp.actions import describe_action, spoken
-from tessella.mdp.rule_tree import Among, Choose, Except, Lookup, Node, RuleTree, Split, children
+from tessella.mdp.rule_tree import (
+    Exceptions,
+    LabelSplit,
+    Leaf,
+    Lookup,
+    Node,
+    RuleTree,
+    Split,
+    children,
+)
 from tessella.rounding import round_up, round_up_percent
 from tessella.rules.loss_target import describe_loss_reference
 
@@ -34,7 +43,7 @@ def explain(rule: Rule) -> str:
 
 def list_ways(program: RuleTree, actions: tuple, action_name: str) -> str:
     """A rule tree line by line."""
-    if isinstance(program.root, Choose):
+    if isinstance(program.root, Leaf):
         return f"Always {spoken(action_name, actions[program.root.action])}."
     named = [describe_action(action_name, action) for action in actions]
     lines = list(describe_paths(program, named))
@@ -91,11 +100,11 @@ def describe_paths(tree: RuleTree, action_names: list[str]) -> list[str]:
     while stack:
         node, path = stack.pop()
         where = _format_where(tree, path)
-        if isinstance(node, Choose):
+        if isinstance(node, Leaf):
             lines.append(f"{action_names[node.action]} {where or 'everywhere'}")
         elif isinstance(node, Lookup):
             lines += _runs(tree, node, action_names, where)
-        elif isinstance(node, Except):
+        elif isinstance(node, Exceptions):
             for state, action in zip(node.places, node.actions, strict=True):
                 state_where = _format_where(tree, (*path, _format_state(tree, state)))
                 lines.append(f"{action_names[action]} {state_where}")
@@ -145,7 +154,7 @@ Condition = SumInterval | LabelChoice | str
 PathConditions = tuple[Condition, ...]
 
 
-def _list_branch_conditions(tree: RuleTree, node: Split | Among) -> list[Condition]:
+def _list_branch_conditions(tree: RuleTree, node: Split | LabelSplit) -> list[Condition]:
     """The condition of each branch."""
     if isinstance(node, Split):
         ends = pairwise([-np.inf, *node.cuts, np.inf])

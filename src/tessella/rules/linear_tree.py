@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import Among, Choose, Node, short_number_between
+from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, short_number_between
 from tessella.rules.axis_tree import compute_max_leaves, compute_tree_size, join_splits
 from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, count_leaves, fold_tree, prune_trees
 from tessella.rules.cart import grow_cart_trees
@@ -136,11 +136,11 @@ def _build_node(tree: BoxTree, features: list[CutFeature]) -> Node:
 
     def build(tree: BoxTree, children: list[Node]) -> Node:
         if isinstance(tree, BoxLeaf):
-            return Choose(tree.action)
+            return Leaf(tree.action)
         definition = features[tree.axis].definition
         values = features[tree.axis].values
         if isinstance(values, tuple):
-            return Among(definition[0], values[: tree.position], *children)
+            return LabelSplit(definition[0], values[: tree.position], *children)
         cut = short_number_between(float(values[tree.position - 1]), float(values[tree.position]))
         return join_splits(definition, cut, children)
 

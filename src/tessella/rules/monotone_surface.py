@@ -27,7 +27,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.rule_tree import Choose, Lookup, Node
+from tessella.mdp.rule_tree import Leaf, Lookup, Node
 from tessella.rules.axis_tree import choose_positions, compute_boundary_losses, sum_blocks
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
@@ -350,7 +350,7 @@ def _build_node(costs: Costs, table: NDArray[np.int64]) -> Node:
     flat = table.ravel()
     starts = np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1])
     if len(starts) == 1:
-        return Choose(int(flat[0]))
+        return Leaf(int(flat[0]))
     return Lookup(costs.grid.axes, tuple(starts.tolist()), tuple(flat[starts].tolist()))
 
 

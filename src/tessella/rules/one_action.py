@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tessella.mdp.rule_tree import Choose
+from tessella.mdp.rule_tree import Leaf
 from tessella.rules.rule_class import Costs, Fitted, RuleClass
 
 
@@ -24,4 +24,4 @@ class OneAction(RuleClass):
     def fit(self, costs: Costs, most: int, target: float) -> list[Fitted]:
         totals = costs.by_state.sum(axis=0)
         best = int(totals.argmin())
-        return [Fitted(Choose(best), 1, float(totals[best]))] if most >= 1 else []
+        return [Fitted(Leaf(best), 1, float(totals[best]))] if most >= 1 else []

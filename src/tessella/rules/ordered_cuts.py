@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import Choose, Node, leaf_or_split, short_number_between
+from tessella.mdp.rule_tree import Leaf, Node, leaf_or_split, short_number_between
 
 INDEX_RELATIVE_TOLERANCE = 1e-12  # of the spread of an index
 
@@ -111,8 +111,8 @@ def build_split(
     )
     actions = ordered_cuts.actions[::-1] if is_reversed else ordered_cuts.actions
     if len(values) == 1:
-        return Choose(actions[cuts.count(0)])
-    branches = tuple(map(Choose, actions))
+        return Leaf(actions[cuts.count(0)])
+    branches = tuple(map(Leaf, actions))
     return leaf_or_split(weights, tuple(choose_cut(values, c) for c in cuts), branches)
 
 

@@ -28,7 +28,7 @@ from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import ArgumentError, PolicyError, counted, is_positive, require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.rule_tree import Among, Except, Lookup, Node, RuleTree, Split
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Lookup, Node, RuleTree, Split
 from tessella.mdp.start import Start
 from tessella.rounding import round_up
 from tessella.rules.compress import compress
@@ -240,7 +240,7 @@ def iterate_numbers(node: Node) -> Iterator[float]:
         yield from node.cuts
         for branch in node.branches:
             yield from iterate_numbers(branch)
-    elif isinstance(node, Among):
+    elif isinstance(node, LabelSplit):
         yield from iterate_numbers(node.inside)
         yield from iterate_numbers(node.outside)
 
@@ -252,9 +252,9 @@ def replace_numbers(node: Node, numbers: Iterator[float]) -> Node:
         cuts = tuple(next(numbers) for _ in node.cuts)
         branches = tuple(replace_numbers(branch, numbers) for branch in node.branches)
         return Split(weights, cuts, branches)
-    if isinstance(node, Among):
+    if isinstance(node, LabelSplit):
         inside = replace_numbers(node.inside, numbers)
-        return Among(node.axis, node.labels, inside, replace_numbers(node.outside, numbers))
+        return LabelSplit(node.axis, node.labels, inside, replace_numbers(node.outside, numbers))
     return node
 
 
@@ -263,7 +263,7 @@ def _iterate_nodes(node: Node) -> Iterator[Node]:
     if isinstance(node, Split):
         for branch in node.branches:
             yield from _iterate_nodes(branch)
-    elif isinstance(node, Among):
+    elif isinstance(node, LabelSplit):
         yield from _iterate_nodes(node.inside)
         yield from _iterate_nodes(node.outside)
 
@@ -271,7 +271,7 @@ def _iterate_nodes(node: Node) -> Iterator[Node]:
 def _explain_difference(roots: Sequence[Node]) -> str:
     """Why trees differ in more than their numbers; empty if they do not."""
     for root in roots:
-        if any(isinstance(node, Lookup | Except) for node in _iterate_nodes(root)):
+        if any(isinstance(node, Lookup | Exceptions) for node in _iterate_nodes(root)):
             return "a table of places has no numbers that follow the size"
     structures = [
         replace_numbers(root, iter([0.0] * len(list(iterate_numbers(root))))) for root in roots

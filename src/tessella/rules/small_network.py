@@ -30,7 +30,7 @@ from scipy.special import expit
 
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.rule_tree import Choose, Node, Split
+from tessella.mdp.rule_tree import Leaf, Node, Split
 from tessella.rules.linear_cuts import Projection
 from tessella.rules.ordered_cuts import (
     SortedStates,
@@ -261,7 +261,7 @@ def build_network_node(
         weights = index.weights + index.sign[is_active] @ index.kink_weights[is_active]
         offset = float(index.sign[is_active] @ index.kink_offsets[is_active])
         cuts = tuple(float(np.round(limit + offset, 12)) for limit in limits)
-        return Split(_name_weights(names, weights), cuts, tuple(map(Choose, actions)))
+        return Split(_name_weights(names, weights), cuts, tuple(map(Leaf, actions)))
 
     def build(active: tuple[bool, ...]) -> Node:
         h = len(active)

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import Among, Node, Split, short_number_between
+from tessella.mdp.rule_tree import LabelSplit, Node, Split, short_number_between
 from tessella.rules.ordered_cuts import build_split, compute_least_costs, find_optimal_cuts
 from tessella.rules.rule_class import Costs, Fitted, RuleClass, pareto_front
 
@@ -132,7 +132,7 @@ def _build_node(
     if labels.dtype.kind == "U":
         node = branches[-1]
         for start, branch in zip(reversed(band_starts), reversed(branches[:-1]), strict=True):
-            node = Among(name, tuple(labels[:start].tolist()), branch, node)
+            node = LabelSplit(name, tuple(labels[:start].tolist()), branch, node)
         return node
     sorted_values = costs.sorted_values[across]
     limits = tuple(

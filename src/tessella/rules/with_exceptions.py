@@ -13,7 +13,7 @@ import numpy as np
 
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.rule_tree import Except
+from tessella.mdp.rule_tree import Exceptions
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.one_action import OneAction
 from tessella.rules.order_up_to import OrderUpTo
@@ -79,7 +79,7 @@ def _add_exceptions(costs: Costs, base: Fitted, max_exceptions: int, target: flo
     candidates = []
     for n in range(1, n_needed + 1):
         actions = tuple(int(a) for a in best_actions[costliest[:n]])
-        root = Except(tuple(states[:n]), actions, base.root)
+        root = Exceptions(tuple(states[:n]), actions, base.root)
         sentence = _words(costs, base, states[:n], actions)
         candidates.append(
             Fitted(

@@ -17,7 +17,7 @@ from support.exports import CASES, FACTS, states
 
 import tessella as ts
 from tessella.cli.group import main
-from tessella.mdp.rule_tree import Choose, Lookup, RuleTree, Split
+from tessella.mdp.rule_tree import Leaf, Lookup, RuleTree, Split
 from tessella.rules.export import export as verb
 from tessella.rules.export.bare_python import BarePython
 from tessella.rules.export.c99 import C99
@@ -64,7 +64,7 @@ def test_an_onnx_file_and_its_metadata_hold_the_same_facts(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".py", ".sql", ".c"])
 def test_a_file_that_says_something_else_is_not_written(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(ExportContext, "root", Choose(2))
+    monkeypatch.setattr(ExportContext, "root", Leaf(2))
     path = tmp_path / f"a{suffix}"
     with pytest.raises(
         ts.FileError, match=r"stock=0, season=dry gets order=-8, not order=0 \(10 of"
@@ -226,9 +226,9 @@ def test_a_lowered_program_says_the_same_and_has_no_branch_that_is_never_taken()
 
 
 def test_the_largest_branch_of_a_split_comes_last_so_that_little_nests():
-    node = Choose(0)
+    node = Leaf(0)
     for depth in range(300):
-        both = (node, Choose(depth % 2 + 1)) if depth % 2 else (Choose(depth % 2 + 1), node)
+        both = (node, Leaf(depth % 2 + 1)) if depth % 2 else (Leaf(depth % 2 + 1), node)
         node = Split((("x", 1.0),), (200.0 + (depth if depth % 2 else -depth) / 2,), both)
     grid = ts.StateGrid(x=range(400))
     policy = ts.Rule(grid, (0, 1, 2), RuleTree(grid, node, 900))

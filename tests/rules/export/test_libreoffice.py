@@ -11,7 +11,7 @@ from support.exports import CASES, GRID, HOSTILE, drawn, meant, rule, states, st
 from support.libreoffice import MISSING, SOFFICE, Sheets, calculate, decisions, save_rows
 
 import tessella as ts
-from tessella.mdp.rule_tree import Among, Choose, RuleTree
+from tessella.mdp.rule_tree import LabelSplit, Leaf, RuleTree
 from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.workbook import Workbook
 
@@ -42,7 +42,7 @@ def random_policy(axis: str) -> ts.Policy:
 def hostile() -> ts.Policy:
     """Labels and actions of any text that a cell can hold."""
     texts = tuple(text for text in HOSTILE if "\r" not in text)
-    root = Among("label", texts[::2], Choose(3), Choose(len(texts) - 1))
+    root = LabelSplit("label", texts[::2], Leaf(3), Leaf(len(texts) - 1))
     return rule({"label": texts}, texts, root, 2)
 
 

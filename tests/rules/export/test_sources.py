@@ -9,7 +9,7 @@ import pytest
 from support.exports import CASES
 
 import tessella as ts
-from tessella.mdp.rule_tree import Choose, RuleTree, Split
+from tessella.mdp.rule_tree import Leaf, RuleTree, Split
 from tessella.rules.export.names import derive_identifier
 
 GRID = {"stock": range(6)}
@@ -87,10 +87,10 @@ def test_a_file_of_data_takes_no_word_about_input_off_the_grid(tmp_path, suffix)
 def deep(levels: int) -> RuleTree:
     """A program that asks about one axis and the other in turn, ever deeper."""
     grid = ts.StateGrid(x=range(3), y=range(3))
-    node = Choose(0)
+    node = Leaf(0)
     for level in range(levels):
         axis = "xy"[level % 2]
-        node = Split(((axis, 1.0),), (1.5,), (node, Choose(1)))
+        node = Split(((axis, 1.0),), (1.5,), (node, Leaf(1)))
     return RuleTree(grid, node, levels)
 
 
@@ -124,15 +124,15 @@ def test_a_saved_rule_is_a_policy_of_its_model(mdp, tmp_path):
 
 def test_bounds_on_one_axis_are_said_once():
     grid = ts.StateGrid(stock=range(10), mode=["a", "b", "c"])
-    inner = Split((("stock", 1.0),), (3.5,), (Choose(0), Choose(1)))
-    root = Split((("stock", 1.0),), (7.5,), (inner, Choose(0)))
+    inner = Split((("stock", 1.0),), (3.5,), (Leaf(0), Leaf(1)))
+    root = Split((("stock", 1.0),), (7.5,), (inner, Leaf(0)))
     rule = ts.Rule(grid, (0, 1), RuleTree(grid, root, 5), kind="own")
     assert rule.explain().splitlines()[:3] == [
         "action=0 where stock is at most 3",
         "action=1 where stock is 4 to 7",
         "action=0 where stock is at least 8",
     ]
-    inner = Split((("stock", 1.0),), (7.5,), (Choose(1), Choose(0)))
-    root = Split((("stock", 1.0),), (3.5,), (Choose(0), inner))
+    inner = Split((("stock", 1.0),), (7.5,), (Leaf(1), Leaf(0)))
+    root = Split((("stock", 1.0),), (3.5,), (Leaf(0), inner))
     other = ts.Rule(grid, (0, 1), RuleTree(grid, root, 5), kind="own")
     assert other.explain() == rule.explain()

@@ -8,7 +8,7 @@ import pytest
 from support.exports import CASES, HOSTILE, ladder, rule
 
 import tessella as ts
-from tessella.mdp.rule_tree import Among, Choose
+from tessella.mdp.rule_tree import LabelSplit, Leaf
 from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.spreadsheet import column, format_cell_value, format_formula
 
@@ -34,7 +34,7 @@ def test_the_check_sheet_of_a_workbook_agrees_in_every_row(tmp_path):
 
 def test_texts_of_a_workbook_are_never_formulas(tmp_path):
     axes = {"label": [text for text in HOSTILE if "\r" not in text]}
-    root = Among("label", ("=1+1",), Choose(6), Choose(0))
+    root = LabelSplit("label", ("=1+1",), Leaf(6), Leaf(0))
     rule(axes, HOSTILE, root, 2, "=2+2").export(tmp_path / "a.xlsx")
     book = openpyxl.load_workbook(tmp_path / "a.xlsx")
     kinds = {cell.value: cell.data_type for row in book["check"].iter_rows() for cell in row}

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
-from tessella.mdp.rule_tree import Among, Choose, Except, Node, Split
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, Split
 from tessella.rules.export.comparisons import (
     Condition,
     SumRange,
@@ -258,21 +258,21 @@ class CSource:
     def _node_lines(self, node: Node, depth: int) -> Iterator[str]:
         """The lines of a node; every way through them ends in a return."""
         pad = "    " * depth
-        if isinstance(node, Choose):
+        if isinstance(node, Leaf):
             comment = to_comment_text(self.draft.describe_action(node.action))
             yield f"{pad}return {node.action}; /* {comment} */"
         elif isinstance(node, Split):
             yield from self._split_lines(node, depth)
-        elif isinstance(node, Among):
+        elif isinstance(node, LabelSplit):
             yield f"{pad}if ({self._label_test(node.axis, node.labels)}) {{"
             yield from self._node_lines(node.inside, depth + 1)
             yield f"{pad}}}"
             yield from self._node_lines(node.outside, depth)
-        elif isinstance(node, Except):
+        elif isinstance(node, Exceptions):
             for state, action in zip(node.places, node.actions, strict=True):
                 cell = nearest_cell(self.grid, state)
                 yield f"{pad}if ({' && '.join(map(self._format_condition, cell))})"
-                yield from self._node_lines(Choose(action), depth + 1)
+                yield from self._node_lines(Leaf(action), depth + 1)
             yield from self._node_lines(node.otherwise, depth)
 
     def _split_lines(self, node: Split, depth: int) -> Iterator[str]:

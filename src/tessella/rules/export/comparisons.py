@@ -3,8 +3,8 @@
     Lookup  ->  splits along its axes, one after the other, with equal neighbours joined
     Split   ->  the same without the branches that no point between the axes' ends can take
 
-What is left is made of Choose, Split, Among and Except. Whoever asks about a point off the grid
-has moved it to the ends of the axes before (or refused it); a *place* of an axis is what is nearest
+What is left is made of Leaf, Split, LabelSplit and Exceptions. A caller with a point off the
+grid has moved it to the ends of the axes (or refused it); a *place* of an axis is what is nearest
 to its value: above the midpoint to the value below, up to and with the midpoint to the value above.
 """
 
@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 
 from tessella.grid import StateGrid
 from tessella.mdp.policy import Policy
-from tessella.mdp.rule_tree import Among, Choose, Except, Lookup, Node, RuleTree, Split, children
+from tessella.mdp.rule_tree import (
+    Exceptions,
+    LabelSplit,
+    Leaf,
+    Lookup,
+    Node,
+    RuleTree,
+    Split,
+    children,
+)
 
 Weights = tuple[tuple[str, float], ...]
 
@@ -59,14 +68,14 @@ def to_rule_tree(policy: Policy) -> RuleTree:
 
 
 def to_comparisons(grid: StateGrid, node: Node) -> Node:
-    """``node`` as Choose, Split, Among and Except."""
+    """``node`` as Leaf, Split, LabelSplit and Exceptions."""
     if isinstance(node, Lookup):
         shape = [grid.shape[grid.axis(name)] for name in node.axes]
         lengths = np.diff([*node.starts, math.prod(shape)])
         return _split_table(grid, node.axes, np.repeat(node.actions, lengths), shape)
     if isinstance(node, Split):
         return _simplify_split(grid, node)
-    if isinstance(node, Among):
+    if isinstance(node, LabelSplit):
         inside = to_comparisons(grid, node.inside)
         outside = to_comparisons(grid, node.outside)
         all_labels = set(map(str, grid.values[grid.axis(node.axis)]))
@@ -74,16 +83,16 @@ def to_comparisons(grid: StateGrid, node: Node) -> Node:
             return outside
         if inside == outside or all_labels <= set(node.labels):
             return inside
-        return Among(node.axis, node.labels, inside, outside)
-    if isinstance(node, Except):
-        return Except(node.places, node.actions, to_comparisons(grid, node.otherwise))
+        return LabelSplit(node.axis, node.labels, inside, outside)
+    if isinstance(node, Exceptions):
+        return Exceptions(node.places, node.actions, to_comparisons(grid, node.otherwise))
     return node
 
 
 def _split_table(grid: StateGrid, axes: tuple[str, ...], table: NDArray, shape: list[int]) -> Node:
     """A table over ``axes`` as splits along the first of them, then the next."""
     if (table == table[0]).all():
-        return Choose(int(table[0]))
+        return Leaf(int(table[0]))
     rows = table.reshape(shape[0], -1)
     axis = grid.axis(axes[0])
     below = (axes[1:], shape[1:])
@@ -115,7 +124,7 @@ def _split_labels(
     node = _split_table(grid, axes, rows[last[0]], shape)
     for group in reversed(first):
         labels = tuple(str(grid.values[grid.axis(name)][i]) for i in group)
-        node = Among(name, labels, _split_table(grid, axes, rows[group[0]], shape), node)
+        node = LabelSplit(name, labels, _split_table(grid, axes, rows[group[0]], shape), node)
     return node
 
 
@@ -213,7 +222,7 @@ def list_branch_tests(node: Split) -> list[BranchTest]:
 
 def count_leaves(node: Node) -> int:
     """How many times a tree of comparisons names an action."""
-    if isinstance(node, Except):
+    if isinstance(node, Exceptions):
         return len(node.places) + count_leaves(node.otherwise)
     return sum(map(count_leaves, children(node))) or 1
 
@@ -235,7 +244,7 @@ def iterate_clauses(
     """
     if not all(map(_is_possible, implied)):
         return
-    if isinstance(node, Choose):
+    if isinstance(node, Leaf):
         yield Clause(stated, node.action)
     elif isinstance(node, Split):
         for condition, branch in iterate_branches(node):
@@ -244,7 +253,7 @@ def iterate_clauses(
             yield from iterate_clauses(
                 grid, branch, _add_condition(stated, upper), _add_condition(implied, condition)
             )
-    elif isinstance(node, Among):
+    elif isinstance(node, LabelSplit):
         inside = LabelSet(node.axis, node.labels)
         others = set(grid.values[grid.axis(node.axis)])
         outside = LabelSet(node.axis, tuple(sorted(map(str, others - set(node.labels)))))
@@ -252,12 +261,12 @@ def iterate_clauses(
             grid, node.inside, _add_condition(stated, inside), _add_condition(implied, inside)
         )
         yield from iterate_clauses(grid, node.outside, stated, _add_condition(implied, outside))
-    elif isinstance(node, Except):
+    elif isinstance(node, Exceptions):
         for state, action in zip(node.places, node.actions, strict=True):
             state_cell = nearest_cell(grid, state)
             yield from iterate_clauses(
                 grid,
-                Choose(action),
+                Leaf(action),
                 reduce(_add_condition, state_cell, stated),
                 reduce(_add_condition, state_cell, implied),
             )

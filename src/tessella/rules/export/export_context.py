@@ -53,7 +53,7 @@ class ExportContext:
 
     @cached_property
     def root(self) -> Node:
-        """What to do, as Choose, Split, Among and Except."""
+        """What to do, as Leaf, Split, LabelSplit and Exceptions."""
         return to_comparisons(self.grid, to_rule_tree(self.policy).root)
 
     @cached_property

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import require_extra
-from tessella.mdp.rule_tree import Among, Choose, Except, Node, Split
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, Split
 from tessella.rules.export.comparisons import (
     Condition,
     LabelSet,
@@ -233,14 +233,14 @@ class GraphBuilder:
 
     def _add_rule_node(self, node: Node) -> str:
         """The name of the (n,) or single action indices that a node gives."""
-        if isinstance(node, Choose):
+        if isinstance(node, Leaf):
             return self._add_integer(node.action)
-        if isinstance(node, Among):
+        if isinstance(node, LabelSplit):
             inside = self._add_condition(LabelSet(node.axis, node.labels))
             return self.add(
                 "Where", inside, self._add_rule_node(node.inside), self._add_rule_node(node.outside)
             )
-        if isinstance(node, Except):
+        if isinstance(node, Exceptions):
             answer = self._add_rule_node(node.otherwise)
             for state, action in zip(node.places, node.actions, strict=True):
                 matches = [

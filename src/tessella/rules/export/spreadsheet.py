@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import FileError
 from tessella.grid import StateGrid
-from tessella.mdp.rule_tree import Among, Choose, Except, Node, RuleTree, Split
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, RuleTree, Split
 from tessella.rules.export.c99 import format_number
 from tessella.rules.export.comparisons import (
     Condition,
@@ -199,12 +199,12 @@ class FormulaExpression:
         return tests[0] if len(tests) == 1 else f"({'+'.join(tests)})"
 
     def _format_node(self, node: Node) -> str:
-        if isinstance(node, Choose):
+        if isinstance(node, Leaf):
             return format_cell_value(self.values[node.action])
-        if isinstance(node, Among):
+        if isinstance(node, LabelSplit):
             test = self._label_test(node.axis, node.labels)
             return f"IF({test},{self._format_node(node.inside)},{self._format_node(node.outside)})"
-        if isinstance(node, Except):
+        if isinstance(node, Exceptions):
             return self._format_exceptions(node)
         assert isinstance(node, Split)
         return self._format_halves(self._format_sum(node), node.cuts, node.branches)
@@ -219,7 +219,7 @@ class FormulaExpression:
             low if low == high else f"IF({operand}<={format_cell_value(cuts[middle])},{low},{high})"
         )
 
-    def _format_exceptions(self, node: Except) -> str:
+    def _format_exceptions(self, node: Exceptions) -> str:
         """Those of each action together: their tests exclude one another and are added up."""
         groups: dict[str, list[str]] = {}
         for state, action in zip(node.places, node.actions, strict=True):
@@ -264,11 +264,11 @@ class FormulaExpression:
 
     def count_levels(self, node: Node) -> int:
         """How many levels of IF stand within one another."""
-        if isinstance(node, Choose):
+        if isinstance(node, Leaf):
             return 0
-        if isinstance(node, Among):
+        if isinstance(node, LabelSplit):
             return 1 + max(self.count_levels(node.inside), self.count_levels(node.outside))
-        if isinstance(node, Except):
+        if isinstance(node, Exceptions):
             return len(set(node.actions)) + self.count_levels(node.otherwise)
         assert isinstance(node, Split)
         sums = 2 if single_axis(node.weights) is None else 0
