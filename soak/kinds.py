@@ -32,7 +32,7 @@ from support.truth import case, contradictions
 
 import tessella as ts
 from soak.studies import killed_study
-from tessella.certificates import check
+from tessella.checker import check
 from tessella.mdp.rule_tree import RuleTree
 from tessella.rules.export.bare_python import BarePython
 from tessella.rules.export.c99 import C99

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.certificates import check
 from tessella.certificates.loss import loss
+from tessella.checker import check
 from tessella.rounding import round_down, round_up, round_up_percent, write_enclosed
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

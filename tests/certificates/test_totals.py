@@ -13,7 +13,7 @@ import pytest
 from support.criteria import ending, optimum, policy_value
 
 import tessella as ts
-from tessella.certificates import check
+from tessella.checker import check
 
 VECTORS = ("optimal_lower", "optimal_upper", "policy_lower", "policy_upper")
 

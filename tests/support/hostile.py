@@ -28,7 +28,7 @@ import numpy as np
 
 import tessella as ts
 from support.alterations import leaves
-from tessella.certificates import check
+from tessella.checker import check
 from tessella.errors import TessellaError
 from tessella.mdp.files.variables import (
     attributes_of,

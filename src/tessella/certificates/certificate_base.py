@@ -68,7 +68,7 @@ class CertificateBase(ABC):
         return "\n".join(self.summary().split("\n\n")[:2])
 
     def save(self, path: str | Path) -> None:
-        """Write as JSON, for ``load`` and for ``python -m tessella.certificates.check``."""
+        """Write as JSON, for ``load`` and for ``python -m tessella.checker``."""
         from tessella.certificates.certificate_file import save
 
         save(self, path)
