@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arithmetic import EPS, dot, max_abs
-from .claim import MarginRate, ValueClaim
+from .claim import StatedRate, ValueClaim
 from .compare import Rejected, check_equal, check_interval
 from .model import Model
 from .values import CheckedDecisions, bound_rounding, enclose_sum
@@ -162,7 +162,7 @@ def bound_occupancy(claim: ValueClaim, model: Model, inside: MarginDistribution)
     return inside.cumulative + claim.occupancy_error + (model.n_states + 2) * EPS
 
 
-def check_range(rate: MarginRate, distribution: MarginDistribution) -> None:
+def check_range(rate: StatedRate, distribution: MarginDistribution) -> None:
     inside = distribution.restrict(rate.largest)
     low, high = distribution.range_ends
     if not inside.margins.size or rate.smallest != inside.margins[0]:
@@ -177,7 +177,7 @@ def check_range(rate: MarginRate, distribution: MarginDistribution) -> None:
 
 
 def check_constant(
-    claim: ValueClaim, model: Model, rate: MarginRate, inside: MarginDistribution
+    claim: ValueClaim, model: Model, rate: StatedRate, inside: MarginDistribution
 ) -> None:
     alpha = rate.exponent
     x = np.log(inside.margins)
@@ -194,7 +194,7 @@ def check_constant(
 
 
 def check_rate_bounds(
-    claim: ValueClaim, model: Model, rate: MarginRate, scale: BoundFactor
+    claim: ValueClaim, model: Model, rate: StatedRate, scale: BoundFactor
 ) -> None:
     eps = claim.bounds.localisation.eps
     applies = claim.bounds.localisation.holds and rate.smallest <= eps <= rate.largest

@@ -143,13 +143,13 @@ class VersionedDocument(Document):
 
 
 @dataclass(frozen=True)
-class PolicyHeader:
+class StatedActions:
     actions: Labels
     grid: Axes
 
 
 @dataclass(frozen=True)
-class Policy(PolicyHeader):
+class StatedPolicy(StatedActions):
     name: Text  # not checked: the model file does not know it
     size: Count  # not checked either
     table: Actions
@@ -164,7 +164,7 @@ class Header(VersionedDocument):
     minimise: Flag
     model: Text
     action_name: Text
-    policy: PolicyHeader
+    policy: StatedActions
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class AverageClaim(Header):
     VERSION: ClassVar[int] = 2
     HEADER: ClassVar[type[Header]] = Header
 
-    policy: Policy
+    policy: StatedPolicy
     optimal_value: States
     policy_value: States
     optimal_value_rest: States
@@ -200,7 +200,7 @@ class TotalClaim(Header):
     VERSION: ClassVar[int] = 1
     HEADER: ClassVar[type[Header]] = Header
 
-    policy: Policy
+    policy: StatedPolicy
     start: States
     optimal_lower: States
     optimal_upper: States
@@ -214,7 +214,7 @@ class TotalClaim(Header):
 
 
 @dataclass(frozen=True)
-class Localisation:
+class StatedLocalisation:
     eps: Number
     holds: Flag | None
     exceptions: Count
@@ -224,7 +224,7 @@ class Localisation:
 
 
 @dataclass(frozen=True)
-class MarginRate:
+class StatedRate:
     constant: Number
     exponent: Number
     smallest: Number
@@ -234,24 +234,24 @@ class MarginRate:
 
 
 @dataclass(frozen=True)
-class SecondBest:
+class StatedSecondBest:
     exceptions: Count
     holds: Flag | None
     loss: Enclosure | None
 
 
 @dataclass(frozen=True)
-class Bounds:
+class StatedBounds:
     reward_bound: Number
     error_share: Enclosure
     policy_error: Enclosure
-    localisation: Localisation
-    rate: MarginRate | None
-    second_best: SecondBest
+    localisation: StatedLocalisation
+    rate: StatedRate | None
+    second_best: StatedSecondBest
 
 
 @dataclass(frozen=True)
-class Decomposition:
+class StatedDecomposition:
     state: StateBand
     region: ActionBand
     pair: PairBand
@@ -266,7 +266,7 @@ class ValueClaim(ValueHeader):
     VERSION: ClassVar[int] = 4
     HEADER: ClassVar[type[Header]] = ValueHeader
 
-    policy: Policy
+    policy: StatedPolicy
     optimal: Actions
     start: States
     tolerance: Number
@@ -288,8 +288,8 @@ class ValueClaim(ValueHeader):
     mean_loss: Enclosure
     relative_loss: Enclosure | None
     worst_loss: Enclosure
-    decomposition: Decomposition
-    bounds: Bounds
+    decomposition: StatedDecomposition
+    bounds: StatedBounds
 
 
 Claim = ValueClaim | AverageClaim | TotalClaim
