@@ -64,7 +64,7 @@ def main() -> None:
     measured("solve", lambda: ts.solve(mdp, tol=1e-6))
     solution = made["solve"]
     assert isinstance(solution, ts.Solution)
-    measured("certificate in slabs", lambda: ts.certify_in_slabs(solution, rule))
+    measured("certificate in blocks", lambda: ts.certify(solution, rule, blocks=True))
     print(made["certificate in slabs"])
     measured("loss of a rule", lambda: ts.loss(solution, rule))
     print(made.pop("loss of a rule"))

@@ -205,7 +205,7 @@ class Files:
             return [f"{lie or 'an honest certificate'}: {said}"]
         if status:
             return []
-        loaded = ts.GainCertificate.load(self.folder / "certificate.json")
+        loaded = ts.Certificate.load(self.folder / "certificate.json")
         wrong = averages.contradictions(loaded, truth)
         return [f"{said}, and {wrong} are false"] if wrong else []
 
@@ -214,7 +214,7 @@ class Files:
         status, said = self.checked()
         if status:
             return [f"an honest certificate is rejected: {said}"] if honest else []
-        wrong = truth.contradictions(ts.TotalCertificate.load(self.folder / "certificate.json"))
+        wrong = truth.contradictions(ts.Certificate.load(self.folder / "certificate.json"))
         return [f"{said}, and {wrong} are false"] if wrong else []
 
     def checked(self) -> tuple[int, str]:

@@ -67,7 +67,7 @@ def nouns(shop):
         ts.certify(ts.solve(ending(0)), np.zeros(5, int)),
         ts.estimate(shop, policy, rng=0, paths=10),
         ts.loss(solution, policy),
-        ts.certify_in_slabs(ts.solve(line(3)), np.zeros(3, int)),
+        ts.certify(ts.solve(line(3)), np.zeros(3, int), blocks=True),
         ts.scaling(lambda scale: shop, (1, 2, 3, 4), 0.1),
         ts.compress(solution, 0.1),
         ts.frontier(solution, 4),

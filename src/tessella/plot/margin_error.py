@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.axes import Axes
 
 if TYPE_CHECKING:
-    from tessella.certificates.error_by_margin import MarginError
+    from tessella.certificates.decisions import MarginError
 
 
 def margin_error(axes: Axes, result: MarginError, **style: Any) -> Axes:

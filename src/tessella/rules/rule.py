@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tessella.certificates.certificate import Certificate
-from tessella.certificates.gain_certificate import GainCertificate
-from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import FileError
 from tessella.files import NATURAL_NUMBER, atomic_write, read_errors, read_field, read_json
 from tessella.mdp.actions import actions_to_json
@@ -54,9 +52,7 @@ class Rule(Policy):
     kind: str = ""
     size_needed: int = 0
     promise: str = ""
-    certificate: Certificate | GainCertificate | TotalCertificate | None = field(
-        default=None, repr=False
-    )
+    certificate: Certificate | None = field(default=None, repr=False)
     frontier: Frontier = field(default_factory=lambda: Frontier((), ()), repr=False)
     outcomes: tuple[ClassOutcome, ...] = field(default=(), repr=False)
     seconds: float = 0.0

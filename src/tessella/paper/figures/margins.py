@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from tessella.certificates.error_by_margin import MarginError, count_errors_by_margin
+from tessella.certificates.decisions import MarginError, count_errors_by_margin
 from tessella.paper.derived_numbers import format_range, method_title
 from tessella.paper.figures.style import draw_legend_below, get_style, make_figure
 from tessella.paper.localisation import low_margin_shares
