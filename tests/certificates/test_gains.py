@@ -121,15 +121,18 @@ def test_a_gain_of_zero_holds_beside_rewards_that_decide_nothing(tmp_path):
 # Documents.
 
 
-def test_it_reads_back_and_travels_between_processes(files):
+def test_it_reads_back_and_travels_between_processes(files, tmp_path):
     import pickle
 
     made = ts.Certificate.load(files / "certificate.json")
     assert made.mean_loss == made.worst_loss
     again = pickle.loads(pickle.dumps(made))
     assert (again.content, again.mean_loss) == (made.content, made.mean_loss)
-    with pytest.raises(ts.FileError, match="must have format 'tessella certificate', version"):
-        ts.Certificate.load(files / "certificate.json")
+    for name, needed in (("tessella rule", ""), (made.FORMAT[0], " of an average")):
+        content = json.loads((files / "certificate.json").read_text())
+        (tmp_path / "other.json").write_text(json.dumps(content | {"format": name, "version": 1}))
+        with pytest.raises(ts.FileError, match=f"have format 'tessella certificate{needed}', ver"):
+            ts.Certificate.load(tmp_path / "other.json")
 
 
 def test_every_leaf_of_an_honest_certificate_counts(files):
