@@ -1,4 +1,4 @@
-"""Certificates in slabs: the figures of the full one, and no array as large as the grid."""
+"""Certificates in blocks: the figures of the full one, and no array as large as the grid."""
 
 import json
 import tracemalloc

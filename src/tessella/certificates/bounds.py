@@ -1,4 +1,4 @@
-"""The paper's bounds on the loss of a policy, each beside the exact loss that it bounds.
+"""The paper's bounds on the loss of a policy, to be compared with the exact loss.
 
 With R the largest |r(s, a)| over feasible pairs, d the discounted occupancy of pi, D the margin,
 B_eps = {D <= eps} and K = 2 R / ((1 - discount) (1 - c)), with c the discount times the largest row
@@ -90,7 +90,7 @@ class SecondBest:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the paper promises about the loss.
+    """What the paper states about the loss.
 
     Attributes:
         reward_bound: R, the largest |r(s, a)| over feasible pairs.

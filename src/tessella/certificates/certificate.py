@@ -1,6 +1,6 @@
 """What a policy loses against the optimum, with every figure enclosed: one ``Certificate``.
 
-What it states beside the loss, and what proves it, depends on the criterion and on the size.
+What it states besides the loss, and what proves it, depends on the criterion and on the size.
 
 Values that are sums of rewards, discounted or over a horizon: bounds on the errors of both values,
 from which all else follows, every single decision included.

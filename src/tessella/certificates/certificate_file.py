@@ -150,11 +150,10 @@ class _Reader:
 
     def _field(self, hint: Any, content: dict[str, Any], name: str) -> Any:
         kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        if name not in content or (content[name] is None and NoneType not in kinds):
-            raise FileError(f"the field {name!r} is needed", value="it is missing")
-        kind = kinds[0]
+        _require_field(content, name, NoneType in kinds)
         if content[name] is None:
             return None
+        kind = kinds[0]
         if kind in PLAIN:
             return kind(read_field(content, name, PLAIN[kind]))
         if kind is Policy:
@@ -186,6 +185,11 @@ class _Reader:
         if array.shape != shape or not all(map(KINDS[kind], array.ravel())):
             raise FileError(f"every entry of {name!r} must be {kind}, in shape {shape}")
         return np.where(array == None, np.inf, array).astype(float)  # noqa: E711 (elementwise)
+
+
+def _require_field(content: dict[str, Any], name: str, may_be_null: bool) -> None:
+    if name not in content or (content[name] is None and not may_be_null):
+        raise FileError(f"the field {name!r} is needed", value="it is missing")
 
 
 def _interval(value: Any, name: str) -> Interval:

@@ -37,7 +37,7 @@ from tessella.certificates.interval import (
     next_down,
     next_up,
 )
-from tessella.certificates.loss import evaluate_beside, get_finite_value
+from tessella.certificates.loss import evaluate_against, get_finite_value
 from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
@@ -84,20 +84,16 @@ def certify(
     mdp = solution.mdp
     _require_number("eps", eps)
     _require_number("tol", tol)
-    if blocks and eps is not None:
-        requirement = "eps asks about single decisions; a certificate in blocks has none"
-        raise ArgumentError(requirement, value=f"got eps={eps!r}")
-    if blocks or (blocks is None and eps is None and needs_blocks(mdp)):
+    if blocks is None:
+        blocks = eps is None and needs_blocks(mdp)
+    if blocks:
+        _refuse_options(eps, None, "in blocks")
         return certify_in_blocks(solution, policy, start, tol=tol, labels=labels)
     checked_policy = as_policy(mdp, policy, labels)
     start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
     if isinstance(mdp.criterion, Discounted | FiniteHorizon):
         return certify_values(solution, checked_policy, start_weights, eps, tol)
-    if eps is not None or tol is not None:
-        requirement = (
-            f"eps and tol ask about single decisions; a certificate of {mdp.criterion} has none"
-        )
-        raise ArgumentError(requirement, value=f"got eps={eps!r}, tol={tol!r}")
+    _refuse_options(eps, tol, f"of {mdp.criterion}")
     if isinstance(mdp.criterion, Average):
         return certify_average(solution, checked_policy)
     return certify_total(solution, checked_policy, start_weights)
@@ -118,7 +114,7 @@ def certify_values(
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     # Of the solution's own bound nothing is believed.
     optimum = _bound_value(engine, get_finite_value(solution))
-    policy_value = evaluate_beside(solution, policy).value
+    policy_value = evaluate_against(solution, policy).value
     evaluated = _bound_value(engine, policy_value, policy.table)
     decisions = classify_decisions(engine, solution, optimum.error, policy.table)
     losses = _enclose_losses(mdp, optimum, evaluated, decisions.loss)
@@ -187,6 +183,12 @@ def _require_number(name: str, number: float | None) -> None:
     if number is not None and not (is_number(number) and number >= 0):
         requirement = f"{name} must be a number, finite and not negative"
         raise ArgumentError(requirement, value=f"got {number!r}")
+
+
+def _refuse_options(eps: float | None, tol: float | None, kind: str) -> None:
+    if eps is not None or tol is not None:
+        requirement = f"eps and tol ask about single decisions; a certificate {kind} has none"
+        raise ArgumentError(requirement, value=f"got eps={eps!r}, tol={tol!r}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tessella.certificates.certificate import AverageCertificate
 from tessella.certificates.interval import EPS, Interval, next_down, next_up
-from tessella.certificates.loss import evaluate_beside, get_finite_value
+from tessella.certificates.loss import evaluate_against, get_finite_value
 from tessella.mdp.policy import Policy
 from tessella.solvers.elimination import compute_rises_in_pairs
 from tessella.solvers.loop import SHARP_GAIN_FRACTION, Engine, enclose_gain
@@ -27,7 +27,7 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
     """What ``policy`` loses per period against the best average, from every state."""
     mdp = solution.mdp
     optimal_value = get_finite_value(solution)
-    evaluation = evaluate_beside(solution, policy, "gain")
+    evaluation = evaluate_against(solution, policy, "gain")
     engine = Engine(mdp, None)
     optimal_gain, *optimal_pair = _bound_gain(engine, optimal_value, solution.policy.table, False)
     policy_gain, *policy_pair = _bound_gain(engine, evaluation.value, policy.table, True)

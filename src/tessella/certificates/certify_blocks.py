@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tessella.certificates.certificate import BlockCertificate
 from tessella.certificates.interval import EPS, Interval, IntervalArray, next_down, next_up
-from tessella.certificates.loss import evaluate_beside
+from tessella.certificates.loss import evaluate_against
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError
@@ -70,7 +70,7 @@ def certify_in_blocks(
     require_criterion("a certificate in blocks", mdp.criterion, Discounted)
     partition = choose_partition(mdp, states)
     checked_policy = as_policy(mdp, policy, labels)
-    evaluation = evaluate_beside(solution, checked_policy, guess=solution.get_raw("value"))
+    evaluation = evaluate_against(solution, checked_policy, guess=solution.get_raw("value"))
     weights = None
     if start is not None or mdp.start is not None:
         weights = start_distribution(mdp, start, checked_policy)

@@ -56,7 +56,7 @@ class Decisions:
 def classify_decisions(
     engine: Engine, solution: Solution, error: float, actions: NDArray
 ) -> Decisions:
-    """What ``table`` (grid of feasible action indices) decides, beside the optimum.
+    """What ``table`` (grid of feasible action indices) decides, compared with the optimum.
 
     The solution's value is within ``error`` of the optimum.
     """

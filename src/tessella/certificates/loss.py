@@ -74,7 +74,7 @@ def get_finite_value(solution: Solution) -> NDArray[np.float64]:
     return value
 
 
-def evaluate_beside(
+def evaluate_against(
     solution: Solution, policy: Policy, noun: str = "value", guess: NDArray | None = None
 ) -> Evaluation:
     """The policy's value, as accurate as the optimum's or as rounding allows."""

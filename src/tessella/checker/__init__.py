@@ -1,7 +1,7 @@
 """Check a certificate: ``python -m tessella.checker certificate.json model.nc``.
 
-This folder stands alone, on NumPy, SciPy and a reader for the model file; it shares no code with
-what made the certificate, and may be copied anywhere: ``python checker certificate.json model.nc``.
+This folder is independent: it needs NumPy, SciPy and a reader for the model file, shares no code
+with what made the certificate, and may be copied anywhere (``python checker c.json model.nc``).
 HOLDS means that every stated enclosure holds the exact figure of the model, whatever wrote the
 certificate:
 

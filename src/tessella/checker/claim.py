@@ -74,7 +74,7 @@ def read_count(path: str, value: object, model: Model) -> Any:
 
 
 def read_margins(path: str, value: object, model: Model) -> np.ndarray:
-    """(S,) a number for each state, where null stands for infinity."""
+    """(S,) a number for each state, where null means infinity."""
     array = read_numbers(path, replace_null(value), model.shape).ravel()
     return np.where(array == MAX_FLOAT, np.inf, array)
 
@@ -94,7 +94,7 @@ def read_numbers(path: str, value: object, shape: tuple, kinds: str = "if") -> n
 
 
 def replace_null(value: object) -> object:
-    """Null, which stands for infinity, as the largest number there is."""
+    """Null, which means infinity, as the largest number there is."""
     if isinstance(value, list):
         return [replace_null(part) for part in value]
     return MAX_FLOAT if value is None else value

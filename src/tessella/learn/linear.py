@@ -164,7 +164,7 @@ def _minimise_by_newton(problem: _LogisticProblem, tol: float, max_steps: int) -
 def _backtrack(
     problem: _LogisticProblem, W: NDArray, loss: float, step: NDArray, expected_decrease: float
 ) -> tuple[NDArray, float, NDArray]:
-    """Halve the Newton step until it keeps a share of the decrease that the slope promises."""
+    """Halve the Newton step until it keeps a share of the decrease that the slope predicts."""
     step_size = 1.0
     rounding = 1e-14 * abs(loss)
     while True:
