@@ -62,7 +62,7 @@ class Certificate(ABC):
     Every certificate has the attributes below. Where values are sums of rewards it has those of
     ``ValueCertificate`` too, of an average those of ``AverageCertificate``, of a total those of
     ``TotalCertificate``, and of a model that is certified in blocks those of ``BlockCertificate``.
-    What another certificate has and this one has not is None.
+    A figure that only another kind of certificate states is None.
 
     Attributes:
         model, fingerprint, action_name: the model.
