@@ -50,7 +50,9 @@ def faults(seed: int, rules: bool = True) -> list[str]:
         certificate = ts.certify(solution, table)
         ends = Fraction(certificate.mean_loss.lower), Fraction(certificate.mean_loss.upper)
         if not ends[0] <= best - worth <= ends[1]:
-            found.append(f"a loss of {float(best - worth)} is certified as {certificate.mean_loss!r}")
+            found.append(
+                f"a loss of {float(best - worth)} is certified as {certificate.mean_loss!r}"
+            )
     if rules and best:
         for point in ts.frontier(solution).points:
             lost = (best - truth.gains(point.table.ravel().tolist())[0]) / abs(best)
