@@ -2,7 +2,7 @@
 
     python benchmarks/after_solve.py [100000000]
 
-A rule of two numbers is judged beside the optimum: its exact loss, its certificate in slabs, the
+A rule of two numbers is compared with the optimum: its exact loss, its certificate in blocks, the
 geometry and structure of the policy, and samples for learners.
 """
 
@@ -64,8 +64,8 @@ def main() -> None:
     measured("solve", lambda: ts.solve(mdp, tol=1e-6))
     solution = made["solve"]
     assert isinstance(solution, ts.Solution)
-    measured("certificate in slabs", lambda: ts.certify_in_slabs(solution, rule))
-    print(made["certificate in slabs"])
+    measured("certificate in blocks", lambda: ts.certify(solution, rule, blocks=True))
+    print(made["certificate in blocks"])
     measured("loss of a rule", lambda: ts.loss(solution, rule))
     print(made.pop("loss of a rule"))
     measured("sample of 6,400", lambda: len(ts.draw(solution, 6400, noise=0.45, rng=1).states))

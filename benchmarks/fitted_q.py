@@ -20,9 +20,8 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 import tessella as ts
 from tessella.baselines import FittedQ, train_batch
-from tessella.baselines.fitted_q import _prepare_batch
-from tessella.baselines.forest import WeightedRows, grow_tree
-from tessella.baselines.transitions import draw_uniform_transitions
+from tessella.baselines.fitted_q import WeightedRows, _prepare_batch, grow_tree
+from tessella.baselines.training import draw_uniform_transitions
 
 SIZES = (100, 400, 1600, 6400)
 TREES = 40  # grown for each entry of the second table

@@ -36,7 +36,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from tessella.baselines.transitions import TransitionBatch, draw_uniform_transitions
+from tessella.baselines.training import TransitionBatch, draw_uniform_transitions
 from tessella.learn.sample import Sample, draw
 from tessella.paper.published import PAPER_METHODS, paper_study
 from tessella.paper.reproduce import ClusterOptions, reproduce

@@ -31,7 +31,7 @@ def main(folder: Path, seconds: float = 5.0) -> None:
     certificate.save(folder / "certificate.json")
     mdp.save(folder / "model.nc")
     files = [str(folder / name) for name in ("certificate.json", "model.nc")]
-    subprocess.run([sys.executable, "-m", "tessella.certificates.check", *files], check=True)
+    subprocess.run([sys.executable, "-m", "tessella.checker", *files], check=True)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from support.truth import case, contradictions
 
 import tessella as ts
 from soak.studies import killed_study
-from tessella.certificates import check
+from tessella.checker import check
 from tessella.mdp.rule_tree import RuleTree
 from tessella.rules.export.code import C99, BarePython
 from tessella.rules.export.export_context import ExportContext, ToolMissing
@@ -203,7 +203,7 @@ class Files:
             return [f"{lie or 'an honest certificate'}: {said}"]
         if status:
             return []
-        loaded = ts.GainCertificate.load(self.folder / "certificate.json")
+        loaded = ts.Certificate.load(self.folder / "certificate.json")
         wrong = averages.contradictions(loaded, truth)
         return [f"{said}, and {wrong} are false"] if wrong else []
 
@@ -212,7 +212,7 @@ class Files:
         status, said = self.checked()
         if status:
             return [f"an honest certificate is rejected: {said}"] if honest else []
-        wrong = truth.contradictions(ts.TotalCertificate.load(self.folder / "certificate.json"))
+        wrong = truth.contradictions(ts.Certificate.load(self.folder / "certificate.json"))
         return [f"{said}, and {wrong} are false"] if wrong else []
 
     def checked(self) -> tuple[int, str]:

@@ -36,6 +36,7 @@ LAYERS = (
     "learn",
     "baselines",
     "certificates",
+    "checker",
     "rules",
     "plot",
     "conformance",

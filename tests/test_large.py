@@ -15,8 +15,8 @@ import sklearn
 from support.routes import by
 
 import tessella as ts
-from tessella.baselines import FittedQ, forest
-from tessella.baselines.transitions import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
+from tessella.baselines import FittedQ, fitted_q
+from tessella.baselines.training import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
 from tessella.grid import index_type
 from tessella.mdp.tabular import step as stepping
 from tessella.mdp.tabular.rows import compile_rows
@@ -131,15 +131,15 @@ def test_transitions_of_a_model_where_all_is_feasible_need_no_list_of_pairs(monk
 
 @pytest.mark.parametrize("module", ["sklearn.tree._splitter", "sklearn.tree._tree"])
 def test_a_scikit_learn_without_the_tree_builder_is_answered_in_words(module, monkeypatch):
-    forest._load_tree_parts.cache_clear()
+    fitted_q._load_tree_parts.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r"FittedQ grows trees .*; install scikit-learn>=1\.6,<"):
         ts.train(FittedQ(trees=1, iterations=1), ts.benchmark("QUE-Lin"), 5)
-    forest._load_tree_parts.cache_clear()
+    fitted_q._load_tree_parts.cache_clear()
 
 
 def test_a_tree_builder_of_another_form_is_answered_in_words(monkeypatch):
-    monkeypatch.setattr(forest._load_tree_parts(), "RandomSplitter", lambda: None)
+    monkeypatch.setattr(fitted_q._load_tree_parts(), "RandomSplitter", lambda: None)
     with pytest.raises(ImportError, match="does not have as they were"):
         ts.train(FittedQ(trees=1, iterations=1), ts.benchmark("QUE-Lin"), 5)
 
@@ -147,7 +147,7 @@ def test_a_tree_builder_of_another_form_is_answered_in_words(monkeypatch):
 def test_scikit_learn_is_held_below_the_first_version_that_was_not_tried():
     project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
     (asked,) = (d for d in project["project"]["dependencies"] if d.startswith("scikit-learn"))
-    assert asked in forest.SKLEARN_CHANGED_TEXT
+    assert asked in fitted_q.SKLEARN_CHANGED_TEXT
     low, high = (
         tuple(map(int, version.split(".")))
         for version in re.fullmatch(r"scikit-learn>=([\d.]+),<([\d.]+)", asked).groups()

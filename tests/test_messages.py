@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import tessella as ts
 from tessella import tessellation
-from tessella.certificates import check
+from tessella.checker import check
 from tessella.cli import main
 from tessella.learn import Features, fit_batch
 

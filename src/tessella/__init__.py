@@ -10,8 +10,7 @@ The way of the data::
     refine(build, cuts)              -> Refinement
     draw(solution, n, ...)           -> Sample          fit(learner, sample)  -> Policy
     train(baseline, mdp, updates)    -> Policy
-    certify(solution, policy)        -> Certificate, GainCertificate, TotalCertificate
-    certify_in_slabs(solution, policy)                  -> CertificateSummary
+    certify(solution, policy)        -> Certificate
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
     least_size(solution, loss, kind) -> Outcome
     tune(solution, form, S=...)      -> Tuned           diff(mdp, a, b)       -> Difference
@@ -35,10 +34,7 @@ _HOME = {
     "certificates.certificate": "Certificate",
     "certificates.certify": "certify",
     "certificates.estimate": "Estimate estimate",
-    "certificates.gain_certificate": "GainCertificate",
-    "certificates.in_slabs": "CertificateSummary certify_in_slabs",
     "certificates.loss": "Loss loss",
-    "certificates.total_certificate": "TotalCertificate",
     "criteria": "Average Discounted FiniteHorizon Total",
     "errors": (
         "ArgumentError FileError MissingExtra ModelError NotConverged PolicyError StudyError "

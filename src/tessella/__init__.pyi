@@ -9,12 +9,8 @@ from tessella.certificates.certificate import Certificate as Certificate
 from tessella.certificates.certify import certify as certify
 from tessella.certificates.estimate import Estimate as Estimate
 from tessella.certificates.estimate import estimate as estimate
-from tessella.certificates.gain_certificate import GainCertificate as GainCertificate
-from tessella.certificates.in_slabs import CertificateSummary as CertificateSummary
-from tessella.certificates.in_slabs import certify_in_slabs as certify_in_slabs
 from tessella.certificates.loss import Loss as Loss
 from tessella.certificates.loss import loss as loss
-from tessella.certificates.total_certificate import TotalCertificate as TotalCertificate
 from tessella.criteria import Average as Average
 from tessella.criteria import Discounted as Discounted
 from tessella.criteria import FiniteHorizon as FiniteHorizon

@@ -6,9 +6,8 @@ from sklearn.tree import ExtraTreeRegressor
 
 import tessella as ts
 from tessella.baselines import FittedQ, train, train_batch
-from tessella.baselines.forest import WeightedRows, grow_tree, predict_with_forest
-from tessella.baselines.trained import select_greedy
-from tessella.baselines.transitions import draw_uniform_transitions
+from tessella.baselines.fitted_q import WeightedRows, grow_tree, predict_with_forest
+from tessella.baselines.training import draw_uniform_transitions, select_greedy
 
 
 def cloud(m=150, seed=0):

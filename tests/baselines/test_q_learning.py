@@ -14,9 +14,8 @@ from tessella.baselines import (
     train,
     train_batch,
 )
-from tessella.baselines.q_learning import train_uniformly
-from tessella.baselines.trajectory import train_along_path
-from tessella.baselines.transitions import draw_uniform_transitions
+from tessella.baselines.q_learning import train_along_path, train_uniformly
+from tessella.baselines.training import draw_uniform_transitions
 
 METHODS = [TabularQ, DoubleQ]
 STEPS = [ConstantStep(0.3), DecayingStep(0.7)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tessella.baselines.transitions import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
+from tessella.baselines.training import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
 
 
 def test_the_first_transitions_do_not_depend_on_how_many_follow(small):

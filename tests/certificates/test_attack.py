@@ -22,8 +22,10 @@ from support.models import Exact
 from support.truth import case, cases, contradictions
 
 import tessella as ts
-from tessella.certificates import check
 from tessella.certificates.certify import certify
+from tessella.checker import check
+from tessella.checker.claim import CERTIFICATE_MAX_BYTES
+from tessella.checker.compare import INTERVAL_PARTS, check_interval
 
 
 def verdict(folder, certificate, mdp) -> str:
@@ -198,9 +200,9 @@ def test_every_leaf_of_an_honest_certificate_counts(tmp_path):
 )
 def test_an_enclosure_reaches_outward_and_by_no_more_than_rounding(lower, upper, fine):
     """Closeness to what is derived is not enough: no end may fall short of it."""
-    stated = {"mean_loss": np.array([1.0, lower, upper])}
+    stated = np.array([1.0, lower, upper])
     try:
-        check.check_interval(stated, {}, "mean_loss", [1.0, 0.5, 1.5], 1e-12)
+        check_interval("mean_loss", stated, [1.0, 0.5, 1.5], 1e-12)
     except check.Rejected:
         assert not fine
     else:
@@ -210,8 +212,8 @@ def test_an_enclosure_reaches_outward_and_by_no_more_than_rounding(lower, upper,
 def enclosures(content, path=()):
     """Owners and keys of (value, lower, upper), as lists of three and as parts of bands."""
     for name, part in content.items():
-        if isinstance(part, dict) and set(part) == set(check.INTERVAL_PARTS):
-            flat = {end: np.array(part[end], dtype=float) for end in check.INTERVAL_PARTS}
+        if isinstance(part, dict) and set(part) == set(INTERVAL_PARTS):
+            flat = {end: np.array(part[end], dtype=float) for end in INTERVAL_PARTS}
             yield (*path, name), part, flat
         elif isinstance(part, dict) and name != "policy":
             yield from enclosures(part, (*path, name))
@@ -226,7 +228,7 @@ def test_an_end_that_is_pulled_in_to_the_value_is_rejected(tmp_path):
     for path, owner, parts in list(enclosures(content)):
         if path in (("policy_error",), ("costly_error",)):
             continue
-        for k, end in enumerate(check.INTERVAL_PARTS[1:], 1):
+        for k, end in enumerate(INTERVAL_PARTS[1:], 1):
             forged = copy.deepcopy(content)
             part = forged
             for name in path[:-1]:
@@ -329,7 +331,7 @@ def test_declared_sizes_are_looked_at_before_anything_is_read(tmp_path, dimensio
     assert (tmp_path / "b.nc").stat().st_size < 100_000
     limited = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30)); "
-        "from tessella.certificates.check import main; sys.exit(main(sys.argv[1:]))"
+        "from tessella.checker import main; sys.exit(main(sys.argv[1:]))"
     )
     files = [str(tmp_path / "c.json"), str(tmp_path / "b.nc")]
     done = subprocess.run(
@@ -352,7 +354,7 @@ def test_pipes_devices_and_folders_are_not_read(tmp_path, capsys):
 def test_a_certificate_longer_than_the_ceiling_is_not_read(tmp_path, capsys):
     small(tmp_path)
     with open(tmp_path / "long.json", "wb") as file:
-        file.truncate(check.CERTIFICATE_MAX_BYTES + 1)
+        file.truncate(CERTIFICATE_MAX_BYTES + 1)
     assert check.main([str(tmp_path / "long.json"), str(tmp_path / "m.nc")]) == 1
     assert "are more than the" in capsys.readouterr().out
 
@@ -375,10 +377,10 @@ def test_a_second_best_action_does_not_pass_for_the_best_within_the_slack(tmp_pa
     certify(ts.solve(mdp), [0, 1]).save(tmp_path / "c.json")
     t, m = json.loads((tmp_path / "c.json").read_text()), check.read_saved_model(tmp_path / "m.nc")
     V = [2.0**51, 2048.0]
-    slack = 63 * m["unit"] * (2.0**40 + 2.0**51)
-    tiny, e = 1e-290, 1 / m["rest"] * 1.0000001
-    nothing, zero = {part: [0.0, 0.0] for part in check.INTERVAL_PARTS}, [0.0, 0.0, 0.0]
-    pairs = {part: [[0.0, 0.0], [0.0, 0.0]] for part in check.INTERVAL_PARTS}
+    slack = 63 * m.discounting.unit * (2.0**40 + 2.0**51)
+    tiny, e = 1e-290, 1 / m.discounting.gap * 1.0000001
+    nothing, zero = {part: [0.0, 0.0] for part in INTERVAL_PARTS}, [0.0, 0.0, 0.0]
+    pairs = {part: [[0.0, 0.0], [0.0, 0.0]] for part in INTERVAL_PARTS}
 
     def around(value, off):
         return [value, (value - off) * (1 - 1e-15), (value + off) * (1 + 1e-15)]

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.certificates import check
 from tessella.certificates.certify import certify
+from tessella.checker import check
+from tessella.checker.claim import BandReader, ValueClaim, field_readers
+from tessella.checker.compare import INTERVAL_PARTS
 
 
 @pytest.fixture(scope="module")
@@ -334,12 +336,8 @@ def verdict(content, model):
 
 FIELDS = [
     tuple(path.split(".")) + part
-    for path in check.VALUE_FORMAT.fields
-    for part in (
-        [(p,) for p in check.INTERVAL_PARTS]
-        if check.KIND_OF_FIELD[path].startswith("band")
-        else [()]
-    )
+    for path, reader in field_readers(ValueClaim).items()
+    for part in ([(p,) for p in INTERVAL_PARTS] if isinstance(reader, BandReader) else [()])
 ]
 
 
@@ -496,18 +494,27 @@ def test_a_truncated_file_is_found(files, tmp_path, capsys, which, kept):
 
 
 def test_the_checker_runs_alone_without_the_package(files, tmp_path):
-    alone = shutil.copy(check.__file__, tmp_path / "alone.py")
+    alone = shutil.copytree(Path(check.__file__).parent, tmp_path / "alone")
     arguments = [str(files / "certificate.json"), str(files / "model.nc")]
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules['tessella'] = None; "
-    code += f"import alone; sys.exit(alone.main({arguments!r}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert Path(alone).exists()
-    assert (done.returncode, done.stdout[:6], done.stderr) == (0, "HOLDS:", "")
+    block = "import sys; sys.modules['tessella'] = None; "
+    code = f"{block}import alone; sys.exit(alone.main({arguments!r}))"
+    run_folder = f"{block}import runpy; sys.argv = [{str(alone)!r}, *{arguments!r}]; "
+    run_folder += f"runpy.run_path({str(alone)!r}, run_name='__main__')"
+    for command in (
+        ["-c", code],
+        ["-m", "alone", *arguments],
+        ["-I", str(alone), *arguments],
+        ["-I", "-c", run_folder],
+    ):
+        done = subprocess.run(
+            [sys.executable, *command], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert (done.returncode, done.stdout[:6], done.stderr) == (0, "HOLDS:", "")
 
 
 def test_the_command_runs_and_loads_nothing_of_what_it_checks(files):
     arguments = [str(files / "certificate.json"), str(files / "model.nc")]
-    command = [sys.executable, "-X", "importtime", "-m", "tessella.certificates.check", *arguments]
+    command = [sys.executable, "-X", "importtime", "-m", "tessella.checker", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     for name in ("jax", "tessella.solvers", "tessella.certificates.certify"):

@@ -13,8 +13,8 @@ from support.awkward import numbered
 from support.truth import cases, contradictions, holds
 
 import tessella as ts
-from tessella.certificates import check
 from tessella.certificates.certify import certify
+from tessella.checker import check
 from tessella.solvers.result import Precision
 
 

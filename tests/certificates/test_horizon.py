@@ -11,7 +11,7 @@ import pytest
 from support import criteria
 
 import tessella as ts
-from tessella.certificates import check
+from tessella.checker import check
 
 
 def some_policy(mdp: ts.MDP, seed: int) -> np.ndarray:

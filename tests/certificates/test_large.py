@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from support.routes import by
 
-from tessella.certificates.certify import certify
+from tessella.certificates.certify import certify_values
+from tessella.mdp.as_policy import as_policy
+from tessella.mdp.start import start_distribution
 from tessella.problems.benchmarks import benchmark
 from tessella.solvers import single_precision
 from tessella.solvers.occupancy import occupancy
@@ -26,15 +28,20 @@ def inventory():
 def table(inventory, monkeypatch):
     """A policy with errors, of a model that counts as large."""
     monkeypatch.setattr(single_precision, "SINGLE_MIN_STATES", 100)
-    monkeypatch.setattr(
-        sys.modules["tessella.certificates.certify"], "FINE_OCCUPANCY_MAX_STATES", 100
-    )
     assert single_precision.use_single_precision(inventory.mdp)
     rng = np.random.default_rng(0)
     table = inventory.policy.table.copy()
     spoil = rng.random(table.shape) < 0.1
     table[spoil] = rng.integers(0, 5, spoil.sum())
     return table
+
+
+def certify(solution, policy):
+    """A certificate whose occupancy is no finer than that of a large model."""
+    mdp = solution.mdp
+    checked = as_policy(mdp, policy)
+    start = start_distribution(mdp, None, checked).reshape(mdp.grid.shape)
+    return certify_values(solution, checked, start, fine_occupancy_max_states=100)
 
 
 def dense(mdp, table):

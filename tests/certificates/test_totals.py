@@ -13,7 +13,7 @@ import pytest
 from support.criteria import ending, optimum, policy_value
 
 import tessella as ts
-from tessella.certificates import check
+from tessella.checker import check
 
 VECTORS = ("optimal_lower", "optimal_upper", "policy_lower", "policy_upper")
 
@@ -24,7 +24,7 @@ def some_policy(mdp: ts.MDP, seed: int) -> np.ndarray:
     return actions if seed % 2 else 0 * actions
 
 
-def checked(folder, mdp: ts.MDP, certificate: ts.TotalCertificate) -> tuple[int, str]:
+def checked(folder, mdp: ts.MDP, certificate: ts.Certificate) -> tuple[int, str]:
     mdp.save(folder / "model.nc")
     certificate.save(folder / "certificate.json")
     with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -55,7 +55,7 @@ def test_what_a_certificate_of_a_total_states_is_true_narrow_and_holds(tmp_path,
         assert max(found.mean_loss.width, found.worst_loss.width) <= 1e-9 * scale
         status, said = checked(tmp_path, mdp, found)
         assert status == 0, said
-        again = ts.TotalCertificate.load(tmp_path / "certificate.json")
+        again = ts.Certificate.load(tmp_path / "certificate.json")
         assert again.worst_loss.upper == found.worst_loss.upper
 
 
@@ -106,7 +106,7 @@ def test_a_loop_that_costs_nothing_leaves_no_proof_of_a_bound(tmp_path):
 def test_a_rule_of_a_total_carries_a_certificate_that_is_saved_and_holds(tmp_path):
     mdp = ending(3)
     rule = ts.compress(ts.solve(mdp), loss=0.5)
-    assert isinstance(rule.certificate, ts.TotalCertificate)
+    assert isinstance(rule.certificate, ts.Certificate)
     assert rule.facts["worst_loss"] == rule.certificate.worst_loss.upper
     assert checked(tmp_path, mdp, rule.certificate)[0] == 0
     assert "until the end" in rule.certificate.summary()

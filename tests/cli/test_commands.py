@@ -154,8 +154,8 @@ def test_an_average_is_compressed_certified_and_checked(run, tmp_path):
     assert (done.status, "per period from every one of 4 states" in done.out) == (0, True)
     told = run("certify", *AVERAGE, "rule.json", "--save", "d.json", "--json").json
     assert faults(told, "commands.schema.json", "commands/certify") == []
-    saved = ts.GainCertificate.load(tmp_path / "c.json")
-    assert told["certificate"]["mean_loss"]["upper"] == saved.loss.upper
+    saved = ts.Certificate.load(tmp_path / "c.json")
+    assert told["certificate"]["mean_loss"]["upper"] == saved.mean_loss.upper
     content = json.loads((tmp_path / "d.json").read_text())
     content["loss"][2] *= 0.5
     (tmp_path / "d.json").write_text(json.dumps(content))

@@ -329,7 +329,7 @@ def _checked(solution, folder) -> str:
     import contextlib
     import io
 
-    from tessella.certificates import check
+    from tessella.checker import check
 
     ts.certify(solution, solution.policy).save(folder / "c.json")
     said = io.StringIO()

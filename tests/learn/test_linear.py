@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 
 from tessella import ArgumentError
 from tessella.learn import Features, LinearBoundary, draw, fit
-from tessella.learn import linear as module
 
 
 def problem(n_classes, n=300, d=2, seed=0):
@@ -89,11 +88,12 @@ def test_repeated_and_constant_features_do_no_harm():
     assert np.allclose(LinearBoundary(C=1e6).fit(twice, y).predict_proba(twice), plain, atol=1e-4)
 
 
-def test_stopping_short_of_the_optimum_is_said(monkeypatch):
+def test_stopping_short_of_the_optimum_is_reported():
     X, y = problem(3)
-    monkeypatch.setattr(module, "NEWTON_MAX_STEPS", 2)
+    learner = LinearBoundary()
+    learner.newton_max_steps = 2
     with pytest.warns(ConvergenceWarning, match="within 2 Newton steps"):
-        LinearBoundary().fit(X, y)
+        learner.fit(X, y)
 
 
 def test_separable_samples_converge_without_complaint():

@@ -7,8 +7,7 @@ import pytest
 
 import tessella as ts
 from tessella.learn import Features, MarginBoundary, NeuralBoundary, draw, fit, fit_batch
-from tessella.learn.network import TrainingJob, train_networks
-from tessella.learn.training_plan import TrainingPlan
+from tessella.learn.network import TrainingJob, TrainingPlan, train_networks
 
 QUICK = {"hidden": (8, 8), "min_steps": 40, "epochs": 1}
 

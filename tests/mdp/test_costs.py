@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.certificates import check
 from tessella.certificates.summary import format_money
+from tessella.checker import check
 
 ROWS = np.array([[[0.5, 0.5], [0.25, 0.75]], [[1.0, 0.0], [1.0, 0.0]]])
 COSTS = np.array([[1.0, 4.0], [6.0, 3.0]])

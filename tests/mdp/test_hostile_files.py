@@ -13,7 +13,7 @@ from support import hostile
 from support.hostile import Arrays, honest, model, one_text_for_all
 
 import tessella as ts
-from tessella.certificates import check
+from tessella.checker import check
 from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.stages import Decide, Noise, Shift
 

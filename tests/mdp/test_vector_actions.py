@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.certificates.check import main as check
+from tessella.checker import main as check
 from tessella.errors import ArgumentError, FileError, ModelError, PolicyError
 from tessella.mdp.simulate import simulate
 from tessella.plot import policy_map

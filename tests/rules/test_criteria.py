@@ -128,7 +128,7 @@ def test_an_average_is_compressed_within_what_its_gain_may_lose(average, worst):
         (tree,) = (o for o in rule.outcomes if o.kind == "axis tree")
         assert tree.size_needed <= true
         assert rule.certificate is not None
-        assert rule.facts["mean_loss"] == rule.certificate.loss.upper <= most
+        assert rule.facts["mean_loss"] == rule.certificate.mean_loss.upper <= most
         assert "per period" in rule.loss_target
 
 

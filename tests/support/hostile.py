@@ -28,7 +28,7 @@ import numpy as np
 
 import tessella as ts
 from support.alterations import leaves
-from tessella.certificates import check
+from tessella.checker import check
 from tessella.errors import TessellaError
 from tessella.mdp.files.variables import (
     attributes_of,
@@ -185,7 +185,6 @@ def model(number: int) -> ts.MDP:
 
 
 MODELS = 6
-CERTIFICATES = {ts.Average: ts.GainCertificate, ts.Total: ts.TotalCertificate}
 KINDS = ("model", "solution", "rule", "policy", "certificate")
 
 
@@ -270,7 +269,7 @@ class Honest:
 
     def _use_certificate(self, path: Path) -> str:
         self._checked(path, self.path("model"))
-        found = CERTIFICATES.get(type(self.solution.mdp.criterion), ts.Certificate).load(path)
+        found = ts.Certificate.load(path)
         found.summary()
         found.save(self.folder / "again.json")
         return "loaded"

@@ -48,9 +48,11 @@ def faults(seed: int, rules: bool = True) -> list[str]:
         if abs(Fraction(lost.mean) - (best - worth)) > Fraction(lost.error_bound):
             found.append(f"a loss of {float(best - worth)} is stated as {lost}")
         certificate = ts.certify(solution, table)
-        ends = Fraction(certificate.loss.lower), Fraction(certificate.loss.upper)
+        ends = Fraction(certificate.mean_loss.lower), Fraction(certificate.mean_loss.upper)
         if not ends[0] <= best - worth <= ends[1]:
-            found.append(f"a loss of {float(best - worth)} is certified as {certificate.loss!r}")
+            found.append(
+                f"a loss of {float(best - worth)} is certified as {certificate.mean_loss!r}"
+            )
     if rules and best:
         for point in ts.frontier(solution).points:
             lost = (best - truth.gains(point.table.ravel().tolist())[0]) / abs(best)
@@ -68,8 +70,8 @@ def _unkept(solution: ts.Solution, truth: Truth, scale: float) -> list[str]:
         lost = best - truth.gains(rule.table.ravel().tolist())[0]
         if lost > (abs(best) * Fraction(loss) if loss else Fraction(NARROW * scale)):
             found.append(f"a rule for {loss} of {float(best)} loses {float(lost)}")
-        if not rule.certificate.loss.lower <= lost <= rule.certificate.loss.upper:
-            found.append(f"a loss of {float(lost)} is certified as {rule.certificate.loss!r}")
+        if not rule.certificate.mean_loss.lower <= lost <= rule.certificate.mean_loss.upper:
+            found.append(f"a loss of {float(lost)} is certified as {rule.certificate.mean_loss!r}")
         runs = ts.RunLength()
         size = ts.compress(solution, loss=loss, classes=[runs]).size
         least = ts.least_size(solution, loss, runs)

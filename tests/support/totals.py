@@ -103,7 +103,7 @@ class Truth:
         bound = Fraction(found.error_bound)
         return [] if off <= bound else [f"a policy is off by {float(off)}, not {float(bound)}"]
 
-    def contradictions(self, c: ts.TotalCertificate) -> list[str]:
+    def contradictions(self, c: ts.Certificate) -> list[str]:
         """The statements of a certificate that are false."""
         own = self.worth(c.policy.table)
         if own is None:
@@ -137,7 +137,7 @@ def _hold(lower, exact: Row, upper) -> bool:
     return all(Fraction(float(low)) <= x <= Fraction(float(high)) for low, x, high in ends)
 
 
-def forged(c: ts.TotalCertificate, rng: np.random.Generator) -> Iterator[ts.TotalCertificate]:
+def forged(c: ts.Certificate, rng: np.random.Generator) -> Iterator[ts.Certificate]:
     """Each vector moved inward, in one state or in all, by little or much."""
     scale = max(1.0, float(np.abs(c.optimal_lower).max()))
     for part in VECTORS:

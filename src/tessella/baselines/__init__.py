@@ -1,11 +1,16 @@
 """Value-based baselines: they learn action values from a simulator and act greedily."""
 
-from tessella.baselines.double_q import DoubleQ
 from tessella.baselines.fitted_q import FittedQ
-from tessella.baselines.options import ConstantStep, DecayingStep, Trajectory, UniformPairs
-from tessella.baselines.tabular_q import TabularQ
+from tessella.baselines.tabular_q import (
+    ConstantStep,
+    DecayingStep,
+    DoubleQ,
+    TabularQ,
+    Trajectory,
+    UniformPairs,
+)
 from tessella.baselines.train import train, train_batch
-from tessella.baselines.trained import TrainedPolicy, TrainingCurve
+from tessella.baselines.training import TrainedPolicy, TrainingCurve
 
 BASELINES = {"tabular": TabularQ, "double": DoubleQ, "fitted": FittedQ}
 

@@ -1,11 +1,17 @@
-"""Running tabular methods: one update, and many seeds at once with snapshots at given budgets.
+"""Running tabular methods: one update, from uniform pairs or along a path.
 
     error = r + discount target(s') - Q_i(s, a),    Q_i(s, a) <- Q_i(s, a) + step error
 
 Transitions from uniform pairs do not depend on what was learned, so they are drawn beforehand and
 all seeds go through one compiled loop (vmap over seeds); a snapshot is that loop's state at a
-budget. The loop always has LANES lanes, whatever the number of seeds: compiled for another width it
-might round differently, and a seed's numbers must not depend on which others run along.
+budget. The loop always has SEEDS_PER_CALL lanes, whatever the number of seeds: compiled for another
+width it might round differently, and a seed's numbers must not depend on which others run along.
+
+Along a path the simulator and the update take turns,
+
+    a = argmax_{b feasible in s} sum_i Q_i(s, b),  or, with probability epsilon, a random one,
+
+so the next pair depends on the table and nothing can be drawn beforehand.
 """
 
 from __future__ import annotations
@@ -20,10 +26,11 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from tessella.baselines.tabular_q import TabularQ
-from tessella.baselines.transitions import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
+from tessella.baselines.tabular_q import TabularQ, Trajectory
+from tessella.baselines.training import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
 from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.model import MDP
+from tessella.mdp.start import start_distribution
 
 SEEDS_PER_CALL = 16  # seeds in one compiled call
 # Updates whose transitions are held in memory at a time.
@@ -125,7 +132,7 @@ def _train_seed_group(
 
 
 def _draw_transitions(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> Transition:
-    """(LANES, length) arrays; the length is a power of two, so that few are compiled."""
+    """(SEEDS_PER_CALL, length) arrays; the length is a power of two, so that few are compiled."""
     batches = [draw_uniform_transitions(mdp, end, seed, begin) for seed in seeds]
     n = end - begin
     padding = (
@@ -150,3 +157,73 @@ def _run_updates(method, tables, seen, begin, end, discount, feasible_SA):
         return lax.fori_loop(begin, end, body, tables)
 
     return jax.vmap(update_seed)(tables, seen)
+
+
+class PathPosition(NamedTuple):
+    """Where the path is."""
+
+    state: int
+    steps_since_start: int  # steps since the path last began
+    greedy_action: int  # what the tables would do here
+
+
+def train_along_path(
+    method: TabularQ, path: Trajectory, mdp: MDP, budgets: Sequence[int], seed: int
+) -> Snapshots:
+    """Updates along an epsilon-greedy path; ``budgets`` ascend."""
+    rng = np.random.default_rng(seed)
+    tables = make_initial_tables(method, mdp)
+    state = _draw_start(mdp, rng)
+    position = PathPosition(state, 0, int(mdp.feasible_mask[state].argmax()))
+    q = []
+    residual = []
+    for begin, end in zip((0, *budgets), budgets, strict=False):
+        tables = tables._replace(errors=np.zeros(()))
+        for _ in range(begin, end):
+            tables, position = _take_step(method, path, mdp, tables, position, rng)
+        q.append(np.asarray(tables.q).sum(axis=0))
+        residual.append(float(tables.errors) / (end - begin))
+    return Snapshots(np.asarray(budgets, dtype=np.int64), np.stack(q), np.array(residual))
+
+
+def _take_step(
+    method: TabularQ,
+    path: Trajectory,
+    mdp: MDP,
+    tables: QTables,
+    position: PathPosition,
+    rng: np.random.Generator,
+) -> tuple[QTables, PathPosition]:
+    """One period: act, see, learn, go on or start again."""
+    feasible = mdp.feasible_mask
+    is_exploring = rng.random() < path.epsilon
+    action = (
+        rng.choice(np.flatnonzero(feasible[position.state]))
+        if is_exploring
+        else position.greedy_action
+    )
+    outcome = mdp.dynamics.step(np.array([position.state]), np.array([action]), rng)
+    next_state = int(outcome.states[0])
+    ended = bool(outcome.ended[0])
+    seen = Transition(
+        position.state, action, outcome.rewards[0], next_state, ended, rng.integers(2)
+    )
+    restarts = ended or position.steps_since_start + 1 == path.horizon
+    state, steps_since_start = (
+        (_draw_start(mdp, rng), 0) if restarts else (next_state, position.steps_since_start + 1)
+    )
+    tables, greedy = _learn(method, tables, seen, state, mdp.discount, feasible)
+    return tables, PathPosition(state, steps_since_start, int(greedy))
+
+
+def _draw_start(mdp: MDP, rng: np.random.Generator) -> int:
+    return int(rng.choice(mdp.n_states, p=start_distribution(mdp, None)))
+
+
+@in_float64  # not around ``train_along_path``: rewards are the user's functions, in their setting
+@compile_per_shape("method")
+def _learn(method, tables, seen, state, discount, feasible_SA):
+    """The tables after ``seen``, and their greedy action in ``state``."""
+    tables = update_tables(method, tables, seen, discount, feasible_SA)
+    best = jnp.where(feasible_SA[state], tables.q[:, state].sum(axis=0), -jnp.inf).argmax()
+    return tables, best

@@ -1,8 +1,14 @@
-"""Tabular Q-learning.
+"""Tabular Q-learning, with one table or two.
 
     Q(s, a) <- Q(s, a) + step [ r + discount max_{b feasible in s'} Q(s', b) - Q(s, a) ]
 
-with no future after a transition that ended the process.
+with no future after a transition that ended the process. Double Q-learning has two tables, each
+valuing the other's choice:
+
+    with probability 1/2, b* = argmax_{b feasible in s'} Q_1(s', b),
+    Q_1(s, a) <- Q_1(s, a) + step [ r + discount Q_2(s', b*) - Q_1(s, a) ],
+
+else the same with the tables exchanged; the policy is greedy in Q_1 + Q_2.
 """
 
 from __future__ import annotations
@@ -10,8 +16,64 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from tessella.baselines.options import ConstantStep, Sampling, StepSize, UniformPairs
+from tessella.errors import ArgumentError, is_count, is_positive
 from tessella.mdp.model import MDP
+
+
+@dataclass(frozen=True)
+class UniformPairs:
+    """Every update starts from a uniform feasible (state, action) pair."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Updates along a path: greedy, but with probability epsilon a uniform feasible action.
+
+    The path starts as the model does, and again when the process ends or after ``horizon`` steps.
+    """
+
+    epsilon: float = 0.1
+    horizon: int = 200
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon == 0 or (is_positive(self.epsilon) and self.epsilon <= 1)):
+            raise ArgumentError("epsilon must lie in [0, 1]", value=f"got {self.epsilon!r}")
+        if not is_count(self.horizon):
+            raise ArgumentError("horizon must be at least 1", value=f"got {self.horizon!r}")
+
+
+@dataclass(frozen=True)
+class ConstantStep:
+    """The same step size for every update."""
+
+    size: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (is_positive(self.size) and self.size <= 1):
+            raise ArgumentError("a step size must lie in (0, 1]", value=f"got {self.size!r}")
+
+    def step_size(self, visits):
+        """Step size of a pair's update number ``visits`` (1, 2, ...)."""
+        return self.size
+
+
+@dataclass(frozen=True)
+class DecayingStep:
+    """1 / visits^power for each pair; with power in (1/2, 1] Q-learning converges."""
+
+    power: float = 0.8
+
+    def __post_init__(self) -> None:
+        if not (is_positive(self.power) and 0.5 < self.power <= 1):
+            raise ArgumentError("power must lie in (1/2, 1]", value=f"got {self.power!r}")
+
+    def step_size(self, visits):
+        """Step size of a pair's update number ``visits`` (1, 2, ...)."""
+        return visits**-self.power
+
+
+Sampling = UniformPairs | Trajectory
+StepSize = ConstantStep | DecayingStep
 
 
 @dataclass(frozen=True)
@@ -40,3 +102,18 @@ class TabularQ:
         import jax.numpy as jnp
 
         return 0, jnp.where(feasible_SA[next_state], q_TSA[0, next_state], -jnp.inf).max()
+
+
+@dataclass(frozen=True)
+class DoubleQ(TabularQ):
+    """Q-learning with two tables; the arguments are those of ``TabularQ``."""
+
+    title: ClassVar[str] = "Double Q-learning"
+    tables: ClassVar[int] = 2
+
+    def target(self, q_TSA, next_state, coin, feasible_SA):
+        """The table that ``coin`` names learns; the other one values its choice."""
+        import jax.numpy as jnp
+
+        choice = jnp.where(feasible_SA[next_state], q_TSA[coin, next_state], -jnp.inf).argmax()
+        return coin, q_TSA[1 - coin, next_state, choice]

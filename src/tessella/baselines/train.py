@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tessella.baselines.fitted_q import FittedQ, train_forests
-from tessella.baselines.options import Trajectory
-from tessella.baselines.tabular_q import TabularQ
-from tessella.baselines.trained import TrainedPolicy, TrainingCurve, select_greedy
+from tessella.baselines.tabular_q import TabularQ, Trajectory
+from tessella.baselines.training import TrainedPolicy, TrainingCurve, select_greedy
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, is_count, require_type
@@ -89,8 +88,7 @@ def _halve_budget(updates: int) -> list[int]:
 def _train_tables(
     method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> dict[tuple[int, int], TrainedPolicy]:
-    from tessella.baselines.q_learning import train_uniformly
-    from tessella.baselines.trajectory import train_along_path
+    from tessella.baselines.q_learning import train_along_path, train_uniformly
 
     sampling = method.sampling
     if isinstance(sampling, Trajectory):

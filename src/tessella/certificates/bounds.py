@@ -1,4 +1,4 @@
-"""The paper's bounds on the loss of a policy, each beside the exact loss that it bounds.
+"""The paper's bounds on the loss of a policy, to be compared with the exact loss.
 
 With R the largest |r(s, a)| over feasible pairs, d the discounted occupancy of pi, D the margin,
 B_eps = {D <= eps} and K = 2 R / ((1 - discount) (1 - c)), with c the discount times the largest row
@@ -16,7 +16,7 @@ Premises are checked, with what is certain about margins and choices, and report
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +90,7 @@ class SecondBest:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the paper promises about the loss.
+    """What the paper states about the loss.
 
     Attributes:
         reward_bound: R, the largest |r(s, a)| over feasible pairs.
@@ -147,12 +147,17 @@ def _localise(
     possibly_wrong = decisions.possibly_wrong
     if eps is None:
         eps = float(margin.upper[possibly_wrong].max(initial=0.0))
-    inside = margin.value <= eps, margin.upper <= eps, margin.lower <= eps
     exceptions = np.flatnonzero(decisions.wrong & (margin.lower > eps))
     may_fail = bool((possibly_wrong & (margin.upper > eps)).any())
-    holds = False if exceptions.size else (None if may_fail else True)
+    holds = None if may_fail else True
+    if exceptions.size:
+        holds = False
     neighbourhood = enclose_weight(
-        occupancy.share, inside[1], inside[2], inside[0], occupancy.error_bound
+        occupancy.share,
+        margin.upper <= eps,
+        margin.lower <= eps,
+        margin.value <= eps,
+        occupancy.error_bound,
     )
     return Localisation(
         eps,
@@ -173,14 +178,10 @@ def _check_second_best(decisions: Decisions, occupancy: Occupancy) -> SecondBest
     # An action that is best or second best at V loses no more than the margin and its slack.
     if (decisions.possibly_wrong & (loss.value > margin.value)).any():
         return SecondBest(None, 0, None)
-
-    def select_margins(margins: NDArray, mask: NDArray) -> NDArray:
-        return np.where(mask, margins, 0.0)
-
     charged_margins = IntervalArray(
-        select_margins(margin.value, decisions.differs),
-        select_margins(margin.lower, decisions.wrong),
-        select_margins(margin.upper, decisions.possibly_wrong),
+        np.where(decisions.differs, margin.value, 0.0),
+        np.where(decisions.wrong, margin.lower, 0.0),
+        np.where(decisions.possibly_wrong, margin.upper, 0.0),
     )
     total = enclose_mean(occupancy.share, charged_margins)
     error = occupancy.error_bound * float(charged_margins.upper.max())
@@ -237,15 +238,7 @@ def _fit_slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
 def _apply_rate(
     rate: MarginRate, eps: float, factor: float, value_of_eps: float, second_best_holds: bool
 ) -> MarginRate:
-    neighbourhood = Interval.from_error(
-        rate.constant * eps**rate.exponent, 64 * EPS * rate.constant * eps**rate.exponent
-    )
+    share = rate.constant * eps**rate.exponent
+    neighbourhood = Interval.from_error(share, 64 * EPS * share)
     second_best_bound = neighbourhood.scale(value_of_eps) if second_best_holds else None
-    return MarginRate(
-        rate.constant,
-        rate.exponent,
-        rate.smallest,
-        rate.largest,
-        neighbourhood.scale(factor),
-        second_best_bound,
-    )
+    return replace(rate, bound=neighbourhood.scale(factor), second_best_bound=second_best_bound)

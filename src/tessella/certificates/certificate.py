@@ -1,31 +1,160 @@
-"""What a policy loses against the optimum, with every figure enclosed."""
+"""What a policy loses against the optimum, with every figure enclosed: one ``Certificate``.
+
+What it states besides the loss, and what proves it, depends on the criterion and on the size.
+
+Values that are sums of rewards, discounted or over a horizon: bounds on the errors of both values,
+from which all else follows, every single decision included.
+
+An average: for any relative values h, with d = T h - h, no policy earns more than max d per period
+in the long run, from whatever state, and the policy that is greedy at h earns at least min d. With
+T_pi in the place of T, both bound what the policy pi earns. So a vector for each of the two
+encloses gain(pi*) - gain(pi), from every state, whatever the chains of the model are. It says
+nothing of single decisions: how far h is from the exact relative values depends on how long it
+takes to come back to a state, and the document does not bound that.
+
+A total: let U be 0 where the process has ended and strictly above its backup elsewhere, U > T U.
+Then no policy earns more than U: in n periods it earns at most U(s) - E[U(s_n)] - delta N, with N
+the expected periods before the end and delta the smallest distance. If N stays finite, E[U(s_n)]
+goes to 0; if not, what is earned falls below every bound. Likewise L < T L is surely earned by the
+policy that is greedy at L, and with T_pi in the place of T both bound what the policy pi earns. So
+two vectors for each of the two enclose V*(s) - V_pi(s), from every state, whatever other policies
+do.
+
+A very large model: the figures that are one number each, computed block by block.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.bounds import Bounds
-from tessella.certificates.certificate_base import CertificateBase
+from tessella.certificates.certificate_file import load, save, save_figures
+from tessella.certificates.decisions import MarginError, count_errors_by_margin
 from tessella.certificates.decomposition import Decomposition
-from tessella.certificates.error_by_margin import MarginError, count_errors_by_margin
 from tessella.certificates.interval import Interval, IntervalArray
+from tessella.certificates.summary import (
+    wrap,
+    write_average_paragraphs,
+    write_block_paragraph,
+    write_summary,
+    write_total_paragraphs,
+    write_value_paragraphs,
+)
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
+from tessella.grid import StateGrid
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
 
 
-@dataclass(frozen=True, eq=False)
-class Certificate(CertificateBase):
-    """What a policy loses, where, and how sure that is. Made by ``certify``.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Certificate(ABC):
+    """What a policy loses, and how sure that is, of any criterion and size. Made by ``certify``.
+
+    Every certificate has the attributes below. Where values are sums of rewards it has those of
+    ``ValueCertificate`` too, of an average those of ``AverageCertificate``, of a total those of
+    ``TotalCertificate``, and of a model that is certified in blocks those of ``BlockCertificate``.
+    A figure that only another kind of certificate states is None.
 
     Attributes:
-        discount: of the model; ``CertificateBase`` has what else it is about.
+        model, fingerprint, action_name: the model.
+        minimise: whether the model is stated in costs; then the summary speaks of them.
+        policy: the policy.
+        mean_loss: what the policy loses from the start; of an average, in each period.
+        worst_loss: from the worst state.
+        relative_loss: ``mean_loss`` over the size of the optimal value; None where that may be 0.
+        mdp: the model itself; None for a certificate from a file or another process.
+        FORMAT: name and version of its document.
+        FILE_NAMES: names in the document of the attributes that have another one there.
+    """
+
+    FORMAT: ClassVar[tuple[str, int]]
+    FILE_NAMES: ClassVar[dict[str, str]] = {}
+
+    model: str
+    fingerprint: str
+    minimise: bool
+    action_name: str
+    policy: Policy
+    mean_loss: Interval
+    worst_loss: Interval
+    relative_loss: Interval | None
+    mdp: MDP | None = field(default=None, repr=False)
+
+    def __getattr__(self, name: str) -> Any:
+        """None for what only another kind of certificate has."""
+        if any(name in kind.__dataclass_fields__ for kind in KINDS):
+            return None
+        raise AttributeError(f"a certificate has no attribute {name!r}")
+
+    @staticmethod
+    def identify(mdp: MDP, policy: Policy) -> dict[str, Any]:
+        """The attributes that say what a certificate is about."""
+        return {
+            "model": mdp.name,
+            "fingerprint": mdp.fingerprint,
+            "minimise": mdp.minimise,
+            "action_name": mdp.action_name,
+            "policy": policy,
+            "mdp": mdp,
+        }
+
+    @cached_property
+    def content(self) -> str | None:
+        """Hash of the arrays of the model's file, by which the checker knows it.
+
+        None for a model that is too large to be written out.
+        """
+        return None if self.mdp is None else self.mdp.content
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A staged model's functions do not travel between processes; its hash does.
+        return {**self.__dict__, "mdp": None, "content": self.content}
+
+    @property
+    def grid(self) -> StateGrid:
+        return self.policy.grid
+
+    @property
+    def actions(self) -> tuple:
+        return self.policy.actions
+
+    @abstractmethod
+    def paragraphs(self) -> list[str]:
+        """The summary without its title and not broken into lines, for pages of any width."""
+
+    def summary(self) -> str:
+        """The findings in words, for a reader who knows the business and not the mathematics."""
+        return write_summary(self)
+
+    def __str__(self) -> str:
+        """Title and cost: the first two paragraphs of the summary."""
+        return "\n".join(self.summary().split("\n\n")[:2])
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON, for ``load`` and for ``python -m tessella.checker``."""
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> Certificate:
+        """Read a saved certificate back. This does not check it; the checker does."""
+        return load(path, (ValueCertificate, AverageCertificate, TotalCertificate))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ValueCertificate(Certificate):
+    """What a policy loses and where, of values that are sums of rewards.
+
+    Attributes:
+        discount: of the model.
         periods: of its horizon; None where it has none.
         optimal: (grid) action indices of the optimal policy.
         start: (grid) distribution of the first state.
@@ -41,9 +170,6 @@ class Certificate(CertificateBase):
             tolerance (the set-valued policy error).
         value_gap: the paper's: mean local loss over all states / (1 - discount).
         optimal_mean, policy_mean: J, the value of the optimum and of the policy from the start.
-        mean_loss: J(pi*) - J(pi).
-        relative_loss: ``mean_loss / |J(pi*)|``; None where that may be 0.
-        worst_loss: the largest of ``losses``.
         decomposition: where the mean loss comes from.
         bounds: what the paper's bounds say about the mean loss.
     """
@@ -70,9 +196,6 @@ class Certificate(CertificateBase):
     value_gap: Interval
     optimal_mean: Interval
     policy_mean: Interval
-    mean_loss: Interval
-    relative_loss: Interval | None
-    worst_loss: Interval
     decomposition: Decomposition = field(repr=False)
     bounds: Bounds = field(repr=False)
 
@@ -113,13 +236,94 @@ class Certificate(CertificateBase):
         )
 
     def paragraphs(self) -> list[str]:
-        from tessella.certificates.summary import write_paragraphs
+        return write_value_paragraphs(self)
 
-        return write_paragraphs(self)
 
-    @staticmethod
-    def load(path: str | Path) -> Certificate:
-        """Read a saved certificate back. This does not check it; the checker does."""
-        from tessella.certificates.certificate_file import load
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AverageCertificate(Certificate):
+    """What a policy loses per period against the best average, from every state alike.
 
-        return load(Certificate, path)
+    Attributes:
+        optimal_value, policy_value: (grid) relative values, of the optimum and of the policy, from
+            which the gains are proven; their own error is not stated.
+        optimal_value_rest, policy_value_rest: (grid) what is added to them: the digits that a float
+            does not hold, where chains hardly leave a set of states; else 0.
+        optimal_gain, policy_gain: reward per period, from every state.
+    """
+
+    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate of an average", 2
+    FILE_NAMES: ClassVar[dict[str, str]] = {"mean_loss": "loss", "worst_loss": "loss"}
+
+    optimal_value: NDArray[np.float64] = field(repr=False)
+    optimal_value_rest: NDArray[np.float64] = field(repr=False)
+    policy_value: NDArray[np.float64] = field(repr=False)
+    policy_value_rest: NDArray[np.float64] = field(repr=False)
+    optimal_gain: Interval
+    policy_gain: Interval
+
+    def paragraphs(self) -> list[str]:
+        return write_average_paragraphs(self)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TotalCertificate(Certificate):
+    """What a policy loses against the best total reward until the end.
+
+    Attributes:
+        start: (grid) distribution of the first state.
+        optimal_lower, optimal_upper: (grid) V* lies between them.
+        policy_lower, policy_upper: (grid) V_pi lies between them.
+        optimal_mean, policy_mean: both values, expected over the start.
+    """
+
+    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate of a total", 1
+
+    start: NDArray[np.float64] = field(repr=False)
+    optimal_lower: NDArray[np.float64] = field(repr=False)
+    optimal_upper: NDArray[np.float64] = field(repr=False)
+    policy_lower: NDArray[np.float64] = field(repr=False)
+    policy_upper: NDArray[np.float64] = field(repr=False)
+    optimal_mean: Interval
+    policy_mean: Interval
+
+    def paragraphs(self) -> list[str]:
+        return write_total_paragraphs(self)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BlockCertificate(Certificate):
+    """The figures of a very large model that are one number each; the checker reads none of them.
+
+    Attributes:
+        optimal_value_error, policy_value_error: how far either value may be off, in any state.
+        tolerance, policy_error, costly_error, value_gap, optimal_mean, policy_mean: as in
+            ``ValueCertificate``.
+        worst_state: flat index of the state with the largest loss.
+        slabs: how many blocks the grid was divided into.
+    """
+
+    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate summary", 1
+
+    optimal_value_error: float
+    policy_value_error: float
+    tolerance: float
+    worst_state: int
+    policy_error: Interval
+    costly_error: Interval
+    value_gap: Interval
+    optimal_mean: Interval
+    policy_mean: Interval
+    slabs: int
+
+    def paragraphs(self) -> list[str]:
+        return [write_block_paragraph(self)]
+
+    def __str__(self) -> str:
+        return wrap(self.paragraphs()[0])
+
+    def save(self, path: str | Path) -> None:
+        """Write the figures as JSON, each with its interval."""
+        save_figures(self, path)
+
+
+KINDS = (ValueCertificate, AverageCertificate, TotalCertificate, BlockCertificate)

@@ -10,8 +10,8 @@ policy-loss decomposition, L solves ``L = l + discount P_pi L`` with the local l
 
 in particular L = 0 exactly when every choice is surely optimal, however coarse the solution.
 
-An average and a total have certificates of their own kinds: see ``gain_certificate`` and
-``total_certificate``.
+An average and a total are proven in other ways (``certify_average``, ``certify_total``), and a very
+large model is certified block by block (``certify_blocks``).
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.bounds import compute_bounds
-from tessella.certificates.certificate import Certificate
+from tessella.certificates.certificate import Certificate, ValueCertificate
 from tessella.certificates.certify_average import certify_average
+from tessella.certificates.certify_blocks import certify_in_blocks, needs_blocks
+from tessella.certificates.certify_total import certify_total
 from tessella.certificates.decisions import classify_decisions
 from tessella.certificates.decomposition import decompose
-from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.interval import (
     EPS,
     Interval,
@@ -36,17 +37,15 @@ from tessella.certificates.interval import (
     next_down,
     next_up,
 )
-from tessella.certificates.total_certificate import TotalCertificate
-from tessella.certificates.totals import certify_totals
+from tessella.certificates.loss import evaluate_against, get_finite_value
 from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import ArgumentError, ModelError, PolicyError, is_number, require_type
+from tessella.errors import ArgumentError, ModelError, is_number, require_type
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers.evaluate import evaluate
 from tessella.solvers.loop import Engine, bound_error
 from tessella.solvers.occupancy import Occupancy, compute_visits
 from tessella.solvers.solution import Solution
@@ -66,7 +65,8 @@ def certify(
     eps: float | None = None,
     tol: float | None = None,
     labels: Labels | None = None,
-) -> Certificate | GainCertificate | TotalCertificate:
+    blocks: bool | None = None,
+) -> Certificate:
     """What ``policy`` loses against the optimum of the solution's model.
 
     Of an average it is the loss per period, which is the same from every start.
@@ -77,49 +77,54 @@ def certify(
         eps: margin for the localisation bound; None for the smallest at which it applies.
         tol: an action within this of the best is no costly error; None for the tie tolerance.
         labels: whether the policy answers in action indices or values, where that is not clear.
+        blocks: whether to compute block by block the figures that are one number each, and nothing
+            that has a number for every state; None for a model that is too large for the rest.
     """
     require_type("certify", solution, Solution)
     mdp = solution.mdp
     _require_number("eps", eps)
     _require_number("tol", tol)
+    if blocks is None:
+        blocks = eps is None and needs_blocks(mdp)
+    if blocks:
+        _refuse_options(eps, None, "in blocks")
+        return certify_in_blocks(solution, policy, start, tol=tol, labels=labels)
     checked_policy = as_policy(mdp, policy, labels)
     start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
     if isinstance(mdp.criterion, Discounted | FiniteHorizon):
-        return _certify_values(solution, checked_policy, start_weights, eps, tol)
-    if eps is not None or tol is not None:
-        requirement = (
-            f"eps and tol ask about single decisions; a certificate of {mdp.criterion} has none"
-        )
-        raise ArgumentError(requirement, value=f"got eps={eps!r}, tol={tol!r}")
+        return certify_values(solution, checked_policy, start_weights, eps, tol)
+    _refuse_options(eps, tol, f"of {mdp.criterion}")
     if isinstance(mdp.criterion, Average):
         return certify_average(solution, checked_policy)
-    return certify_totals(solution, checked_policy, start_weights)
+    return certify_total(solution, checked_policy, start_weights)
 
 
-def _certify_values(
-    solution: Solution, checked_policy: Policy, start: NDArray, eps: float | None, tol: float | None
-) -> Certificate:
-    """What a checked policy loses, where values are sums of rewards."""
+def certify_values(
+    solution: Solution,
+    policy: Policy,
+    start: NDArray,
+    eps: float | None = None,
+    tol: float | None = None,
+    fine_occupancy_max_states: int = FINE_OCCUPANCY_MAX_STATES,
+) -> ValueCertificate:
+    """What ``policy`` loses from ``start`` (grid), where values are sums of rewards."""
     mdp = solution.mdp
     engine = Engine(solution.mdp, None)
     if not engine.gap_of_saved_model > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
-    optimum = _bound_optimum(solution)
-    evaluated = _evaluate_policy(solution, checked_policy)
-    decisions = classify_decisions(engine, solution, optimum.error, checked_policy.table)
+    # Of the solution's own bound nothing is believed.
+    optimum = _bound_value(engine, get_finite_value(solution))
+    policy_value = evaluate_against(solution, policy).value
+    evaluated = _bound_value(engine, policy_value, policy.table)
+    decisions = classify_decisions(engine, solution, optimum.error, policy.table)
     losses = _enclose_losses(mdp, optimum, evaluated, decisions.loss)
-    occupancy = _compute_occupancy(
-        mdp, checked_policy, start, enclose_mean(start, losses), decisions.loss
-    )
+    mean_loss = enclose_mean(start, losses)
+    is_fine = mdp.n_states <= fine_occupancy_max_states
+    occupancy = _compute_occupancy(mdp, policy, start, mean_loss, decisions.loss, is_fine)
     tolerance = decisions.tie if tol is None else float(tol)
-    return Certificate(
-        model=mdp.name,
-        fingerprint=mdp.fingerprint,
+    return ValueCertificate(
         discount=mdp.discount,
         periods=getattr(mdp.criterion, "periods", None),
-        minimise=mdp.minimise,
-        action_name=mdp.action_name,
-        policy=checked_policy,
         optimal=decisions.optimal,
         start=start,
         tolerance=tolerance,
@@ -140,12 +145,12 @@ def _certify_values(
             *(bounds > tolerance for bounds in _unpack_intervals(decisions.loss))
         ),
         decomposition=decompose(
-            decisions.optimal, checked_policy.table, mdp.n_actions, decisions.loss, occupancy
+            decisions.optimal, policy.table, mdp.n_actions, decisions.loss, occupancy
         ),
         bounds=compute_bounds(
             decisions, occupancy, _bound_reward(mdp), engine.gap_of_saved_model, eps
         ),
-        mdp=mdp,
+        **Certificate.identify(mdp, policy),
         **_compute_totals(start, optimum, evaluated, losses, decisions.loss, occupancy),
     )
 
@@ -180,32 +185,18 @@ def _require_number(name: str, number: float | None) -> None:
         raise ArgumentError(requirement, value=f"got {number!r}")
 
 
+def _refuse_options(eps: float | None, tol: float | None, kind: str) -> None:
+    if eps is not None or tol is not None:
+        requirement = f"eps and tol ask about single decisions; a certificate {kind} has none"
+        raise ArgumentError(requirement, value=f"got eps={eps!r}, tol={tol!r}")
+
+
 @dataclass(frozen=True, eq=False)
 class BoundedValue:
     """A value (grid), and what its residual proves about its error in every state."""
 
     value: NDArray[np.float64]
     error: float
-
-
-def _bound_optimum(solution: Solution) -> BoundedValue:
-    """The solution's value; of its own bound nothing is believed."""
-    value = np.asarray(solution.value, dtype=float)
-    if value.shape != solution.mdp.grid.shape or not np.isfinite(value).all():
-        raise ArgumentError(
-            f"a solution's value must be finite, of shape {solution.mdp.grid.shape}"
-        )
-    return _bound_value(Engine(solution.mdp, None), value)
-
-
-def _evaluate_policy(solution: Solution, policy: Policy) -> BoundedValue:
-    """The policy's value, as accurate as the optimum's or as rounding allows."""
-    mdp = solution.mdp
-    tol = solution.error_bound or None
-    evaluation = evaluate(mdp, policy, tol=tol, guess=solution.value, partial=True)
-    if not np.isfinite(evaluation.error_bound):
-        raise PolicyError("the policy's value must be finite", value=evaluation.reason)
-    return _bound_value(Engine(mdp, None), evaluation.value, policy.table)
 
 
 def _bound_value(engine: Engine, value: NDArray, actions: NDArray | None = None) -> BoundedValue:
@@ -219,22 +210,17 @@ def _compute_occupancy(
     start: NDArray[np.float64],
     mean_loss: float,
     local_losses: IntervalArray,
+    is_fine: bool,
 ) -> Occupancy:
-    """The occupancy; of a large model as accurate as puts the parts of the loss right to PARTS."""
+    """The occupancy; where it is not ``is_fine``, as coarse as the parts of the loss allow."""
     tolerance = OCCUPANCY_FINEST_TOLERANCE
-    if mdp.n_states > FINE_OCCUPANCY_MAX_STATES:
+    if not is_fine:
         max_loss = mdp.criterion.value_of_constant_reward(float(local_losses.upper.max()))
-        tolerance = (
-            DECOMPOSITION_RELATIVE_ACCURACY * mean_loss / max_loss
-            if max_loss > 0
-            else OCCUPANCY_COARSEST_TOLERANCE
-        )
-    result = compute_visits(
-        mdp,
-        policy,
-        start,
-        tol=min(max(tolerance, OCCUPANCY_FINEST_TOLERANCE), OCCUPANCY_COARSEST_TOLERANCE),
-    )
+        tolerance = OCCUPANCY_COARSEST_TOLERANCE
+        if max_loss > 0:
+            tolerance = DECOMPOSITION_RELATIVE_ACCURACY * mean_loss / max_loss
+    tolerance = min(max(tolerance, OCCUPANCY_FINEST_TOLERANCE), OCCUPANCY_COARSEST_TOLERANCE)
+    result = compute_visits(mdp, policy, start, tol=tolerance)
     engine = Engine(mdp, None)
     return replace(
         result, error_bound=result.error_bound * engine.contraction_gap / engine.gap_of_saved_model

@@ -14,47 +14,35 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.gain_certificate import GainCertificate
+from tessella.certificates.certificate import AverageCertificate
 from tessella.certificates.interval import EPS, Interval, next_down, next_up
-from tessella.errors import ArgumentError, PolicyError
+from tessella.certificates.loss import evaluate_against, get_finite_value
 from tessella.mdp.policy import Policy
 from tessella.solvers.elimination import compute_rises_in_pairs
-from tessella.solvers.evaluate import evaluate
 from tessella.solvers.loop import SHARP_GAIN_FRACTION, Engine, enclose_gain
 from tessella.solvers.solution import Solution
 
 
-def certify_average(solution: Solution, policy: Policy) -> GainCertificate:
+def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
     """What ``policy`` loses per period against the best average, from every state."""
     mdp = solution.mdp
-    optimal_value = np.asarray(solution.value, dtype=float)
-    if optimal_value.shape != mdp.grid.shape or not np.isfinite(optimal_value).all():
-        requirement = f"a solution's value must be finite, of shape {mdp.grid.shape}"
-        raise ArgumentError(requirement)
-    evaluation = evaluate(
-        mdp, policy, tol=solution.error_bound or None, guess=optimal_value, partial=True
-    )
-    if not np.isfinite(evaluation.error_bound):
-        raise PolicyError("the policy's gain must be finite", value=evaluation.reason)
+    optimal_value = get_finite_value(solution)
+    evaluation = evaluate_against(solution, policy, "gain")
     engine = Engine(mdp, None)
     optimal_gain, *optimal_pair = _bound_gain(engine, optimal_value, solution.policy.table, False)
     policy_gain, *policy_pair = _bound_gain(engine, evaluation.value, policy.table, True)
     loss = _enclose_loss(optimal_gain, policy_gain)
-    return GainCertificate(
-        model=mdp.name,
-        fingerprint=mdp.fingerprint,
-        minimise=mdp.minimise,
-        action_name=mdp.action_name,
-        policy=policy,
+    return AverageCertificate(
         optimal_value=optimal_pair[0],
         optimal_value_rest=optimal_pair[1],
         policy_value=policy_pair[0],
         policy_value_rest=policy_pair[1],
         optimal_gain=optimal_gain,
         policy_gain=policy_gain,
-        loss=loss,
+        mean_loss=loss,
+        worst_loss=loss,
         relative_loss=loss.divide(optimal_gain),
-        mdp=mdp,
+        **AverageCertificate.identify(mdp, policy),
     )
 
 

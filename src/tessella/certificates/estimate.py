@@ -102,12 +102,7 @@ def estimate(
     """
     require_type("estimate", mdp, MDP)
     require_criterion("estimate", mdp.criterion, Discounted, FiniteHorizon)
-    has_enough = is_count(paths) and paths >= 2 and (periods is None or is_count(periods))
-    if not (has_enough and is_positive(confidence) and confidence < 1):
-        requirement = (
-            "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
-        )
-        raise ArgumentError(requirement, value=f"got {paths!r}, {periods!r} and {confidence!r}")
+    _require_amounts(paths, periods, confidence)
     draws = generator(rng)
     policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]
     horizon = _choose_horizon(mdp) if periods is None else periods
@@ -130,6 +125,15 @@ def estimate(
         _compute_pairing(path_returns, sample) if other is not None else None,
         mdp.minimise,
     )
+
+
+def _require_amounts(paths: int, periods: int | None, confidence: float) -> None:
+    has_enough = is_count(paths) and paths >= 2 and (periods is None or is_count(periods))
+    if not (has_enough and is_positive(confidence) and confidence < 1):
+        requirement = (
+            "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
+        )
+        raise ArgumentError(requirement, value=f"got {paths!r}, {periods!r} and {confidence!r}")
 
 
 def _bound_truncation(mdp: MDP, periods: int) -> float:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import require_type
+from tessella.errors import ArgumentError, PolicyError, require_type
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_down, round_up
-from tessella.solvers.evaluate import evaluate
+from tessella.solvers.evaluate import Evaluation, evaluate
 from tessella.solvers.solution import Solution
 
 
@@ -63,6 +63,27 @@ class Loss:
             f"{of}: mean {self.mean:.6g}, worst {self.worst:.6g}, "
             f"off by at most {round_up(self.error_bound, 2)}"
         )
+
+
+def get_finite_value(solution: Solution) -> NDArray[np.float64]:
+    """The solution's value (grid), refused where it is not finite."""
+    value = np.asarray(solution.value, dtype=float)
+    shape = solution.mdp.grid.shape
+    if value.shape != shape or not np.isfinite(value).all():
+        raise ArgumentError(f"a solution's value must be finite, of shape {shape}")
+    return value
+
+
+def evaluate_against(
+    solution: Solution, policy: Policy, noun: str = "value", guess: NDArray | None = None
+) -> Evaluation:
+    """The policy's value, as accurate as the optimum's or as rounding allows."""
+    tol = solution.error_bound or None
+    guess = solution.value if guess is None else guess
+    evaluation = evaluate(solution.mdp, policy, tol=tol, guess=guess, partial=True)
+    if not np.isfinite(evaluation.error_bound):
+        raise PolicyError(f"the policy's {noun} must be finite", value=evaluation.reason)
+    return evaluation
 
 
 def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:

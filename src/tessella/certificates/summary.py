@@ -9,18 +9,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tessella.mdp.stages.events import average_unit
-from tessella.rounding import EPS, round_up, write_enclosed
+from tessella.rounding import EPS, round_down, round_up, write_enclosed
 
 if TYPE_CHECKING:
-    from tessella.certificates.certificate import Certificate
-    from tessella.certificates.certificate_base import CertificateBase
+    from tessella.certificates.certificate import (
+        AverageCertificate,
+        BlockCertificate,
+        Certificate,
+        TotalCertificate,
+        ValueCertificate,
+    )
     from tessella.certificates.interval import Interval
 
 LINE_WIDTH = 88
 CAUSES_MAX_LINES = 5  # lines in a list of causes
+WIDE_RELATIVE_WIDTH = 1e-3  # of the larger gain: a wider interval is stated by its ends
+AVERAGE_NOT_STATED = (
+    "Not stated: which single decisions are optimal, and what each of them costs. That takes "
+    "bounds on the relative values too, which this certificate does not have; a solution has them."
+)
+TOTAL_NOT_STATED = "Not stated: which single decisions are optimal, and what each of them costs."
 
 
-def write_paragraphs(certificate: Certificate) -> list[str]:
+def write_value_paragraphs(certificate: ValueCertificate) -> list[str]:
     """Cost, places, causes, certainty, and what theory says: sentences, not broken into lines.
 
     A list has a line for each entry, which begins with spaces.
@@ -31,7 +42,7 @@ def write_paragraphs(certificate: Certificate) -> list[str]:
     return [*result, _describe_certainty(certificate), _describe_theory(certificate)]
 
 
-def write_summary(certificate: CertificateBase) -> str:
+def write_summary(certificate: Certificate) -> str:
     """The paragraphs under a title, as plain text of short lines."""
     wrapped = [
         "\n".join(map(_wrap_line, paragraph.split("\n"))) for paragraph in certificate.paragraphs()
@@ -69,14 +80,14 @@ def wrap(text: str) -> str:
     return textwrap.fill(text, LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def _write_title(c: CertificateBase) -> str:
+def _write_title(c: Certificate) -> str:
     name = f'Certificate of the policy "{c.policy.name}"' if c.policy.name else "Certificate"
     model = f"{c.model}, " if c.model else ""
     headline = f"{name}: {model}{c.grid.size:,} states, {len(c.actions)} actions"
     return f"{headline}\n{'=' * len(headline)}"
 
 
-def _describe_start(c: Certificate) -> str:
+def _describe_start(c: ValueCertificate) -> str:
     weights = c.start.ravel()
     if (weights == weights[0]).all():
         return "On average over all states to start from"
@@ -85,25 +96,32 @@ def _describe_start(c: Certificate) -> str:
     return "On average over the states it is started in"
 
 
-def choose_value_word(c: CertificateBase) -> str:
+def choose_value_word(c: Certificate) -> str:
     """What a value is called: a model stated in costs has costs."""
     return "cost" if c.minimise else "value"
 
 
-def choose_loss_word(c: CertificateBase) -> str:
+def choose_loss_word(c: Certificate) -> str:
     return "extra cost" if c.minimise else "loss"
 
 
-def format_by_sense(c: CertificateBase, value: float) -> str:
+def format_by_sense(c: Certificate, value: float) -> str:
     return format_money(-value if c.minimise else value)
 
 
-def _name_value(c: Certificate) -> str:
+def _format_relative(c: Certificate, share: Interval | None, where: str = "") -> str:
+    """`` (3.1 % of the best value)``; nothing where the share is not known."""
+    if share is None:
+        return ""
+    return f" ({format_percent(share)} of the best {choose_value_word(c)}{where})"
+
+
+def _name_value(c: ValueCertificate) -> str:
     subject = choose_value_word(c)
     return f"long-run {subject}" if c.periods is None else f"{subject} of {c.periods} periods"
 
 
-def _describe_cost(c: Certificate) -> str:
+def _describe_cost(c: ValueCertificate) -> str:
     if c.worst_loss.upper == 0:
         return (
             f"Cost: none. This policy is optimal. {_describe_start(c)}, its {_name_value(c)} is "
@@ -115,12 +133,7 @@ def _describe_cost(c: Certificate) -> str:
     text += f"{format_by_sense(c, c.optimal_mean)} and this policy "
     text += f"costs {reached_text}. " if c.minimise else f"reaches {reached_text}. "
     if c.mean_loss.lower > 0:
-        relative_loss = c.relative_loss
-        relative_text = (
-            ""
-            if relative_loss is None
-            else f" ({format_percent(relative_loss)} of the best {choose_value_word(c)})"
-        )
+        relative_text = _format_relative(c, c.relative_loss)
         clock = None if c.mdp is None else c.mdp.clock
         times, unit = (1.0, "every period") if clock is None else average_unit(clock)
         per_period = format_money(times * c.criterion.equivalent_constant_reward(c.mean_loss))
@@ -134,22 +147,17 @@ def _describe_cost(c: Certificate) -> str:
     return text + _describe_worst(c)
 
 
-def _describe_worst(c: Certificate) -> str:
+def _describe_worst(c: ValueCertificate) -> str:
     if c.worst_loss.lower <= 0:
         return ""
     location = c.grid.describe(c.worst_state)
-    relative_loss = c.worst_relative_loss
-    relative_text = (
-        ""
-        if relative_loss is None
-        else f" ({format_percent(relative_loss)} of the best {choose_value_word(c)} there)"
-    )
+    relative_text = _format_relative(c, c.worst_relative_loss, " there")
     noun = "an extra cost" if c.minimise else "a loss"
     loss_text = f"{noun} of {format_money(c.worst_loss)}{relative_text}"
     return f"The worst state to start from is {location}, with {loss_text}."
 
 
-def _describe_differences(c: Certificate) -> str:
+def _describe_differences(c: ValueCertificate) -> str:
     count = round(c.policy_error * c.grid.size)
     costly = round(c.costly_error * c.grid.size)
     if not count:
@@ -168,7 +176,7 @@ def _describe_differences(c: Certificate) -> str:
     return text
 
 
-def _describe_causes(c: Certificate) -> str:
+def _describe_causes(c: ValueCertificate) -> str:
     pair = c.decomposition.pair.value
     state = c.decomposition.state.value
     total = float(pair.sum())
@@ -196,7 +204,7 @@ def _find_largest(parts: np.ndarray) -> list[int]:
     return [int(index) for index in order if parts.flat[index] > 0]
 
 
-def _describe_certainty(c: Certificate) -> str:
+def _describe_certainty(c: ValueCertificate) -> str:
     loss = c.mean_loss
     if c.worst_loss.upper == 0:
         text = (
@@ -208,7 +216,7 @@ def _describe_certainty(c: Certificate) -> str:
     return f"Certainty: {text}. Whether the model fits the business is another question."
 
 
-def _describe_theory(c: Certificate) -> str:
+def _describe_theory(c: ValueCertificate) -> str:
     bounds = c.bounds
     text = "Theory: "
     if bounds.error_share.upper == 0:
@@ -235,3 +243,118 @@ def _describe_theory(c: Certificate) -> str:
     if bounds.second_best.holds:
         text += "No difference is worse than the second-best action, so each costs its margin."
     return text.rstrip()
+
+
+def write_average_paragraphs(certificate: AverageCertificate) -> list[str]:
+    """Cost, certainty, and what is not stated."""
+    return [
+        _describe_average_cost(certificate),
+        _describe_average_certainty(certificate),
+        AVERAGE_NOT_STATED,
+    ]
+
+
+def _describe_average_cost(c: AverageCertificate) -> str:
+    text = "Cost: in the long run, from every state, "
+    text += f"the best possible {choose_value_word(c)} per period "
+    text += f"is {_format_gain(c, c.optimal_gain)} and this policy "
+    text += f"{'costs' if c.minimise else 'reaches'} {_format_gain(c, c.policy_gain)}. "
+    if _is_wide(c, c.mean_loss):
+        ends = f"{round_down(c.mean_loss.lower, 4)} and {round_up(c.mean_loss.upper, 4)}"
+        text += f"Its {choose_loss_word(c)} is between {ends} per period; "
+        return text + "this certificate proves no more."
+    if c.mean_loss.lower <= 0:
+        limit = round_up(c.mean_loss.upper, 4)
+        text += f"No {choose_loss_word(c)} can be seen; it is at most {limit} per period."
+        return text + _describe_rate_of_time(c)
+    relative_text = _format_relative(c, c.relative_loss)
+    loss_text = f"{format_money(c.mean_loss)} per period{relative_text}."
+    text += f"Its extra cost is {loss_text}" if c.minimise else f"It gives away {loss_text}"
+    return text + _describe_rate_of_time(c)
+
+
+def _describe_rate_of_time(c: AverageCertificate) -> str:
+    """The same per unit of time, of a model made from rates."""
+    clock = None if c.mdp is None else c.mdp.clock
+    if clock is None:
+        return ""
+    best, reached = (
+        format_by_sense(c, clock.per_time(gain)) for gain in (c.optimal_gain, c.policy_gain)
+    )
+    most = round_up(clock.per_time(c.mean_loss.upper) * (1 + 2 * EPS), 4)
+    verb = "costs" if c.minimise else "reaches"
+    return (
+        f" With {clock}, the best possible {choose_value_word(c)} per unit of time is {best}, "
+        f"this policy {verb} {reached}, and its {choose_loss_word(c)} is at most {most}."
+    )
+
+
+def _is_wide(c: AverageCertificate, figure: Interval) -> bool:
+    """Whether so little is known of a figure that its middle would mislead."""
+    sizes = (
+        abs(end) for gain in (c.optimal_gain, c.policy_gain) for end in (gain.lower, gain.upper)
+    )
+    return figure.width > WIDE_RELATIVE_WIDTH * max(sizes)
+
+
+def _format_gain(c: AverageCertificate, gain: Interval) -> str:
+    if not _is_wide(c, gain):
+        return format_by_sense(c, gain)
+    low, high = (-gain.upper, -gain.lower) if c.minimise else (gain.lower, gain.upper)
+    return f"between {round_down(low, 6)} and {round_up(high, 6)}"
+
+
+def _describe_average_certainty(c: AverageCertificate) -> str:
+    known = f"is {certain(c.mean_loss)} off"
+    if _is_wide(c, c.mean_loss):
+        least = round_down(c.mean_loss.lower, 12)
+        known = f"is at least {least} and at most {round_up(c.mean_loss.upper, 12)}"
+    return (
+        f"Certainty: the {choose_loss_word(c)} per period {known}, all "
+        "rounding included; it is computed from the model, not estimated from runs. Whether the "
+        "model fits the business is another question."
+    )
+
+
+def write_total_paragraphs(certificate: TotalCertificate) -> list[str]:
+    """Cost, certainty, and what is not stated."""
+    return [
+        _describe_total_cost(certificate),
+        _describe_total_certainty(certificate),
+        TOTAL_NOT_STATED,
+    ]
+
+
+def _describe_total_cost(c: TotalCertificate) -> str:
+    text = f"Cost: until the end, the best possible {choose_value_word(c)} from the start is "
+    text += f"{format_by_sense(c, c.optimal_mean)} and this policy "
+    text += f"{'costs' if c.minimise else 'reaches'} {format_by_sense(c, c.policy_mean)}. "
+    if c.mean_loss.lower <= 0:
+        text += (
+            f"No {choose_loss_word(c)} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}"
+        )
+    else:
+        relative_text = _format_relative(c, c.relative_loss)
+        text += f"The {choose_loss_word(c)} is {format_money(c.mean_loss)}{relative_text}"
+    return f"{text}, and from the worst state at most {round_up(c.worst_loss.upper, 4)}."
+
+
+def _describe_total_certainty(c: TotalCertificate) -> str:
+    return (
+        f"Certainty: the {choose_loss_word(c)} is {certain(c.mean_loss)} off, all rounding "
+        "included; it is computed from the model, not estimated from runs. Whether the model fits "
+        "the business is another question."
+    )
+
+
+def write_block_paragraph(c: BlockCertificate) -> str:
+    """The figures of a very large model in a few sentences."""
+    name = f'"{c.policy.name}"' if c.policy.name else "the policy"
+    relative_text = "" if c.relative_loss is None else f" ({format_percent(c.relative_loss)})"
+    return (
+        f"{c.model or 'MDP'}, {c.grid.size:,} states: the mean {choose_loss_word(c)} of {name} is "
+        f"{certain(c.mean_loss)} off{relative_text}, and at most "
+        f"{round_up(c.worst_loss.upper, 4)} from any state. It does not take the optimal "
+        f"action in {format_percent(c.policy_error)} of the states. "
+        "All rounding is included."
+    )

@@ -45,7 +45,7 @@ def command(model: str, given: tuple[str, ...], certificate: Path | None) -> Ans
 
 
 def _run_checker(mdp: MDP, certificate: Path) -> tuple[int, str]:
-    from tessella.certificates.check import main
+    from tessella.checker import main
 
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         path = Path(folder) / "model.nc"

@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from tessella.learn.features import FeatureMap, Features
 from tessella.learn.fit import fit, fit_batch
+from tessella.learn.learner import FeatureMap, Features
 from tessella.learn.linear import LinearBoundary
 from tessella.learn.local import LocalBoundary
-from tessella.learn.margin import MarginBoundary
-from tessella.learn.neural import NeuralBoundary
-from tessella.learn.sample import Sample, draw
-from tessella.learn.schemes import ByOccupancy, Stratified, Uniform
+from tessella.learn.neural import MarginBoundary, NeuralBoundary
+from tessella.learn.sample import ByOccupancy, Sample, Stratified, Uniform, draw
 
 LEARNERS = {
     "linear": LinearBoundary,

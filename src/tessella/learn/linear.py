@@ -22,10 +22,14 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from tessella.errors import ArgumentError, is_positive
-from tessella.learn.features import FeatureMap, Features
-from tessella.learn.learner import BoundaryLearner, Classifier, ConstantClassifier, Task
-
-NEWTON_MAX_STEPS = 100  # steps
+from tessella.learn.learner import (
+    BoundaryLearner,
+    Classifier,
+    ConstantClassifier,
+    FeatureMap,
+    Features,
+    Task,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,7 @@ class LinearBoundary(BoundaryLearner):
     """
 
     title = "Linear Boundary"
+    newton_max_steps = 100
 
     def __init__(self, C: float = 1.0, tol: float = 1e-10, features: Features | None = None):
         self.C = C
@@ -83,7 +88,7 @@ class LinearBoundary(BoundaryLearner):
         features = (self.features or Features("standard")).fit(task.points)
         design = _make_design(features(task.points))
         problem = _LogisticProblem(design, labels, _make_contrasts(len(seen_classes)), self.C)
-        weights = _minimise_by_newton(problem, self.tol)
+        weights = _minimise_by_newton(problem, self.tol, self.newton_max_steps)
         return LinearClassifier(features, weights, seen_classes, task.n_classes)
 
 
@@ -141,27 +146,25 @@ class _LogisticProblem:
         return H.reshape(R * p, R * p) + np.diag(np.tile(self.penalty, R))
 
 
-def _minimise_by_newton(problem: _LogisticProblem, tol: float) -> NDArray:
+def _minimise_by_newton(problem: _LogisticProblem, tol: float, max_steps: int) -> NDArray:
     """(R, p) optimal weights."""
     W = np.zeros((problem.B.shape[1], problem.X.shape[1]))
     loss, P = problem.evaluate(W)
-    for _ in range(NEWTON_MAX_STEPS):
+    for _ in range(max_steps):
         gradient = problem.gradient(W, P)
         if np.abs(gradient).max() <= tol * len(problem.y):
             return W
         # Least squares: identical or constant features make the curvature singular.
         step = np.linalg.lstsq(problem.hessian(P), gradient.ravel())[0].reshape(W.shape)
         W, loss, P = _backtrack(problem, W, loss, step, (step * gradient).sum())
-    warnings.warn(
-        f"no optimum within {NEWTON_MAX_STEPS} Newton steps", ConvergenceWarning, stacklevel=2
-    )
+    warnings.warn(f"no optimum within {max_steps} Newton steps", ConvergenceWarning, stacklevel=2)
     return W
 
 
 def _backtrack(
     problem: _LogisticProblem, W: NDArray, loss: float, step: NDArray, expected_decrease: float
 ) -> tuple[NDArray, float, NDArray]:
-    """Halve the Newton step until it keeps a share of the decrease that the slope promises."""
+    """Halve the Newton step until it keeps a share of the decrease that the slope predicts."""
     step_size = 1.0
     rounding = 1e-14 * abs(loss)
     while True:

@@ -18,8 +18,15 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from tessella.errors import ArgumentError, is_count
-from tessella.learn.features import FeatureMap, Features, clip_features, find_power_of_two
-from tessella.learn.learner import BoundaryLearner, Classifier, Task
+from tessella.learn.learner import (
+    BoundaryLearner,
+    Classifier,
+    FeatureMap,
+    Features,
+    Task,
+    clip_features,
+    find_power_of_two,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,49 @@ import optax
 from jax import lax
 from numpy.typing import NDArray
 
-from tessella.learn.training_plan import TrainingPlan
+from tessella.errors import ArgumentError, is_count, is_positive
 from tessella.mdp.compilation import compile_per_shape
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """A training plan, valid for every sample size.
+
+    Args:
+        hidden: widths of the hidden layers.
+        learning_rate: first step size; it falls to zero along a cosine.
+        epochs: passes over the sample, at least.
+        min_steps: steps, at least; decides for small samples.
+        batch_size: observations in a batch, halved (twice at most) while an epoch has fewer than
+            16 batches.
+    """
+
+    hidden: tuple[int, ...]
+    learning_rate: float
+    epochs: int
+    min_steps: int
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        whole = (*self.hidden, self.epochs, self.min_steps, self.batch_size)
+        if not all(map(is_count, whole)) or not is_positive(self.learning_rate):
+            requirement = (
+                "numbers of a training plan must be positive, all but the learning rate whole"
+            )
+            raise ArgumentError(requirement, value=f"got {self}")
+
+    def batch_size_for(self, n: int) -> int:
+        """Observations in a batch of a sample of n."""
+        batch = self.batch_size
+        for _ in range(2):
+            if n < 16 * batch and batch % 2 == 0:
+                batch //= 2
+        return batch
+
+    def steps_for(self, n: int) -> int:
+        """Steps for a sample of n."""
+        return max(self.min_steps, -(-self.epochs * n // self.batch_size_for(n)))
+
 
 NETWORKS_PER_CALL = 16  # networks in one compiled call
 Layers = list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # (weights (in, out), bias (out,))
@@ -116,7 +157,7 @@ def _pad(array: NDArray, length: int) -> NDArray:
 
 
 def _stack(arrays: Sequence[NDArray], length: int = 0, dtype: type = np.float32) -> NDArray:
-    """Padded to ``length`` each, and to CAPACITY in number."""
+    """Padded to ``length`` each, and to NETWORKS_PER_CALL in number."""
     return _pad(
         np.stack([_pad(a.astype(dtype), length or len(a)) for a in arrays]), NETWORKS_PER_CALL
     )
@@ -124,7 +165,7 @@ def _stack(arrays: Sequence[NDArray], length: int = 0, dtype: type = np.float32)
 
 @compile_per_shape("lanes")
 def _train(lanes, nets, X, y, w, order, rate, steps, count):
-    """``count`` of CAPACITY networks, ``lanes`` at a time; each array has one entry for each."""
+    """``count`` networks, ``lanes`` at a time; each array has NETWORKS_PER_CALL entries."""
     train_lanes = jax.vmap(_train_one, in_axes=(0, 0, None, None))
 
     def body(i, nets):

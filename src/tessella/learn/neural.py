@@ -1,23 +1,38 @@
 """Neural boundaries: a small network, trained by cross-entropy.
 
-    p(. | x) = softmax(g(phi(x))),    g with two hidden layers of 64 unless said otherwise
+    p(. | x) = softmax(g(phi(x))),    g with two hidden layers of 64 unless given otherwise
 
 The paper's sizes follow: with 2 features 4,677 numbers for 5 actions, 4,417 for 2 (one output).
+
+Margin boundaries give most weight to states where two actions are nearly as good,
+
+    w_i = 1 / (margin_i + eta),    eta > 0.
+
+With noisy observations a small eta amplifies the noise of just those labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
-from tessella.learn.features import FeatureMap, Features
-from tessella.learn.learner import BoundaryLearner, Classifier, ConstantClassifier, Task
-from tessella.learn.training_plan import TrainingPlan
+from tessella.errors import ArgumentError, is_positive
+from tessella.learn.learner import (
+    BoundaryLearner,
+    Classifier,
+    ConstantClassifier,
+    FeatureMap,
+    Features,
+    Task,
+)
+
+if TYPE_CHECKING:
+    from tessella.learn.network import TrainingPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +103,8 @@ class NeuralBoundary(BoundaryLearner):
             )
             for i, features in zip(trainable, feature_maps, strict=True)
         ]
-        for i, features, layers in zip(
-            trainable, feature_maps, train_networks(jobs, self._make_plan()), strict=True
-        ):
+        networks = train_networks(jobs, self._make_plan())
+        for i, features, layers in zip(trainable, feature_maps, networks, strict=True):
             layers64 = tuple((w.astype(float), b.astype(float)) for w, b in layers)
             fitted[i] = NetworkClassifier(features, layers64)
         return fitted
@@ -99,10 +113,53 @@ class NeuralBoundary(BoundaryLearner):
         return (self.features or Features("standard")).fit(task.points)
 
     def _make_plan(self) -> TrainingPlan:
-        hidden = tuple(self.hidden)
+        from tessella.learn.network import TrainingPlan
+
         return TrainingPlan(
-            hidden, self.learning_rate, self.epochs, self.min_steps, self.batch_size
+            tuple(self.hidden), self.learning_rate, self.epochs, self.min_steps, self.batch_size
         )
 
     def _compute_weights(self, task: Task) -> NDArray[np.float64]:
         return np.ones(len(task.points))
+
+
+class MarginBoundary(NeuralBoundary):
+    """``NeuralBoundary`` with observations weighted by 1 / (margin + eta).
+
+    Args:
+        eta: in the model's units of reward; large values bring the plain learner back.
+
+    The rest is as in ``NeuralBoundary``.
+    """
+
+    title = "Margin Boundary"
+
+    def __init__(
+        self,
+        eta: float = 1.0,
+        hidden: tuple[int, ...] = (64, 64),
+        learning_rate: float = 2e-2,
+        epochs: int = 30,
+        min_steps: int = 960,
+        batch_size: int = 200,
+        features: Features | None = None,
+        random_state: Any = 0,
+    ):
+        super().__init__(
+            hidden, learning_rate, epochs, min_steps, batch_size, features, random_state
+        )
+        self.eta = eta
+
+    def fit(self, X: Any, y: Any, margins: ArrayLike | None = None) -> Self:
+        """``margins`` (n,) of the observations; without them all weigh the same."""
+        return self._fit(X, y, margins)
+
+    def _compute_weights(self, task: Task) -> NDArray[np.float64]:
+        if not is_positive(self.eta):
+            raise ArgumentError("eta must be positive", value=f"got {self.eta!r}")
+        if task.margins is None:
+            return super()._compute_weights(task)
+        weights = 1.0 / (task.margins + self.eta)
+        # Where only one action is feasible the margin is infinite; a sample of such states alone
+        # has no boundary to look at.
+        return weights if weights.any() else super()._compute_weights(task)

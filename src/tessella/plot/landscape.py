@@ -20,7 +20,7 @@ from tessella.plot.frame import LINE_COLOUR, boundary_lines, draw_grid, set_axes
 from tessella.tessellation import Tessellation
 
 if TYPE_CHECKING:
-    from tessella.certificates.error_by_margin import MarginError
+    from tessella.certificates.decisions import MarginError
     from tessella.solvers.solution import Solution
 
 

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
-from tessella.certificates.gain_certificate import GainCertificate
 from tessella.certificates.loss import loss
-from tessella.certificates.total_certificate import TotalCertificate
+from tessella.criteria.average import Average
 from tessella.errors import ArgumentError, format_value, is_number
 from tessella.mdp.policy import Policy
 from tessella.rounding import EPS, round_up
@@ -195,7 +194,7 @@ class ProvenLoss:
     mean: float
     worst: float
     relative: float | None
-    certificate: Certificate | GainCertificate | TotalCertificate = field(repr=False)
+    certificate: Certificate = field(repr=False)
 
     def collect_facts(self, solution: Solution) -> dict[str, Any]:
         """What the head of a file says: model and proven loss."""
@@ -217,8 +216,8 @@ def prove(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:
     mean = certificate.mean_loss.upper
     relative_loss = certificate.relative_loss
     relative = None if relative_loss is None else relative_loss.upper
-    if isinstance(certificate, GainCertificate):
-        if certificate.loss.width > WIDE_ERROR_MULTIPLE * solution.error_bound:
+    if isinstance(solution.mdp.criterion, Average):
+        if certificate.mean_loss.width > WIDE_ERROR_MULTIPLE * solution.error_bound:
             policy_loss = loss(solution, policy)
             upper = policy_loss.mean + policy_loss.error_bound
             relative = None if relative is None else relative * min(upper / mean, 1.0)

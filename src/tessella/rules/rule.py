@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.certificate import Certificate
-from tessella.certificates.gain_certificate import GainCertificate
-from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import FileError, counted
 from tessella.files import NATURAL_NUMBER, atomic_write, read_errors, read_field, read_json
 from tessella.grid import StateGrid
@@ -138,9 +136,7 @@ class Rule(Policy):
     kind: str = ""
     size_needed: int = 0
     loss_target: str = ""
-    certificate: Certificate | GainCertificate | TotalCertificate | None = field(
-        default=None, repr=False
-    )
+    certificate: Certificate | None = field(default=None, repr=False)
     frontier: Frontier = field(default_factory=lambda: Frontier((), ()), repr=False)
     outcomes: tuple[ClassOutcome, ...] = field(default=(), repr=False)
     seconds: float = 0.0

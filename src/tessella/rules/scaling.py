@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
-from tessella.certificates.gain_certificate import GainCertificate
-from tessella.certificates.in_slabs import CertificateSummary, certify_in_slabs
-from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import ArgumentError, PolicyError, counted, is_positive, require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -53,7 +50,6 @@ TREND_FORMS = (
     *(TrendForm(power, has_intercept=True) for power in POWER_NAMES),
 )
 FORM_MAX_ERROR_RATIO = 0.5  # a later form must cut the error of an earlier one to this share
-BLOCKWISE_MIN_STATES = 1_000_000  # states from which on a certificate is computed in blocks
 
 
 @dataclass(frozen=True)
@@ -100,9 +96,7 @@ class Scaling:
     loss_limit: float
     worst: bool
     predicted: Policy | None = field(repr=False)
-    certificate: Certificate | GainCertificate | TotalCertificate | CertificateSummary | None = (
-        field(repr=False)
-    )
+    certificate: Certificate | None = field(repr=False)
     refusal: str
 
     @property
@@ -188,8 +182,7 @@ def _predict_largest(report: Scaling, start: Start) -> Scaling:
     if report.refusal:
         return report
     policy = Policy(mdp.grid, mdp.actions, tree, "predicted", mdp.action_name)
-    certify_policy = certify_in_slabs if mdp.n_states > BLOCKWISE_MIN_STATES else certify
-    certificate = certify_policy(solution, policy, start)
+    certificate = certify(solution, policy, start)
     loss_bound = _get_loss_bound(certificate, report.worst)
     refusal = _explain_excess(loss_bound, report.loss_limit, report.worst)
     return replace(report, predicted=policy, certificate=certificate, refusal=refusal)

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
-from tessella.certificates.gain_certificate import GainCertificate
-from tessella.certificates.total_certificate import TotalCertificate
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
@@ -56,7 +54,7 @@ class Tuned:
 
     policy: Policy
     parameters: dict[str, Any]
-    certificate: Certificate | GainCertificate | TotalCertificate = field(repr=False)
+    certificate: Certificate = field(repr=False)
     candidates: int
     evaluated: int
     skipped: int

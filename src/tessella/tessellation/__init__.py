@@ -1,12 +1,20 @@
 """Policies as tessellations of their grid: cells, faces, diagnostics, structure, comparison."""
 
+from tessella.tessellation.boundary import SwitchingCurves, outline, switching_curves
 from tessella.tessellation.compare import Comparison, compare
-from tessella.tessellation.dependence import Independent, ThroughSum, independent, through_sum
+from tessella.tessellation.dependence import (
+    Independent,
+    Monotone,
+    Threshold,
+    ThroughSum,
+    independent,
+    monotone,
+    threshold,
+    through_sum,
+)
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.examine import Structure, examine
-from tessella.tessellation.linear import LinearIndex, LinearScores, linear_index, linear_scores
 from tessella.tessellation.measure import Geometry, measure
-from tessella.tessellation.monotone import Monotone, monotone
 from tessella.tessellation.orders import (
     BaseStock,
     LevelBounds,
@@ -14,12 +22,17 @@ from tessella.tessellation.orders import (
     base_stock,
     reorder_point,
 )
-from tessella.tessellation.outline import outline
-from tessella.tessellation.regions import Connected, Convex, connected, convex
-from tessella.tessellation.subgrid import Rim, section, sections, trim
-from tessella.tessellation.switching import SwitchingCurves, switching_curves
-from tessella.tessellation.tessellate import Tessellation, tessellate
-from tessella.tessellation.threshold import Threshold, threshold
+from tessella.tessellation.regions import (
+    Connected,
+    Convex,
+    LinearIndex,
+    LinearScores,
+    connected,
+    convex,
+    linear_index,
+    linear_scores,
+)
+from tessella.tessellation.tessellate import Rim, Tessellation, section, sections, tessellate, trim
 
 __all__ = [
     "BaseStock",

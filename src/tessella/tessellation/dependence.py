@@ -1,21 +1,44 @@
-"""On what does the action depend?
+"""How does the action depend on an axis, or on a sum of axes?
 
     independent   pi(s) = pi(s + e_k) for all neighbours along axis k: no face lies across it
     through sum   pi is a function of x_i + x_j + ... and of the axes that are not in the sum
+    monotone      z(s) < z(s') implies r(pi(s)) <= r(pi(s')), or >=, on every line
+    threshold     there is one order of the actions such that on every line along the axis the
+                  policy runs through some of them in that order, each on one interval
 
 An axis on which the action does not depend has nothing to say about it: it rises, falls and has
 thresholds there only as any constant does.
+
+With r the order of the actions and z the position on a line (see `GridLines`), next groups are
+enough for monotonicity: with g and g' two groups of equal z that follow each other, the action
+rises when max r over g <= min r over g', since then max g <= min g' <= max g' <= min g'' and so on.
+States of one z are not compared.
+
+For thresholds, draw an arrow a -> b for every face across the axis from action a to action b. If
+the arrows have no cycle, a topological order of them is such an order; a line that breaks the form,
+or two lines that disagree, close a cycle. So the test is whether a graph of at most A nodes has a
+cycle. A monotone policy is the special case where the natural order of the actions will do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tessella.errors import require_type
-from tessella.tessellation.evidence import Evidence
-from tessella.tessellation.lines import build_lines
+from tessella.errors import ArgumentError, require_type
+from tessella.tessellation.evidence import (
+    NO_VIOLATIONS,
+    Along,
+    Evidence,
+    GridLines,
+    build_lines,
+    require_numeric_actions,
+)
 from tessella.tessellation.tessellate import Tessellation
 
 
@@ -70,3 +93,114 @@ def through_sum(tessellation: Tessellation, axes: tuple[str, ...]) -> ThroughSum
     differs = np.nonzero(flat[grid_lines.states] != flat[grid_lines.states[..., first]])
     pairs = np.stack([grid_lines.states[..., first][differs], grid_lines.states[differs]], axis=-1)
     return ThroughSum(tessellation, pairs[np.argsort(pairs[:, 0], kind="stable")], tuple(axes))
+
+
+Direction = Literal["rises", "falls"]
+
+
+@dataclass(frozen=True, eq=False)
+class Monotone(Evidence):
+    """Whether the action rises (or falls) along an axis; violations are neighbours, lower z first.
+
+    Attributes:
+        axis: the axis, or the sum of axes as ``stock + transit``.
+        direction: "rises" or "falls", both in the weak sense; "stays" where no state of a line
+            acts differently from another, whatever was asked.
+    """
+
+    axis: str
+    direction: Literal["rises", "falls", "stays"]
+
+    @property
+    def claim(self) -> str:
+        verb = "does not depend on" if self.direction == "stays" else f"{self.direction} in"
+        return f"{self.tessellation.action_name} {verb} {self.axis}"
+
+
+def monotone(
+    tessellation: Tessellation, axis: Along, direction: Direction | None = None
+) -> Monotone:
+    """Test monotonicity along an axis, or a sum of axes given as a tuple of their names.
+
+    Actions must be numbers. Without a direction, the one that has fewer violations is tested.
+    """
+    require_type("monotone", tessellation, Tessellation)
+    if direction not in (None, *get_args(Direction)):
+        raise ArgumentError(
+            "an action rises or falls", location="direction", value=f"is {direction!r}"
+        )
+    require_numeric_actions(tessellation, "monotonicity")
+    grid_lines = build_lines(tessellation.grid, axis)
+    rank = tessellation.ranks[tessellation.table.ravel()[grid_lines.states]]
+    if (rank == rank[..., :1]).all():
+        return Monotone(tessellation, NO_VIOLATIONS, grid_lines.name, "stays")
+    # Falling ranks are rising ranks counted from the other end.
+    violations_of = {
+        "rises": lambda: _find_drops(grid_lines, rank),
+        "falls": lambda: _find_drops(grid_lines, rank.max() - rank),
+    }
+    violations = {
+        candidate: violations_of[candidate]()
+        for candidate in violations_of
+        if direction in (None, candidate)
+    }
+    chosen = min(violations, key=lambda candidate: len(violations[candidate]))
+    return Monotone(tessellation, violations[chosen], grid_lines.name, chosen)  # type: ignore[arg-type]
+
+
+def _find_drops(grid_lines: GridLines, rank: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n, 2) states of next groups whose ranks fall: a highest one, and a lowest one after it."""
+    m = len(grid_lines.position)
+    position = np.arange(m)
+    # Rank and place in one number, so that an extreme says where it is: the first such place.
+    highest = np.maximum.reduceat(rank * m + (m - 1 - position), grid_lines.groups, axis=-1)
+    lowest = np.minimum.reduceat(rank * m + position, grid_lines.groups, axis=-1)
+    drop = np.nonzero(highest[..., :-1] // m > lowest[..., 1:] // m)
+    spots = m - 1 - highest[..., :-1][drop] % m, lowest[..., 1:][drop] % m
+    pairs = np.stack([grid_lines.states[(*drop[:-1], spot)] for spot in spots], axis=-1)
+    return pairs[np.argsort(pairs[:, 0], kind="stable")]
+
+
+@dataclass(frozen=True, eq=False)
+class Threshold(Evidence):
+    """Whether the policy has threshold form; the violation is one cycle of faces, (1, 2 faces).
+
+    Attributes:
+        axis: the axis.
+        order: indices of the actions in use, in the order along the axis; empty if there is none.
+    """
+
+    axis: str
+    order: tuple[int, ...]
+
+    @property
+    def claim(self) -> str:
+        return f"{self.tessellation.action_name} switches at thresholds in {self.axis}"
+
+    def _describe_violation(self, states: NDArray[np.int64]) -> str:
+        t = self.tessellation
+        pairs = states.reshape(-1, 2)
+        first = "; ".join(
+            f"{t.actions[t.table.flat[s]]} to {t.actions[t.table.flat[u]]} after "
+            f"{t.grid.describe(s)}"
+            for s, u in pairs[:2]
+        )
+        return first + (f"; and {len(pairs) - 2} more" if len(pairs) > 2 else "")
+
+
+def threshold(tessellation: Tessellation, axis: str) -> Threshold:
+    """Test threshold form along ``axis``."""
+    require_type("threshold", tessellation, Tessellation)
+    pairs = tessellation.face_states(tessellation.grid.axis(axis))
+    arrows = tessellation.table.ravel()[pairs]
+    distinct, first = np.unique(arrows, axis=0, return_index=True)
+    by_rank = sorted(np.unique(tessellation.cell_actions), key=lambda a: tessellation.ranks[a])
+    graph = {int(a): [int(p) for p, q in distinct if q == a] for a in by_rank}
+    try:
+        order = tuple(TopologicalSorter(graph).static_order())
+    except CycleError as found:
+        cycle = found.args[1]
+        face_index = {(int(p), int(q)): i for (p, q), i in zip(distinct, first, strict=True)}
+        steps = [face_index[step] for step in pairwise(cycle)]
+        return Threshold(tessellation, pairs[steps].reshape(1, -1), axis, ())
+    return Threshold(tessellation, NO_VIOLATIONS, axis, order)

@@ -6,16 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tessella.errors import require_type
-from tessella.tessellation.dependence import independent, through_sum
-from tessella.tessellation.evidence import Evidence
-from tessella.tessellation.linear import linear_index, linear_scores
-from tessella.tessellation.lines import Along, format_axes, require_sum_axes
-from tessella.tessellation.monotone import monotone
+from tessella.tessellation.dependence import independent, monotone, threshold, through_sum
+from tessella.tessellation.evidence import Along, Evidence, format_axes, require_sum_axes
 from tessella.tessellation.orders import base_stock, reorder_point, supports_ordering
-from tessella.tessellation.regions import connected, convex
-from tessella.tessellation.subgrid import drop_axes
-from tessella.tessellation.tessellate import Tessellation
-from tessella.tessellation.threshold import threshold
+from tessella.tessellation.regions import connected, convex, linear_index, linear_scores
+from tessella.tessellation.tessellate import Tessellation, drop_axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +65,18 @@ def examine(tessellation: Tessellation, sums: Iterable[tuple[str, ...]] = ()) ->
     for axis in t.grid.axes:
         evidence |= _test_monotone(t, axis) | {f"threshold in {axis}": threshold(t, axis)}
         evidence |= _test_ordering(t, axis)
+    return Structure(evidence | _test_sums(t, sums) | _test_regions(t))
+
+
+def _test_sums(t: Tessellation, sums: list[tuple[str, ...]]) -> dict[str, Evidence]:
+    """Sums of the axes of ``t``, where two or more of them are left."""
+    evidence: dict[str, Evidence] = {}
     for names in sums:
-        remaining = tuple(name for name in names if name not in unused)
+        remaining = tuple(name for name in names if name in t.grid.axes)
         if len(remaining) > 1:
             evidence |= {f"only by {format_axes(remaining)}": through_sum(t, remaining)}
             evidence |= _test_monotone(t, remaining) | _test_ordering(t, remaining)
-    return Structure(evidence | _test_regions(t))
+    return evidence
 
 
 def _test_monotone(t: Tessellation, along: Along) -> dict[str, Evidence]:

@@ -21,9 +21,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, require_type
-from tessella.tessellation.cells import find_cells, neighbour_slices
-from tessella.tessellation.subgrid import Rim, trim
-from tessella.tessellation.tessellate import Tessellation, count_touched_axes
+from tessella.tessellation.tessellate import (
+    Rim,
+    Tessellation,
+    count_touched_axes,
+    find_cells,
+    neighbour_slices,
+    trim,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ state thus confines S to an interval (above, at_most]; the form holds on a line 
     (s, S)       no order where x >= s; below s, all states agree on one S
 
 x is the value on an axis or a sum of several, such as stock on hand plus in transit; a line holds
-the states that agree on the other axes (see `lines`). S and s may differ from line to line. With
-quantities 0, 1, 2, ... S is a single integer; with batches of Q, an interval of length Q. (The
+the states that agree on the other axes (see `GridLines`). S and s may differ from line to line.
+With quantities 0, 1, 2, ... S is a single integer; with batches of Q, an interval of length Q. (The
 reading "the largest quantity that stays within S" is the same form with S moved by less than one
 batch.)
 """
@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, require_type
-from tessella.tessellation.evidence import Evidence
-from tessella.tessellation.lines import Along, GridLines, build_lines, format_axes
+from tessella.tessellation.evidence import Along, Evidence, GridLines, build_lines, format_axes
 from tessella.tessellation.tessellate import Tessellation
 
 

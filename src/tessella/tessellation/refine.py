@@ -68,21 +68,21 @@ def refine(
         levels: how many models, at least 2.
         method: how each is solved, as in ``solve``.
     """
-    if not (is_count(cuts) and cuts > 1):
-        raise ArgumentError("refine needs at least 2 cut points", value=f"got {cuts!r}")
-    if not (is_count(levels) and levels > 1):
-        raise ArgumentError("refine needs at least 2 levels", value=f"got {levels!r}")
+    for number, noun in ((cuts, "cut points"), (levels, "levels")):
+        if not (is_count(number) and number > 1):
+            raise ArgumentError(f"refine needs at least 2 {noun}", value=f"got {number!r}")
     cut_counts = tuple(2**level * (cuts - 1) + 1 for level in range(levels))
     solutions: list[Solution] = []
     changes: list[tuple[float, float]] = []
     for n in cut_counts:
         mdp = build(n)
         require_type("refine", mdp, MDP)
-        shared_points = _find_shared_points(solutions[-1].mdp, mdp) if solutions else ()
-        current = solve(mdp, method)
-        if solutions:
-            changes.append(_compute_change(solutions[-1], current, shared_points))
-        solutions.append(current)
+        if not solutions:
+            solutions.append(solve(mdp, method))
+            continue
+        shared_points = _find_shared_points(solutions[-1].mdp, mdp)
+        solutions.append(solve(mdp, method))
+        changes.append(_compute_change(solutions[-2], solutions[-1], shared_points))
     geometries = tuple(measure(tessellate(solution)) for solution in solutions)
     value, policy = (tuple(column) for column in zip(*changes, strict=True))
     return Refinement(cut_counts, tuple(solutions), geometries, value, policy)

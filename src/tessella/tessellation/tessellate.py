@@ -1,4 +1,4 @@
-"""A policy as a partition of its grid.
+"""A policy as a partition of its grid, and parts of it: the grid without its rim, and sections.
 
     region of a     R_a = {s : pi(s) = a}
     cell            a connected component of a region (neighbours differ by one step on one axis)
@@ -7,10 +7,21 @@
     boundary state  a state that touches a face
 
 On two axes these are the paper's definitions; nothing in them needs the number two.
+
+Cells are found in one pass for all actions. A *run* is a maximal stretch of equal values along the
+last axis. Two runs that overlap across another axis, with the same value, belong to one component;
+the first place of their overlap is the start of one of the two, so it is enough to look where a run
+starts. Components of the small graph (runs, overlaps) are the cells. With R runs there are at most
+2 R (d - 1) overlaps, whatever the number of actions; for a policy with structure R is far below the
+number of states.
+
+A part is tessellated afresh: two states are in one cell of the part only if they are connected
+inside it, and a face counts only if both of its states are inside.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
@@ -18,15 +29,79 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
 
-from tessella.errors import ArgumentError, require_type
-from tessella.grid import StateGrid
+from tessella.errors import ArgumentError, format_value, require_type
+from tessella.grid import StateGrid, index_type
 from tessella.mdp.actions import components, describe_action
 from tessella.mdp.model import MDP
-from tessella.tessellation.cells import find_cells, neighbour_slices
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of an array, numbered by their first element in C order.
+
+    Attributes:
+        labels: (array shape) the cell of each element.
+        values: (n,) the value that each cell holds.
+        sizes: (n,) elements in each cell.
+    """
+
+    labels: NDArray[np.integer]
+    values: NDArray
+    sizes: NDArray[np.int64]
+
+
+def find_cells(table: NDArray) -> Cells:
+    """Cells of ``table`` (any shape with at least one axis) under nearest-neighbour connection."""
+    starts = _run_starts(table)
+    run = np.cumsum(starts, dtype=index_type(table.size + 1)).reshape(table.shape)
+    run -= 1
+    values = table[starts]
+    lengths = np.diff(np.flatnonzero(starts), append=table.size)
+    count, cell = _join_runs(table, starts, run, len(values))
+    cell_values = np.empty(count, dtype=table.dtype)
+    cell_values[cell] = values
+    sizes = np.bincount(cell, weights=lengths, minlength=count).astype(np.int64)
+    return Cells(cell[run], cell_values, sizes)
+
+
+def _run_starts(table: NDArray) -> NDArray[np.bool_]:
+    starts = np.ones(table.shape, dtype=bool)
+    np.not_equal(table[..., 1:], table[..., :-1], out=starts[..., 1:])
+    return starts
+
+
+def _join_runs(table: NDArray, starts: NDArray, run: NDArray, runs: int) -> tuple[int, NDArray]:
+    """Number of components, and the component of each run."""
+    links = [_find_overlaps(table, starts, run, axis) for axis in range(table.ndim - 1)]
+    if not links:
+        return runs, np.arange(runs, dtype=index_type(runs))
+    here, there = (np.concatenate(side) for side in zip(*links, strict=True))
+    graph = coo_array((np.ones(len(here), dtype=np.int8), (here, there)), shape=(runs, runs))
+    return connected_components(graph, directed=False)
+
+
+def _find_overlaps(
+    table: NDArray, starts: NDArray, run: NDArray, axis: int
+) -> tuple[NDArray, NDArray]:
+    """Pairs of runs that touch across ``axis`` and hold the same value."""
+    below, above = neighbour_slices(table.ndim, axis)
+    touch = starts[below] | starts[above]
+    touch &= table[below] == table[above]
+    return run[below][touch], run[above][touch]
+
+
+def neighbour_slices(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Slices that pair each element with the next one along ``axis``."""
+    below = [slice(None)] * ndim
+    above = [slice(None)] * ndim
+    below[axis] = slice(None, -1)
+    above[axis] = slice(1, None)
+    return tuple(below), tuple(above)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,3 +283,102 @@ def _freeze(array: NDArray) -> NDArray:
     view = array.view()
     view.setflags(write=False)
     return view
+
+
+Rim = int | Mapping[str, int | tuple[int, int]]
+
+
+def trim(tessellation: Tessellation, rim: Rim) -> Tessellation:
+    """The tessellation without the outer layers of the grid.
+
+    Where an unbounded quantity (a queue, a stock) was cut off, the states near the cut act on it,
+    and the cells and faces they make belong to the cut and not to the problem.
+
+    Args:
+        tessellation: the whole.
+        rim: layers to leave out: one number for both ends of every axis, or axis name to one
+            number (both ends) or to a pair (low end, high end); axes not named stay whole.
+    """
+    require_type("trim", tessellation, Tessellation)
+    grid = tessellation.grid
+    layers = _read_layers(grid, rim)
+    if not any(map(any, layers)):
+        return tessellation
+    for name, n, (low, high) in zip(grid.axes, grid.shape, layers, strict=True):
+        if low < 0 or high < 0 or low + high >= n:
+            raise ArgumentError(
+                "a rim must leave a part of each axis", location=name, value=f"{low}+{high} of {n}"
+            )
+    subgrid = tuple(slice(low, n - high) for n, (low, high) in zip(grid.shape, layers, strict=True))
+    axes = dict(
+        zip(grid.axes, (v[w] for v, w in zip(grid.values, subgrid, strict=True)), strict=True)
+    )
+    return _cut_subgrid(tessellation, grid.with_axes(axes), subgrid, tessellation.name)
+
+
+def section(tessellation: Tessellation, **fixed: object) -> Tessellation:
+    """The slice where the named axes have the given values: ``section(t, regime=3)``."""
+    require_type("section", tessellation, Tessellation)
+    grid = tessellation.grid
+    free_axes = [name for name in grid.axes if name not in fixed]
+    if not free_axes:
+        raise ArgumentError("a section must leave at least one axis free")
+    positions = {
+        grid.axis(name): _find_position(grid, name, value) for name, value in fixed.items()
+    }
+    index = [positions.get(k, slice(None)) for k in range(grid.ndim)]
+    axes = {name: grid.values[grid.axis(name)] for name in free_axes}
+    name = ", ".join(
+        f"{grid.axes[k]} = {format_value(grid.values[k][i])}" for k, i in positions.items()
+    )
+    return _cut_subgrid(tessellation, grid.with_axes(axes), tuple(index), name)
+
+
+def sections(tessellation: Tessellation, axis: str) -> tuple[Tessellation, ...]:
+    """Every slice across ``axis``, in the order of its values."""
+    require_type("sections", tessellation, Tessellation)
+    values = tessellation.grid.values[tessellation.grid.axis(axis)]
+    return tuple(section(tessellation, **{axis: value}) for value in values)
+
+
+def drop_axes(tessellation: Tessellation, *axes: str) -> Tessellation:
+    """The tessellation on the other axes, for a policy that does not depend on ``axes``."""
+    grid = tessellation.grid
+    remaining = {n: v for n, v in zip(grid.axes, grid.values, strict=True) if n not in axes}
+    table = tessellation.table[tuple(slice(None) if n in remaining else 0 for n in grid.axes)]
+    # Margins may still depend on what the action does not, so none are kept.
+    name = tessellation.name
+    t = np.ascontiguousarray(table)
+    return build_tessellation(
+        grid.with_axes(remaining), tessellation.actions, tessellation.action_name, t, None, name
+    )
+
+
+def _cut_subgrid(whole: Tessellation, grid: StateGrid, index: tuple, name: str) -> Tessellation:
+    margin = None if whole.margin is None else whole.margin[index]
+    table = np.ascontiguousarray(whole.table[index])
+    return build_tessellation(grid, whole.actions, whole.action_name, table, margin, name)
+
+
+def _read_layers(grid: StateGrid, rim: Rim) -> list[tuple[int, int]]:
+    if not isinstance(rim, Mapping):
+        return [_read_layer_pair("the rim", rim)] * grid.ndim
+    layers = [(0, 0)] * grid.ndim
+    for name, layer in rim.items():
+        layers[grid.axis(name)] = _read_layer_pair(name, layer)
+    return layers
+
+
+def _read_layer_pair(location: str, layer: Any) -> tuple[int, int]:
+    pair = layer if isinstance(layer, tuple) else (layer, layer)
+    if len(pair) != 2 or not all(isinstance(n, int | np.integer) for n in pair):
+        requirement = "layers of a rim are a whole number, or a pair of them (low end, high end)"
+        raise ArgumentError(requirement, location=location, value=f"has {layer!r}")
+    return int(pair[0]), int(pair[1])
+
+
+def _find_position(grid: StateGrid, name: str, value: object) -> int:
+    position = grid.locate(grid.axis(name), np.asarray(value))
+    if position.ndim or position < 0:
+        raise ArgumentError(f"{name}={value} is not on the grid")
+    return int(position)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
-from tessella.certificates.error_by_margin import MarginError, count_errors_by_margin
+from tessella.certificates.decisions import MarginError, count_errors_by_margin
 from tessella.paper.derived_numbers import (
     error_curves,
     error_decays,

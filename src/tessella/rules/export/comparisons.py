@@ -3,7 +3,7 @@
     Lookup  ->  splits along its axes, one after the other, with equal neighbours joined
     Split   ->  the same without the branches that no point between the axes' ends can take
 
-The result consists of Leaf, Split, LabelSplit and Exceptions. A point off the grid has been moved to
+The result consists of Leaf, Split, LabelSplit and Exceptions. A point off the grid was moved to
 the ends of the axes before (or refused); a *place* of an axis is what is nearest to its value:
 above the midpoint to the value below, up to and with the midpoint to the value above.
 """

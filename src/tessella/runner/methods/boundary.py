@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tessella.learn.features import Features
 from tessella.learn.fit import fit_batch
+from tessella.learn.learner import Features
 from tessella.learn.linear import LinearBoundary
 from tessella.learn.local import LocalBoundary
-from tessella.learn.margin import MarginBoundary
-from tessella.learn.neural import NeuralBoundary
+from tessella.learn.neural import MarginBoundary, NeuralBoundary
 from tessella.learn.sample import Sample, draw
 from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup, StudyMethod
 from tessella.runner.record import InformationBudget

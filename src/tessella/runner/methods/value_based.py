@@ -12,10 +12,15 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tessella.baselines.double_q import DoubleQ
 from tessella.baselines.fitted_q import FittedQ
-from tessella.baselines.options import ConstantStep, DecayingStep, Trajectory, UniformPairs
-from tessella.baselines.tabular_q import TabularQ
+from tessella.baselines.tabular_q import (
+    ConstantStep,
+    DecayingStep,
+    DoubleQ,
+    TabularQ,
+    Trajectory,
+    UniformPairs,
+)
 from tessella.baselines.train import Baseline, train_batch
 from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup, StudyMethod
 from tessella.runner.record import InformationBudget

@@ -1,33 +1,30 @@
-"""certify_in_slabs(solution, policy) -> CertificateSummary: a certificate of a very large model.
+"""The certificate of a very large model, block by block.
 
 The figures of ``certify`` that are one number each, by the same arithmetic, out of two passes over
-blocks of the grid, called slabs (``solvers.block_residuals``): the first finds what the residuals
-of V and V_pi prove, the second adds up. Beside the two values and the policy, no array is larger
+blocks of the grid (``solvers.block_residuals``): the first finds what the residuals
+of V and V_pi prove, the second adds up. Besides the two values and the policy, no array is larger
 than a block. What has a number for every state, and the second way to the mean loss by the
 occupancy, are left out; so its interval may be a little wider.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.certificates.certificate import BlockCertificate
 from tessella.certificates.interval import EPS, Interval, IntervalArray, next_down, next_up
-from tessella.certificates.summary import certain, format_percent, wrap
+from tessella.certificates.loss import evaluate_against
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
-from tessella.errors import PolicyError, require_type
-from tessella.files import atomic_write
+from tessella.errors import ModelError
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.rounding import round_up
 from tessella.solvers.block_residuals import (
     BLOCK_STATES,
     BlockComparison,
@@ -35,78 +32,23 @@ from tessella.solvers.block_residuals import (
     ValueRange,
     choose_partition,
 )
-from tessella.solvers.evaluate import evaluate
 from tessella.solvers.solution import Solution
 
-SUMMARY_FORMAT = "tessella certificate summary"
-SUMMARY_VERSION = 1  # of the file format
+BLOCKWISE_MIN_STATES = 1_000_000  # states from which on a certificate is computed in blocks
 
 
-@dataclass(frozen=True)
-class CertificateSummary:
-    """What a policy loses, in figures that hold for all states. Made by ``certify_in_slabs``.
-
-    Attributes:
-        model, states, fingerprint: of the model.
-        policy: its name.
-        optimal_value_error, policy_value_error: how far either value may be off, in any state.
-        tolerance: an action within this of the best is no costly error.
-        mean_loss, relative_loss, worst_loss, policy_error, costly_error, value_gap, optimal_mean,
-            policy_mean: as in ``Certificate``.
-        worst_state: flat index of the state with the largest loss.
-        slabs: how many blocks the grid was divided into.
-    """
-
-    model: str
-    states: int
-    fingerprint: str
-    policy: str
-    optimal_value_error: float
-    policy_value_error: float
-    tolerance: float
-    mean_loss: Interval
-    relative_loss: Interval | None
-    worst_loss: Interval
-    worst_state: int
-    policy_error: Interval
-    costly_error: Interval
-    value_gap: Interval
-    optimal_mean: Interval
-    policy_mean: Interval
-    slabs: int
-    minimise: bool = False
-
-    def __str__(self) -> str:
-        name = f'"{self.policy}"' if self.policy else "the policy"
-        relative_text = (
-            "" if self.relative_loss is None else f" ({format_percent(self.relative_loss)})"
-        )
-        loss_word = "extra cost" if self.minimise else "loss"
-        return wrap(
-            f"{self.model or 'MDP'}, {self.states:,} states: the mean {loss_word} of {name} is "
-            f"{certain(self.mean_loss)} off{relative_text}, and at most "
-            f"{round_up(self.worst_loss.upper, 4)} from any state. It does not take the optimal "
-            f"action in {format_percent(self.policy_error)} of the states. "
-            "All rounding is included."
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write the figures as JSON, each with its interval."""
-
-        def to_json(value: Any) -> Any:
-            if isinstance(value, Interval):
-                return {"value": float(value), "lower": value.lower, "upper": value.upper}
-            return value
-
-        figures = {name: to_json(getattr(self, name)) for name in asdict(self)}
-        text = json.dumps(
-            {"format": SUMMARY_FORMAT, "version": SUMMARY_VERSION, **figures}, indent=1
-        )
-        with atomic_write(path) as part:
-            part.write_text(text + "\n", encoding="utf-8")
+def needs_blocks(mdp: MDP) -> bool:
+    """Whether a model is too large for more than figures, and can be certified block by block."""
+    if mdp.n_states <= BLOCKWISE_MIN_STATES or not isinstance(mdp.criterion, Discounted):
+        return False
+    try:
+        choose_partition(mdp)
+    except ModelError:
+        return False
+    return True
 
 
-def certify_in_slabs(
+def certify_in_blocks(
     solution: Solution,
     policy: Any,
     start: Start = None,
@@ -114,7 +56,7 @@ def certify_in_slabs(
     tol: float | None = None,
     labels: Labels | None = None,
     states: int = BLOCK_STATES,
-) -> CertificateSummary:
+) -> BlockCertificate:
     """What ``policy`` loses against the optimum of a very large model of stages.
 
     Args:
@@ -124,29 +66,21 @@ def certify_in_slabs(
         labels: whether the policy answers in action indices or values, where that is not clear.
         states: of a block, about.
     """
-    require_type("certify_in_slabs", solution, Solution)
     mdp = solution.mdp
-    require_criterion("certify_in_slabs", mdp.criterion, Discounted)
+    require_criterion("a certificate in blocks", mdp.criterion, Discounted)
     partition = choose_partition(mdp, states)
     checked_policy = as_policy(mdp, policy, labels)
-    guess = solution.get_raw("value")
-    evaluation = evaluate(
-        mdp, checked_policy, tol=solution.error_bound or None, guess=guess, partial=True
-    )
-    if not np.isfinite(evaluation.error_bound):
-        raise PolicyError("the policy's value must be finite", value=evaluation.reason)
-    weights = (
-        None
-        if start is None and mdp.start is None
-        else start_distribution(mdp, start, checked_policy)
-    )
+    evaluation = evaluate_against(solution, checked_policy, guess=solution.get_raw("value"))
+    weights = None
+    if start is not None or mdp.start is not None:
+        weights = start_distribution(mdp, start, checked_policy)
     comparison = BlockComparison(solution, evaluation, checked_policy, mdp, partition)
     return summarise_blocks(comparison, solution, weights, tol)
 
 
 def summarise_blocks(
     comparison: BlockComparison, solution: Solution, weights: NDArray | None, tol: float | None
-) -> CertificateSummary:
+) -> BlockCertificate:
     """The figures of a policy, block by block; ``weights`` (S,) are those of the start."""
     mdp = comparison.mdp
     proven_errors = _prove_errors(comparison)
@@ -155,16 +89,12 @@ def summarise_blocks(
     )
     for block in comparison:
         totals.add(block)
-    return CertificateSummary(
-        model=mdp.name,
-        states=mdp.n_states,
-        fingerprint=mdp.fingerprint,
-        policy=comparison.policy.name,
+    return BlockCertificate(
         optimal_value_error=proven_errors.value_error,
         policy_value_error=proven_errors.policy_value_error,
         tolerance=totals.tolerance,
         slabs=comparison.n_blocks,
-        minimise=mdp.minimise,
+        **BlockCertificate.identify(mdp, comparison.policy),
         **totals.compute_figures(),
     )
 
@@ -213,7 +143,8 @@ def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
     tie = tie * (1 + 2 * float(model_data.numbers.relative_rounding)) + 16 * EPS * max(
         max_margin, max_local_loss
     )
-    tie, loses_nothing = float(tie), max_local_loss == 0 and min_margin > tie
+    tie = float(tie)
+    loses_nothing = max_local_loss == 0 and min_margin > tie
     max_loss = 0.0 if loses_nothing else float(max_local_loss + tie) / engine.gap_of_saved_model
     max_size = float(np.abs(optimal_range.as_array).max() + np.abs(policy_range.as_array).max())
     return _ProvenErrors(

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.certificates.certificate import TotalCertificate
 from tessella.certificates.interval import EPS, IntervalArray, enclose_mean
-from tessella.certificates.total_certificate import TotalCertificate
-from tessella.errors import ArgumentError, NotConverged
+from tessella.certificates.loss import get_finite_value
+from tessella.errors import NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.evaluate import evaluate
@@ -38,27 +39,19 @@ class Ends(NamedTuple):
         return IntervalArray((self.lower + self.upper) / 2, self.lower, self.upper)
 
 
-def certify_totals(solution: Solution, policy: Policy, start: NDArray) -> TotalCertificate:
+def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCertificate:
     """What ``policy`` loses against the best total reward, from ``start`` (grid)."""
     mdp = solution.mdp
-    value = np.asarray(solution.value, dtype=float)
-    if value.shape != mdp.grid.shape or not np.isfinite(value).all():
-        requirement = f"a solution's value must be finite, of shape {mdp.grid.shape}"
-        raise ArgumentError(requirement)
-    worth = evaluate(mdp, policy, tol=solution.error_bound or None, guess=value, partial=True)
+    value = get_finite_value(solution)
+    evaluation = evaluate(mdp, policy, tol=solution.error_bound or None, guess=value, partial=True)
     engine = Engine(mdp, None, absorption_time=1.0)  # whose bounds are those of residuals
     ends = find_absorbing_states(engine)
-    best = _enclosed(engine, ends, value, solution.policy.table, fixed=False)
-    own = _enclosed(engine, ends, worth.value, policy.table, fixed=True)
-    losses = _losses(best, own)
+    best = _enclose_value(engine, ends, value, solution.policy.table, fixed=False)
+    own = _enclose_value(engine, ends, evaluation.value, policy.table, fixed=True)
+    losses = _enclose_losses(best, own)
     optimal_mean = enclose_mean(start, best.band)
     mean_loss = enclose_mean(start, losses)
     return TotalCertificate(
-        model=mdp.name,
-        fingerprint=mdp.fingerprint,
-        minimise=mdp.minimise,
-        action_name=mdp.action_name,
-        policy=policy,
         start=start,
         optimal_lower=best.lower,
         optimal_upper=best.upper,
@@ -69,11 +62,13 @@ def certify_totals(solution: Solution, policy: Policy, start: NDArray) -> TotalC
         mean_loss=mean_loss,
         worst_loss=losses.max(),
         relative_loss=mean_loss.divide(optimal_mean),
-        mdp=mdp,
+        **TotalCertificate.identify(mdp, policy),
     )
 
 
-def _enclosed(engine: Engine, ends: NDArray, value: NDArray, table: NDArray, fixed: bool) -> Ends:
+def _enclose_value(
+    engine: Engine, ends: NDArray, value: NDArray, table: NDArray, fixed: bool
+) -> Ends:
     """The best total, or that of the policy ``table`` where it is ``fixed``."""
     value = np.where(ends, 0.0, value)
     taken = table if fixed else None
@@ -82,23 +77,25 @@ def _enclosed(engine: Engine, ends: NDArray, value: NDArray, table: NDArray, fix
     )
     time = times_to_the_end(engine, ends, value, table, step, fixed)
     if np.isfinite(time).all():
-        found = Ends(value - step * time, value + step * time)
-        if _above(engine, ends, found.upper, taken, 1) and _above(
-            engine, ends, found.lower, taken, -1
+        result = Ends(value - step * time, value + step * time)
+        if _lies_above(engine, ends, result.upper, taken, 1) and _lies_above(
+            engine, ends, result.lower, taken, -1
         ):
-            return found
+            return result
     raise NotConverged(
         "the total cannot be certified: policies that are nearly as good may take too long to end"
     )
 
 
-def _above(engine: Engine, ends: NDArray, value: NDArray, taken: NDArray | None, sign: int) -> bool:
+def _lies_above(
+    engine: Engine, ends: NDArray, value: NDArray, taken: NDArray | None, sign: int
+) -> bool:
     """Whether ``value`` lies strictly above its backup (below, where ``sign`` is -1)."""
-    apart, off = rise(engine, value, taken, engine.saved_model_error(value))
-    return bool((ends | (sign * apart < -2 * off)).all())
+    residual, error = rise(engine, value, taken, engine.saved_model_error(value))
+    return bool((ends | (sign * residual < -2 * error)).all())
 
 
-def _losses(best: Ends, own: Ends) -> IntervalArray:
+def _enclose_losses(best: Ends, own: Ends) -> IntervalArray:
     """(grid) V* - V_pi, which is not negative."""
     size = EPS * (np.abs(best.upper) + np.abs(own.upper) + np.abs(best.lower) + np.abs(own.lower))
     upper = np.maximum(best.upper - own.lower, 0.0) + size

@@ -1,8 +1,12 @@
-"""Switching curves: where, along one axis, each action begins and ends, for all other coordinates.
+"""The boundary between actions: switching curves along one axis, and line segments for drawing.
 
 For action a and a line (fixed values of the other axes), ``first`` and ``last`` are the extreme
 places of a on the line. If a fills what lies between them the description is exact there; if that
 is so everywhere, the curves are the whole policy: A * 2 numbers for each line.
+
+In an outline, state (i, j) is the unit square centred on (i, j). A face across the first axis is
+then a unit segment parallel to the second axis, and the other way round; unit segments that
+continue each other are joined into one.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import format_value, require_type
+from tessella.errors import ArgumentError, format_value, require_type
 from tessella.mdp.actions import describe_action
 from tessella.tessellation.tessellate import Tessellation
 
@@ -61,13 +65,7 @@ class SwitchingCurves:
         t = self.tessellation
         count = self.first[0].size
         used = np.flatnonzero((self.first >= 0).reshape(len(t.actions), -1).any(axis=1))
-        actions = used[:TABLE_MAX_ACTIONS]
-        others = [name for name in t.grid.axes if name != self.axis]
-        rows = [[*others, *(describe_action(t.action_name, t.actions[a]) for a in actions)]]
-        for line in range(min(count, TABLE_MAX_LINES)):
-            rows.append(
-                [*self._line_coordinates(line), *(self._format_span(a, line) for a in actions)]
-            )
+        rows = self._table_rows(used[:TABLE_MAX_ACTIONS], min(count, TABLE_MAX_LINES))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         more = {"lines": count - TABLE_MAX_LINES, "actions": len(used) - TABLE_MAX_ACTIONS}
         return "\n".join(
@@ -77,6 +75,16 @@ class SwitchingCurves:
                 *(f"... {n:,} more {subject}" for subject, n in more.items() if n > 0),
             ]
         )
+
+    def _table_rows(self, actions: NDArray[np.intp], lines: int) -> list[list[str]]:
+        """The titles, then the first ``lines`` lines."""
+        t = self.tessellation
+        others = [name for name in t.grid.axes if name != self.axis]
+        rows = [[*others, *(describe_action(t.action_name, t.actions[a]) for a in actions)]]
+        for line in range(lines):
+            spans = [self._format_span(a, line) for a in actions]
+            rows.append([*self._line_coordinates(line), *spans])
+        return rows
 
     def _line_coordinates(self, line: int) -> list[str]:
         """The values of the other axes on a line."""
@@ -117,3 +125,30 @@ def switching_curves(tessellation: Tessellation, axis: str) -> SwitchingCurves:
         last[a] = np.where(count, lines.shape[-1] - 1 - here[..., ::-1].argmax(axis=-1), -1)
         solid[a] = count == np.where(count, last[a] - first[a] + 1, 0)
     return SwitchingCurves(tessellation, axis, first, last, solid)
+
+
+def outline(tessellation: Tessellation) -> NDArray[np.floating]:
+    """(segments, 2 ends, 2 coordinates) of the boundary, in grid steps.
+
+    On one axis the states are squares in a row, and the second coordinate runs from -1/2 to 1/2.
+    """
+    require_type("outline", tessellation, Tessellation)
+    faces = tessellation.faces
+    if len(faces) == 1:
+        cuts = np.flatnonzero(faces[0]) + 0.5
+        return np.stack([np.stack([cuts, np.full_like(cuts, y)], axis=-1) for y in (-0.5, 0.5)], 1)
+    if len(faces) != 2:
+        raise ArgumentError(f"an outline needs one or two axes, not {len(faces)}; take a section")
+    upright = _join_segments(faces[0])
+    level = _join_segments(faces[1].T)[..., ::-1]
+    return np.concatenate([upright, level])
+
+
+def _join_segments(faces: NDArray[np.bool_]) -> NDArray[np.floating]:
+    """Maximal segments along the second axis of ``faces``, each at a half-step of the first."""
+    padded = np.zeros((faces.shape[0], faces.shape[1] + 2), dtype=np.int8)
+    padded[:, 1:-1] = faces
+    step = np.diff(padded, axis=1)
+    (row, begin), (_, end) = np.nonzero(step == 1), np.nonzero(step == -1)
+    ends = [np.stack([row + 0.5, stop - 0.5], axis=-1) for stop in (begin, end)]
+    return np.stack(ends, axis=1)

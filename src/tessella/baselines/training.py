@@ -1,19 +1,21 @@
-"""What the simulator showed: transitions (s, a, r, s'), drawn in the order of a budget.
+"""What training reads and what it gives: transitions of a simulator, a policy and its curve.
 
     (s, a) uniform over the feasible pairs,    (r, s') ~ simulator(s, a)
 
-Draws come in blocks, each with a generator of its own, so that the first n transitions of a seed
-are the same whatever the budget they are part of.
+Transitions are drawn in blocks, each with a generator of its own, so that the first n transitions
+of a seed are the same whatever the budget they are part of.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
 
 TRANSITIONS_PER_BLOCK = 4096  # transitions drawn at a time
 
@@ -38,7 +40,7 @@ class TransitionBatch:
 
 
 def draw_uniform_transitions(mdp: MDP, n: int, seed: int, begin: int = 0) -> TransitionBatch:
-    """Transitions ``begin`` (a multiple of BLOCK) to n, from uniform feasible pairs."""
+    """Transitions ``begin`` (the first of a block) to n, from uniform feasible pairs."""
     pairs = None if mdp.feasible is None else np.flatnonzero(mdp.feasible.ravel())
     numbers = range(begin // TRANSITIONS_PER_BLOCK, -(-n // TRANSITIONS_PER_BLOCK))
     blocks = [_draw_block(mdp, pairs, np.random.default_rng([seed, i])) for i in numbers]
@@ -60,3 +62,48 @@ def _draw_block(mdp: MDP, pairs: NDArray | None, rng: np.random.Generator) -> tu
         outcomes.ended,
         rng.integers(0, 2, TRANSITIONS_PER_BLOCK),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingCurve:
+    """How training went, without reading the exact solution.
+
+    Attributes:
+        unit: what ``at`` counts.
+        at: (m,) updates, or iterations, done.
+        tables: (m, grid) the greedy policy at that time.
+        residual: (m,) mean absolute change asked for: the temporal difference of the updates
+            since the last entry, or the change of the action values in that iteration.
+    """
+
+    unit: Literal["updates", "iterations"]
+    at: NDArray[np.int64]
+    tables: NDArray[np.int32]
+    residual: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def up_to(self, last: int) -> TrainingCurve:
+        """The entries up to ``last``."""
+        keep = self.at <= last
+        return TrainingCurve(self.unit, self.at[keep], self.tables[keep], self.residual[keep])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrainedPolicy(Policy):
+    """A policy learned from a simulator.
+
+    Attributes:
+        curve: how training went.
+        simulator_calls: transitions it was shown.
+    """
+
+    curve: TrainingCurve | None = field(default=None, repr=False)
+    simulator_calls: int = 0
+
+
+def select_greedy(q_SA: NDArray[np.float64], mdp: MDP) -> NDArray[np.int32]:
+    """(grid) lowest feasible action of highest value."""
+    best = np.where(mdp.feasible_mask, q_SA, -np.inf).argmax(axis=1)
+    return best.reshape(mdp.grid.shape).astype(np.int32)

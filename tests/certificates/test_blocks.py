@@ -1,4 +1,4 @@
-"""Certificates in slabs: the figures of the full one, and no array as large as the grid."""
+"""Certificates in blocks: the figures of the full one, and no array as large as the grid."""
 
 import json
 import tracemalloc
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.certificates.in_slabs import summarise_blocks
+from tessella.certificates.certify_blocks import certify_in_blocks, summarise_blocks
 from tessella.solvers.block_residuals import BlockComparison, choose_partition
 
 FIGURES = (
@@ -36,7 +36,19 @@ def rule(stock, regime):
 @pytest.fixture(scope="module")
 def both(shop):
     start = {"regime": 3}
-    return ts.certify(shop, rule, start), ts.certify_in_slabs(shop, rule, start, states=500)
+    return ts.certify(shop, rule, start), certify_in_blocks(shop, rule, start, states=500)
+
+
+def test_certify_goes_over_blocks_where_that_is_requested(shop):
+    whole, blocks = (ts.certify(shop, rule, blocks=flag) for flag in (False, True))
+    assert isinstance(blocks, ts.Certificate)
+    assert float(blocks.mean_loss) == pytest.approx(float(whole.mean_loss), rel=1e-9)
+    assert (blocks.losses, blocks.bounds, blocks.decomposition) == (None, None, None)
+    assert whole.slabs is None
+    with pytest.raises(AttributeError, match="no attribute 'bound'"):
+        _ = whole.bound
+    with pytest.raises(ts.ArgumentError, match="a certificate in blocks has none"):
+        ts.certify(shop, rule, eps=0.1, blocks=True)
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -59,7 +71,7 @@ def test_errors_worst_state_and_tolerance_are_those_of_the_full_certificate(both
 
 def test_the_optimal_policy_surely_loses_nothing(shop):
     fine = ts.solve(shop.mdp)
-    found = ts.certify_in_slabs(fine, fine.policy, states=500)
+    found = certify_in_blocks(fine, fine.policy, states=500)
     assert (found.worst_loss.upper, found.mean_loss.upper) == (0, 0)
     assert found.policy_error == 0
 
@@ -92,6 +104,6 @@ def test_what_it_says_and_what_it_saves(both, tmp_path):
 def test_a_model_that_reaches_everywhere_and_a_table_are_refused(shop):
     table = ts.MDP.from_arrays(np.eye(3)[None], np.zeros((3, 1)), 0.9)
     with pytest.raises(ts.ModelError, match="this is a table"):
-        ts.certify_in_slabs(ts.solve(table), np.zeros(3, int))
+        certify_in_blocks(ts.solve(table), np.zeros(3, int))
     with pytest.raises(ts.ModelError, match="moves across most of it"):
         choose_partition(ts.inventory(max_stock=20, max_regime=1), 5)

@@ -1,0 +1,96 @@
+"""The verdict: whether a certificate holds of a model, and what was confirmed."""
+
+from typing import Any
+
+import numpy as np
+
+from .arithmetic import write_bounds
+from .bounds import check_bounds
+from .claim import NOT_CHECKED, AverageClaim, TotalClaim, ValueClaim, read_certificate, read_claim
+from .compare import Rejected
+from .model import Model, read_saved_model
+from .undiscounted import check_average, check_total
+from .values import check_figures
+
+READ_ERRORS = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+    MemoryError,
+)
+
+
+def check_certificate(content: dict, model: Model) -> str:
+    """Say what was confirmed, or raise Rejected at the first thing that is wrong."""
+    claim = read_claim(content, model)
+    if isinstance(claim, ValueClaim):
+        check_bounds(claim, model, check_figures(claim, model))
+        confirmed = describe_values(claim, model)
+    elif isinstance(claim, AverageClaim):
+        check_average(claim, model)
+        confirmed = describe_average(claim, model)
+    else:
+        check_total(claim, model)
+        confirmed = describe_total(claim, model)
+    subject = f"{model.name or 'the model'} (content {model.content[:12]})"
+    return f"{subject}: {confirmed}; not checked: {', '.join(NOT_CHECKED)}"
+
+
+def describe_values(claim: ValueClaim, model: Model) -> str:
+    low, high = write_bounds(*claim.mean_loss[1:])
+    _, max_loss = write_bounds(*claim.worst_loss[1:])
+    _, occupancy_error = write_bounds(0.0, claim.occupancy_error)
+    return (
+        f"loss {claim.mean_loss[0]:.12g} on average and {claim.worst_loss[0]:.12g} at worst, "
+        f"in all of {model.n_states:,} states; "
+        f"proven to be between {low} and {high} on average and at most {max_loss}, and the "
+        f"occupancy right to {occupancy_error}"
+    )
+
+
+def describe_average(claim: AverageClaim, model: Model) -> str:
+    low, high = write_bounds(*claim.loss[1:])
+    return (
+        f"loss {claim.loss[0]:.12g} per period from every one of {model.n_states:,} states, "
+        f"proven to be between {low} and {high}; single decisions are not judged"
+    )
+
+
+def describe_total(claim: TotalClaim, model: Model) -> str:
+    low, high = write_bounds(*claim.mean_loss[1:])
+    _, max_loss = write_bounds(*claim.worst_loss[1:])
+    return (
+        f"loss until the end proven to be between {low} and {high} on average and at most "
+        f"{max_loss} in all of {model.n_states:,} states; single decisions are not judged"
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Print the verdict on a certificate and a model file; the exit status."""
+    if len(arguments) != 2:
+        print("usage: python -m tessella.checker certificate.json model.nc")
+        return 2
+    try:
+        with np.errstate(all="ignore"):  # what is not a number fails its comparison
+            files: list[Any] = []
+            for path, reader in zip(arguments, (read_certificate, read_saved_model), strict=True):
+                try:
+                    files.append(reader(path))
+                except (FileNotFoundError, NotADirectoryError):
+                    print(f"NOT CHECKED: there is no file {path}")
+                    return 2
+                except READ_ERRORS as error:
+                    subject = f"{path} cannot be read, it may be cut short: {error}"
+                    raise Rejected(subject) from error
+            try:
+                print(f"HOLDS: {check_certificate(*files)}")
+            except READ_ERRORS as error:
+                raise Rejected(f"it cannot be checked: {error}") from error
+    except Rejected as reason:
+        print(f"REJECTED: {reason}")
+        return 1
+    return 0

@@ -1,0 +1,409 @@
+"""What a certificate states, read into typed records.
+
+A record is a dataclass whose fields carry their readers; the fields of a document are those of its
+record, no fewer and no more.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from types import NoneType
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
+
+import numpy as np
+
+from .arithmetic import MAX_FLOAT
+from .compare import INTERVAL_PARTS, Rejected, check_equal, check_same_model
+from .model import Model, read_file_size
+
+CERTIFICATE_MAX_BYTES = 1 << 30  # bytes of a certificate
+
+
+# Readers: (path of a field, what the document holds there, model) -> what the record holds.
+
+
+@dataclass(frozen=True)
+class TypeReader:
+    """A value of one type."""
+
+    type: type
+
+    def __call__(self, path: str, value: object, model: Model) -> Any:
+        if not isinstance(value, self.type):
+            raise Rejected(f"{path} must be of type {self.type.__name__}")
+        return value
+
+
+@dataclass(frozen=True)
+class ArrayReader:
+    """(n,) finite numbers; ``kinds`` are NumPy's, i for whole ones."""
+
+    shape: Callable[[Model], tuple[int, ...]]
+    kinds: str = "if"
+
+    def __call__(self, path: str, value: object, model: Model) -> np.ndarray:
+        return read_numbers(path, value, self.shape(model), self.kinds).ravel()
+
+
+@dataclass(frozen=True)
+class BandReader:
+    """(3, n) value, lower and upper of n numbers."""
+
+    shape: Callable[[Model], tuple[int, ...]]
+
+    def __call__(self, path: str, value: object, model: Model) -> np.ndarray:
+        if not isinstance(value, dict) or set(value) - set(INTERVAL_PARTS):
+            raise Rejected(f"{path} must have the parts {', '.join(INTERVAL_PARTS)} and no others")
+        for part in INTERVAL_PARTS:
+            if part not in value:
+                raise Rejected(f"{path}.{part} is missing")
+        shape = self.shape(model)
+        parts = [read_numbers(f"{path}.{part}", value[part], shape) for part in INTERVAL_PARTS]
+        return np.array([part.ravel() for part in parts])
+
+
+def read_number(path: str, value: object, model: Model, kinds: str = "if") -> Any:
+    number = read_numbers(path, value, (), kinds)[()]
+    if number < 0:
+        raise Rejected(f"{path} must not be negative")
+    return number
+
+
+def read_count(path: str, value: object, model: Model) -> Any:
+    return read_number(path, value, model, "i")
+
+
+def read_margins(path: str, value: object, model: Model) -> np.ndarray:
+    """(S,) a number for each state, where null means infinity."""
+    array = read_numbers(path, replace_null(value), model.shape).ravel()
+    return np.where(array == MAX_FLOAT, np.inf, array)
+
+
+def read_numbers(path: str, value: object, shape: tuple, kinds: str = "if") -> np.ndarray:
+    """``value`` as an array of finite numbers; ``kinds`` are NumPy's, i for whole ones."""
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError):
+        array = np.array(None)
+    if array.dtype.kind not in kinds or array.shape != shape:
+        subject = "whole numbers" if kinds == "i" else "numbers"
+        raise Rejected(f"{path} must hold {subject} in the shape {shape}")
+    if not np.isfinite(array).all():
+        raise Rejected(f"{path} must be finite")
+    return array
+
+
+def replace_null(value: object) -> object:
+    """Null, which means infinity, as the largest number there is."""
+    if isinstance(value, list):
+        return [replace_null(part) for part in value]
+    return MAX_FLOAT if value is None else value
+
+
+def by_state(model: Model) -> tuple[int, ...]:
+    return model.shape
+
+
+def by_action(model: Model) -> tuple[int, ...]:
+    return (model.n_actions,)
+
+
+def by_pair(model: Model) -> tuple[int, ...]:
+    return (model.n_actions, model.n_actions)
+
+
+Text = Annotated[str, TypeReader(str)]
+Flag = Annotated[bool, TypeReader(bool)]
+Labels = Annotated[list, TypeReader(list)]
+Axes = Annotated[dict, TypeReader(dict)]
+Number = Annotated[float, read_number]
+Count = Annotated[int, read_count]
+States = Annotated[np.ndarray, ArrayReader(by_state)]
+Actions = Annotated[np.ndarray, ArrayReader(by_state, "i")]
+Margins = Annotated[np.ndarray, read_margins]
+Enclosure = Annotated[np.ndarray, ArrayReader(lambda _: (len(INTERVAL_PARTS),))]
+StateBand = Annotated[np.ndarray, BandReader(by_state)]
+ActionBand = Annotated[np.ndarray, BandReader(by_action)]
+PairBand = Annotated[np.ndarray, BandReader(by_pair)]
+
+
+# Records.
+
+
+@dataclass(frozen=True)
+class Document:
+    """What kind of document it is."""
+
+    format: Text
+
+
+@dataclass(frozen=True)
+class VersionedDocument(Document):
+    version: Count
+
+
+@dataclass(frozen=True)
+class StatedActions:
+    actions: Labels
+    grid: Axes
+
+
+@dataclass(frozen=True)
+class StatedPolicy(StatedActions):
+    name: Text  # not checked: the model file does not know it
+    size: Count  # not checked either
+    table: Actions
+
+
+@dataclass(frozen=True)
+class Header(VersionedDocument):
+    """Which model it is about."""
+
+    fingerprint: Text
+    content: Text
+    minimise: Flag
+    model: Text
+    action_name: Text
+    policy: StatedActions
+
+
+@dataclass(frozen=True)
+class ValueHeader(Header):
+    discount: Number
+    periods: Count | None
+
+
+@dataclass(frozen=True)
+class AverageClaim(Header):
+    """The certificate of an average."""
+
+    FORMAT: ClassVar[str] = "tessella certificate of an average"
+    VERSION: ClassVar[int] = 2
+    HEADER: ClassVar[type[Header]] = Header
+
+    policy: StatedPolicy
+    optimal_value: States
+    policy_value: States
+    optimal_value_rest: States
+    policy_value_rest: States
+    optimal_gain: Enclosure
+    policy_gain: Enclosure
+    loss: Enclosure
+    relative_loss: Enclosure | None
+
+
+@dataclass(frozen=True)
+class TotalClaim(Header):
+    """The certificate of a total."""
+
+    FORMAT: ClassVar[str] = "tessella certificate of a total"
+    VERSION: ClassVar[int] = 1
+    HEADER: ClassVar[type[Header]] = Header
+
+    policy: StatedPolicy
+    start: States
+    optimal_lower: States
+    optimal_upper: States
+    policy_lower: States
+    policy_upper: States
+    optimal_mean: Enclosure
+    policy_mean: Enclosure
+    mean_loss: Enclosure
+    worst_loss: Enclosure
+    relative_loss: Enclosure | None
+
+
+@dataclass(frozen=True)
+class StatedLocalisation:
+    eps: Number
+    holds: Flag | None
+    exceptions: Count
+    example: Count | None
+    neighbourhood: Enclosure
+    bound: Enclosure | None
+
+
+@dataclass(frozen=True)
+class StatedRate:
+    constant: Number
+    exponent: Number
+    smallest: Number
+    largest: Number
+    bound: Enclosure | None
+    second_best_bound: Enclosure | None
+
+
+@dataclass(frozen=True)
+class StatedSecondBest:
+    exceptions: Count
+    holds: Flag | None
+    loss: Enclosure | None
+
+
+@dataclass(frozen=True)
+class StatedBounds:
+    reward_bound: Number
+    error_share: Enclosure
+    policy_error: Enclosure
+    localisation: StatedLocalisation
+    rate: StatedRate | None
+    second_best: StatedSecondBest
+
+
+@dataclass(frozen=True)
+class StatedDecomposition:
+    state: StateBand
+    region: ActionBand
+    pair: PairBand
+    face: PairBand
+
+
+@dataclass(frozen=True)
+class ValueClaim(ValueHeader):
+    """The certificate of values that are sums of rewards, discounted or over a horizon."""
+
+    FORMAT: ClassVar[str] = "tessella certificate"
+    VERSION: ClassVar[int] = 4
+    HEADER: ClassVar[type[Header]] = ValueHeader
+
+    policy: StatedPolicy
+    optimal: Actions
+    start: States
+    tolerance: Number
+    optimal_value: States
+    optimal_value_error: Number
+    policy_value: States
+    policy_value_error: Number
+    margin: Margins
+    margin_slack: Number
+    local_losses: StateBand
+    losses: StateBand
+    occupancy: States
+    occupancy_error: Number
+    policy_error: Enclosure
+    costly_error: Enclosure
+    value_gap: Enclosure
+    optimal_mean: Enclosure
+    policy_mean: Enclosure
+    mean_loss: Enclosure
+    relative_loss: Enclosure | None
+    worst_loss: Enclosure
+    decomposition: StatedDecomposition
+    bounds: StatedBounds
+
+
+Claim = ValueClaim | AverageClaim | TotalClaim
+NOT_CHECKED = ("policy.name", "policy.size")
+CLAIM_OF_CRITERION: dict[str, type[Claim]] = {
+    "discounted": ValueClaim,
+    "horizon": ValueClaim,
+    "average": AverageClaim,
+    "total": TotalClaim,
+}
+
+
+# Reading.
+
+
+def reject_duplicates(pairs: list) -> dict:
+    """A JSON object whose fields differ from one another."""
+    result: dict = {}
+    for name, value in pairs:
+        if name in result:
+            raise Rejected(f"{name!r} is stated twice")
+        result[name] = value
+    return result
+
+
+def read_certificate(path: str) -> dict:
+    size = read_file_size(path, CERTIFICATE_MAX_BYTES)
+    with open(path, "rb") as file:
+        content = json.loads(file.read(size).decode("utf-8"), object_pairs_hook=reject_duplicates)
+    if not isinstance(content, dict):
+        raise ValueError("it holds no fields")
+    return content
+
+
+def read_claim(content: dict, model: Model) -> Claim:
+    """The claim that a document makes about a model, or Rejected."""
+    record = CLAIM_OF_CRITERION[model.criterion]
+    check_equal("format", read_record(Document, content, model).format, record.FORMAT)
+    version = read_record(VersionedDocument, content, model).version
+    check_equal("version", version, record.VERSION)
+    refuse_unknown(content, tuple(field_readers(record)))
+    check_identity(read_record(record.HEADER, content, model), model)
+    return read_record(record, content, model)
+
+
+def split_optional(hint: Any) -> tuple[Any, bool]:
+    """``X`` and whether it may be null, of the type ``X`` or ``X | None``."""
+    options = get_args(hint)
+    if NoneType in options:
+        return next(option for option in options if option is not NoneType), True
+    return hint, False
+
+
+def typed_fields(record: type) -> dict[str, tuple[Any, bool]]:
+    """Name of each field of a record to its type and whether it may be null."""
+    hints = get_type_hints(record, include_extras=True)
+    return {field.name: split_optional(hints[field.name]) for field in fields(record)}
+
+
+def field_readers(record: type, prefix: str = "") -> dict[str, Callable]:
+    """Path of each field, those of inner records included, to its reader."""
+    readers: dict[str, Callable] = {}
+    for name, (hint, _) in typed_fields(record).items():
+        if is_dataclass(hint):
+            readers |= field_readers(hint, f"{prefix}{name}.")  # type: ignore[arg-type]
+        else:
+            readers[prefix + name] = get_args(hint)[1]
+    return readers
+
+
+R = TypeVar("R")
+
+
+def read_record(record: type[R], content: object, model: Model, prefix: str = "") -> R:
+    """A record of what ``content`` holds, or Rejected where a field is not what it has to be."""
+    stated = content if isinstance(content, dict) else {}
+    parts = {}
+    for name, (hint, is_optional) in typed_fields(record).items():
+        path = prefix + name
+        if is_dataclass(hint) and not is_optional:  # whichever of its fields is missing is named
+            parts[name] = read_record(hint, stated.get(name), model, f"{path}.")  # type: ignore[arg-type]
+            continue
+        if name not in stated:
+            raise Rejected(f"{path} is missing")
+        value = stated[name]
+        if value is None and is_optional:
+            parts[name] = None
+        elif is_dataclass(hint):
+            parts[name] = read_record(hint, value, model, f"{path}.")  # type: ignore[arg-type]
+        else:
+            parts[name] = get_args(hint)[1](path, value, model)
+    return record(**parts)
+
+
+def refuse_unknown(content: object, known_paths: tuple[str, ...], path: str = "") -> None:
+    """Refuse fields of which nothing is known: they would pass unchecked."""
+    if path in known_paths or not isinstance(content, dict):
+        return
+    for name, part in content.items():
+        inner = f"{path}.{name}" if path else name
+        if "." in name or not any(f"{known}.".startswith(f"{inner}.") for known in known_paths):
+            raise Rejected(f"{inner!r} is not a field of a certificate")
+        refuse_unknown(part, known_paths, inner)
+
+
+def check_identity(header: Header, model: Model) -> None:
+    if isinstance(header, ValueHeader):
+        check_same_model("discount", header.discount, model.discount)
+        check_same_model("periods", header.periods, model.periods)
+    check_same_model("fingerprint", header.fingerprint, model.fingerprint)
+    check_same_model("content", header.content, model.content)
+    check_same_model("minimise", header.minimise, model.minimise)
+    check_same_model("model", header.model, model.name)
+    check_same_model("action_name", header.action_name, model.action_name)
+    check_same_model("policy.actions", header.policy.actions, model.actions)
+    # Axes have an order, which dictionaries do not compare.
+    check_same_model("policy.grid", list(header.policy.grid.items()), list(model.axes.items()))

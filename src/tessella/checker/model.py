@@ -1,0 +1,358 @@
+"""The model file, read within bounds into a typed record; a file that is no model is refused."""
+
+import hashlib
+import json
+import math
+import os
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import netCDF4
+import numpy as np
+
+from .arithmetic import EPS, MAX_FLOAT, max_abs, sum_products, two_product, two_sum
+
+MODEL_MAX_BYTES = 4 << 30  # bytes of all arrays of a model file
+MODEL_ARRAYS = ("indptr", "indices", "data", "row_of", "reward", "feasible", "start")
+OUTCOME_ARRAYS = tuple(
+    f"outcomes/{n}" for n in ("start", "state", "probability", "reward", "ended")
+)
+END_ARRAYS = tuple(f"end/{n}" for n in ("indptr", "indices", "data", "row_of", "reward", "final"))
+ROUNDING_MAX_ROW_ERROR = 1e-7  # rows further off 1 than this end on purpose
+AVERAGE_MAX_ROW_ERROR = 1e-6  # rows further off 1 than this have no average
+MAX_COMPRESSION_RATIO = 1032  # a compressed file holds at most so many times its size
+LABEL_OVERHEAD_BYTES = 32  # bytes of a label in a file, besides its text
+
+
+@dataclass(frozen=True)
+class Discounting:
+    """How residuals bound errors where values are discounted or have a horizon."""
+
+    contraction: float  # c, the discount times the largest row sum, rounded up
+    gap: float  # 1 / (1 + c + c^2 + ...), rounded down: 1 - c without a horizon
+    share: float  # 1 / (1 + discount + discount^2 + ...): the first period's share of time
+    unit: float  # rounding of an action value in the usual precision, relative to its terms
+    row_slack: float  # the same of a loss, where rows are off 1 and their sums known less well
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model: S states, A actions, R distinct rows of transition probabilities."""
+
+    name: str
+    fingerprint: str
+    content: str  # SHA-256 of the file's attributes and arrays
+    minimise: bool
+    action_name: str
+    actions: list
+    axes: dict[str, list]  # name of each axis to its values
+    criterion: Literal["discounted", "horizon", "average", "total"]
+    periods: int | None  # of a horizon
+    discount: float
+    row_error: float  # what a row may be off in all
+    reward_error: float
+    indptr: np.ndarray  # (R + 1,) where each row begins
+    indices: np.ndarray  # (entries,) next states
+    data: np.ndarray  # (entries,) probabilities
+    row_of: np.ndarray  # (S, A)
+    reward: np.ndarray  # (S, A)
+    feasible: np.ndarray  # (S, A)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(values) for values in self.axes.values())
+
+    @property
+    def n_states(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def n_actions(self) -> int:
+        return len(self.actions)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.indptr) - 1
+
+    @cached_property
+    def row_lengths(self) -> np.ndarray:
+        return np.diff(self.indptr)
+
+    @cached_property
+    def longest_row(self) -> int:
+        return int(self.row_lengths.max())
+
+    @cached_property
+    def entry_row(self) -> np.ndarray:
+        """(entries,) the row of each entry."""
+        return np.repeat(np.arange(self.n_rows), self.row_lengths)
+
+    @cached_property
+    def row_excess(self) -> np.ndarray:
+        """(R,) row sums less 1, right to the last digits; 0 of rows that no action takes.
+
+        With a discount or a horizon all rows count.
+        """
+        ones = np.ones(len(self.data))
+        sums = np.array(sum_products(self.entry_row, self.n_rows, self.data, ones))
+        excess = (sums - [[1], [0]]).sum(axis=0)
+        if self.criterion in ("discounted", "horizon"):
+            return excess
+        taken = np.zeros(len(excess), bool)
+        taken[self.row_of[self.feasible > 0]] = True
+        return np.where(taken, excess, 0.0)
+
+    @property
+    def rounding(self) -> float:
+        """Of sums over all states, relative to their size."""
+        return 4 * (self.n_states + 16) * EPS
+
+    @cached_property
+    def max_reward(self) -> float:
+        """Largest |reward| over feasible pairs."""
+        return max_abs(self.reward[self.feasible > 0])
+
+    @cached_property
+    def discounting(self) -> Discounting:
+        excess = float(self.row_excess.max())
+        rounded = np.abs(self.row_excess[np.abs(self.row_excess) < ROUNDING_MAX_ROW_ERROR])
+        row_rounding = float(rounded.max(initial=0.0))
+        excess += self.row_error * (1 + max(excess, 0.0))
+        contraction = self.discount * (1 + excess) * (1 + 2 * EPS)
+        if self.periods is None:
+            share = 1 - self.discount
+            gap = (share - self.discount * excess) * (1 - 8 * EPS)
+        else:
+            coefficients = np.ones(self.periods)
+            share = 1 / float(np.polyval(coefficients, self.discount))
+            discount_sum = float(np.polyval(coefficients, max(contraction, 0.0)))
+            gap = (1 - (2 * self.periods + 8) * EPS) / discount_sum
+        unit = (4 * self.longest_row + 64) * EPS + 8 * self.row_error
+        return Discounting(contraction, gap, share, unit, (4 * unit + 16 * row_rounding) / gap)
+
+    def describe_state(self, state: int) -> str:
+        index = np.unravel_index(state, self.shape)
+        coordinates = zip(self.axes.items(), index, strict=True)
+        return ", ".join(f"{name}={values[i]}" for (name, values), i in coordinates)
+
+    def compute_residuals(self, value: np.ndarray) -> np.ndarray:
+        """(S, A) q - V, action values at V less V, right to the last digits; -inf if infeasible."""
+        high, low = sum_products(self.entry_row, self.n_rows, self.data, value[self.indices])
+        expected, rest = two_product(self.discount, high[self.row_of])
+        rest = rest + self.discount * low[self.row_of]
+        gain, cut = two_sum(self.reward, -value[:, None])
+        total, more = two_sum(gain, expected)
+        return np.where(self.feasible > 0, total + (cut + more + rest), -np.inf)
+
+    def bound_underflow(self, value: np.ndarray) -> float:
+        """What is lost where numbers are too small for the second half of a pair."""
+        return (self.longest_row + 16) * 1e-320 if value.any() else 0.0
+
+    def bound_model_error(self, value: np.ndarray) -> float:
+        """What the errors of rows and rewards can do to an action value."""
+        rows = self.row_error * self.discounting.contraction * max_abs(value)
+        return (self.reward_error + rows) * (1 + 4 * EPS)
+
+
+def read_saved_model(path: str) -> Model:
+    """The model of a file, or ValueError and its like where it is none."""
+    size = read_file_size(path, MODEL_MAX_BYTES)
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_maskandscale(False)
+        variables = dict(file.variables)
+        for group in file.groups.values():
+            variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
+        refuse_unknown_arrays(variables)
+        refuse_sizes(variables, size)
+        arrays = {name: read_array(variable, size) for name, variable in variables.items()}
+        attributes = {name: file.getncattr(name) for name in file.ncattrs()}
+    model = build_model(attributes, arrays)
+    refuse_arrays(model)
+    if model.criterion in ("average", "total"):
+        refuse_discount(model)
+    if model.criterion == "horizon":
+        refuse_times(model)
+    refuse_model(model)
+    return model
+
+
+def build_model(attributes: dict, arrays: dict) -> Model:
+    content = compute_digest(attributes, arrays)
+    discount = float(attributes["discount"])
+    criterion, periods = read_criterion(attributes.get("criterion", "null"), discount)
+    axes = {name: arrays[f"grid/{name}"].tolist() for name in json.loads(attributes["axes"])}
+    return Model(
+        name=attributes["name"],
+        fingerprint=attributes["fingerprint"],
+        content=content,
+        minimise=attributes.get("told") == "in costs",
+        action_name=attributes["action_name"],
+        actions=json.loads(attributes["actions"]),
+        axes=axes,
+        criterion=criterion,
+        periods=periods,
+        discount=discount,
+        row_error=float(attributes["row_error"]),
+        reward_error=float(attributes["reward_error"]),
+        **{name: arrays.get(name) for name in MODEL_ARRAYS if name != "start"},  # type: ignore[arg-type]
+    )
+
+
+def read_criterion(text: str, discount: float) -> tuple[Any, int | None]:
+    """The criterion, and the periods of a horizon; other criteria are not checked."""
+    criterion = json.loads(text)
+    if criterion is None:
+        return "discounted", None
+    if criterion in ("average", "total"):
+        return criterion, None
+    if not (isinstance(criterion, list) and len(criterion) == 3 and criterion[0] == "horizon"):
+        raise ValueError("its criterion is no discount, horizon, average or total")
+    _, periods, stated = criterion
+    if not (type(periods) is int and periods >= 1 and stated == discount):
+        raise ValueError("its horizon is not a number of periods")
+    return "horizon", periods
+
+
+def refuse_arrays(model: Model) -> None:
+    """Refuse arrays that do not fit one another."""
+    if not (has_valid_types(model) and has_valid_rows(model)):
+        raise ValueError("its arrays do not fit one another")
+
+
+def has_valid_types(model: Model) -> bool:
+    """Whether each array has the type and the shape that it needs."""
+    whole = (model.indptr, model.indices, model.row_of, model.feasible)
+    tables = (model.row_of, model.reward, model.feasible)
+    lists = (model.indptr, model.indices, model.data)
+    return (
+        all(array.dtype.kind == "i" for array in whole)
+        and all(array.dtype == np.float64 for array in (model.data, model.reward))
+        and all(array.shape == (model.n_states, model.n_actions) for array in tables)
+        and all(array.ndim == 1 for array in lists)
+    )
+
+
+def has_valid_rows(model: Model) -> bool:
+    """Whether rows follow one another, and indices point at rows and states that exist."""
+    starts = model.indptr
+    if not (len(starts) > 1 and starts[0] == 0 and (np.diff(starts) >= 0).all()):
+        return False
+    if not starts[-1] == len(model.indices) == len(model.data):
+        return False
+    inside = (model.indices >= 0) & (model.indices < model.n_states)
+    rows = (model.row_of >= 0) & (model.row_of < model.n_rows)
+    return bool(inside.all() and rows.all())
+
+
+def refuse_discount(model: Model) -> None:
+    """Refuse a discount; of an average a process that may end, of a total rows above 1."""
+    excess = model.row_excess
+    if model.criterion == "average":
+        excess = np.abs(excess)
+    if not (model.discount == 1 and (excess < AVERAGE_MAX_ROW_ERROR).all()):
+        raise ValueError("its rows do not sum to 1, as those of an average or a total do")
+
+
+def refuse_times(model: Model) -> None:
+    """Refuse a horizon whose periods do not move time, the first axis, on by one until the end."""
+    periods = model.shape[0]
+    if periods != model.periods:
+        raise ValueError("its first axis does not count the periods of its horizon")
+    states_per_period = model.n_states // periods
+    first = np.full(model.n_rows, periods)
+    last = np.full(model.n_rows, -1)
+    np.minimum.at(first, model.entry_row, model.indices // states_per_period)
+    np.maximum.at(last, model.entry_row, model.indices // states_per_period)
+    next_period = np.arange(model.n_states)[:, None] // states_per_period + 1
+    row = model.row_of
+    ends = model.row_lengths[row] == 0
+    moves_on = (first[row] == next_period) & (last[row] == next_period)
+    if not (moves_on | ends | (model.feasible == 0)).all():  # it may end sooner
+        raise ValueError("a period of its horizon does not move time on by one")
+
+
+def refuse_model(model: Model) -> None:
+    """Refuse arrays that are not those of a model."""
+    if not ((model.feasible > 0).any(axis=1).all() and np.isfinite(model.reward).all()):
+        raise ValueError("a state has no feasible action, or a reward is not finite")
+    is_valid = (model.data >= 0).all() and model.discount >= 0
+    if model.criterion in ("discounted", "horizon"):
+        is_valid = is_valid and model.discounting.gap > 0
+    if not is_valid:
+        raise ValueError(
+            "discount and probabilities are not those of a model that is discounted or ends"
+        )
+    if not (0 <= model.row_error < 1e-3 and 0 <= model.reward_error <= MAX_FLOAT):
+        raise ValueError("its rows and rewards may be off by any amount")
+
+
+def read_file_size(path: str, max_bytes: int) -> int:
+    """Bytes of a regular file; devices and pipes have no end, or none that comes."""
+    file_status = os.stat(path)
+    if not stat.S_ISREG(file_status.st_mode):
+        raise ValueError("it is not a regular file")
+    if file_status.st_size > max_bytes:
+        raise ValueError(
+            f"its {file_status.st_size:,} bytes are more than the {max_bytes:,} that are read"
+        )
+    return file_status.st_size
+
+
+def refuse_unknown_arrays(variables: dict) -> None:
+    """Refuse variables that a model file does not have, and text anywhere but on an axis."""
+    for name, variable in variables.items():
+        axis = name.startswith("grid/")
+        if not (axis or name in MODEL_ARRAYS or name in OUTCOME_ARRAYS or name in END_ARRAYS):
+            raise ValueError(f"it has an array {name!r}, which no model has")
+        if not (getattr(variable.dtype, "kind", "") in "if" or (axis and variable.dtype is str)):
+            raise ValueError(f"its array {name!r} holds neither numbers nor the labels of an axis")
+
+
+def refuse_sizes(variables: dict, size: int) -> None:
+    """Refuse arrays that declare more than a file of this size can hold, before any is read."""
+    declared = sum(declared_bytes(v) for v in variables.values())
+    limit = min(MAX_COMPRESSION_RATIO * size, MODEL_MAX_BYTES)
+    if declared > limit:
+        raise ValueError(f"it declares {declared:,} bytes of arrays where {limit:,} can be read")
+
+
+def declared_bytes(variable: Any) -> int:
+    """Bytes that reading takes: of the whole, or of one chunk where that is larger."""
+    chunks = variable.chunking()
+    return 8 * max(math.prod(variable.shape), 1 if chunks == "contiguous" else math.prod(chunks))
+
+
+def read_array(variable: Any, size: int) -> np.ndarray:
+    """Numbers at once; labels one by one, while a file of ``size`` bytes could hold them all.
+
+    Many labels may point at one long text, and each would be read as if it had its own.
+    """
+    if variable.dtype is not str:
+        return np.asarray(variable[...])
+    labels: list[str] = []
+    for i in range(math.prod(variable.shape)):
+        labels.append(variable[i])
+        size -= LABEL_OVERHEAD_BYTES + len(labels[-1].encode("utf-8", "surrogatepass"))
+        if size < 0:
+            raise ValueError("its labels do not fit into a file of its size")
+    return np.array(labels, dtype=object)
+
+
+def compute_digest(attributes: dict, arrays: dict) -> str:
+    """SHA-256 of every attribute but ``content``, then of every array, each by name."""
+    result = hashlib.sha256()
+    for name in sorted(set(attributes) - {"content"}):
+        value = attributes[name]
+        text = value if isinstance(value, str) else float(value).hex()
+        result.update(f"{name}={text}\n".encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        kind = array.dtype.kind if array.dtype.kind in "if" else "U"
+        result.update(f"{name} {kind} {list(array.shape)}\n".encode())
+        if kind in "if":
+            result.update(np.ascontiguousarray(array, dtype=f"<{array.dtype.kind}8").data)
+        else:
+            result.update(json.dumps(array.tolist()).encode())
+    return result.hexdigest()

@@ -1,0 +1,145 @@
+"""Averages per period, and totals until the end."""
+
+import numpy as np
+
+from .arithmetic import EPS, dot, max_abs, next_down, next_up, sum_products, two_sum
+from .claim import AverageClaim, TotalClaim
+from .compare import (
+    Rejected,
+    check_actions,
+    check_interval,
+    check_relative_loss,
+    check_start,
+    reject_states,
+)
+from .model import AVERAGE_MAX_ROW_ERROR, Model
+
+
+def check_average(claim: AverageClaim, model: Model) -> None:
+    """Both gains, and what follows for the loss per period."""
+    check_actions("policy.table", claim.policy.table, model)
+    value, rest = two_sum(claim.optimal_value, claim.optimal_value_rest)
+    residuals = compute_gain_residuals(model, value, rest).max(axis=1)
+    check_gain("optimal", claim.optimal_gain, model, value, residuals)
+    value, rest = two_sum(claim.policy_value, claim.policy_value_rest)
+    residuals = compute_gain_residuals(model, value, rest)
+    residuals = residuals[np.arange(model.n_states), claim.policy.table]
+    check_gain("policy", claim.policy_gain, model, value, residuals)
+    g = claim.optimal_gain
+    g_pi = claim.policy_gain
+    lower = max(g[1] - g_pi[2], 0.0)
+    upper = g[2] - g_pi[1]
+    loss = [np.clip(g[0] - g_pi[0], lower, max(lower, upper)), lower, upper]
+    check_interval("loss", claim.loss, loss, 8 * EPS * max_abs([g, g_pi]), EPS / 2)
+    check_relative_loss(claim.relative_loss, claim.loss, g)
+
+
+def compute_gain_residuals(model: Model, value: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """(S, A) r + P h - h with each row divided by its sum, 1 + excess; -inf if infeasible.
+
+    h = value + rest, where the rest is no more than rounding value takes off.
+    """
+    expected, expected_rest = (
+        np.sum(sum_products(model.entry_row, model.n_rows, model.data, x[model.indices]), axis=0)
+        for x in (value, rest)
+    )
+    # It may be off by 8 EPS of itself.
+    excess = (expected + expected_rest) * (model.row_excess / (1 + model.row_excess))
+    correction = (expected_rest - excess)[model.row_of] - rest[:, None]
+    return model.compute_residuals(value) + correction
+
+
+def check_gain(
+    name: str, gain: np.ndarray, model: Model, value: np.ndarray, residuals: np.ndarray
+) -> None:
+    """min d <= gain <= max d, less and more what the arrays and this arithmetic may be off."""
+    d = residuals
+    center, lower, upper = gain
+    if not lower <= center <= upper:
+        raise Rejected(f"{name}_gain does not lie between its own ends")
+    size = max_abs(d) + 4 * max_abs(value)  # |r| <= |d| + 2 max|h|, of the actions that decide d
+    row_excess = float(np.abs(model.row_excess).max())
+    error = model.reward_error + model.row_error * np.ptp(value) / (1 - model.row_error)
+    error += size * EPS * (8 * row_excess + (model.longest_row + 64) ** 2 * EPS)
+    error = error * (1 + 16 * EPS) + 8 * EPS * max_abs(d) + model.bound_underflow(value)
+    reason = f"and {name}_value does not prove it"
+    subject = f"{name}_gain.lower is {lower:.12g}, {reason}"
+    reject_states(model, ~(d - error >= lower), subject)
+    subject = f"{name}_gain.upper is {upper:.12g}, {reason}"
+    reject_states(model, ~(d + error <= upper), subject)
+
+
+def check_total(claim: TotalClaim, model: Model) -> None:
+    """Both values, and what follows for the loss until the end."""
+    check_actions("policy.table", claim.policy.table, model)
+    check_start(claim.start, model)
+    for path, value in (
+        ("optimal_lower", claim.optimal_lower),
+        ("optimal_upper", claim.optimal_upper),
+        ("policy_lower", claim.policy_lower),
+        ("policy_upper", claim.policy_upper),
+    ):
+        check_end(path, value, claim.policy.table, model)
+    ends = (claim.optimal_lower, claim.optimal_upper, claim.policy_lower, claim.policy_upper)
+    size = np.sum([np.abs(end) for end in ends], axis=0)
+    start = claim.start
+    rounding = model.rounding * dot(start, size)
+    best = enclose_value(claim.optimal_lower, claim.optimal_upper)
+    own = enclose_value(claim.policy_lower, claim.policy_upper)
+    optimal_mean = [dot(start, part) for part in best]
+    policy_mean = [dot(start, part) for part in own]
+    check_interval("optimal_mean", claim.optimal_mean, optimal_mean, rounding)
+    check_interval("policy_mean", claim.policy_mean, policy_mean, rounding)
+    lower = np.maximum(next_down(best[1] - own[2]), 0.0)
+    upper = np.maximum(next_up(best[2] - own[1]), lower)
+    losses = np.clip(best[0] - own[0], lower, upper), lower, upper
+    error = 8 * EPS * size
+    mean_loss = [dot(start, part) for part in losses]
+    check_interval("mean_loss", claim.mean_loss, mean_loss, rounding + dot(start, error))
+    worst_loss = [part.max() for part in losses]
+    check_interval("worst_loss", claim.worst_loss, worst_loss, error.max(), 0.0)
+    check_relative_loss(claim.relative_loss, claim.mean_loss, claim.optimal_mean)
+
+
+def check_end(path: str, value: np.ndarray, table: np.ndarray, model: Model) -> None:
+    """One end of an enclosure is on its side of its backup until the process has ended."""
+    name, side = path.split("_")
+    ended = find_ends(model)
+    residuals = model.compute_residuals(value)
+    if name == "optimal":
+        residuals = residuals.max(axis=1)
+    else:
+        residuals = residuals[np.arange(model.n_states), table]
+    distance = -residuals if side == "upper" else residuals
+    reject_states(model, ended & (value != 0), f"{path} must be 0 where the process has ended")
+    proven = distance * (1 - 8 * EPS) > bound_backup_error(model, value)
+    reject_states(model, ~(ended | proven), f"{path} does not prove an end of the {name} value")
+
+
+def enclose_value(
+    lower: np.ndarray, upper: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return (lower + upper) / 2, lower, upper
+
+
+def find_ends(model: Model) -> np.ndarray:
+    """(S,) states that no feasible action leaves, and where none pays."""
+    happens = model.data > 0
+    row = model.entry_row[happens]
+    count = np.bincount(row, minlength=model.n_rows)
+    only = np.full(len(count), -1)
+    only[row] = model.indices[happens]
+    row = model.row_of
+    stays = (count[row] == 1) & (only[row] == np.arange(model.n_states)[:, None])
+    stays &= (np.abs(model.row_excess[row]) < AVERAGE_MAX_ROW_ERROR) & (model.reward == 0)
+    return (stays | (model.feasible == 0)).all(axis=1)
+
+
+def bound_backup_error(model: Model, value: np.ndarray) -> float:
+    """What the model's arrays, rows that are off 1 by rounding and this arithmetic may do."""
+    excess = np.abs(model.row_excess)
+    row_error = model.row_error + float(excess[excess < AVERAGE_MAX_ROW_ERROR].max(initial=0.0))
+    size = model.max_reward + 2 * max_abs(value)
+    error = model.reward_error + row_error * max_abs(value)
+    error += size * (model.longest_row + 64) ** 2 * EPS**2
+    return error * (1 + 16 * EPS) + model.bound_underflow(value)

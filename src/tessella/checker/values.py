@@ -1,0 +1,278 @@
+"""Values that are sums of rewards, discounted or over a horizon: losses, decisions, occupancy.
+
+Enclosures are arrays with first axis (value, lower, upper).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.ndimage import distance_transform_cdt
+
+from .arithmetic import (
+    EPS,
+    dot,
+    is_close,
+    max_abs,
+    next_down,
+    next_up,
+    sum_products,
+    two_sum,
+)
+from .claim import ValueClaim
+from .compare import (
+    Rejected,
+    check_actions,
+    check_interval,
+    check_relative_loss,
+    check_start,
+    reject_states,
+)
+from .model import Model
+
+
+@dataclass
+class CheckedDecisions:
+    """Choices of the policy: (3, S) local losses and margins, (S,) sets of states."""
+
+    loss: np.ndarray
+    margin: np.ndarray
+    differs: np.ndarray
+    wrong: np.ndarray
+    possibly_wrong: np.ndarray
+
+
+def check_figures(claim: ValueClaim, model: Model) -> CheckedDecisions:
+    """Everything but the bounds of the paper."""
+    check_actions("policy.table", claim.policy.table, model)
+    check_actions("optimal", claim.optimal, model)
+    residuals = check_values(claim, model)
+    check_occupancy(claim, model)
+    decisions = check_decisions(claim, model, residuals)
+    check_losses(claim, model, decisions.loss)
+    check_shares(claim, decisions)
+    check_decomposition(claim, model, decisions.loss)
+    return decisions
+
+
+def check_values(claim: ValueClaim, model: Model) -> np.ndarray:
+    """The stated errors of V and V_pi are at least what their residuals prove.
+
+    Returns (S, A) q - V, the action values at V less V.
+    """
+    residuals = model.compute_residuals(claim.optimal_value)
+    policy_residuals = model.compute_residuals(claim.policy_value)
+    policy_residuals = policy_residuals[np.arange(model.n_states), claim.policy.table]
+    optimal = (claim.optimal_value, claim.optimal_value_error, residuals.max(axis=1))
+    policy = (claim.policy_value, claim.policy_value_error, policy_residuals)
+    for (value, error, residual), subject, equation in (
+        (optimal, "the optimal value", "optimality equation of the model"),
+        (policy, "the value of the policy", "equation of the policy"),
+    ):
+        allowed = error * model.discounting.gap
+        allowed = allowed - model.bound_model_error(value) - model.bound_underflow(value)
+        bad = ~(np.abs(residual) * (1 + 8 * EPS) <= allowed)
+        reject_states(model, bad, f"{subject} does not satisfy the {equation} within its error")
+    return residuals
+
+
+def bound_rounding(claim: ValueClaim, model: Model) -> float:
+    """A generous bound on the rounding of action values in the usual precision."""
+    size = model.max_reward + max_abs([claim.optimal_value, claim.policy_value])
+    return model.discounting.unit * size + 4 * model.bound_model_error(claim.optimal_value)
+
+
+def check_occupancy(claim: ValueClaim, model: Model) -> None:
+    """d = share start + discount P_pi' d, as well as the stated error demands."""
+    start = claim.start
+    d = claim.occupancy
+    discount = model.discount
+    reject_states(model, ~(d >= 0), "occupancy: a probability is negative")
+    check_start(claim.start, model)
+    row = model.row_of[np.arange(model.n_states), claim.policy.table]
+    length = model.row_lengths[row]
+    # The state from which each transition of the policy starts.
+    state = np.repeat(np.arange(model.n_states), length)
+    within = np.arange(state.size) - np.repeat(np.cumsum(length) - length, length)
+    entry = model.indptr[row][state] + within
+    to = model.indices[entry]
+    p = model.data[entry]
+    every = np.arange(model.n_states)
+    terms = (
+        np.concatenate([to, every, every, every]),
+        model.n_states,
+        np.concatenate([d[state], start, -start, -d]),
+        np.concatenate(
+            [
+                np.full(to.size, discount),
+                np.full(model.n_states, 1.0 if model.periods is None else model.discounting.share),
+                np.full(model.n_states, discount if model.periods is None else 0.0),
+                np.ones(model.n_states),
+            ]
+        ),
+        np.concatenate([p, np.ones(3 * model.n_states)]),
+    )
+    balance, rest = sum_products(*terms)
+    total = float(np.abs(balance + rest).sum()) * (1 + model.rounding)
+    row_error = model.row_error * model.discounting.contraction * float(d.sum())
+    total += row_error * (1 + model.rounding) + 1e-300
+    if not total <= claim.occupancy_error * model.discounting.gap:
+        raise Rejected("the occupancy is not where the policy leads from the start")
+
+
+def check_decisions(claim: ValueClaim, model: Model, residuals: np.ndarray) -> CheckedDecisions:
+    """l = max_a q - q(., pi) within the slack, 0 where pi takes the decided action.
+
+    Action values are off by at most h = c e + model error, so differences of them by 2 h; the slack
+    has to cover that and what the stated differences are off.
+    """
+    slack = float(claim.margin_slack)
+    min_slack = check_slack(claim, model, slack)
+    ascending = np.sort(residuals, axis=1)
+    every = np.arange(model.n_states)
+    best = ascending[:, -1]
+    chosen = residuals[every, claim.policy.table]
+    loss_of_optimal = best - residuals[every, claim.optimal]
+    reject_states(model, ~(loss_of_optimal <= slack), "optimal: the optimal action is not optimal")
+    margin = np.full(model.n_states, np.inf)
+    if model.n_actions > 1:
+        margin = best - ascending[:, -2]
+    subject = "margin is not the best minus the second-best action value"
+    reject_states(model, ~is_close(claim.margin, margin, slack - min_slack), subject)
+    stated_loss = claim.local_losses[0]
+    subject = "local_losses.value is not max_a q - q(., pi)"
+    reject_states(model, ~is_close(stated_loss, best - chosen, slack - min_slack), subject)
+    is_optimal = (claim.margin > slack) & (stated_loss == 0)
+    # What is stated may be off; that an action is the best, and certainly so, may not.
+    is_certain = (chosen == best) & (margin > min_slack)
+    subject = "the action of the policy is not surely the best, as stated"
+    reject_states(model, is_optimal & ~is_certain, subject)
+    upper = np.where(is_optimal, 0, stated_loss + slack)
+    loss = np.array([stated_loss, np.maximum(stated_loss - slack, 0), upper])
+    check_interval("local_losses", claim.local_losses, loss, 0, 0, model=model)
+    return CheckedDecisions(
+        loss=claim.local_losses,
+        margin=np.array([claim.margin, np.maximum(claim.margin - slack, 0), claim.margin + slack]),
+        differs=claim.policy.table != claim.optimal,
+        wrong=stated_loss > slack,
+        possibly_wrong=~is_optimal,
+    )
+
+
+def check_slack(claim: ValueClaim, model: Model, slack: float) -> float:
+    """The least slack that the errors of the values allow."""
+    error = model.discounting.contraction * float(claim.optimal_value_error)
+    error += model.bound_model_error(claim.optimal_value)
+    min_slack = 2 * error * (1 + 4 * EPS)
+    if not min_slack <= slack <= min_slack * (1 + 1e-7) + 64 * bound_rounding(claim, model):
+        raise Rejected(f"margin_slack is {min_slack:.6g} and rounding, not {slack:.6g} as stated")
+    return min_slack
+
+
+def check_losses(claim: ValueClaim, model: Model, local: np.ndarray) -> None:
+    """l <= L <= max l / (1 - c) and |L - (V - V_pi)| <= e + e_pi, state by state and in mean."""
+    scale = model.discounting
+    optimal = claim.optimal_value
+    policy = claim.policy_value
+    max_loss = local[2].max() / scale.gap
+    x, cut = two_sum(optimal, -policy)
+    error, rest = two_sum(claim.optimal_value_error, claim.policy_value_error)
+    lower = np.maximum(next_down(x - error + (cut - rest)), local[1])
+    upper = np.minimum(next_up(x + error + (cut + rest)), max_loss)
+    losses = [np.clip(x, lower, np.maximum(lower, upper)), lower, upper]
+    size = max_abs(optimal) + max_abs(policy) + error
+    slack = scale.unit * (size + max_loss / scale.gap) + 4 * EPS * error
+    slack = slack + scale.row_slack * max_loss
+    check_interval("losses", claim.losses, losses, slack, 0, model=model)
+    check_interval("worst_loss", claim.worst_loss, claim.losses.max(axis=1), 0, 0)
+    mean = enclose_start_mean(claim.start, optimal, claim.optimal_value_error)
+    check_interval("optimal_mean", claim.optimal_mean, mean, model.rounding * size)
+    mean = enclose_start_mean(claim.start, policy, claim.policy_value_error)
+    check_interval("policy_mean", claim.policy_mean, mean, model.rounding * size)
+    check_mean_loss(claim, model, local)
+
+
+def enclose_start_mean(start: np.ndarray, value: np.ndarray, error: float) -> list[float]:
+    weights = np.concatenate([start, start])
+    ends = (np.full(len(value), by) for by in (0, -error, error))
+    return [dot(weights, np.concatenate([value, end])) for end in ends]
+
+
+def check_mean_loss(claim: ValueClaim, model: Model, local: np.ndarray) -> None:
+    """The mean loss lies in what the losses by state and what the occupancy enclose."""
+    share = model.discounting.share
+    by_value = [dot(part, claim.start) for part in claim.losses]
+    by_occupancy = enclose_sum(claim, local) / share
+    lower = max(by_value[1], by_occupancy[1], 0)
+    upper = min(by_value[2], by_occupancy[2])
+    mean = [np.clip(by_value[0], lower, max(lower, upper)), lower, upper]
+    tolerance = model.rounding * (max_abs(claim.losses) + by_occupancy[2])
+    check_interval("mean_loss", claim.mean_loss, mean, tolerance)
+    gap = np.array([dot(part, 1 / model.n_states) for part in local]) / share
+    check_interval("value_gap", claim.value_gap, gap, model.rounding * gap[2])
+    check_relative_loss(claim.relative_loss, claim.mean_loss, claim.optimal_mean)
+
+
+def enclose_sum(claim: ValueClaim, parts: np.ndarray) -> np.ndarray:
+    """Sum of d(s) x(s) over states, for x >= 0 in an enclosure and the exact occupancy."""
+    error = claim.occupancy_error * parts[2].max()
+    value, lower, upper = (dot(part, claim.occupancy) for part in parts)
+    return np.array([value, max(lower - error, 0.0), upper + error])
+
+
+def check_shares(claim: ValueClaim, d: CheckedDecisions) -> None:
+    differs = [part.mean() for part in (d.differs, d.wrong, d.possibly_wrong)]
+    check_interval("policy_error", claim.policy_error, differs, 4 * EPS, EPS / 2)
+    costly = (d.loss > claim.tolerance).mean(axis=1)
+    check_interval("costly_error", claim.costly_error, costly, 4 * EPS, EPS / 2)
+
+
+def check_decomposition(claim: ValueClaim, model: Model, local: np.ndarray) -> None:
+    """Sums of d(s) l(s) / (1 - discount) over states, by state, region, pair and face."""
+    best = claim.optimal
+    pair = best * model.n_actions + claim.policy.table
+    face = nearest_face(best.reshape(model.shape), model.n_actions).ravel()
+    stated = claim.decomposition
+    for name, band, group in (
+        ("state", stated.state, np.arange(model.n_states)),
+        ("region", stated.region, best),
+        ("pair", stated.pair, pair),
+        ("face", stated.face, face),
+    ):
+        count = band.shape[1]
+        value, lower, upper = (
+            np.sum(sum_products(group, count, claim.occupancy, part), axis=0) for part in local
+        )
+        largest = np.zeros(count)
+        np.maximum.at(largest, group, local[2])
+        error = claim.occupancy_error * largest
+        derived = np.array([value, np.maximum(lower - error, 0), upper + error])
+        derived = derived / model.discounting.share
+        check_interval(
+            f"decomposition.{name}",
+            band,
+            derived,
+            model.rounding * derived[2],
+            model=model if name == "state" else None,
+        )
+
+
+def nearest_face(table: np.ndarray, A: int) -> np.ndarray:
+    """(grid) code a A + b, a < b, of the nearest pair of neighbours with other optimal actions.
+
+    A state that touches several takes the first: axis by axis, the neighbour above before the one
+    below. Of others as near, SciPy's order decides; without any face, the code is of (a, a).
+    """
+    touched = []
+    for axis in range(table.ndim):
+        rows = np.moveaxis(table, axis, 0)
+        low = np.minimum(rows[1:], rows[:-1])
+        high = np.maximum(rows[1:], rows[:-1])
+        none = np.full((1, *rows.shape[1:]), -1)
+        face = np.concatenate([none, np.where(low < high, low * A + high, -1), none])
+        touched += [np.moveaxis(face[1:], 0, axis), np.moveaxis(face[:-1], 0, axis)]
+    sides = np.array(touched)
+    code = np.take_along_axis(sides, (sides >= 0).argmax(axis=0)[None], axis=0)[0]
+    if (code < 0).all():
+        return table * A + table
+    near = distance_transform_cdt(code < 0, "taxicab", return_distances=False, return_indices=True)
+    return code[tuple(np.asarray(near))]
