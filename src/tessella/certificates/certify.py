@@ -55,7 +55,6 @@ from tessella.solvers.solution import Solution
 OCCUPANCY_FINEST_TOLERANCE = 1e-9  # sum of the occupancy's errors
 OCCUPANCY_COARSEST_TOLERANCE = 1e-6  # sum of the occupancy's errors
 DECOMPOSITION_RELATIVE_ACCURACY = 1e-4  # of the mean loss: accuracy of its parts in large models
-FINE_OCCUPANCY_MAX_STATES = 10_000  # states, up to which the finest tolerance costs nothing
 
 
 def certify(
@@ -101,15 +100,15 @@ def _certify_values(
 ) -> Certificate:
     """What a checked policy loses, where values are sums of rewards."""
     mdp = solution.mdp
-    engine = Engine(solution.mdp, None)
+    engine = Engine(solution.policy_plan)
     if not engine.gap_of_saved_model > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     optimum = _bound_optimum(solution)
     evaluated = _evaluate_policy(solution, checked_policy)
     decisions = classify_decisions(engine, solution, optimum.error, checked_policy.table)
-    losses = _enclose_losses(mdp, optimum, evaluated, decisions.loss)
+    losses = _enclose_losses(engine, optimum, evaluated, decisions.loss)
     occupancy = _compute_occupancy(
-        mdp, checked_policy, start, enclose_mean(start, losses), decisions.loss
+        engine, checked_policy, start, enclose_mean(start, losses), decisions.loss
     )
     tolerance = decisions.tie if tol is None else float(tol)
     return Certificate(
@@ -195,17 +194,18 @@ def _bound_optimum(solution: Solution) -> BoundedValue:
         raise ArgumentError(
             f"a solution's value must be finite, of shape {solution.mdp.grid.shape}"
         )
-    return _bound_value(Engine(solution.mdp, None), value)
+    return _bound_value(Engine(solution.policy_plan), value)
 
 
 def _evaluate_policy(solution: Solution, policy: Policy) -> BoundedValue:
     """The policy's value, as accurate as the optimum's or as rounding allows."""
     mdp = solution.mdp
     tol = solution.error_bound or None
-    evaluation = evaluate(mdp, policy, tol=tol, guess=solution.value, partial=True)
+    plan = solution.policy_plan
+    evaluation = evaluate(mdp, policy, tol=tol, guess=solution.value, partial=True, plan=plan)
     if not np.isfinite(evaluation.error_bound):
         raise PolicyError("the policy's value must be finite", value=evaluation.reason)
-    return _bound_value(Engine(mdp, None), evaluation.value, policy.table)
+    return _bound_value(Engine(plan), evaluation.value, policy.table)
 
 
 def _bound_value(engine: Engine, value: NDArray, actions: NDArray | None = None) -> BoundedValue:
@@ -214,15 +214,16 @@ def _bound_value(engine: Engine, value: NDArray, actions: NDArray | None = None)
 
 
 def _compute_occupancy(
-    mdp: MDP,
+    engine: Engine,
     policy: Policy,
     start: NDArray[np.float64],
     mean_loss: float,
     local_losses: IntervalArray,
 ) -> Occupancy:
     """The occupancy; of a large model as accurate as puts the parts of the loss right to PARTS."""
+    mdp = engine.mdp
     tolerance = OCCUPANCY_FINEST_TOLERANCE
-    if mdp.n_states > FINE_OCCUPANCY_MAX_STATES:
+    if mdp.n_states > engine.plan.thresholds.fine_occupancy_max_states:
         max_loss = mdp.criterion.value_of_constant_reward(float(local_losses.upper.max()))
         tolerance = (
             DECOMPOSITION_RELATIVE_ACCURACY * mean_loss / max_loss
@@ -234,28 +235,28 @@ def _compute_occupancy(
         policy,
         start,
         tol=min(max(tolerance, OCCUPANCY_FINEST_TOLERANCE), OCCUPANCY_COARSEST_TOLERANCE),
+        plan=engine.plan,
     )
-    engine = Engine(mdp, None)
     return replace(
         result, error_bound=result.error_bound * engine.contraction_gap / engine.gap_of_saved_model
     )
 
 
 def _enclose_losses(
-    mdp: MDP, optimum: BoundedValue, evaluated: BoundedValue, local_losses: IntervalArray
+    engine: Engine, optimum: BoundedValue, evaluated: BoundedValue, local_losses: IntervalArray
 ) -> IntervalArray:
     """(grid) enclosures of L, from both ways."""
     difference = optimum.value - evaluated.value
     size = float(np.abs(optimum.value).max() + np.abs(evaluated.value).max())
     error = (optimum.error + evaluated.error) * (1 + 4 * EPS) + 2 * EPS * size
-    max_loss = float(local_losses.upper.max()) / Engine(mdp, None).gap_of_saved_model
+    max_loss = float(local_losses.upper.max()) / engine.gap_of_saved_model
     lower = np.maximum(difference - error, local_losses.lower)
     upper = np.minimum(difference + error, max_loss)
     bad = np.flatnonzero(lower > upper)
     if bad.size:
         raise ArithmeticError(
             f"two ways to the loss exclude one another in {bad.size:,} states, first in "
-            f"{mdp.grid.describe(int(bad[0]))}"
+            f"{engine.mdp.grid.describe(int(bad[0]))}"
         )
     return IntervalArray(np.clip(difference, lower, upper), lower, upper)
 

@@ -32,11 +32,16 @@ def certify_average(solution: Solution, policy: Policy) -> GainCertificate:
         requirement = f"a solution's value must be finite, of shape {mdp.grid.shape}"
         raise ArgumentError(requirement)
     evaluation = evaluate(
-        mdp, policy, tol=solution.error_bound or None, guess=optimal_value, partial=True
+        mdp,
+        policy,
+        tol=solution.error_bound or None,
+        guess=optimal_value,
+        partial=True,
+        plan=solution.policy_plan,
     )
     if not np.isfinite(evaluation.error_bound):
         raise PolicyError("the policy's gain must be finite", value=evaluation.reason)
-    engine = Engine(mdp, None)
+    engine = Engine(solution.policy_plan)
     optimal_gain, *optimal_pair = _bound_gain(engine, optimal_value, solution.policy.table, False)
     policy_gain, *policy_pair = _bound_gain(engine, evaluation.value, policy.table, True)
     loss = _enclose_loss(optimal_gain, policy_gain)

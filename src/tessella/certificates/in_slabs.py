@@ -131,7 +131,12 @@ def certify_in_slabs(
     checked_policy = as_policy(mdp, policy, labels)
     guess = solution.get_raw("value")
     evaluation = evaluate(
-        mdp, checked_policy, tol=solution.error_bound or None, guess=guess, partial=True
+        mdp,
+        checked_policy,
+        tol=solution.error_bound or None,
+        guess=guess,
+        partial=True,
+        plan=solution.policy_plan,
     )
     if not np.isfinite(evaluation.error_bound):
         raise PolicyError("the policy's value must be finite", value=evaluation.reason)
@@ -140,7 +145,9 @@ def certify_in_slabs(
         if start is None and mdp.start is None
         else start_distribution(mdp, start, checked_policy)
     )
-    comparison = BlockComparison(solution, evaluation, checked_policy, mdp, partition)
+    comparison = BlockComparison(
+        solution, evaluation, checked_policy, solution.policy_plan, partition
+    )
     return summarise_blocks(comparison, solution, weights, tol)
 
 

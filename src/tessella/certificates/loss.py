@@ -76,7 +76,8 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
     mdp = solution.mdp
     checked_policy = mdp.policy(policy)
     start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
-    evaluation = evaluate(mdp, checked_policy, guess=solution.value, partial=True)
+    plan = solution.policy_plan
+    evaluation = evaluate(mdp, checked_policy, guess=solution.value, partial=True, plan=plan)
     error_bound = solution.error_bound + evaluation.error_bound
     by_state = solution.value - evaluation.value
     if solution.gain is not None and evaluation.gain is not None:

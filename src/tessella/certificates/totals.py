@@ -45,8 +45,10 @@ def certify_totals(solution: Solution, policy: Policy, start: NDArray) -> TotalC
     if value.shape != mdp.grid.shape or not np.isfinite(value).all():
         requirement = f"a solution's value must be finite, of shape {mdp.grid.shape}"
         raise ArgumentError(requirement)
-    worth = evaluate(mdp, policy, tol=solution.error_bound or None, guess=value, partial=True)
-    engine = Engine(mdp, None, absorption_time=1.0)  # whose bounds are those of residuals
+    plan = solution.policy_plan
+    tol = solution.error_bound or None
+    worth = evaluate(mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
+    engine = Engine(plan, absorption_time=1.0)  # whose bounds are those of residuals
     ends = find_absorbing_states(engine)
     best = _enclosed(engine, ends, value, solution.policy.table, fixed=False)
     own = _enclosed(engine, ends, worth.value, policy.table, fixed=True)

@@ -12,11 +12,12 @@ evaluation and occupancies need no more; simulation, files and bounds ask for th
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,11 @@ from tessella.rounding import ModelRounding, RowSumBounds
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+    from tessella.mdp.stages.tiling import TileSizes
+    from tessella.mdp.tabular.row_backend import LayoutRule
+
+Prepared = TypeVar("Prepared")
 
 
 class Backend(Protocol):
@@ -105,6 +111,14 @@ class NumpyBackend(ABC):
 
 
 @dataclass(frozen=True)
+class CompileOptions:
+    """How JAX runs a model; an execution plan chooses it."""
+
+    tiles: TileSizes | None = None  # kernels of an accelerator cut the grid so; None: plain forms
+    one_period_at_a_time: bool = False  # a horizon is swept so, to save memory
+
+
+@dataclass(frozen=True)
 class BackendModel:
     """Dynamics ready for the solvers."""
 
@@ -153,13 +167,8 @@ class Dynamics(ABC):
 
     @property
     @abstractmethod
-    def rounding_in_use(self) -> ModelRounding:
-        """What building cost: how far the stored numbers may be off the given ones."""
-
-    @property
     def rounding_as_given(self) -> ModelRounding:
-        """The same for the numbers as given; ``rounding_in_use`` counts rows made of them too."""
-        return self.rounding_in_use
+        """What building cost: how far the stored numbers may be off the given ones."""
 
     @property
     @abstractmethod
@@ -189,6 +198,21 @@ class Dynamics(ABC):
     @abstractmethod
     def compile(self) -> BackendModel:
         """The compiled backend and its arrays (imports JAX)."""
+
+    def compile_with(self, options: CompileOptions) -> BackendModel:
+        """The same, with kernels or loops as an execution plan chose them."""
+        return self.compile()
+
+    def as_rows(self, max_entries: float = math.inf) -> Dynamics | None:
+        """The same dynamics by rows, which NumPy multiplies; None where they offer none.
+
+        None also where rows turn out to have more than ``max_entries`` probabilities.
+        """
+        return None
+
+    def numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
+        """The backend that NumPy runs, of dynamics that are rows."""
+        raise TypeError(f"{type(self).__name__} are not rows")
 
     @abstractmethod
     def to_sparse(self) -> list[sp.csr_array]:
@@ -225,20 +249,26 @@ class Dynamics(ABC):
 
     @cached_property
     def backend_model(self) -> BackendModel:
+        """As the dynamics were given: NumPy multiplies rows, JAX compiles all else."""
         return self.compile()
 
-    @cached_property
+    @property
     def compiled_model(self) -> BackendModel:
-        """The same for whoever needs a backend that JAX can compile."""
-        return (
-            self.compile()
-            if isinstance(self.backend_model.backend, NumpyBackend)
-            else self.backend_model
-        )
+        """As JAX runs it, in plain forms."""
+        return self.prepare(CompileOptions(), self.compile)
+
+    def prepare(self, key: Hashable, make: Callable[[], Prepared]) -> Prepared:
+        """What ``make`` returns, made once for each key and kept with the dynamics."""
+        if "_prepared" not in self.__dict__:
+            object.__setattr__(self, "_prepared", {})
+        prepared = self.__dict__["_prepared"]
+        if key not in prepared:
+            prepared[key] = make()
+        return prepared[key]
 
     def __getstate__(self) -> dict[str, Any]:
         # Compiled arrays would be read back in the process's own precision, which may be 32 bits.
-        left_out = {"backend_model", "compiled_model"}
+        left_out = {"backend_model", "_prepared"}
         return {key: value for key, value in self.__dict__.items() if key not in left_out}
 
 

@@ -26,6 +26,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.solvers.evaluate import evaluate
+from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.loop import Engine, compute_q_values
 from tessella.solvers.occupancy import occupancy
 
@@ -109,7 +110,7 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
     before = evaluate(mdp, old)
     after = evaluate(mdp, new, guess=before.value)
     time_a, time_b = (occupancy(mdp, policy, start_weights).share for policy in (old, new))
-    q = compute_q_values(Engine(mdp, None), before.value)
+    q = compute_q_values(Engine(make_plan(mdp)), before.value)
     new_q, old_q = (np.take_along_axis(q, p.table[..., None], axis=-1)[..., 0] for p in (new, old))
     gain_by_state = np.where(
         where, mdp.criterion.value_of_constant_reward(time_b) * (new_q - old_q), 0.0

@@ -53,7 +53,6 @@ TREND_FORMS = (
     *(TrendForm(power, has_intercept=True) for power in POWER_NAMES),
 )
 FORM_MAX_ERROR_RATIO = 0.5  # a later form must cut the error of an earlier one to this share
-BLOCKWISE_MIN_STATES = 1_000_000  # states from which on a certificate is computed in blocks
 
 
 @dataclass(frozen=True)
@@ -188,9 +187,8 @@ def scaling(
         return Scaling(*common, trends, loss_limit, worst, None, None, reason)
     tree = RuleTree(large.grid, root, rules[0].size)
     policy = Policy(large.grid, large.actions, tree, "foretold", large.action_name)
-    certificate = (certify_in_slabs if large.n_states > BLOCKWISE_MIN_STATES else certify)(
-        solutions[-1], policy, start
-    )
+    in_blocks = solutions[-1].policy_plan.certificate == "blocks"
+    certificate = (certify_in_slabs if in_blocks else certify)(solutions[-1], policy, start)
     loss_bound = _get_loss_bound(certificate, worst)
     where = "from the worst state" if worst else "on average"
     if not loss_bound <= loss_limit:

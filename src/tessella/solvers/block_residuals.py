@@ -32,6 +32,7 @@ from tessella.mdp.stages.partition import (
 )
 from tessella.mdp.stages.staged import Staged
 from tessella.numerics import numerics
+from tessella.solvers.execution_plan import ExecutionPlan
 from tessella.solvers.kernels import find_best_two
 from tessella.solvers.loop import Engine
 from tessella.solvers.operators import ModelData, Operators
@@ -94,8 +95,14 @@ class BlockComparison:
     """A solution and a policy's evaluation, block by block."""
 
     def __init__(
-        self, optimum: Result, evaluation: Result, policy: Policy, mdp: MDP, partition: Partition
+        self,
+        optimum: Result,
+        evaluation: Result,
+        policy: Policy,
+        plan: ExecutionPlan,
+        partition: Partition,
     ) -> None:
+        mdp = plan.mdp
         self.optimum = optimum
         self.evaluation = evaluation
         self.policy = policy
@@ -103,8 +110,9 @@ class BlockComparison:
         self.partition = partition
         assert isinstance(mdp.dynamics, Staged)
         self.dynamics = mdp.dynamics
-        self.engine = Engine(mdp, None)
-        self.program = build_block_backend(self.dynamics, partition)
+        self.engine = Engine(plan.using(representation="stages"))
+        tiles = plan.tiles_of_block(partition)
+        self.program = build_block_backend(self.dynamics, partition, tiles)
         self.value_ranges = self._find_range(optimum), self._find_range(evaluation)
 
     def index_of_block(self, k: int) -> tuple[slice, ...]:

@@ -159,10 +159,9 @@ def _refine_trial(engine: Engine, data: ModelData, h, reach, table, closed, seve
     for _ in range(HITTING_MAX_CALLS):
         w, rho = _sweep_trial(engine.program, several, data, h, reach, table, closed, w)
         largest = float(w.max())
-        rho = float(rho) + EPS * (engine.mdp.dynamics.rounding_terms + 8) * largest
-        rho += (
-            compute_row_sum_error(engine.row_sum_bounds) + engine.mdp.dynamics.rounding_in_use.rows
-        ) * largest
+        rho = float(rho) + EPS * (engine.dynamics.rounding_terms + 8) * largest
+        row_error = engine.dynamics.rounding_as_given.rows
+        rho += (compute_row_sum_error(engine.row_sum_bounds) + row_error) * largest
         if rho < TRIAL_MAX_RESIDUAL:
             return w / (1 - rho) * (1 + 8 * EPS)
         if not np.isfinite(largest):

@@ -86,7 +86,8 @@ class InPlaceSweeper:
         assert isinstance(dynamics, Staged)
         self.engine = engine
         self.partition = partition
-        self.program = build_block_backend(dynamics, partition)
+        tiles = engine.plan.tiles_of_block(partition)
+        self.program = build_block_backend(dynamics, partition, tiles)
         self.shape = engine.mdp.grid.shape
         self.n_blocks = -(-partition.length // partition.block_length)
         self.data = [self._build_data(dynamics, k) for k in range(self.n_blocks)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -25,10 +25,9 @@ from tessella.mdp.compilation import (
     to_backend,
 )
 from tessella.mdp.device_arrays import read_only
-from tessella.mdp.dynamics import BackendModel, NumpyBackend
-from tessella.mdp.model import MDP
+from tessella.mdp.dynamics import BackendModel, Dynamics, NumpyBackend
 from tessella.mdp.sharded_arrays import ShardedArray, ShardLayout
-from tessella.mdp.stages.sharded import ShardedBackend, shard_model
+from tessella.mdp.stages.sharded import ShardedBackend
 from tessella.rounding import EPS, RowSumBounds, round_up
 from tessella.solvers import kernels
 from tessella.solvers.checkpoint import CheckpointWriter
@@ -38,6 +37,9 @@ from tessella.solvers.multigrid import CoarseAxis, build_correction, choose_coar
 from tessella.solvers.operators import MIN_REWARD_SCALE, AccuracySettings, ModelData
 from tessella.solvers.recurrent_classes import check_recurrent_classes
 from tessella.solvers.result import History, Result
+
+if TYPE_CHECKING:
+    from tessella.solvers.execution_plan import ExecutionPlan
 
 VALUE_MAX_SIZE = 1e290  # values beyond this are refused: their sums could overflow
 # A bound that does not fall to this share of itself within so many rounds calls for another way ...
@@ -50,8 +52,6 @@ SWEEPS_PER_CALL = 256  # sweeps in one compiled call
 ETA_WINDOW_ROUNDS = 16  # rounds that tell how long the rest takes
 SHARP_GAIN_FRACTION = 1e-9  # of the gain: one that is known less well is sought by elimination
 USEFUL_REWARD_FRACTION = 1e-6  # of the largest reward: a gain known less well has not converged
-# States of a model whose averages are helped by a coarse correction.
-COARSE_CORRECTION_MIN_STATES = 10_000
 
 
 @dataclass(frozen=True)
@@ -69,26 +69,23 @@ Callback = Callable[[Progress], object]
 
 
 class Engine:
-    """A model made ready for the kernels.
+    """A model made ready for the kernels, as its plan says.
 
     ``absorption_time`` bounds the periods to the end, where a criterion rests on that; with 1,
-    bounds are those of residuals. A ``traced`` method gets a backend that JAX can compile. The
-    model is cut among ``devices``, where there are several.
+    bounds are those of residuals.
     """
 
     def __init__(
         self,
-        mdp: MDP,
-        tol: float | None,
+        plan: ExecutionPlan,
+        tol: float | None = None,
         absorption_time: float | None = None,
-        traced: bool = False,
-        devices: Sequence[Any] = (),
     ) -> None:
+        mdp = plan.mdp
+        self.plan = plan
         self.mdp = mdp
         self.tol = validate_tol(tol)
         self.absorption_time = absorption_time
-        self.traced = traced
-        self.devices = devices
         if not self.contraction_gap > 0:
             raise ModelError(mdp.criterion.why_unbounded(self.row_sum_bounds))
         scale = mdp.dynamics.reward_scale
@@ -127,7 +124,7 @@ class Engine:
     def adjoint_rounding_floor(self) -> float:
         """What rounding leaves of the error of an occupancy, by the arrays of a file included."""
         # The adjoint adds up what flows into a state, which may be much.
-        sums = EPS * (self.mdp.dynamics.adjoint_rounding_terms + 8)
+        sums = EPS * (self.dynamics.adjoint_rounding_terms + 8)
         stored = self.mdp.dynamics.rounding_as_given.rows
         written = self.mdp.dynamics.rounding_as_saved.rows
         return float(sums + 2 * written - stored) / self.contraction_gap
@@ -138,11 +135,13 @@ class Engine:
         return self.mdp.criterion.contraction_gap(self.row_sum_bounds)
 
     @cached_property
-    def lowered(self) -> BackendModel:
-        dynamics = self.mdp.dynamics
-        if self.devices:
-            return shard_model(dynamics, self.devices)
-        return dynamics.compiled_model if self.traced else dynamics.backend_model
+    def dynamics(self) -> Dynamics:
+        """The dynamics in the planned representation, whose rounding bounds count."""
+        return self.plan.dynamics
+
+    @cached_property
+    def backend_model(self) -> BackendModel:
+        return self.plan.backend_model
 
     @cached_property
     def layout(self) -> ShardLayout | None:
@@ -175,7 +174,7 @@ class Engine:
 
     @property
     def program(self):
-        return self.lowered.backend
+        return self.backend_model.backend
 
     @property
     def is_numpy(self) -> bool:
@@ -190,9 +189,7 @@ class Engine:
 
     @property
     def needs_coarse_correction(self) -> bool:
-        return self.mdp.n_states > COARSE_CORRECTION_MIN_STATES and isinstance(
-            self.mdp.criterion, Average
-        )
+        return self.plan.correction == "coarse"
 
     def build_policy_data(self, policy: NDArray) -> ModelData:
         """The same, with a coarse correction made for this policy where models may need one."""
@@ -219,18 +216,13 @@ class Engine:
         if mdp.feasible is not None:
             allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
             feasible = self.to_device(allowed, 1)
-        return self.build_data(self.lowered.arrays, feasible)
+        return self.build_data(self.backend_model.arrays, feasible)
 
     def build_data(self, arrays: Any, feasible: Any) -> ModelData:
         """The same with other arrays of the dynamics, such as those of a block with its halo."""
-        dynamics = self.mdp.dynamics
-        unit = EPS * (dynamics.rounding_terms + 8)
-        errors = (
-            unit,
-            dynamics.rounding_in_use.rows,
-            dynamics.rounding_in_use.reward,
-            dynamics.reward_scale,
-        )
+        unit = EPS * (self.dynamics.rounding_terms + 8)
+        rounding = self.dynamics.rounding_as_given
+        errors = (unit, rounding.rows, rounding.reward, self.mdp.dynamics.reward_scale)
         targets = self.tol or 0, kernels.DEFAULT_RELATIVE_TOLERANCE
         accuracy = AccuracySettings(*map(np.float64, (*errors, *targets)))
         return ModelData(arrays, feasible, self.criterion_kernel(unit), accuracy)
@@ -372,7 +364,7 @@ def _solve_directly(engine: Engine, state: kernels.IterationState) -> kernels.It
     if not isinstance(mdp.criterion, Discounted):
         return None
     actions = engine.to_numpy(state.policy)
-    system = mdp.dynamics.factorise_policy_system(actions, mdp.discount)
+    system = engine.dynamics.factorise_policy_system(actions, mdp.discount)
     if system is None:
         return None
     reward = mdp.reward[np.arange(mdp.n_states), actions.ravel()]
