@@ -21,7 +21,7 @@ from jax import lax
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
-from tessella.solvers.loop import Engine
+from tessella.solvers.engine import Engine
 from tessella.solvers.operators import Operators
 from tessella.solvers.single_precision import to_single_precision
 from tessella.solvers.solve import choose_method

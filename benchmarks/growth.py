@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.solvers.loop import Engine, run_sweeps
+from tessella.solvers.engine import Engine, run_sweeps
 
 LONG = 0.25  # seconds of sweeps that are timed at once
 TIMES = 3

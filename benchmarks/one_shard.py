@@ -12,7 +12,7 @@ from billion import build
 from tessella.mdp.compilation import in_float64
 from tessella.mdp.stages.partition import Partition
 from tessella.mdp.stages.sharded import build_sharded_backend
-from tessella.solvers.loop import Engine
+from tessella.solvers.engine import Engine
 from tessella.solvers.operators import Operators
 
 SWEEPS = 20

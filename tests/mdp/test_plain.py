@@ -9,7 +9,8 @@ import scipy.sparse as sp
 import tessella as ts
 from tessella.mdp.dynamics import policy_adjoint, policy_backup
 from tessella.mdp.tabular import row_backend
-from tessella.solvers.loop import Engine, decide, iterate
+from tessella.solvers.engine import Engine, decide
+from tessella.solvers.loop import iterate
 from tessella.solvers.operators import Operators
 
 STATES, ACTIONS = 40, 3

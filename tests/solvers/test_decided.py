@@ -15,7 +15,7 @@ import pytest
 from support.models import Exact
 
 import tessella as ts
-from tessella.solvers.loop import Engine, decide
+from tessella.solvers.engine import Engine, decide
 
 HAIRS = [0.0, 2.0**-20, 2.0**-10, 0.125, 0.5, 0.875, 1.0, 1.5, 3.0]  # shares of discount e
 

@@ -14,7 +14,7 @@ from tessella.mdp.stages import reward as rewards
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers import loop, mixed_precision
-from tessella.solvers.loop import Engine, bound_error
+from tessella.solvers.engine import Engine, bound_error
 from tessella.solvers.mixed_precision import MixedPrecision
 from tessella.solvers.solve import choose_method
 

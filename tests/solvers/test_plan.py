@@ -10,8 +10,8 @@ from tessella.mdp.compilation import in_float64
 from tessella.mdp.describe import model_bytes
 from tessella.solvers import plan as plans
 from tessella.solvers.block_residuals import choose_partition
+from tessella.solvers.engine import Engine
 from tessella.solvers.in_place import InPlaceSweeper
-from tessella.solvers.loop import Engine
 from tessella.solvers.operators import Operators
 from tessella.solvers.single_precision import SinglePrecision, to_single_precision
 from tessella.solvers.solve import choose_method

@@ -46,8 +46,8 @@ from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
+from tessella.solvers.engine import Engine, bound_error
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.loop import Engine, bound_error
 from tessella.solvers.occupancy import Occupancy, compute_visits
 from tessella.solvers.solution import Solution
 

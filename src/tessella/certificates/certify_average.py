@@ -19,8 +19,9 @@ from tessella.certificates.interval import EPS, Interval, next_down, next_up
 from tessella.errors import ArgumentError, PolicyError
 from tessella.mdp.policy import Policy
 from tessella.solvers.elimination import compute_rises_in_pairs
+from tessella.solvers.engine import Engine, enclose_gain
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.loop import SHARP_GAIN_FRACTION, Engine, enclose_gain
+from tessella.solvers.loop import SHARP_GAIN_FRACTION
 from tessella.solvers.solution import Solution
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.interval import EPS, IntervalArray
-from tessella.solvers.loop import Engine, compare_policy, decide
+from tessella.solvers.engine import Engine, compare_policy, decide
 from tessella.solvers.solution import Solution
 
 

@@ -18,9 +18,9 @@ from tessella.certificates.total_certificate import TotalCertificate
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
+from tessella.solvers.engine import Engine, bound_error, rise
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.hitting_times import times_to_the_end
-from tessella.solvers.loop import Engine, bound_error, rise
 from tessella.solvers.solution import Solution
 
 STEP_RESIDUAL_MULTIPLE = 8.0  # residuals by which the ends of an enclosure move in each period

@@ -25,9 +25,9 @@ from tessella.mdp.actions import describe_action
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
+from tessella.solvers.engine import Engine, compute_q_values
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.execution_plan import make_plan
-from tessella.solvers.loop import Engine, compute_q_values
 from tessella.solvers.occupancy import occupancy
 
 TEXT_MAX_PAIRS = 8  # pairs of actions in the text

@@ -39,8 +39,8 @@ from tessella.mdp.policy import Policy
 from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import EliminationFactors, compute_rises_in_pairs
+from tessella.solvers.engine import Engine
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.loop import Engine
 from tessella.solvers.occupancy import compute_visits
 from tessella.solvers.solution import Solution
 

@@ -30,6 +30,7 @@ from tessella.solvers.elimination import (
     factorise_until,
     rows_are_affordable,
 )
+from tessella.solvers.engine import Engine, decide
 from tessella.solvers.hitting_times import (
     MAX_WIDENINGS,
     TIE_WIDENING_FACTOR,
@@ -39,7 +40,7 @@ from tessella.solvers.hitting_times import (
     compute_row_sum_error,
     find_longest_times,
 )
-from tessella.solvers.loop import Callback, Engine, decide, iterate
+from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData
 from tessella.solvers.recurrent_classes import (

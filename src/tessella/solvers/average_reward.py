@@ -23,7 +23,8 @@ from functools import partial as bound_to
 from typing import TYPE_CHECKING
 
 from tessella.numerics import JAX
-from tessella.solvers.loop import Callback, Engine, Progress, iterate
+from tessella.solvers.engine import Engine
+from tessella.solvers.loop import Callback, Progress, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
 from tessella.solvers.policy_iteration import (

@@ -27,8 +27,9 @@ from tessella.mdp.model import MDP
 from tessella.mdp.period_backend import PeriodBackend
 from tessella.numerics import numerics
 from tessella.rounding import OUTWARD_FACTOR, round_up
+from tessella.solvers.engine import Engine
 from tessella.solvers.kernels import find_best_two, pick_lowest_tied, tie_window
-from tessella.solvers.loop import Callback, Engine, Progress
+from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import History, Result

@@ -32,9 +32,9 @@ from tessella.mdp.stages.partition import (
 )
 from tessella.mdp.stages.staged import Staged
 from tessella.numerics import numerics
+from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import ExecutionPlan
 from tessella.solvers.kernels import find_best_two
-from tessella.solvers.loop import Engine
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import Result
 

@@ -21,8 +21,9 @@ from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
 from tessella.solvers.absorbing import bound_policy_absorption, set_zero_at
 from tessella.solvers.backward_induction import evaluate_by_periods, supports_backward_induction
+from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
-from tessella.solvers.loop import Callback, Engine, iterate
+from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Result, write_average

@@ -37,7 +37,7 @@ from tessella.solvers.elimination import (
     factorise_until,
     rows_are_affordable,
 )
-from tessella.solvers.loop import Engine
+from tessella.solvers.engine import Engine
 from tessella.solvers.operators import ModelData, Operators, max_abs
 from tessella.solvers.result import Precision
 

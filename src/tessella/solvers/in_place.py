@@ -33,13 +33,14 @@ from tessella.mdp.stages.operation import take_range, with_length
 from tessella.mdp.stages.partition import Partition, block_stages, build_block_backend
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import StageBackend, Staged
-from tessella.rounding import EPS, round_up
+from tessella.rounding import EPS
 from tessella.solvers.block_residuals import choose_partition
+from tessella.solvers.engine import Engine
 from tessella.solvers.kernels import find_best_two, pick_lowest_tied, tie_window
-from tessella.solvers.loop import Callback, Engine, Progress
+from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method, require_whole_number
 from tessella.solvers.operators import ModelData, Operators
-from tessella.solvers.result import History, Result
+from tessella.solvers.result import History, Result, Status
 
 SWEEPS_PER_CHECK = 16  # sweeps between two computations of the bound
 
@@ -351,11 +352,10 @@ def _make_result(
     data = sweeper.engine.build_data(None, None)
     tie = 2 * (float(data.criterion.contraction_factor) * bound + eta)
     tie_width = float(tie_window(data, tie, eta))
-    reason = f"bound {round_up(bound)} is within the tolerance {tol:.3g}"
-    if not bound <= tol:
-        reason = f"{method.limit} at bound {round_up(bound)}, short of {tol:.3g}"
-    if stopped and not bound <= tol:
-        reason = f"stopped by the callback after {len(history)} sweeps at bound {round_up(bound)}"
+    status = Status.STOPPED if stopped else Status.LIMIT
+    if bound <= tol:
+        status = Status.CONVERGED
+    reason = status.describe(bound, tol, len(history), method.limit)
     value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_block_values)
     result = Result(value, bound, bound <= tol, reason, history)
     if not result.converged and not partial and not stopped:

@@ -27,9 +27,9 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.numerics import numerics
 from tessella.rounding import EPS, round_down, round_up
+from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.hitting_times import bound_policy_hitting_time
-from tessella.solvers.loop import Engine
 from tessella.solvers.method import validate_tol
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.single_precision import scale_residual, to_single_precision

@@ -236,7 +236,7 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     arrays["linear systems"] = 24 * n
     if plan.correction == "none":
         return arrays
-    from tessella.solvers.loop import Engine
+    from tessella.solvers.engine import Engine
 
     arrays["coarse nodes"] = bytes_of_correction(Engine(plan).coarse_axes)
     return arrays if plan.backend == "numpy" else arrays | single
@@ -296,8 +296,8 @@ def _device_memory() -> Mapping[str, int]:
 
 def measure_sweep_seconds(plan: ExecutionPlan, partition: Partition | None = None) -> float:
     """Seconds of one plain sweep by this plan, after compiling; in blocks of a partition."""
+    from tessella.solvers.engine import Engine, run_sweeps
     from tessella.solvers.in_place import build_in_place_sweep
-    from tessella.solvers.loop import Engine, run_sweeps
 
     engine = Engine(plan)
     sweep = partial(run_sweeps, engine)

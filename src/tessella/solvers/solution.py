@@ -166,8 +166,8 @@ class Solution(Result):
     def _precision(self) -> Precision:
         if self.precision is not None:
             return self.precision
+        from tessella.solvers.engine import Engine
         from tessella.solvers.hitting_times import bound_relative_error
-        from tessella.solvers.loop import Engine
 
         engine = Engine(self.policy_plan)
         return bound_relative_error(engine, self.value, self.policy.table, self.error_bound)
@@ -212,7 +212,7 @@ class Solution(Result):
 
         They lie within half of ``tie_tolerance`` of the optimal ones.
         """
-        from tessella.solvers.loop import Engine, compute_q_values
+        from tessella.solvers.engine import Engine, compute_q_values
 
         return compute_q_values(Engine(self.policy_plan), self.value)
 
