@@ -115,13 +115,13 @@ from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration a
 from tessella.solvers.occupancy import Occupancy as Occupancy
 from tessella.solvers.occupancy import occupancy as occupancy
 from tessella.solvers.execution_plan import ExecutionPlan as ExecutionPlan
-from tessella.solvers.execution_plan import Thresholds as Thresholds
 from tessella.solvers.plan import CostEstimate as CostEstimate
 from tessella.solvers.plan import plan as plan
 from tessella.solvers.policy_iteration import InexactPolicyIteration as InexactPolicyIteration
 from tessella.solvers.policy_iteration import PolicyIteration as PolicyIteration
 from tessella.solvers.solution import Solution as Solution
 from tessella.solvers.solve import solve as solve
+from tessella.solvers.thresholds import Thresholds as Thresholds
 from tessella.solvers.value_iteration import ValueIteration as ValueIteration
 from tessella.tessellation import Comparison as Comparison
 from tessella.tessellation import Geometry as Geometry

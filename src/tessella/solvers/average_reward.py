@@ -27,18 +27,13 @@ from tessella.solvers.engine import Engine
 from tessella.solvers.loop import Callback, Progress, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
-from tessella.solvers.policy_iteration import (
-    TRIAL_SWEEPS,
-    InexactPolicyIteration,
-    choose_relative_tolerance,
-)
+from tessella.solvers.policy_iteration import InexactPolicyIteration, choose_relative_tolerance
 from tessella.solvers.result import Result
 
 if TYPE_CHECKING:
     from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
 
-POLICY_SETTLED_FRACTION = 1e-3  # of the states, at most, whose action changes in a round
 # Double precision takes over where the bound does not fall to SLOW_REDUCTION of itself within
 # SLOW_WINDOW_ROUNDS.
 SLOW_REDUCTION = 0.5  # share of the earlier bound
@@ -51,7 +46,7 @@ def solve_average_reward(
     engine: Engine, method: Method, *, callback: Callback | None, partial: bool
 ) -> Result:
     """The gain and relative values of a large model, by ``method`` after some sweeps."""
-    max_changes = POLICY_SETTLED_FRACTION * engine.mdp.n_states
+    max_changes = engine.plan.thresholds.evaluation.policy_settled_fraction * engine.mdp.n_states
     warm_up = WARM_UP_METHOD if engine.is_numpy else SINGLE_PRECISION_WARM_UP
     phases: list[tuple[Method, StopRule | None]] = [
         (warm_up, lambda seen: seen[-1].changed <= max_changes)
@@ -158,7 +153,9 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
         e = JAX.bicgstab(
             bound_to(single.policy_system, state.policy),
             d,
-            tol=choose_relative_tolerance(operators, state, self.forcing).astype(d.dtype),
+            tol=choose_relative_tolerance(operators, state, self.forcing, self.thresholds).astype(
+                d.dtype
+            ),
             maxiter=max(self.max_products // 2, 1),
             preconditioner=single.precondition,
         )
@@ -167,7 +164,7 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
             return criterion.step(e, d + single.policy_expectation(state.policy, e))
 
         # A small norm may hide large entries; sweeps even them out.
-        point = state.value + scale * JAX.repeat(TRIAL_SWEEPS + 1, sweep, e)
+        point = state.value + scale * JAX.repeat(self.thresholds.trial_sweeps + 1, sweep, e)
         return jnp.where(jnp.isfinite(point).all(), point, state.backup)
 
 

@@ -119,8 +119,9 @@ def evaluate(
 
 
 def _choose_method(plan: ExecutionPlan) -> Method:
+    thresholds = plan.thresholds.evaluation
     if plan.evaluation == "double":
-        return InexactPolicyIteration(forcing=DOUBLE_FORCING)
+        return InexactPolicyIteration(forcing=DOUBLE_FORCING, thresholds=thresholds)
     from tessella.solvers.single_precision import SinglePrecision
 
-    return SinglePrecision()
+    return SinglePrecision(thresholds=thresholds)

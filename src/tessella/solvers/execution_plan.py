@@ -2,8 +2,8 @@
 
 All routes are chosen here and nowhere else: whether rows are multiplied or stages are followed, by
 NumPy or by JAX, in which precision, by which method, with which kernels and on which devices, and
-how certificates and rules are worked out. The thresholds of these choices are ``Thresholds``, with
-units, and with the benchmark that set them where one did. ``solve``, ``evaluate``, ``occupancy``,
+how certificates and rules are worked out. Their numbers stand in
+``thresholds``. ``solve``, ``evaluate``, ``occupancy``,
 ``certify`` and ``compress`` follow a plan; ``plan.using(...)`` asks for another route.
 """
 
@@ -29,6 +29,7 @@ from tessella.mdp.tabular.tabular import Tabular
 from tessella.solvers.method import Method, require_method
 from tessella.solvers.mixed_precision import MixedPrecision
 from tessella.solvers.policy_iteration import InexactPolicyIteration
+from tessella.solvers.thresholds import DEFAULT_THRESHOLDS, Thresholds
 
 if TYPE_CHECKING:
     from tessella.solvers.plan import CostEstimate
@@ -36,69 +37,6 @@ if TYPE_CHECKING:
 TILED_PLATFORMS = ("gpu", "cuda", "rocm")
 TILED_MAX_STATES = (1 << 31) - 1  # positions in memory are counted in 32 bits
 
-
-@dataclass(frozen=True)
-class Thresholds:
-    """The numbers by which routes are chosen."""
-
-    # Rows or stages (benchmarks/solve.py). A table of so many probabilities is always made ...
-    rows_max_entries: int = 1 << 20  # probabilities
-    # ... and a larger one where a sweep through stages takes more products than the table has
-    # entries, and the table can be made at little cost.
-    heavy_sweep_products: int = 1 << 24  # products of one sweep through stages
-    heavy_rows_max_entries: int = 1 << 24  # probabilities
-    row_min_entries: int = (
-        16  # entries of a row, on average, with which a table must still be small
-    )
-    stage_max_outcomes: int = 1 << 24  # outcomes in all states of one stage
-    period_max_outcomes: int = 1 << 27  # outcomes of all stages and actions
-    sampled_states: int = 256  # states whose rows show how long rows are
-    sampled_actions: int = 3  # actions of these states
-    entry_estimate_slack: int = 2  # times as many entries as estimated, and making rows ends
-    period_rows_max_entries: int = 1 << 22  # probabilities of all distinct periods of a horizon
-    # JAX runs a table on an accelerator, and a horizon one period at a time.
-    accelerator_min_entries: int = 1_000_000  # probabilities of a table
-    vectorised_max_states: int = 1 << 21  # states and times that are swept all at once
-    # Rows by NumPy (benchmarks/tables.py). Beyond some 9,000 entries a dense product is
-    # shared among threads, which wait for one another; below, a sparse product starts slowly.
-    dense_rows_max_entries: int = 1 << 13  # entries of rows that are multiplied as dense
-    long_row_entries: int = 10  # entries of a row, on average: linear systems are then iterated
-    iterations_max_steps: int = 40  # steps of these iterations, of two products each
-    dense_solve_max_states: int = 90  # states up to which a linear system is solved as a dense one
-    cheap_sweep_max_entries: int = (
-        1 << 18
-    )  # entries whose product takes little longer than its calls
-    short_row_entries: int = 4  # entries for each pair: policies of such models settle late
-    all_actions_max_pairs: int = 1 << 20  # pairs whose action values are held at once
-    # Precision and method (benchmarks/methods.py).
-    mixed_min_states: int = 10_000  # states from which on MixedPrecision is the method ...
-    mixed_max_discount: float = (
-        0.99  # ... up to this discount: beyond, linear solvers are quicker ...
-    )
-    mixed_max_sweep_ratio: int = 8  # ... where a sweep over all actions costs so many of one policy
-    single_min_states: int = (
-        10_000  # states from which on evaluations correct in single precision ...
-    )
-    single_max_discount: float = 0.999  # ... which loses 1 / (1 - discount) of its seven digits
-    small_max_states: int = 10_000  # states of a small model, where better rounds pay
-    small_forcing: float = 1e-2  # share of the residual that an evaluation may leave there ...
-    large_forcing: float = 1e-1  # ... and in larger models
-    average_forcing: float = 3e-2  # ... and in large averages, whose policy has settled
-    average_max_products: int = 500  # products with P_pi for an evaluation of these
-    coarse_min_states: int = 10_000  # states from which on averages get a coarse correction
-    # Accelerators (benchmarks/billion.py).
-    accelerator_min_states: int = 1 << 22  # states from which on an accelerator is used in full
-    tiled_min_states: int = 1 << 22  # states from which on kernels cut the grid into tiles
-    # Certificates (benchmarks/certify.py) and rules (benchmarks/rules.py).
-    fine_occupancy_max_states: int = (
-        10_000  # states, up to which the finest tolerance costs nothing
-    )
-    blocks_min_states: int = 1_000_000  # states from which on a certificate is computed in blocks
-    dense_rules_max_states: int = 2_000  # states up to which candidate rules share dense rows ...
-    dense_rules_max_entries: int = 60_000_000  # ... of so many entries in all
-
-
-DEFAULT_THRESHOLDS = Thresholds()
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "representation": ("rows", "stages"),
@@ -355,16 +293,15 @@ class _Choices:
         n = f"{mdp.n_states:,} states"
         if self._use_mixed_precision(representation):
             return MixedPrecision(tol), f"{n}, discount {mdp.discount}: single precision pays"
+        settings: dict[str, Any] = {"forcing": t.large_forcing}
+        reason = f"{n}: linear solvers pay"
         if mdp.n_states <= t.small_max_states:
-            return InexactPolicyIteration(
-                tol, forcing=t.small_forcing
-            ), f"{n}: few rounds, good ones"
-        if isinstance(mdp.criterion, Average):
+            settings = {"forcing": t.small_forcing}
+            reason = f"{n}: few rounds, good ones"
+        elif isinstance(mdp.criterion, Average):
             settings = {"forcing": t.average_forcing, "max_products": t.average_max_products}
-            return InexactPolicyIteration(
-                tol, **settings
-            ), f"{n}, averages: after the policy settled"
-        return InexactPolicyIteration(tol, forcing=t.large_forcing), f"{n}: linear solvers pay"
+            reason = f"{n}, averages: after the policy settled"
+        return InexactPolicyIteration(tol, thresholds=t.evaluation, **settings), reason
 
     def _use_mixed_precision(self, representation: str) -> bool:
         mdp = self.mdp
