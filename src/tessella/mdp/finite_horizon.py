@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -300,19 +300,23 @@ def _stack_periods(periods: list[Staged]) -> tuple[StageBackend, list, list]:
     arrays = []
     timed = []
     for stages in zip(*(period.stages for period in periods), strict=True):
-        kinds = [stage.operation.compile(stage.depends_on_action) for stage in stages]
-        each = [stage.arrays() for stage in _drop_repeats(stages)]
-        alike = all(kind == kinds[0] for kind in kinds)
-        if not alike or any(_shapes(a) != _shapes(each[0]) for a in each):
-            i = len(operations) + 1
-            raise ModelError(
-                "a stage must depend on the same axes at all times", location=f"stage {i}"
-            )
-        operations.append(kinds[0])
+        operation, each = _compile_alike(stages, location=f"stage {len(operations) + 1}")
+        operations.append(operation)
         one = {key: _merge_periods([a[key] for a in each]) for key in each[0]}
         arrays.append({key: values for key, (values, _) in one.items()})
         timed.append({key: depends for key, (_, depends) in one.items()})
     return StageBackend(tuple(operations), periods[0].n_actions), arrays, timed
+
+
+def _compile_alike(stages: Sequence[CompiledStage], location: str) -> tuple[Any, list[dict]]:
+    """The operation that a stage has at all times, and its arrays at each."""
+    operations = [stage.operation.compile(stage.depends_on_action) for stage in stages]
+    each = [stage.arrays() for stage in _drop_repeats(stages)]
+    differ = any(operation != operations[0] for operation in operations)
+    if differ or any(_shapes(arrays) != _shapes(each[0]) for arrays in each):
+        requirement = "a stage must depend on the same axes at all times"
+        raise ModelError(requirement, location=location)
+    return operations[0], each
 
 
 def _drop_repeats(stages: Sequence[CompiledStage]) -> Sequence[CompiledStage]:

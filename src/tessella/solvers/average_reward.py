@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial as bound_to
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tessella.numerics import JAX
 from tessella.solvers.engine import Engine
@@ -46,44 +46,53 @@ def solve_average_reward(
     engine: Engine, method: Method, *, callback: Callback | None, partial: bool
 ) -> Result:
     """The gain and relative values of a large model, by ``method`` after some sweeps."""
-    max_changes = engine.plan.thresholds.evaluation.policy_settled_fraction * engine.mdp.n_states
-    warm_up = WARM_UP_METHOD if engine.is_numpy else SINGLE_PRECISION_WARM_UP
-    phases: list[tuple[Method, StopRule | None]] = [
-        (warm_up, lambda seen: seen[-1].changed <= max_changes)
-    ]
-    if not engine.is_numpy and type(method) is InexactPolicyIteration:
-        phases.append((_SinglePrecisionCorrections(**vars(method)), is_slow))
-    phases.append((method, None))
-    result = None
+    first, *others = _make_phases(engine, method)
+    # The limit of the warm-up is not one that the caller has set.
+    monitor = _PhaseMonitor(callback, first.stop_rule, None)
     guess = method.begin(engine.mdp)
+    result = iterate(engine, first.method, guess=guess, callback=monitor, partial=True)
+    may_go_on = not monitor.stopped
     sweeps_left = method.max_sweeps
-    for phase_method, stop_rule in phases:
-        phase_method = (
-            phase_method
-            if phase_method is warm_up
-            else replace(phase_method, max_sweeps=max(sweeps_left, 1))
-        )
-        monitor = _PhaseMonitor(callback, stop_rule, result)
-        phase_callback = None if stop_rule is None and callback is None else monitor
-        is_warm_up = phase_method is warm_up  # its limit is not one that the caller has set
-        phase_result = iterate(
-            engine,
-            phase_method,
-            guess=guess,
-            callback=phase_callback,
-            partial=partial or is_warm_up,
-        )
-        result = (
-            phase_result
-            if result is None
-            else replace(phase_result, history=result.history.followed_by(phase_result.history))
-        )
-        if result.converged or monitor.stopped or not (is_warm_up or monitor.phase_ended):
+    for phase in others:
+        if result.converged or not may_go_on:
             break
-        guess = result.value
-        sweeps_left = sweeps_left if is_warm_up else sweeps_left - phase_result.sweeps
-    assert result is not None
+        limited = replace(phase.method, max_sweeps=max(sweeps_left, 1))
+        monitor = _PhaseMonitor(callback, phase.stop_rule, result)
+        watched = phase.stop_rule is not None or callback is not None
+        latest = iterate(
+            engine,
+            limited,
+            guess=result.value,
+            callback=monitor if watched else None,
+            partial=partial,
+        )
+        result = replace(latest, history=result.history.followed_by(latest.history))
+        may_go_on = monitor.phase_ended and not monitor.stopped
+        sweeps_left -= latest.sweeps
     return result
+
+
+class _Phase(NamedTuple):
+    """A method, and the rule by which it gives way to the next."""
+
+    method: Method
+    stop_rule: StopRule | None
+
+
+def _make_phases(engine: Engine, method: Method) -> list[_Phase]:
+    """Sweeps until the policy has settled, corrections in single precision, then ``method``."""
+    max_changes = engine.plan.thresholds.evaluation.policy_settled_fraction * engine.mdp.n_states
+
+    def has_settled(reports: list[Progress]) -> bool:
+        return reports[-1].changed <= max_changes
+
+    last = _Phase(method, None)
+    if engine.is_numpy:
+        return [_Phase(WARM_UP_METHOD, has_settled), last]
+    warm_up = _Phase(SINGLE_PRECISION_WARM_UP, has_settled)
+    if type(method) is not InexactPolicyIteration:
+        return [warm_up, last]
+    return [warm_up, _Phase(_SinglePrecisionCorrections(**vars(method)), is_slow), last]
 
 
 def is_slow(reports: list[Progress]) -> bool:

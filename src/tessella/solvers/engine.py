@@ -193,24 +193,33 @@ class Engine:
 def make_initial_state(
     engine: Engine, value: NDArray | None, policy: NDArray | None
 ) -> kernels.IterationState:
+    """Where a run begins: at ``value`` and ``policy``, or at zeros."""
     shape = engine.mdp.grid.shape
-    if value is None and policy is None and engine.layout is not None:
-        return _make_state(*map(engine.layout.zeros, (jnp.float64, jnp.int32)))
-    if value is None and policy is None and not engine.is_numpy and results_stay_on_device():
-        return _make_state(
-            jnp.zeros(shape), jnp.zeros(shape, jnp.int32)
-        )  # nothing of it on the host
-    point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
-    if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
-        raise ArgumentError(
-            f"a guess must hold finite values of shape {shape}", value=f"got {point.shape}"
-        )
-    if (
-        engine.mdp.dynamics.reward_scale == 0
-    ):  # worth 0: what is far off would vanish, digit by digit
-        point = np.zeros(shape)
+    if value is None and policy is None:
+        return _make_state(*_make_zeros(engine))
+    point = np.zeros(shape) if value is None else _check_guess(value, shape)
+    if engine.mdp.dynamics.reward_scale == 0:
+        point = np.zeros(shape)  # worth 0: what is far off would vanish, digit by digit
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
     return _make_state(*(engine.to_device(array.reshape(shape)) for array in (point, actions)))
+
+
+def _make_zeros(engine: Engine) -> tuple[Any, Any]:
+    """(grid) a value and a policy of zeros, nothing of it on the host where arrays stay away."""
+    shape = engine.mdp.grid.shape
+    if engine.layout is not None:
+        return engine.layout.zeros(jnp.float64), engine.layout.zeros(jnp.int32)
+    if not engine.is_numpy and results_stay_on_device():
+        return jnp.zeros(shape), jnp.zeros(shape, jnp.int32)
+    return engine.to_device(np.zeros(shape)), engine.to_device(np.zeros(shape, np.int32))
+
+
+def _check_guess(value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    point = np.asarray(value, dtype=float)
+    if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
+        requirement = f"a guess must hold finite values of shape {shape}"
+        raise ArgumentError(requirement, value=f"got {point.shape}")
+    return point
 
 
 def _make_state(v, pi) -> kernels.IterationState:

@@ -262,11 +262,7 @@ class _Run:
     def _find_status(self, bound: float, target: float, gain: float | None) -> Status:
         if np.isnan(bound):
             return Status.BROKE_DOWN
-        largest_bound = target
-        if gain is not None and not self.engine.tol:
-            useful = USEFUL_REWARD_FRACTION * self.engine.mdp.dynamics.reward_scale
-            largest_bound = min(target, useful)
-        if bound <= largest_bound:
+        if bound <= self._find_largest_bound(target, gain):
             return Status.CONVERGED
         if gain is not None and bound <= target:
             return Status.TOO_WIDE
@@ -275,9 +271,13 @@ class _Run:
             return Status.ROUNDING_LIMIT
         if self.log.stopped:
             return Status.STOPPED
-        if len(self.log) < self.method.max_sweeps:
-            return Status.NO_PROGRESS
-        return Status.LIMIT
+        return Status.LIMIT if self.is_cut_short else Status.NO_PROGRESS
+
+    def _find_largest_bound(self, target: float, gain: float | None) -> float:
+        """The bound with which a run has converged; a gain must also be known well enough."""
+        if gain is None or self.engine.tol:
+            return target
+        return min(target, USEFUL_REWARD_FRACTION * self.engine.mdp.dynamics.reward_scale)
 
 
 def _solve_directly(engine: Engine, state: kernels.IterationState) -> kernels.IterationState | None:
