@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.mdp.dynamics import policy_adjoint, policy_backup
 from tessella.mdp.tabular import row_backend
 from tessella.solvers.engine import Engine, decide
 from tessella.solvers.loop import iterate
@@ -67,9 +66,9 @@ def test_products_are_those_of_the_rows_in_whatever_order_they_stand(form, liste
         choices = mdp.feasible_mask * rng.random((STATES, ACTIONS))
         policy, everyone = choices.argmax(axis=1), np.arange(STATES)
         own = P[everyone, policy]
-        after = policy_backup(program, table, policy, w, True)
+        after = program.policy_pass(table, w, policy, True)
         assert np.allclose(after, reward[everyone, policy] + own @ w, atol=1e-13)
-        assert np.allclose(policy_adjoint(program, table, policy, x)(x), own.T @ x, atol=1e-13)
+        assert np.allclose(program.policy_adjoint(table, policy, x)(x), own.T @ x, atol=1e-13)
         solved = program.solve_policy_system(table, x, policy, 0.9)
         assert np.allclose(solved - 0.9 * own @ solved, x, atol=1e-12)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.compilation import in_float64, to_backend
-from tessella.mdp.dynamics import BackendModel, Dynamics, policy_adjoint, policy_backup
+from tessella.mdp.dynamics import BackendModel, Dynamics
 
 SAMPLES_PER_PAIR = 2_000  # samples from each state and action
 MAX_SAMPLED_PAIRS = 12  # states and actions that samples are taken of
@@ -100,21 +100,21 @@ def _check_backend(
     table = rng.integers(0, dynamics.n_actions, dynamics.shape).astype(np.int32)
     chosen = np.arange(table.size), table.ravel()
     placed_table = to_backend(backend, table)
-    policy_backup_result = policy_backup(backend, arrays, placed_table, w_S, True)
+    policy_backup_result = backend.policy_pass(arrays, w_S, placed_table, True)
     _assert_near(
         np.asarray(policy_backup_result).ravel(),
         expected[chosen],
         tolerance,
         "the backend's backup under a policy",
     )
-    policy_expectation = policy_backup(backend, arrays, placed_table, w_S, False)
+    policy_expectation = backend.policy_pass(arrays, w_S, placed_table, False)
     _assert_near(
         np.asarray(policy_expectation).ravel(),
         (expected - reward)[chosen],
         2 * tolerance,
         "the backend's expectation under a policy, without pay",
     )
-    adjoint_result = policy_adjoint(backend, arrays, placed_table, w_S)(w_S)
+    adjoint_result = backend.policy_adjoint(arrays, placed_table, w_S)(w_S)
     expected_adjoint = np.einsum("st,s->t", rows[table.ravel(), np.arange(table.size)], w.ravel())
     relative_tolerance = (
         np.finfo(float).eps * (dynamics.adjoint_rounding_terms + 8)

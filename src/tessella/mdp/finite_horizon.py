@@ -40,7 +40,6 @@ from tessella.mdp.dynamics import (
     CompileOptions,
     Dynamics,
     ModelComponents,
-    NumpyBackend,
     Transitions,
 )
 from tessella.mdp.period_backend import PeriodBackend, PeriodRows
@@ -139,8 +138,7 @@ class Timed(Dynamics):
     def numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
         models = {id(period): period.numpy_model(choose_layout) for period in self.distinct_periods}
         tables = [cast(RowArrays, models[id(period)].arrays) for period in self.periods]
-        period_backend = cast(NumpyBackend, models[id(self.periods[0])].backend)
-        backend = PeriodBackend(self.n_actions, period_backend)
+        backend = PeriodBackend(self.n_actions, models[id(self.periods[0])].backend)
         return BackendModel(backend, PeriodRows(tables, self.final))
 
     @cached_property
@@ -159,7 +157,7 @@ class Timed(Dynamics):
 
         if len(self.distinct_periods) == 1:
             low = self.distinct_periods[0].compile_with(options)
-            backend = cast(Backend, low.backend)
+            backend = low.backend
             arrays = low.arrays
             timed = jax.tree.map(lambda _: False, arrays)
         else:
@@ -215,7 +213,7 @@ class Timed(Dynamics):
 
 
 @dataclass(frozen=True)
-class CompiledPeriodBackend:
+class CompiledPeriodBackend(Backend):
     """The compiled side: the backend of a period, for all of them at once or for one.
 
     ``timed`` says of each of the period's arrays whether it has one slice for each time.
@@ -227,7 +225,7 @@ class CompiledPeriodBackend:
     one_period_at_a_time: bool  # swept one period at a time
 
     @property
-    def n_actions(self) -> int:
+    def n_actions(self) -> int:  # type: ignore[override]
         return self.period.n_actions
 
     def final(self, arrays):

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
-from tessella.mdp.dynamics import policy_adjoint
 from tessella.numerics import numerics
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def _normalise(d: NDArray[np.float64]) -> NDArray[np.float64]:
 @compile_per_shape("backend")
 def _advance(backend, arrays, table, d):
     """d after ``PERIODS_PER_CALL`` periods of the lazy chain, and its last change."""
-    forward = policy_adjoint(backend, arrays, table, d)
+    forward = backend.policy_adjoint(arrays, table, d)
     xp = numerics(d)
 
     def period(pair):

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_backend
-from tessella.mdp.dynamics import policy_backup
 from tessella.mdp.finite_horizon import CompiledPeriodBackend, Timed
 from tessella.mdp.model import MDP
 from tessella.mdp.period_backend import PeriodBackend
@@ -200,7 +199,7 @@ def _evaluate_policy(backend: PeriodProgram, data: ModelData, policy):
 
     def back_up_period(w, item):
         t, actions = item
-        value = policy_backup(backend.period, backend.period_arrays(arrays, t), actions, w, True)
+        value = backend.period.policy_pass(backend.period_arrays(arrays, t), w, actions, True)
         return discount * value, value
 
     return numerics(policy).scan_backward(back_up_period, backend.final(arrays), policy)

@@ -15,7 +15,7 @@ from tessella.criteria.total import TotalKernel
 from tessella.errors import ArgumentError, ModelError
 from tessella.mdp.compilation import in_float64, results_stay_on_device, to_backend
 from tessella.mdp.device_arrays import read_only
-from tessella.mdp.dynamics import BackendModel, Dynamics, NumpyBackend
+from tessella.mdp.dynamics import BackendModel, Dynamics
 from tessella.mdp.sharded_arrays import ShardedArray, ShardLayout
 from tessella.mdp.stages.sharded import ShardedBackend
 from tessella.rounding import EPS, RowSumBounds
@@ -141,7 +141,7 @@ class Engine:
     @property
     def is_numpy(self) -> bool:
         """Whether nothing is compiled, so that one more function costs nothing."""
-        return isinstance(self.program, NumpyBackend)
+        return not self.program.is_compiled
 
     def criterion_kernel(self, unit: float) -> CriterionKernel:
         kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)

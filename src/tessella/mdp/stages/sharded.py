@@ -23,7 +23,7 @@ from jax.sharding import PartitionSpec as P
 
 from tessella.errors import ModelError
 from tessella.mdp.compilation import in_float64, to_device
-from tessella.mdp.dynamics import BackendModel, Dynamics
+from tessella.mdp.dynamics import Backend, BackendModel, Dynamics
 from tessella.mdp.stages.partition import (
     Partition,
     block_stages,
@@ -37,7 +37,7 @@ MESH_AXIS = "rows"  # what the mesh's one axis is called
 
 
 @dataclass(frozen=True)
-class ShardedBackend:
+class ShardedBackend(Backend):
     """The backend of a block, run on every device at once."""
 
     block_backend: StageBackend
@@ -45,7 +45,7 @@ class ShardedBackend:
     mesh: Mesh
 
     @property
-    def n_actions(self) -> int:
+    def n_actions(self) -> int:  # type: ignore[override]
         return self.block_backend.n_actions
 
     @property

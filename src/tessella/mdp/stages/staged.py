@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.grid import refuse_unordered
 from tessella.mdp.context import TIME, EvaluationContext, call_by_name
-from tessella.mdp.dynamics import BackendModel, CompileOptions, Dynamics, Transitions
+from tessella.mdp.dynamics import Backend, BackendModel, CompileOptions, Dynamics, Transitions
 from tessella.mdp.stages.operation import (
     CompiledOperation,
     Displacement,
@@ -325,7 +325,7 @@ class Staged(Dynamics):
 
 
 @dataclass(frozen=True)
-class StageBackend:
+class StageBackend(Backend):
     """The compiled side: operations in the order of events.
 
     The backward pass runs through them from the last. All of it is linear apart from what is paid,

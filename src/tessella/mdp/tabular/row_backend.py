@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.dynamics import NumpyBackend
+from tessella.mdp.dynamics import Backend
 from tessella.mdp.tabular.rows import DENSE_MIN_SHARE
 from tessella.numerics import NUMPY
 
@@ -169,11 +169,14 @@ class PolicyRows:
 
 
 @dataclass(frozen=True)
-class RowBackend(NumpyBackend):
+class RowBackend(Backend):
     """The backward pass of a table."""
 
     n_actions: int
     shape: tuple[int, ...]
+    is_compiled: ClassVar[bool] = False
+    has_direct_solve: ClassVar[bool] = True
+    pays_at_the_end: ClassVar[bool] = True
 
     def shared_backup(self, arrays: RowArrays, w_S, pay):
         if not w_S.any():
@@ -216,5 +219,6 @@ class RowBackend(NumpyBackend):
             arrays.policy_rows(policy).solve_system(rhs.ravel(), discount, tol).reshape(self.shape)
         )
 
-    def policy_adjoint(self, arrays: RowArrays, x, policy):
-        return arrays.policy_rows(policy).adjoint(x.ravel()).reshape(self.shape)
+    def policy_adjoint(self, arrays: RowArrays, policy, template):
+        rows = arrays.policy_rows(policy)
+        return lambda x: rows.adjoint(x.ravel()).reshape(self.shape)

@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from tessella.grid import index_type
 from tessella.mdp.checks import SUM_TOLERANCE
 from tessella.mdp.context import EvaluationContext
-from tessella.mdp.dynamics import BackendModel, Dynamics, FactorisedSystem, Transitions
+from tessella.mdp.dynamics import (
+    Backend,
+    BackendModel,
+    Dynamics,
+    FactorisedSystem,
+    Transitions,
+)
 from tessella.mdp.tabular.row_backend import LayoutRule, RowArrays, RowBackend, RowLayout
 from tessella.mdp.tabular.rows import (
     DenseRows,
@@ -238,7 +244,7 @@ class Tabular(Dynamics):
 
 
 @dataclass(frozen=True)
-class CompiledRowBackend:
+class CompiledRowBackend(Backend):
     """The compiled side: each distinct row once; a state and action look theirs up."""
 
     rows: DenseRows | SparseRows
