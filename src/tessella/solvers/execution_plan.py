@@ -217,7 +217,7 @@ class ExecutionPlan:
             f"  {name:<14}  {value:<{width}}  {self.reasons[name]}"
             for name, value in values.items()
         ]
-        cost = [] if self.cost is None else [str(self.cost)]
+        cost = [] if self.cost is None else [self.cost.summary]
         return "\n".join([title, *lines, *cost])
 
 
