@@ -82,7 +82,9 @@ def certify(
     _require_number("eps", eps)
     _require_number("tol", tol)
     checked_policy = as_policy(mdp, policy, labels)
-    start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
+    start_weights = start_distribution(mdp, start, checked_policy, solution.policy_plan).reshape(
+        mdp.grid.shape
+    )
     if isinstance(mdp.criterion, Discounted | FiniteHorizon):
         return _certify_values(solution, checked_policy, start_weights, eps, tol)
     if eps is not None or tol is not None:

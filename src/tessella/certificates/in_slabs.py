@@ -143,7 +143,7 @@ def certify_in_slabs(
     weights = (
         None
         if start is None and mdp.start is None
-        else start_distribution(mdp, start, checked_policy)
+        else start_distribution(mdp, start, checked_policy, solution.policy_plan)
     )
     comparison = BlockComparison(
         solution, evaluation, checked_policy, solution.policy_plan, partition

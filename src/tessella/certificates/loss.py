@@ -75,7 +75,9 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
     require_type("loss", solution, Solution)
     mdp = solution.mdp
     checked_policy = mdp.policy(policy)
-    start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
+    start_weights = start_distribution(mdp, start, checked_policy, solution.policy_plan).reshape(
+        mdp.grid.shape
+    )
     plan = solution.policy_plan
     evaluation = evaluate(mdp, checked_policy, guess=solution.value, partial=True, plan=plan)
     error_bound = solution.error_bound + evaluation.error_bound

@@ -25,8 +25,12 @@ def check_dynamics(dynamics: Dynamics) -> None:
     assert isinstance(dynamics, Dynamics), f"dynamics are a Dynamics, not {dynamics!r}"
     rows, reward = _read_matrices(dynamics)
     _check_sums(dynamics, rows, reward)
-    # The two are often one and the same.
-    for backend_model in (dynamics.backend_model, dynamics.compiled_model):
+    # The first two are often one and the same; small models of stages are run as rows.
+    forms = [dynamics.backend_model, dynamics.compiled_model]
+    as_rows = dynamics.as_rows()
+    if as_rows is not None and as_rows is not dynamics:
+        forms += [as_rows.backend_model]
+    for backend_model in forms:
         _check_backend(dynamics, backend_model, rows, reward)
     _check_samples(dynamics, rows, reward)
     again = cloudpickle.loads(cloudpickle.dumps(dynamics))

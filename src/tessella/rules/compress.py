@@ -196,7 +196,7 @@ def _prepare_search(
         raise ArgumentError(requirement, value=f"got {time_limit!r}")
     _refuse_equal_numbers(mdp.grid)
     evaluator = PolicyEvaluator(
-        solution, start_distribution(mdp, start, solution.policy), bool(worst)
+        solution, start_distribution(mdp, start, solution.policy, solution.policy_plan), bool(worst)
     )
     loss_target = make_loss_target(solution, evaluator, loss, worst, relative, relative_to)
     evaluator.loss_tolerance = LOSS_TOLERANCE_SHARE * loss_target.limit

@@ -220,7 +220,9 @@ def _bound_optimal_size(solution: Solution, start: Start) -> float:
         return abs(solution.gain) - solution.error_bound
     mdp = solution.mdp
     uniform = start is None and mdp.start is None
-    weights = None if uniform else start_distribution(mdp, start, solution.policy)
+    weights = (
+        None if uniform else start_distribution(mdp, start, solution.policy, solution.policy_plan)
+    )
     value = solution.value.ravel()
     mean = float(value.mean() if weights is None else weights @ value)
     return max(abs(mean) * (1 - 1e-9) - solution.error_bound, 0.0)

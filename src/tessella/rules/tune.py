@@ -104,7 +104,7 @@ def tune(
         raise ArgumentError(requirement, value=f"got {count:,}")
     settings = [dict(zip(values, c, strict=True)) for c in itertools.product(*values.values())]
     evaluator = PolicyEvaluator(
-        solution, start_distribution(mdp, start, solution.policy), bool(worst)
+        solution, start_distribution(mdp, start, solution.policy, solution.policy_plan), bool(worst)
     )
     tables = [_tabulate_form(solution, form, setting) for setting in settings]
     admissible = [i for i, table in enumerate(tables) if evaluator.is_admissible(table)]

@@ -110,7 +110,7 @@ class BlockComparison:
         self.partition = partition
         assert isinstance(mdp.dynamics, Staged)
         self.dynamics = mdp.dynamics
-        self.engine = Engine(plan.using(representation="stages"))
+        self.engine = Engine(plan.using(representation="stages", backend="jax"))
         tiles = plan.tiles_of_block(partition)
         self.program = build_block_backend(self.dynamics, partition, tiles)
         self.value_ranges = self._find_range(optimum), self._find_range(evaluation)

@@ -97,10 +97,11 @@ def evaluate(
     """
     require_type("evaluate", mdp, MDP)
     checked_policy = mdp.policy(policy)
+    plan = plan_for_policies(mdp, plan)
     start_weights = None
     if start is not None or mdp.start is not None:
-        start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
-    plan = plan_for_policies(mdp, plan)
+        weights = start_distribution(mdp, start, checked_policy, plan)
+        start_weights = weights.reshape(mdp.grid.shape)
     engine = Engine(plan, tol)
     if guess is None and supports_backward_induction(mdp):
         guess = evaluate_by_periods(engine, checked_policy.table)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tessella.criteria.average import Average
@@ -20,7 +20,7 @@ from tessella.errors import ArgumentError, is_count, require_type
 from tessella.mdp.dynamics import BackendModel, CompileOptions, Dynamics
 from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.model import MDP
-from tessella.mdp.stages.partition import block_shape, find_partition
+from tessella.mdp.stages.partition import Partition, block_shape, find_partition
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.stages.tiling import TILED_MIN_LAST_AXIS, TileSizes
 from tessella.mdp.tabular.row_backend import RowLayout
@@ -91,10 +91,10 @@ class ExecutionPlan:
         return make_plan(self.mdp, **{**self.requests, **changes})
 
     def for_policies(self) -> ExecutionPlan:
-        """The plan for evaluating policies, whatever the method of solving needs."""
-        if "method" not in self.requests:
+        """The plan for evaluating policies: on one device, whatever the method of solving needs."""
+        if "method" not in self.requests and not self.devices:
             return self
-        return self.using(method=None)
+        return self.using(method=None, devices=1)
 
     @property
     def dynamics(self) -> Dynamics:
@@ -127,10 +127,13 @@ class ExecutionPlan:
         dynamics = self.mdp.dynamics
         partition = require_partition(dynamics, len(self.devices))
         assert isinstance(dynamics, Staged)
-        return build_sharded_backend(dynamics, partition, self.devices, self.tiles)
+        tiles = self.tiles_of_block(partition)
+        return build_sharded_backend(dynamics, partition, self.devices, tiles)
 
-    def tiles_of_block(self, partition: Any) -> TileSizes | None:
+    def tiles_of_block(self, partition: Partition) -> TileSizes | None:
         """How kernels cut one block of a partition."""
+        if "tiles" in self.requests:
+            return self.tiles
         assert isinstance(self.mdp.dynamics, Staged)
         return choose_tiles(block_shape(self.mdp.dynamics, partition), self.thresholds)[0]
 
@@ -152,24 +155,29 @@ class ExecutionPlan:
             f"  {name:<14}  {value:<{width}}  {self.reasons[name]}"
             for name, value in values.items()
         ]
-        cost = [] if self.cost is None else [str(self.cost)]
+        cost = [] if self.cost is None else [self.cost.summary]
         return "\n".join([title, *lines, *cost])
 
 
 def plan_for_policies(mdp: MDP, plan: ExecutionPlan | None) -> ExecutionPlan:
     """The plan for evaluating policies of a model: as given, or chosen."""
     if plan is None:
-        return make_plan(mdp)
-    check_plan(mdp, plan)
-    return plan.for_policies()
+        return make_plan(mdp).for_policies()
+    return require_plan(mdp, plan).for_policies()
 
 
-def check_plan(mdp: MDP, plan: object) -> None:
-    """Raise an ArgumentError for what is no plan, and for the plan of another model."""
+def require_plan(mdp: MDP, plan: object) -> ExecutionPlan:
+    """The plan for this model; raise an ArgumentError for what is no plan, or another model's."""
     if not isinstance(plan, ExecutionPlan):
         raise ArgumentError("plan must be what tessella.plan returns", value=f"got {plan!r:.60}")
-    if plan.mdp is not mdp and plan.mdp.fingerprint != mdp.fingerprint:
-        raise ArgumentError("a plan serves the model that it was made for", value="got another")
+    if plan.mdp is mdp:
+        return plan
+    if plan.mdp.fingerprint != mdp.fingerprint:
+        raise ArgumentError(
+            "a plan serves the model that it was made for",
+            value=f"got one for {plan.mdp.name or 'another model'} of {plan.mdp.n_states:,} states",
+        )
+    return replace(plan, mdp=mdp)  # which may have another name
 
 
 def make_plan(
@@ -186,18 +194,21 @@ def make_plan(
     if method is not None:
         require_method(method, tol)
         method.check_supports(mdp)
-    _check_requests(mdp, requests)
+    if not isinstance(thresholds, Thresholds):
+        raise ArgumentError("thresholds must be Thresholds", value=f"got {thresholds!r:.60}")
+    _check_requests(requests)
     choose = _Choices(mdp, thresholds, method, requests)
     device_list, devices_reason = choose_devices(mdp, devices, thresholds)
+    choose.check_combination(len(device_list))
     representation, representation_reason = choose.representation(bool(device_list))
-    backend, backend_reason = choose.backend(representation, bool(device_list))
+    backend, backend_reason = choose.backend(representation)
     if method is None:
         chosen_method, method_reason = choose.method_of(representation, backend, tol)
     else:
         chosen_method, method_reason = method, "as asked"
     evaluation, evaluation_reason = choose.evaluation(backend)
     correction, correction_reason = choose.correction()
-    tiles, tiles_reason = choose.tiles(backend)
+    tiles, tiles_reason = choose.tiles(representation, len(device_list))
     certificate, certificate_reason = choose.certificate()
     rules, rules_reason = choose.rules()
     reasons = {
@@ -248,6 +259,52 @@ class _Choices:
     method: Method | None
     requests: Mapping[str, Any]
 
+    def check_combination(self, n_devices: int) -> None:
+        """Raise an ArgumentError for requests that contradict the model, or one another."""
+        mdp = self.mdp
+        is_discounted = isinstance(mdp.criterion, Discounted)
+        if self.requests.get("correction") == "coarse" and not isinstance(mdp.criterion, Average):
+            raise ArgumentError("a coarse correction serves averages", value=f"got {mdp.criterion}")
+        if self.requests.get("certificate") == "blocks" and not _supports_sharding(mdp):
+            kind = mdp.criterion if not is_discounted else type(mdp.dynamics).__name__.lower()
+            requirement = "blocks serve models of stages with discounted rewards"
+            raise ArgumentError(requirement, value=f"got {kind}")
+        representation = self.requests.get("representation")
+        if self.requests.get("backend") == "numpy":
+            self._check_numpy(n_devices)
+        if representation == "stages" or self.requests.get("tiles") is not None:
+            self._check_stages()
+        if representation == "rows" or self.requests.get("backend") == "numpy":
+            self._check_rows(n_devices)
+
+    def _check_numpy(self, n_devices: int) -> None:
+        """What JAX must compile, NumPy does not run."""
+        if self.requests.get("representation") == "stages":
+            raise ArgumentError("stages are compiled by JAX", value="got backend='numpy'")
+        if n_devices > 1:
+            requirement = "NumPy runs on one device"
+            raise ArgumentError(requirement, value=f"got backend='numpy', devices={n_devices}")
+        if self.reason_to_compile is not None:
+            raise ArgumentError(self.reason_to_compile, value="got backend='numpy'")
+
+    def _check_stages(self) -> None:
+        if is_table(self.mdp.dynamics):
+            asked = self.requests.get("representation")
+            value = "got tiles" if asked is None else f"got representation={asked!r}"
+            raise ArgumentError("a table has rows, no stages", value=value)
+
+    def _check_rows(self, n_devices: int) -> None:
+        dynamics = self.mdp.dynamics
+        if not isinstance(dynamics, Staged | Timed | Tabular):
+            requirement = "rows serve models that are given as stages or as a table"
+            raise ArgumentError(requirement, value=f"got {type(dynamics).__name__}")
+        if n_devices > 1:
+            requirement = "several devices share stages"
+            raise ArgumentError(requirement, value=f"got rows and devices={n_devices}")
+        if self.method is not None and self.method.follows_stages:
+            requirement = f"{self.method.name} follows stages"
+            raise ArgumentError(requirement, value="got representation='rows'")
+
     def representation(self, is_sharded: bool) -> Choice:
         asked = self.requests.get("representation")
         if asked is not None:
@@ -259,27 +316,40 @@ class _Choices:
             return "stages", f"{type(dynamics).__name__} offers no rows"
         if is_sharded:
             return "stages", "blocks of stages are shared among devices"
-        if self.requests.get("backend") == "jax":
-            return "stages", "JAX follows stages"
-        if self.method is not None and self.method.traced:
-            return "stages", f"{self.method.name} is compiled"
+        if self.requests.get("backend") == "numpy":
+            return "rows", "NumPy multiplies rows"
+        if self.reason_to_compile is not None:
+            return "stages", self.reason_to_compile
         if isinstance(dynamics, Timed):
             return choose_period_representation(dynamics, self.thresholds)
         return choose_representation(dynamics, self.thresholds)
 
-    def backend(self, representation: str, is_sharded: bool) -> Choice:
+    @property
+    def reason_to_compile(self) -> str | None:
+        """Why JAX must run the model, by what was asked for; None where it need not."""
+        if self.requests.get("backend") == "jax":
+            return "JAX follows stages"
+        if self.method is not None and self.method.traced:
+            return f"{self.method.name} is compiled"
+        if self.requests.get("evaluation") == "single":
+            return "corrections in single precision are compiled"
+        if self.requests.get("tiles") is not None:
+            return "kernels that cut the grid are compiled"
+        return None
+
+    def backend(self, representation: str) -> Choice:
         asked = self.requests.get("backend")
         if asked is not None:
             return asked, "as asked"
         if representation == "stages":
             return "jax", "stages are compiled"
-        if self.method is not None and self.method.traced:
-            return "jax", f"{self.method.name} is compiled"
-        dynamics = self.mdp.dynamics
-        t = self.thresholds
-        entries = dynamics.rows.nnz if isinstance(dynamics, Tabular) else 0
-        if entries > t.accelerator_min_entries and is_on_accelerator():
-            return "jax", f"{entries:,} entries on an accelerator"
+        if self.reason_to_compile is not None:
+            return "jax", self.reason_to_compile
+        limit = self.thresholds.accelerator_min_entries
+        if max_table_entries(self.mdp.dynamics) > limit and is_on_accelerator():
+            entries = count_table_entries(self.mdp.dynamics)
+            if entries > limit:
+                return "jax", f"{entries:,} entries on an accelerator"
         return "numpy", "rows need no compiling"
 
     def method_of(self, representation: str, backend: str, tol: float | None) -> tuple[Method, str]:
@@ -291,7 +361,7 @@ class _Choices:
 
             return BackwardInduction(tol), "a horizon is solved period by period, from the last"
         n = f"{mdp.n_states:,} states"
-        if self._use_mixed_precision(representation):
+        if backend == "jax" and self._use_mixed_precision(representation):
             return MixedPrecision(tol), f"{n}, discount {mdp.discount}: single precision pays"
         settings: dict[str, Any] = {"forcing": t.large_forcing}
         reason = f"{n}: linear solvers pay"
@@ -342,12 +412,19 @@ class _Choices:
             return "none", f"{n:,} states: linear systems are quick as they are"
         return "coarse", f"{n:,} states: averages mix slowly"
 
-    def tiles(self, backend: str) -> tuple[TileSizes | None, str]:
+    def tiles(self, representation: str, n_devices: int) -> tuple[TileSizes | None, str]:
         if "tiles" in self.requests:
             return self.requests["tiles"], "as asked"
-        if backend == "numpy":
-            return None, "NumPy has none"
-        return choose_tiles(self.mdp.grid.shape, self.thresholds)
+        if representation == "rows":
+            return None, "rows have none"
+        dynamics = self.mdp.dynamics
+        shape = dynamics.periods[0].shape if isinstance(dynamics, Timed) else dynamics.shape
+        if n_devices > 1:
+            from tessella.mdp.stages.sharded import require_partition
+
+            assert isinstance(dynamics, Staged)
+            shape = block_shape(dynamics, require_partition(dynamics, n_devices))
+        return choose_tiles(shape, self.thresholds)
 
     def certificate(self) -> Choice:
         asked = self.requests.get("certificate")
@@ -371,8 +448,27 @@ class _Choices:
         return "iterative", f"{entries:,} entries would be dense rows"
 
 
+def max_table_entries(dynamics: Dynamics) -> int:
+    """Probabilities of the largest table that the model has or is made into, counted from above."""
+    periods = dynamics.distinct_periods if isinstance(dynamics, Timed) else [dynamics]
+    tables = [period.rows.nnz for period in periods if isinstance(period, Tabular)]
+    staged = [period.max_row_entries for period in periods if isinstance(period, Staged)]
+    return max([*tables, *staged], default=0)
+
+
+def count_table_entries(dynamics: Dynamics) -> int:
+    """Probabilities of the largest table, which is made for this where it is not given."""
+    periods = dynamics.distinct_periods if isinstance(dynamics, Timed) else [dynamics]
+    tables = [period.as_rows() for period in periods]
+    return max((table.rows.nnz for table in tables if isinstance(table, Tabular)), default=0)
+
+
 def choose_representation(dynamics: Staged, t: Thresholds) -> Choice:
-    """Rows or stages: a table that must be small, or was made and is."""
+    """Rows or stages: a table that must be small, or was made and is. Kept for each threshold."""
+    return dynamics.prepare(("representation", t), lambda: _choose_representation(dynamics, t))
+
+
+def _choose_representation(dynamics: Staged, t: Thresholds) -> Choice:
     states = f"{dynamics.context.grid.size:,} states"
     if dynamics.max_row_entries <= t.rows_max_entries:
         return "rows", f"{states}, at most {dynamics.max_row_entries:,} entries"
@@ -382,10 +478,7 @@ def choose_representation(dynamics: Staged, t: Thresholds) -> Choice:
         max_entries = min(dynamics.sweep_products, t.heavy_rows_max_entries)
     if not _rows_are_affordable(dynamics, max_entries, t):
         return "stages", f"{states}: their rows would be too many to make"
-    estimate = dynamics.prepare(
-        ("entries", t.sampled_states, t.sampled_actions),
-        lambda: dynamics.estimate_row_entries(t.sampled_states, t.sampled_actions),
-    )
+    estimate = dynamics.estimate_row_entries(t.sampled_states, t.sampled_actions)
     if estimate > max_entries:
         return "stages", f"{states}, about {estimate:,} entries"
     rows = dynamics.as_rows(t.entry_estimate_slack * max_entries)
@@ -507,28 +600,15 @@ def is_on_accelerator() -> bool:
     return results_stay_on_device()
 
 
-def _check_requests(mdp: MDP, requests: Mapping[str, Any]) -> None:
+def _check_requests(requests: Mapping[str, Any]) -> None:
     for name, value in requests.items():
         if name == "tiles":
+            if value is not None and not isinstance(value, TileSizes):
+                raise ArgumentError("tiles must be TileSizes, or None", value=f"got {value!r:.60}")
             continue
         if name not in CHOICES:
-            names = ", ".join([*CHOICES, "method", "devices", "tiles", "thresholds"])
+            names = ", ".join([*CHOICES, "method", "tol", "devices", "tiles", "thresholds"])
             raise ArgumentError(f"a plan has the choices {names}", value=f"got {name!r}")
         if value not in CHOICES[name]:
             allowed = " or ".join(map(repr, CHOICES[name]))
-            raise ArgumentError(f"{name} must be {allowed}", value=f"got {value!r}")
-    _check_combination(mdp, requests)
-
-
-def _check_combination(mdp: MDP, requests: Mapping[str, Any]) -> None:
-    representation = requests.get("representation")
-    if is_table(mdp.dynamics) and representation == "stages":
-        raise ArgumentError("a table has rows only", value="got representation='stages'")
-    if representation == "stages" and requests.get("backend") == "numpy":
-        raise ArgumentError("stages are compiled by JAX", value="got backend='numpy'")
-    if requests.get("correction") == "coarse" and not isinstance(mdp.criterion, Average):
-        raise ArgumentError("a coarse correction serves averages", value=f"got {mdp.criterion}")
-    if requests.get("certificate") == "blocks" and not _supports_sharding(mdp):
-        raise ArgumentError(
-            "blocks serve models of stages with discounted rewards", value=f"got {mdp.criterion}"
-        )
+            raise ArgumentError(f"{name} must be {allowed}", value=f"got {value!r:.60}")

@@ -55,6 +55,8 @@ class InPlace(Method):
 
     states: int = 1 << 26
 
+    follows_stages = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         require_whole_number(self, "states", 1)

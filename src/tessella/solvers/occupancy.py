@@ -107,8 +107,9 @@ def compute_visits(
     require_criterion("occupancy", mdp.criterion, Discounted, Average, FiniteHorizon)
     checked_policy = mdp.policy(policy)
     tol = validate_tol(tol) or 1e-11
-    mu = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
-    engine = Engine(plan_for_policies(mdp, plan))
+    plan = plan_for_policies(mdp, plan)
+    mu = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
+    engine = Engine(plan)
     share, bound = _solve_occupancy(engine, checked_policy.table, mu, tol, max_rounds, guess)
     return Occupancy(mdp, checked_policy, mu, share, bound)
 

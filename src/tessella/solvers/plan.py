@@ -94,6 +94,17 @@ class CostEstimate:
         return f"A solve {memory_text}; {self._sweeps_text}."
 
     @property
+    def summary(self) -> str:
+        """Memory and sweeps in a line, and where sweeps were timed the time in another."""
+        if self.sweep_seconds is None:
+            return self.short
+        time_text = f"A sweep takes {self.sweep_seconds:.2g} s."
+        if self.seconds is not None:
+            compile_text = ", and compiling some more" if self.compiled else ""
+            time_text += f" All of it takes at most about {self.seconds:.2g} s{compile_text}."
+        return f"{self.short}\n{time_text}"
+
+    @property
     def _sweeps_text(self) -> str:
         if self.sweeps is None:
             return "how many sweeps it takes depends on how fast the model mixes"
@@ -104,13 +115,7 @@ class CostEstimate:
         lines = [
             f"  {name:<{width}}  {format_bytes(size):>8}" for name, size in self.arrays.items()
         ]
-        lines += [self.short]
-        if self.sweep_seconds is not None:
-            lines += [f"A sweep takes {self.sweep_seconds:.2g} s."]
-        if self.seconds is not None:
-            compile_text = ", and compiling some more" if self.compiled else ""
-            lines += [f"All of it takes at most about {self.seconds:.2g} s{compile_text}."]
-        return "\n".join(lines)
+        return "\n".join([*lines, self.summary])
 
 
 def plan(

@@ -16,7 +16,7 @@ from tessella.solvers.average_reward import solve_average_reward
 from tessella.solvers.backward_induction import BackwardInduction, run_backward_pass
 from tessella.solvers.checkpoint import Checkpoint, CheckpointWriter, as_checkpoint
 from tessella.solvers.engine import Engine, decide
-from tessella.solvers.execution_plan import ExecutionPlan, check_plan, make_plan
+from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
 from tessella.solvers.in_place import InPlace, iterate_in_place
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
@@ -56,9 +56,14 @@ def solve(
     if plan is None:
         plan = make_plan(mdp, method, tol=tol, devices=devices)
     else:
-        check_plan(mdp, plan)
-        if (method, tol, devices) != (None, None, None):
-            raise ArgumentError("say method, tol and devices in the plan: plan.using(...)")
+        plan = require_plan(mdp, plan)
+        arguments = {"method": method, "tol": tol, "devices": devices}
+        given = [name for name, value in arguments.items() if value is not None]
+        if given:
+            raise ArgumentError(
+                "a plan has the method, tol and devices: change it with plan.using(...)",
+                value=f"got plan and {' and '.join(given)}",
+            )
     method = plan.method
     engine = Engine(plan, method.tolerance(mdp))
     checkpoint_writer = _make_checkpoint_writer(engine, method, checkpoint)
