@@ -13,7 +13,7 @@ from tessella.mdp.policy import TableRule
 from tessella.mdp.stages import reward as rewards
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import Staged
-from tessella.solvers import loop
+from tessella.solvers import engine
 from tessella.solvers.engine import Engine, bound_error
 from tessella.solvers.execution_plan import Thresholds, make_plan
 from tessella.solvers.mixed_precision import MixedPrecision
@@ -99,7 +99,7 @@ def pair():
     mdp = ts.inventory(**SETTINGS)
     usual = ts.solve(mdp, MixedPrecision(1e-9))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loop, "results_stay_on_device", lambda: True)
+        patched.setattr(engine, "results_stay_on_device", lambda: True)
         return usual, ts.solve(mdp, MixedPrecision(1e-9))
 
 
