@@ -38,8 +38,7 @@ from threadpoolctl import threadpool_limits
 
 from tessella.baselines.transitions import TransitionBatch, draw_uniform_transitions
 from tessella.learn.sample import Sample, draw
-from tessella.paper.paper_study import paper_study
-from tessella.paper.published import PAPER_METHODS
+from tessella.paper.published import PAPER_METHODS, paper_study
 from tessella.paper.reproduce import ClusterOptions, reproduce
 from tessella.runner.cluster import count_cores
 from tessella.runner.methods import find_method

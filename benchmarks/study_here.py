@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.paper.paper_study import paper_study
+from tessella.paper.published import paper_study
 from tessella.runner.dispatch import run_in_process
 from tessella.runner.record import METRICS
 from tessella.runner.study import Batch, make_batches
@@ -117,7 +117,7 @@ def compare(one: str, other: str) -> None:
 
 def read(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".parquet":
-        from tessella.runner.parquet import read_parquet
+        from tessella.runner.record import read_parquet
 
         return [told(record) for record in read_parquet(path)]
     return json.loads(path.read_text())

@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 import tessella as ts
 from tessella.paper.figures.style import FIGURE_STYLE
 from tessella.paper.figures.tessellations import draw_landscape, draw_policies
-from tessella.paper.outputs import render_image
-from tessella.paper.paper_study import paper_study
-from tessella.paper.published import REPRESENTATIVE_PROBLEM
+from tessella.paper.published import REPRESENTATIVE_PROBLEM, paper_study
+from tessella.paper.report import render_image
 from tessella.paper.results import PaperResults
 from tessella.plot import error_map
 from tessella.tessellation import compare, tessellate
@@ -28,7 +27,7 @@ def figure_1() -> Figure:
 
 
 def figure_2() -> Figure:
-    """Value landscape beside margin geometry, of the paper's representative environment."""
+    """Value landscape beside margin geometry, of the paper's representative problem."""
     return draw_landscape(PaperResults(paper_study((REPRESENTATIVE_PROBLEM,)), ()), narrow=False)
 
 

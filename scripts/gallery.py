@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 import tessella as ts
 from tessella.paper.figures.style import FIGURE_STYLE
-from tessella.paper.outputs import render_image
+from tessella.paper.report import render_image
 from tessella.plot.rules import rule_map
 from tessella.problems.registry import ZOO_PROBLEMS
 from tessella.rounding import round_up_percent

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 import tessella as ts
 from tessella.paper.figures.style import FIGURE_STYLE
-from tessella.paper.outputs import render_image
+from tessella.paper.report import render_image
 from tessella.plot import rule_plot
 
 

@@ -18,7 +18,7 @@ from support.disks import NO_MOUNT, files_of_at_most, mounted
 import tessella as ts
 from tessella.cli.simulate import _write_csv as save_paths
 from tessella.files import atomic_write
-from tessella.paper.outputs import write_file
+from tessella.paper.report import write_file
 from tessella.solvers.checkpoint import CheckpointWriter
 
 SOURCE = Path(ts.__file__).parent
@@ -77,7 +77,7 @@ def test_a_full_disk_keeps_the_old_files_wherever_one_can_be_mounted(tmp_path):
 def test_nothing_in_the_package_writes_a_file_but_through_one_function():
     """What stands here writes into a folder of its own, or appends to what is only a log."""
     direct = re.compile(r"""write_text\(|write_bytes\(|open\("[wax]|open\([^)]*, "[wax]|to_csv\(""")
-    apart = {"runner/folder.py", "rules/export/c99.py", "rules/export/json_file.py"}
+    apart = {"runner/store.py", "rules/export/c99.py", "rules/export/json_file.py"}
     apart |= {"rules/export/csv_table.py", "cli/group.py", "cli/solve.py"}
     found = set()
     for file in SOURCE.rglob("*.py"):

@@ -134,7 +134,7 @@ def test_a_problem_says_what_may_be_set_and_what_theory_knows():
 
 def test_the_results_of_a_study_say_how_many_runs_finished_and_their_mean_errors(nouns):
     first, *table = str(nouns[ts.StudyResults]).splitlines()
-    assert first == "Study: 2 of 2 runs finished; 1 problems, 2 methods"
+    assert first == "Study: 2 of 2 runs finished; 1 problem, 2 methods"
     assert [line.split()[-2:] for line in table[-2:]] == [["0.25", "0.5"]] * 2
 
 

@@ -8,7 +8,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from tessella.paper.differences import LEARNER_DIFFERENCES, MODEL_DIFFERENCES
+from tessella.paper.limits import LEARNER_DIFFERENCES, MODEL_DIFFERENCES
 from tessella.problems.nonlinearity import NONLINEARITIES
 
 ROOT = Path(__file__).parent.parent

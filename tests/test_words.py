@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import tessella
-from tessella.paper.paper_study import paper_study
+from tessella.paper.published import paper_study
 
 SOURCE = Path(tessella.__file__).parent
 

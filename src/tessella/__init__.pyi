@@ -96,12 +96,12 @@ from tessella.rules.staircase import Staircase as Staircase
 from tessella.rules.tune import Tuned as Tuned
 from tessella.rules.tune import tune as tune
 from tessella.rules.with_exceptions import WithExceptions as WithExceptions
-from tessella.runner.measure import Measure as Measure
 from tessella.runner.methods.custom import BaselineMethod as BaselineMethod
 from tessella.runner.methods.custom import FunctionMethod as FunctionMethod
 from tessella.runner.methods.custom import LearnerMethod as LearnerMethod
 from tessella.runner.results import StudyResults as StudyResults
 from tessella.runner.run_study import run_study as run_study
+from tessella.runner.study import Measure as Measure
 from tessella.runner.study import Study as Study
 from tessella.solvers.backward_induction import BackwardInduction as BackwardInduction
 from tessella.solvers.checkpoint import Checkpoint as Checkpoint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import dask
 import pytest
 from click.testing import CliRunner
 from support import warm
@@ -232,11 +233,11 @@ def test_an_interrupt_ends_with_130(monkeypatch):
 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("tessella.runner.cluster.CONNECT_TIMEOUT_SECONDS", 0.5)
     monkeypatch.setattr(sys, "argv", ["tessella", "paper"])
     address = "tcp://127.0.0.1:1"
     words = ("paper", "--methods", "exact_table", "--problems", "INV-Mix")
-    result = run(*words, "--scheduler", address, "--out", str(tmp_path))
+    with dask.config.set({"distributed.comm.timeouts.connect": "0.5s"}):
+        result = run(*words, "--scheduler", address, "--out", str(tmp_path))
     assert result.exit_code == 1
     assert f"no scheduler answers at {address}" in result.output
     assert "to go on: tessella" in result.output

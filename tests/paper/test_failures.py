@@ -17,21 +17,26 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tessella.paper import outputs
-from tessella.paper.conclusions import check_conclusions
-from tessella.paper.derived_numbers import final_errors, final_runs, sweeps_until_settled
+from tessella.paper import report
+from tessella.paper.claims import check_claims
+from tessella.paper.derived_numbers import (
+    final_errors,
+    final_runs,
+    low_margin_shares,
+    sweeps_until_settled,
+)
 from tessella.paper.figures.cost import describe_cost
-from tessella.paper.figures.heatmap import describe_heatmap, draw_heatmap
-from tessella.paper.figures.margins import describe_margins
-from tessella.paper.figures.scaling import describe_scaling
-from tessella.paper.localisation import low_margin_shares
-from tessella.paper.outputs import write_outputs
-from tessella.paper.paper_study import paper_study
-from tessella.paper.published import PAPER_METHODS, PAPER_SIZES
-from tessella.paper.report import format_command, render_report
+from tessella.paper.figures.errors import (
+    describe_heatmap,
+    describe_margins,
+    describe_scaling,
+    draw_heatmap,
+)
+from tessella.paper.limits import describe_limits
+from tessella.paper.published import PAPER_METHODS, PAPER_SIZES, paper_study
+from tessella.paper.report import format_command, render_report, write_outputs
 from tessella.paper.results import PaperResults
 from tessella.paper.table import make_rows, to_csv, to_latex, to_markdown
-from tessella.paper.where_boundary_loses import describe_limits
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import get_instance
 from tessella.runner.progress import PlainProgress
@@ -80,7 +85,7 @@ def whole() -> PaperResults:
 
 
 def without_linear(spec: Spec) -> bool:
-    return (spec.method, spec.environment) == ("linear", "QUE-Lin")
+    return (spec.method, spec.problem) == ("linear", "QUE-Lin")
 
 
 def without_largest(spec: Spec) -> bool:
@@ -89,9 +94,7 @@ def without_largest(spec: Spec) -> bool:
 
 def about(found: PaperResults, family: str) -> list:
     """Claims about a family, without those that one method is the best of all."""
-    return [
-        f for f in check_conclusions(found) if f.claim.startswith(family) and " all " not in f.claim
-    ]
+    return [f for f in check_claims(found) if f.claim.startswith(family) and " all " not in f.claim]
 
 
 def test_the_made_up_records_bear_out_every_claim_about_boundary_methods(whole):
@@ -109,7 +112,7 @@ def test_a_claim_cannot_be_told_without_the_runs_of_one_of_its_methods(whole, me
 
 
 def test_a_claim_about_a_family_cannot_be_told_without_one_of_its_problems(whole):
-    found = broken(whole, lambda s: (s.method, s.environment) == ("margin", "INV-Lin"))
+    found = broken(whole, lambda s: (s.method, s.problem) == ("margin", "INV-Lin"))
     for finding in about(found, "Inventory"):
         assert finding.holds is None
         assert "Margin Boundary: without INV-Lin" in finding.evidence
@@ -117,7 +120,7 @@ def test_a_claim_about_a_family_cannot_be_told_without_one_of_its_problems(whole
 
 def best_of_all(errors: Callable[[Spec], int | None]) -> list:
     """The claims that Margin and Neural Boundary are the best, of records with these errors."""
-    return [f for f in check_conclusions(results(errors=errors)) if " all " in f.claim]
+    return [f for f in check_claims(results(errors=errors)) if " all " in f.claim]
 
 
 @pytest.mark.parametrize(("fewer", "holds"), [((3, 3, 3), True), ((3, 0, -3), False)])
@@ -140,8 +143,8 @@ def test_the_best_method_must_beat_each_other_one_seed_by_seed(fewer, holds):
 
 @pytest.mark.parametrize("missing", ["margin", "tabular_q"])
 def test_the_best_method_cannot_be_told_without_the_runs_of_another(whole, missing):
-    found = broken(whole, lambda s: (s.method, s.environment) == (missing, "INV-Lin"))
-    best = [f for f in check_conclusions(found) if " all " in f.claim]
+    found = broken(whole, lambda s: (s.method, s.problem) == (missing, "INV-Lin"))
+    best = [f for f in check_claims(found) if " all " in f.claim]
     assert [finding.holds for finding in best] == [None, None]
     assert "without INV-Lin" in best[0].evidence
 
@@ -178,14 +181,14 @@ def test_methods_that_print_the_same_mean_are_bold_together():
 
 
 def test_missing_seeds_are_named_and_leave_the_verdict(whole):
-    found = broken(whole, lambda s: (s.method, s.seed, s.environment) == ("margin", 1, "INV-Lin"))
+    found = broken(whole, lambda s: (s.method, s.seed, s.problem) == ("margin", 1, "INV-Lin"))
     for finding in about(found, "Inventory"):
         assert finding.holds is True
         assert "Margin Boundary: 2 of 3 seeds" in finding.evidence
 
 
 def test_no_claim_about_one_problem_is_told_without_a_method_there(whole):
-    found = broken(whole, lambda s: (s.method, s.environment) == ("local", "INV-Mix"))
+    found = broken(whole, lambda s: (s.method, s.problem) == ("local", "INV-Mix"))
     for finding in about(found, "INV-Mix"):
         assert finding.holds is None
         assert "too few finished runs on INV-Mix: Local Boundary" in finding.evidence
@@ -219,7 +222,7 @@ def test_rows_that_lack_runs_are_marked_everywhere(whole, tmp_path):
         whole,
         lambda s: (
             s.method == "neural"
-            and (s.environment == "INV-Lin" or (s.environment, s.seed) == ("INV-Mix", 2))
+            and (s.problem == "INV-Lin" or (s.problem, s.seed) == ("INV-Mix", 2))
         ),
     )
     table = make_rows(found)
@@ -238,7 +241,7 @@ def test_rows_that_lack_runs_are_marked_everywhere(whole, tmp_path):
 
 def test_seeds_that_finished_nowhere_in_common_are_said(whole):
     split = {("INV-Mix", 0), ("INV-Mix", 1), ("INV-Lin", 2)}
-    found = broken(whole, lambda s: s.method == "local" and (s.environment, s.seed) in split)
+    found = broken(whole, lambda s: s.method == "local" and (s.problem, s.seed) in split)
     assert make_rows(found)[3].missing_runs.note == "no seed finished in every problem"
 
 
@@ -252,16 +255,16 @@ def laid_out(figure: Figure, form: str) -> bytes:
 @pytest.mark.parametrize(
     ("fails", "image"),
     [
-        (lambda s: (s.method, s.environment) == ("linear", "INV-Mix"), outputs.render_image),
-        (lambda s: s.environment == "INV-Mix", laid_out),
-        (lambda s: s.environment == "QUE-Lin" or s.n == 6400, laid_out),
-        (lambda s: s.method != "fitted_q" or s.environment != "QUE-Lin", laid_out),
+        (lambda s: (s.method, s.problem) == ("linear", "INV-Mix"), report.render_image),
+        (lambda s: s.problem == "INV-Mix", laid_out),
+        (lambda s: s.problem == "QUE-Lin" or s.n == 6400, laid_out),
+        (lambda s: s.method != "fitted_q" or s.problem != "QUE-Lin", laid_out),
     ],
 )
 def test_whatever_failed_there_is_a_report_without_holes(
     whole, tmp_path, fails, image, monkeypatch
 ):
-    monkeypatch.setattr(outputs, "render_image", image)
+    monkeypatch.setattr(report, "render_image", image)
     write_outputs(broken(whole, fails), tmp_path, PlainProgress(io.StringIO()))
     _, body = (tmp_path / "report.html").read_text().split("</style>")
     text = re.sub(r"<[^>]+>", "", body)
@@ -386,7 +389,7 @@ def test_margins_are_among_what_a_method_was_told(whole):
     table = make_rows(whole)
     assert [row.margins for row in table[:4]] == [0, 0, 6400, 0]
     assert "| Labels | Margins | Backups behind them |" in to_markdown(table)
-    assert "Margin Boundary is told more than the other boundary methods" in render_report(
+    assert "Margin Boundary is given more than the other boundary methods" in render_report(
         whole, table, []
     )
 

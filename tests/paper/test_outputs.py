@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tessella.errors import StudyError
-from tessella.paper import outputs
-from tessella.paper.paper_study import paper_study
+from tessella.paper import report
+from tessella.paper.published import paper_study
 from tessella.paper.reproduce import reproduce
-from tessella.runner.parquet import read_parquet
 from tessella.runner.progress import PlainProgress
+from tessella.runner.record import read_parquet
 from tessella.runner.run import run_batch
 from tessella.runner.store import Store
 from tessella.runner.study import Study, make_batches
@@ -35,7 +35,7 @@ def folder(tmp_path):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures are files of a few bytes: what is in them plays no part."""
-    monkeypatch.setattr(outputs, "render_image", lambda figure, form: f"<{form}/>".encode())
+    monkeypatch.setattr(report, "render_image", lambda figure, form: f"<{form}/>".encode())
 
 
 def said(study: Study, folder) -> str:
@@ -66,7 +66,7 @@ def test_what_another_study_began_to_write_does_not_pass_for_this_ones(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(outputs, "records_to_parquet", dies)
+        patch.setattr(report, "records_to_parquet", dies)
         with pytest.raises(KeyboardInterrupt):
             said(TWO, folder)
     assert (folder / "table.csv").read_text() != ours
@@ -89,7 +89,7 @@ def test_figures_that_a_study_has_not_are_removed(folder):
 def written(folder) -> list[dict]:
     with Store.reader(folder) as store:
         records = tuple(store.records())
-    (folder / "records.parquet").write_bytes(outputs.records_to_parquet(records))
+    (folder / "records.parquet").write_bytes(report.records_to_parquet(records))
     return pq.read_table(folder / "records.parquet").to_pylist()
 
 
@@ -125,7 +125,7 @@ def test_what_is_no_parquet_file_is_refused(tmp_path):
 
 def test_an_altered_record_stops_a_study_before_its_work(folder):
     with Store.writer(folder) as store:
-        store._db.execute("UPDATE record SET mean_loss = 1 WHERE environment = 'QUE-Lin'")
+        store._db.execute("UPDATE record SET mean_loss = 1 WHERE problem = 'QUE-Lin'")
     more = paper_study(("QUE-Lin",), ("exact_table", "value_iteration_2"))
     with pytest.raises(StudyError, match=r"the record .* \(QUE-Lin, exact_table, n=0, seed=0\)"):
         reproduce(more, folder, PlainProgress(io.StringIO()))

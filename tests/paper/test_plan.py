@@ -8,8 +8,7 @@ import pytest
 
 from tessella.errors import StudyError
 from tessella.paper import published
-from tessella.paper.paper_study import REFERENCE_METHODS, paper_study
-from tessella.paper.published import PAPER_METHODS
+from tessella.paper.published import PAPER_METHODS, REFERENCE_METHODS, paper_study
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.runner.methods import find_method, package_methods
 from tessella.runner.methods.method import get_instance
@@ -38,7 +37,7 @@ def test_references_are_apart_from_the_papers_methods():
 
 def test_every_spec_holds_all_parameters_and_makes_its_problem_again():
     for spec in paper_study(seeds=1, methods=("linear",), sizes=(100,)).specs:
-        expected = BENCHMARKS[spec.environment].build()
+        expected = BENCHMARKS[spec.problem].build()
         assert get_instance(spec).mdp.fingerprint == expected.fingerprint
         assert get_instance(spec).mdp.parameters == expected.parameters
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tessella.paper.conclusions import check_conclusions, count_reproduced
-from tessella.paper.paper_study import paper_study
+from tessella.paper.claims import check_claims, count_reproduced
+from tessella.paper.published import paper_study
 from tessella.paper.results import PaperResults
 from tessella.paper.table import make_rows, to_markdown
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.runner.parquet import read_parquet
-from tessella.runner.record import Record
+from tessella.runner.record import Record, read_parquet
 from tessella.runner.run import run_batch
 from tessella.runner.study import Study, make_batches
 
@@ -35,7 +34,7 @@ def test_it_is_the_study_that_this_version_plans(results):
 
 def test_the_claims_that_are_not_reproduced_are_counted_and_named(results):
     """By Section 5.4 of the paper, margin weighting has the lowest error; here it does not."""
-    found = check_conclusions(results)
+    found = check_claims(results)
     assert count_reproduced(found) == "8 of 10"
     assert [(finding.claim, finding.holds) for finding in found if finding.holds is not True] == [
         ("Inventory: Margin Boundary has the lowest policy error of all methods", False),
@@ -76,4 +75,10 @@ def test_running_it_again_gives_the_same_policies_and_counts_bit_for_bit(results
 
 
 def _numbers(record: Record) -> tuple:
-    return record.actions.tobytes(), record.size, record.told, record.policy_error, record.reason
+    return (
+        record.actions.tobytes(),
+        record.size,
+        record.information,
+        record.policy_error,
+        record.reason,
+    )

@@ -14,16 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tessella.certificates.certify import certify
-from tessella.paper.conclusions import check_conclusions, count_reproduced
-from tessella.paper.derived_numbers import method_title
-from tessella.paper.differences import describe_differences
-from tessella.paper.localisation import low_margin_shares
-from tessella.paper.outputs import write_outputs
-from tessella.paper.paper_study import paper_study
-from tessella.paper.published import MAIN_TABLE, PAPER_METHODS
+from tessella.paper.claims import check_claims, count_reproduced
+from tessella.paper.derived_numbers import low_margin_shares, method_title
+from tessella.paper.limits import describe_differences, describe_limits
+from tessella.paper.published import MAIN_TABLE, PAPER_METHODS, paper_study
+from tessella.paper.report import write_outputs
 from tessella.paper.results import PaperResults
 from tessella.paper.table import make_rows, to_csv, to_latex, to_markdown
-from tessella.paper.where_boundary_loses import describe_limits
 from tessella.runner.progress import PlainProgress
 from tessella.runner.record import Record
 from tessella.runner.run import run_batch
@@ -63,19 +60,19 @@ def exchanged(results: PaperResults) -> PaperResults:
 
 
 def test_the_papers_conclusions_about_boundary_methods_come_out(results):
-    found = [finding for finding in check_conclusions(results) if " all " not in finding.claim]
+    found = [finding for finding in check_claims(results) if " all " not in finding.claim]
     assert len(found) == 8
     assert [finding for finding in found if finding.holds is not True] == []
 
 
 def test_the_checker_says_so_when_a_conclusion_does_not_hold(results):
-    found = check_conclusions(exchanged(results))
+    found = check_claims(exchanged(results))
     assert [finding for finding in found if finding.holds is not False] == []
 
 
 def test_nothing_is_concluded_from_one_group_alone(results):
     ours = tuple(r for r in results.records if r.spec.method in ("linear", "local"))
-    found = check_conclusions(PaperResults(results.study, ours))
+    found = check_claims(PaperResults(results.study, ours))
     assert {finding.holds for finding in found} == {None}
 
 
@@ -86,7 +83,7 @@ def test_the_low_margin_share_is_a_count_of_errors(results):
     low = set(order[: 825 // 4 + 1].tolist())
     inside = total = 0
     for record in results.done:
-        if (record.spec.environment, record.spec.method) == ("INV-Mix", "linear"):
+        if (record.spec.problem, record.spec.method) == ("INV-Mix", "linear"):
             if record.spec.n != max(SIZES):
                 continue
             for state, action in enumerate(record.actions):
@@ -101,7 +98,7 @@ def test_the_table_holds_family_averages_at_the_largest_n(results):
     errors = [
         r.policy_error
         for r in results.done
-        if (r.spec.environment, r.spec.method, r.spec.n) == ("INV-Mix", "neural", max(SIZES))
+        if (r.spec.problem, r.spec.method, r.spec.n) == ("INV-Mix", "neural", max(SIZES))
     ]
     row = by_name["inventory", "neural"]
     assert row.policy_error.mean == pytest.approx(np.mean(errors))
@@ -183,7 +180,7 @@ def test_certificates_are_told_whole_in_paragraphs(written, results):
     page = (written / "report.html").read_text()
     for method in PAPER_METHODS:
         assert f"<summary><b>{method_title(method)}</b> loses " in page
-    told = re.findall(r'<p class="said">(.*?)</p>', page, re.DOTALL)
+    told = re.findall(r'<p class="certificate">(.*?)</p>', page, re.DOTALL)
     assert len(told) >= 4 * len(PAPER_METHODS)
     begun = r"  |(Cost|Differences|Causes|Certainty|Theory|The states that cost most): "
     assert [line for part in told for line in part.split("\n") if not re.match(begun, line)] == []
@@ -202,9 +199,9 @@ def test_the_report_is_one_file_that_asks_for_nothing(written):
 def test_the_report_says_what_was_found(written, results):
     page = (written / "report.html").read_text()
     text = re.sub(r"<[^>]+>", "", page)
-    for finding in check_conclusions(results):
+    for finding in check_claims(results):
         assert finding.claim.replace("'", "&#39;") in text
-    assert f"{count_reproduced(check_conclusions(results))}claims of the paper reproduced" in text
+    assert f"{count_reproduced(check_claims(results))}claims of the paper reproduced" in text
     assert "This is a partial study" in text
     assert f"{len(results.records):,}" in text
 
@@ -232,4 +229,4 @@ def test_a_study_of_failures_and_of_strangers_still_has_a_report(tmp_path, resul
     write_outputs(PaperResults(study, (failed,)), tmp_path, PlainProgress(io.StringIO()))
     page = (tmp_path / "report.html").read_text()
     assert "no &lt;luck&gt;" in page
-    assert "cannot be told" in page
+    assert "undecided" in page

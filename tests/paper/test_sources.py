@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tessella.paper.source_hash import PACKAGE_FOLDER, SOURCE_SUFFIXES, hash_sources, list_sources
+from tessella.paper.reproduce import PACKAGE_FOLDER, SOURCE_SUFFIXES, hash_sources, list_sources
 
 
 @pytest.fixture
@@ -32,5 +32,5 @@ def test_a_change_of_any_file_is_seen(package, file):
 
 def test_a_file_that_moves_is_seen(package):
     before = hash_sources(package)
-    (package / "paper" / "missing_runs.py").rename(package / "paper" / "holes.py")
+    (package / "paper" / "limits.py").rename(package / "paper" / "holes.py")
     assert hash_sources(package) != before

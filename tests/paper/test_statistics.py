@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import binom, norm, ttest_rel
 from scipy.stats import t as student
 
-from tessella.paper.statistics import (
+from tessella.paper.derived_numbers import (
     EMPTY_SUMMARY,
     NARROW_INTERVAL_MAX_SEEDS,
     compare_paired,
@@ -91,7 +91,7 @@ def test_values_by_seed_are_those_of_seeds_that_no_problem_lacks():
         for seed in (0, 1, 2)
         if (e, seed) != ("B", 1)
     ]
-    frame = pd.DataFrame(rows, columns=["family", "method", "environment", "seed", "policy_error"])
+    frame = pd.DataFrame(rows, columns=["family", "method", "problem", "seed", "policy_error"])
     found = values_by_seed(frame, "inventory", "linear", "policy_error")
     np.testing.assert_array_equal(found, [[20, 22], [20, 22]])
     assert values_by_seed(frame, "inventory", "local", "policy_error").size == 0
@@ -113,7 +113,7 @@ def test_a_paired_difference_has_the_interval_of_the_paired_t_test():
     rng = np.random.default_rng(5)
     values = {method: rng.uniform(0, 1, (3, 7)) for method in ("margin", "neural")}
     runs = [
-        {"family": "f", "method": m, "environment": e, "seed": s, "error": values[m][e, s]}
+        {"family": "f", "method": m, "problem": e, "seed": s, "error": values[m][e, s]}
         for m in values
         for e in range(3)
         for s in range(7)

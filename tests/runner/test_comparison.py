@@ -16,12 +16,12 @@ from sklearn.tree import DecisionTreeClassifier
 import tessella as ts
 from tessella.errors import ModelError, StudyError
 from tessella.problems import registry
-from tessella.runner import measure
+from tessella.runner import methods
+from tessella.runner import study as studies
 from tessella.runner.methods import find_method
-from tessella.runner.methods import registry as methods
 from tessella.runner.record import InformationBudget
 from tessella.runner.run import run
-from tessella.runner.shipping import pack_objects, register_packed
+from tessella.runner.study import pack_objects, register_packed
 
 
 def machine(wear: float, price: float) -> ts.MDP:
@@ -72,7 +72,7 @@ OLDEST = ts.Measure("oldest kept", oldest_kept)
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
     """What a test makes known is forgotten after it."""
-    for module in (registry, methods, measure):
+    for module in (registry, methods, studies):
         monkeypatch.setattr(module, "_registered", {})
 
 
@@ -85,10 +85,10 @@ def test_all_of_them_run_beside_ours_and_are_stored_with_what_was_measured(tmp_p
     results = ts.run_study(study(), tmp_path)
     assert results.failed == []
     frame = results.frame
-    assert set(frame["environment"]) == {"machine", "QUE-Lin"}
+    assert set(frame["problem"]) == {"machine", "QUE-Lin"}
     assert set(frame["method"]) == {"linear", "tree", "first visit", "never"}
     assert len(frame) == 2 * (3 * 2 * 2 + 1)
-    machines = frame[frame["environment"] == "machine"].set_index("method")
+    machines = frame[frame["problem"] == "machine"].set_index("method")
     assert set(machines.loc[["never"], "oldest kept"]) == {14.0}
     for method, told in (("tree", "labels"), ("first visit", "simulator_calls")):
         assert (machines.loc[method, told] == machines.loc[method, "n"]).all()
@@ -101,9 +101,7 @@ def test_all_of_them_run_beside_ours_and_are_stored_with_what_was_measured(tmp_p
 
 def test_a_policy_is_scored_as_a_certificate_scores_it():
     results = ts.run_study(study(sizes=(30,), seeds=1))
-    (record,) = [
-        r for r in results.done if (r.spec.environment, r.spec.method) == ("machine", "tree")
-    ]
+    (record,) = [r for r in results.done if (r.spec.problem, r.spec.method) == ("machine", "tree")]
     solution = results.solutions["machine"]
     proof = ts.certify(solution, record.actions.astype(int))
     assert record.mean_loss == pytest.approx(float(proof.mean_loss), abs=1e-9)
@@ -145,12 +143,12 @@ def test_workers_get_what_a_study_was_given_as_objects(tmp_path):
 
 def test_what_a_study_brings_is_known_where_it_is_unpacked():
     packed = pack_objects(study().objects)
-    for module in (registry, methods, measure):
+    for module in (registry, methods, studies):
         module._registered.clear()
     register_packed(packed)
     assert ts.problem("machine").build().fingerprint == MACHINE.build().fingerprint
     assert find_method("tree").title == "tree"
-    assert measure.find_measure("oldest kept").name == "oldest kept"
+    assert studies.find_measure("oldest kept").name == "oldest kept"
 
 
 def test_a_problem_that_was_changed_under_its_name_is_built_anew():
@@ -202,13 +200,13 @@ def test_in_this_process_only_the_culprit_of_a_batch_fails():
             raise ValueError("not this one")
         return np.zeros(15, dtype=int)
 
-    method = ts.FunctionMethod("odd", odd, told=InformationBudget(labels=3))
+    method = ts.FunctionMethod("odd", odd, information=InformationBudget(labels=3))
     results = ts.run_study(ts.Study(MACHINE, method, (20, 80), 2))
     assert {(r.spec.n, r.reason) for r in results.records} == {
         (20, "ValueError: not this one"),
         (80, ""),
     }
-    assert {r.told for r in results.done} == {InformationBudget(labels=3)}
+    assert {r.information for r in results.done} == {InformationBudget(labels=3)}
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -219,7 +217,7 @@ def test_a_problem_that_is_not_built_is_failed_runs_and_no_other_problem_suffers
     broken = replace(MACHINE, name="broken", family="", make=refuses)
     simple = replace(MACHINE, make=machine_by_value())
     results = ts.run_study(ts.Study([simple, broken], never_by_value()), workers=workers)
-    found = {r.spec.environment: r.reason for r in results.records}
+    found = {r.spec.problem: r.reason for r in results.records}
     assert found["machine"] == ""
     assert "nothing to build" in found["broken"]
 

@@ -20,7 +20,7 @@ from tessella.runner.dispatch import BATCHES_IN_FLIGHT_PER_THREAD, Dispatcher
 from tessella.runner.progress import PlainProgress
 from tessella.runner.record import Record
 from tessella.runner.run import BatchResult
-from tessella.runner.run_study import ClusterOptions, _WorkerMonitor
+from tessella.runner.run_study import _WorkerMonitor
 from tessella.runner.study import Batch, Study
 
 WORKERS = 2
@@ -193,8 +193,7 @@ def test_a_lost_worker_is_not_given_up_before_a_crowded_machine_can_start_it_aga
 def test_workers_of_this_machine_that_never_come_back_end_the_study():
     said = io.StringIO()
     here, there = (
-        _WorkerMonitor(PlainProgress(said), ClusterOptions(scheduler=s))
-        for s in (None, "tcp://host:1")
+        _WorkerMonitor(PlainProgress(said), is_local=is_local) for is_local in (True, False)
     )
     for waiting in (here, there):
         waiting(0)

@@ -6,9 +6,14 @@ import io
 
 import pytest
 
-from tessella.runner.progress import PlainProgress, format_task, open_display
-from tessella.runner.rich_progress import show_bars
-from tessella.runner.throughput import Throughput, format_duration
+from tessella.runner.progress import (
+    PlainProgress,
+    Throughput,
+    format_duration,
+    format_task,
+    open_display,
+    show_bars,
+)
 
 
 def test_the_time_left_is_the_work_left_at_the_pace_so_far():

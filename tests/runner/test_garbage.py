@@ -16,9 +16,8 @@ from tessella.mdp.policy import Policy
 from tessella.runner.methods.method import Fit, get_instance
 from tessella.runner.progress import PlainProgress
 from tessella.runner.record import InformationBudget
-from tessella.runner.run import BatchError, run_batch, run_batch_safely
+from tessella.runner.run import BatchError, run_batch, run_batch_safely, score
 from tessella.runner.run_study import run_study
-from tessella.runner.score import score
 from tessella.runner.store import Store
 from tessella.runner.study import Study, make_batches
 
@@ -62,13 +61,13 @@ def test_every_kind_of_garbage_is_a_failed_record_beside_a_good_one(tmp_path):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"told": None}, "a fit needs an InformationBudget; got a NoneType"),
+        ({"information": None}, "a fit needs an InformationBudget; got a NoneType"),
         (
-            {"told": InformationBudget(margins=None)},
+            {"information": InformationBudget(margins=None)},
             "the margins of a fit must be a whole number .*; got None",
         ),  # type: ignore[arg-type]
         (
-            {"told": InformationBudget(simulator_calls=-1)},
+            {"information": InformationBudget(simulator_calls=-1)},
             "the simulator calls of a fit must be .*; got -1",
         ),
         (
@@ -116,7 +115,11 @@ def test_counts_of_numpy_are_counts(tmp_path):
     policy = Policy.from_table(solution.mdp.grid, solution.mdp.actions, table, size=np.int16(9))  # type: ignore[arg-type]
     fit = Fit(policy, told, np.float32(0.5))  # type: ignore[arg-type]
     (record,) = score(solution, [spec], [fit])
-    assert (record.size, record.told, record.seconds) == (9, InformationBudget(5, 4, 3, 2), 0.5)
+    assert (record.size, record.information, record.seconds) == (
+        9,
+        InformationBudget(5, 4, 3, 2),
+        0.5,
+    )
     with Store.writer(tmp_path) as store:
         store.add([record], {})
         assert store.records()[0].row() == record.row()

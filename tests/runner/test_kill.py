@@ -128,7 +128,7 @@ def test_a_second_study_on_the_same_store_says_so_and_leaves(shell, tmp_path):
     shell.until(lambda: (tmp_path / "study.sqlite").exists(), first)
     status, output = shell.finish(shell.paper(tmp_path, *ASKED, "--methods", "toy:slow"))
     assert status == 1
-    assert f"another study is at work on {tmp_path} (process {first.pid}, since" in output
+    assert f"another study is writing to {tmp_path} (process {first.pid}, since" in output
     assert first.poll() is None
 
 
@@ -144,7 +144,7 @@ def test_a_disk_without_room_is_refused_before_any_work(shell, tmp_path):
     little = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000000, 1000000))"
     status, output = shell.finish(shell.paper(tmp_path, *ASKED, first=little))
     assert status == 1
-    assert "has no room for this study" in output
+    assert "has too little free space for this study" in output
     assert shell.stored(tmp_path) == 0
 
 

@@ -12,8 +12,7 @@ from tessella.errors import StudyError
 from tessella.problems.benchmarks import benchmark
 from tessella.runner.methods import package_methods
 from tessella.runner.methods.method import get_instance
-from tessella.runner.parquet import read_parquet, records_to_parquet
-from tessella.runner.record import InformationBudget
+from tessella.runner.record import InformationBudget, read_parquet, records_to_parquet
 from tessella.runner.run import run, run_batch
 from tessella.runner.store import Store
 from tessella.runner.study import Study, make_batches
@@ -36,11 +35,11 @@ def test_a_record_is_the_same_alone_in_a_batch_and_in_reverse(method):
         assert [r.spec for r in together] == list(batch.specs)
 
 
-@pytest.mark.parametrize("environment", ["INV-Mix", "QUE-Mix"])
-def test_the_numbers_are_those_of_a_certificate(environment):
-    (spec,) = Study((environment,), ("linear",), (100,), 1).specs
+@pytest.mark.parametrize("label", ["INV-Mix", "QUE-Mix"])
+def test_the_numbers_are_those_of_a_certificate(label):
+    (spec,) = Study((label,), ("linear",), (100,), 1).specs
     record = run(spec)
-    mdp = benchmark(environment)
+    mdp = benchmark(label)
     proof = certify(solve(mdp), record.actions.reshape(mdp.grid.shape).astype(int))
     assert record.policy_error == pytest.approx(float(proof.policy_error), abs=1e-12)
     assert record.value_gap == pytest.approx(float(proof.value_gap), abs=1e-7)
@@ -61,7 +60,7 @@ def test_sizes_are_counted_as_in_the_paper():
 
 def test_what_a_method_was_told_is_counted():
     def told(method: str) -> InformationBudget:
-        return run(Study(("INV-Mix",), (method,), (100,), 1).specs[0]).told
+        return run(Study(("INV-Mix",), (method,), (100,), 1).specs[0]).information
 
     sweeps = get_instance(Study(("INV-Mix",), ("linear",)).specs[0]).solution.sweeps
     assert told("linear") == InformationBudget(labels=100, backups=sweeps * 825)
@@ -108,7 +107,7 @@ def test_settings_decide_a_run():
     four = replace(spec, settings={"sweeps": 4})
     (expected,) = Study(("QUE-Lin",), ("value_iteration_4",)).specs
     assert run(four).policy_error == run(expected).policy_error < run(spec).policy_error
-    assert run(four).told == run(expected).told
+    assert run(four).information == run(expected).information
 
 
 def test_a_policy_of_many_actions_is_stored_as_it_was_judged(tmp_path):

@@ -17,7 +17,7 @@ SPEC = Spec(
 )
 
 OTHERS = [
-    {"environment": "INV-Lin"},
+    {"problem": "INV-Lin"},
     {"family": "queue"},
     {"model": {"max_stock": 33, "orders": [0, 4]}},
     {"model": {"max_stock": 32, "orders": [4, 0]}},
@@ -62,13 +62,13 @@ def test_canonical_json_is_the_same_after_a_round_trip(value):
     assert to_canonical_json(json.loads(to_canonical_json(value))) == to_canonical_json(value)
 
 
-def test_all_methods_of_one_environment_size_and_seed_see_the_same_sample():
+def test_all_methods_of_one_problem_size_and_seed_see_the_same_sample():
     other = replace(SPEC, method="local", settings={})
     assert SPEC.generator("sample").random() == other.generator("sample").random()
 
 
-def test_variants_of_an_environment_see_the_same_draws():
-    other = replace(SPEC, environment="INV-Lin", model={"max_stock": 32})
+def test_variants_of_a_problem_see_the_same_draws():
+    other = replace(SPEC, problem="INV-Lin", model={"max_stock": 32})
     assert SPEC.generator("sample").random() == other.generator("sample").random()
 
 

@@ -83,7 +83,7 @@ def test_only_asked_records_are_read(tmp_path):
 def test_there_is_one_writer_and_the_next_may_follow(tmp_path):
     with (
         Store.writer(tmp_path),
-        pytest.raises(StudyError, match=r"another study is at work on .* since"),
+        pytest.raises(StudyError, match=r"another study is writing to .* since"),
         Store.writer(tmp_path),
     ):
         pass
@@ -142,7 +142,7 @@ def test_room_is_asked_for_before_work_and_given_back(tmp_path):
         assert {p.name for p in tmp_path.iterdir()} >= {"study.sqlite", "study.lock"}
         assert not (tmp_path / "space.probe").exists()
     with (
-        pytest.raises(StudyError, match="has no room for this study"),
+        pytest.raises(StudyError, match="has too little free space for this study"),
         Store.writer(tmp_path, space=2**62),
     ):
         pass
@@ -209,7 +209,7 @@ def alter(folder: Path, column: str, value: Any) -> None:
 
 
 ALTERED = {
-    "environment": "INV-Lin",
+    "problem": "INV-Lin",
     "family": "queue",
     "method": "local",
     "n": 200,
@@ -266,7 +266,7 @@ def test_a_policy_that_cannot_be_decoded_is_named_and_refused(tmp_path, policy):
         store.records()
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "7", '{"environment": "x"}', "{}", "null", "\ud800"])
+@pytest.mark.parametrize("text", ["{", "[]", "7", '{"problem": "x"}', "{}", "null", "\ud800"])
 def test_a_spec_that_makes_no_sense_is_refused_even_under_its_own_checksum(text):
     key = hashlib.sha256(text.encode(errors="replace")).hexdigest()
     with pytest.raises(StudyError, match=f"the record {key[:12]} .* cannot be read"):
@@ -277,7 +277,7 @@ def test_a_spec_that_makes_no_sense_is_refused_even_under_its_own_checksum(text)
 def test_a_store_that_lacks_a_column_is_refused(tmp_path, table):
     with Store.writer(tmp_path) as store:
         store.add([done()], HERE)
-    column = {"record": "mean_loss", "context": "content", "session": "asked"}[table]
+    column = {"record": "mean_loss", "context": "content", "session": "description"}[table]
     with closing(sqlite3.connect(tmp_path / "study.sqlite")) as connection, connection:
         connection.execute(f"ALTER TABLE {table} RENAME COLUMN {column} TO other")
     message = f"study.sqlite is no whole store: its table {table} has no {column}"

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from tessella.errors import StudyError
-from tessella.paper.paper_study import paper_study
+from tessella.paper.published import paper_study
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.runner.methods import find_method, package_methods
-from tessella.runner.names import UnknownNameError
+from tessella.runner.methods.method import UnknownNameError
 from tessella.runner.study import make_batches
 
 
@@ -22,13 +22,13 @@ def test_batches_hold_every_spec_once_and_never_mix_methods_or_dynamics():
     assert Counter(s.key for b in made for s in b.specs) == Counter(s.key for s in specs)
     dynamics = {label: known.build().fingerprint for label, known in BENCHMARKS.items()}
     for batch in made:
-        assert len({(dynamics[s.environment], s.method) for s in batch.specs}) == 1
+        assert len({(dynamics[s.problem], s.method) for s in batch.specs}) == 1
 
 
 def test_environments_that_differ_only_in_noise_are_one_to_a_baseline_and_three_to_a_learner():
     def labels(method: str) -> list[list[str]]:
         made = make_batches(paper_study(methods=(method,), sizes=(100,), seeds=1).specs)
-        return sorted(sorted({s.environment for s in batch.specs}) for batch in made)
+        return sorted(sorted({s.problem for s in batch.specs}) for batch in made)
 
     assert ["INV-Mix", "INV-N0", "INV-NH"] in labels("fitted_q")
     assert ["QUE-Mix", "QUE-N0"] in labels("tabular_q")

@@ -1,4 +1,4 @@
-"""A scheduler that asks for TLS is spoken to with dask's own settings."""
+"""The connection to a scheduler that requires TLS uses dask's own settings."""
 
 from __future__ import annotations
 
@@ -56,6 +56,12 @@ def scheduler(shells, keys, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     shell.close()
 
 
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
+        yield
+
+
 def test_a_study_runs_on_a_scheduler_that_asks_for_tls(
     shell, scheduler, keys, tmp_path, monkeypatch
 ):
@@ -69,8 +75,7 @@ def test_a_study_runs_on_a_scheduler_that_asks_for_tls(
     assert [record.failed for record in shell.records(out)] == [False, False]
 
 
-def test_what_is_missing_to_speak_tls_is_named(scheduler, keys, monkeypatch):
-    monkeypatch.setattr("tessella.runner.cluster.CONNECT_TIMEOUT_SECONDS", 2)
+def test_what_is_missing_to_speak_tls_is_named(scheduler, keys, impatient):
     with (
         pytest.raises(StudyError, match=r"dask has no setting distributed\.comm\.tls\.ca-file"),
         connect(scheduler=scheduler),
@@ -91,8 +96,7 @@ def test_what_is_missing_to_speak_tls_is_named(scheduler, keys, monkeypatch):
         pass
 
 
-def test_another_authoritys_certificate_is_refused(scheduler, tmp_path, monkeypatch):
-    monkeypatch.setattr("tessella.runner.cluster.CONNECT_TIMEOUT_SECONDS", 2)
+def test_another_authoritys_certificate_is_refused(scheduler, tmp_path, impatient):
     key, cert = tmp_path / "other-key.pem", tmp_path / "other.pem"
     words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=other")
     made = ["openssl", *words, "-keyout", str(key), "-out", str(cert)]

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.runner.methods.method import Fit, Instance, MethodGroup
-from tessella.runner.names import UnknownNameError
+from tessella.runner.methods.method import Fit, Instance, MethodGroup, UnknownNameError
 from tessella.runner.record import InformationBudget
 from tessella.runner.spec import Spec
 
@@ -40,7 +39,7 @@ class Toy:
         return [(n, seed) for n in sizes for seed in seeds]
 
     def batch_key(self, spec: Spec) -> tuple[str, int]:
-        return spec.environment, spec.n
+        return spec.problem, spec.n
 
     def seconds(self, spec: Spec) -> float:
         return 0.01 + self.pause
@@ -153,10 +152,10 @@ def garbage(fit: Fit, mdp: MDP) -> dict[str, Any]:
     times |= {"text": "1", "complex": 1j}
     return {
         "None for a fit": None,
-        "a tuple for a fit": (fit.policy, fit.told, fit.seconds),
+        "a tuple for a fit": (fit.policy, fit.information, fit.seconds),
         "a trap for a fit": trap(),
-        "told None": replace(fit, told=None),  # type: ignore[arg-type]
-        "told a dict": replace(fit, told={"labels": 3}),  # type: ignore[arg-type]
+        "information None": replace(fit, information=None),  # type: ignore[arg-type]
+        "information a dict": replace(fit, information={"labels": 3}),  # type: ignore[arg-type]
         **{f"size {name}": replace(fit, policy=sized(fit, bad)) for name, bad in counts.items()},
         **{f"seconds {name}": replace(fit, seconds=bad) for name, bad in times.items()},
         **{
@@ -164,7 +163,9 @@ def garbage(fit: Fit, mdp: MDP) -> dict[str, Any]:
             for name, bad in tables(fit.policy.table.ravel(), mdp).items()
         },
         **{
-            f"{part.name} {name}": replace(fit, told=replace(fit.told, **{part.name: bad}))
+            f"{part.name} {name}": replace(
+                fit, information=replace(fit.information, **{part.name: bad})
+            )
             for part in fields(InformationBudget)
             for name, bad in counts.items()
         },

@@ -54,9 +54,9 @@ def command(seeds, methods, problems, sizes, out, workers, scheduler, retry, rep
     work, and a changed setting runs only what it touches.
     """
     from tessella.errors import FileError, StudyError, TessellaError
-    from tessella.paper.paper_study import paper_study
+    from tessella.paper.published import paper_study
     from tessella.paper.reproduce import reproduce
-    from tessella.runner.names import UnknownNameError
+    from tessella.runner.methods.method import UnknownNameError
     from tessella.runner.progress import open_display
     from tessella.runner.run_study import ClusterOptions, StudyInterrupted
 

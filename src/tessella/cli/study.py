@@ -55,7 +55,7 @@ def command(
         results = run_study(study, out, workers=workers, retry=retry, display=progress)
     columns = [name for name in (*SHOWN_METRICS, *study.measures) if name in results.frame.columns]
     means = results.table(*columns).reset_index()
-    keys = ["environment", "method", "n", *columns]
+    keys = ["problem", "method", "n", *columns]
     rows = [[_format_cell(row[key]) for key in keys] for _, row in means.iterrows()]
     failed = [{"run": str(r.spec), "reason": r.reason} for r in results.failed]
     lines = [

@@ -1,7 +1,7 @@
-"""The paper's study, on top of the runner.
+"""The paper's study, built on the runner.
 
-paper_study   the paper's eleven problems, methods, sizes and seeds   published
-results       records with their exact solutions                      statistics, derived_numbers
-outputs       tables, figures, report                                 table, figures/, report
-reproduce     all of it, in this order; ``tessella paper``            source_hash
+published   the paper's problems, methods, sizes, seeds and printed numbers
+results     records with their exact solutions                  derived_numbers
+report      tables, figures and the report                      table, claims, limits, figures/
+reproduce   all of it, in this order; ``tessella paper``
 """

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tessella.errors import StudyError
+from tessella.problems.benchmarks import BENCHMARKS
+from tessella.runner.study import Study
+
 TITLE = (
     "Low-Complexity Policy Tessellations in Structured Markov Decision Processes"  # in the report
 )
@@ -55,3 +59,33 @@ MAIN_TABLE = {
     ("queue", "fitted_q"): PublishedRow(0.1250, 0.0120, 2.303, 0.346, 0.825, 60),
     ("queue", "tabular_q"): PublishedRow(0.1318, 0.0048, 2.928, 0.383, 0.143, 1302),
 }
+
+
+# Not in the paper: what a plain use of the model, or many more simulator calls, would give.
+REFERENCE_METHODS = (
+    "value_iteration_2",
+    "value_iteration_4",
+    "tabular_q_100",
+    "fitted_q_tuned",
+    "exact_table",
+)
+
+
+def paper_study(
+    problems: tuple[str, ...] = tuple(BENCHMARKS),
+    methods: tuple[str, ...] = (*PAPER_METHODS, *REFERENCE_METHODS),
+    sizes: tuple[int, ...] = PAPER_SIZES,
+    seeds: int = PAPER_SEEDS,
+) -> Study:
+    """The paper's study, or a part of it.
+
+    Args:
+        problems: labels of benchmarks.
+        methods: names, or ``module:attribute``; by default the paper's, and the references.
+    """
+    unknown = [label for label in problems if label not in BENCHMARKS]
+    if unknown:
+        raise StudyError(
+            f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}"
+        )
+    return Study(problems, methods, sizes, seeds)

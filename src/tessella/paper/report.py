@@ -1,24 +1,38 @@
-"""The report: one HTML file that opens anywhere, without a network."""
+"""The report and the other files that a study leaves in its folder, written from the store.
+
+table.md, table.csv, table.tex     ours next to the paper's
+figures/*.svg, figures/*.png       the paper's figures, and loss against information
+records.parquet                    every run, with its policy
+report.html                        all of it in one file
+"""
 
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 from tessella.certificates.certify import certify
+from tessella.files import atomic_write
 from tessella.paper import published
-from tessella.paper.conclusions import check_conclusions, count_reproduced
+from tessella.paper.claims import check_claims, count_reproduced
 from tessella.paper.derived_numbers import describe_effort, method_title
-from tessella.paper.differences import describe_differences
-from tessella.paper.paper_study import paper_study
+from tessella.paper.figures import FIGURES, FigureSpec
+from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.limits import describe_differences, describe_limits
+from tessella.paper.published import paper_study
 from tessella.paper.results import PaperResults
 from tessella.paper.table import (
     BOLD_REMARK,
@@ -30,29 +44,30 @@ from tessella.paper.table import (
     find_bold_cells,
     information_cells,
     main_cells,
+    make_rows,
+    to_csv,
+    to_latex,
+    to_markdown,
 )
-from tessella.paper.where_boundary_loses import describe_limits
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.runner.record import Record
+from tessella.runner.progress import ProgressDisplay, format_duration
+from tessella.runner.record import records_to_parquet
 from tessella.runner.study import Study
-from tessella.runner.throughput import format_duration
 
 LISTED_MAX_FAILURES = 20  # failures that are listed
+PNG_DOTS_PER_INCH = 200
+OUTPUT_TASK = "Tables, figures, report"
 
 
 @dataclass(frozen=True)
 class RenderedFigure:
-    """A figure as two SVG files, for a page and for a phone."""
+    """A figure as two SVG images in data URIs, for a page and for a phone."""
 
     name: str
     title: str
-    says: str
-    wide: bytes
-    narrow: bytes
-
-    @property
-    def sources(self) -> dict[str, str]:
-        return {"wide": _to_data_uri(self.wide), "narrow": _to_data_uri(self.narrow)}
+    description: str
+    wide: str
+    narrow: str
 
 
 def render_report(
@@ -66,7 +81,7 @@ def render_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    findings = check_conclusions(results)
+    findings = check_claims(results)
     return environment.get_template("report.html.j2").render(
         paper=published,
         extent=_describe_extent(results),
@@ -77,7 +92,7 @@ def render_report(
             for family, rows in groupby(table, lambda r: r.family)
         ],
         main_head=MAIN_HEAD,
-        told_head=INFORMATION_HEAD,
+        information_head=INFORMATION_HEAD,
         seeds=results.study.seeds,
         bold=BOLD_REMARK,
         incomplete=describe_incomplete(table),
@@ -118,7 +133,7 @@ def _describe_extent(results: PaperResults) -> dict[str, Any]:
 
 
 def format_command(study: Study) -> str:
-    """What runs this study again; what it leaves out is the default."""
+    """The command that runs this study again; options with default values are left out."""
     default_study = paper_study()
     lists = {
         "methods": (study.methods, default_study.methods),
@@ -152,12 +167,12 @@ def _family_tables(family: str, rows: list[TableRow]) -> dict[str, Any]:
             for r in rows
             if r.group != "reference"
         ],
-        "told": [_report_row(r, information_cells(r), []) for r in rows],
+        "information": [_report_row(r, information_cells(r), []) for r in rows],
     }
 
 
 def _report_row(row: TableRow, cells: list[str], best: list[int]) -> dict[str, Any]:
-    """Title and note apart: a phone has no room for them side by side."""
+    """Title and note are separate: a phone is too narrow for both on one line."""
     cells = [row.title, *cells[1:]]
     return {"cells": cells, "note": row.missing_runs.note, "group": row.group, "best": best}
 
@@ -165,27 +180,21 @@ def _report_row(row: TableRow, cells: list[str], best: list[int]) -> dict[str, A
 def _describe_certificates(results: PaperResults) -> list[tuple[str, str, list[str]]]:
     """The first run of every compared method on the representative problem, in plain words.
 
-    Each is (title, what it gives away, paragraphs).
+    Each is (title, loss, paragraphs).
     """
     solution = results.solutions[results.representative]
-    first_records: dict[str, Record] = {}
-    for record in results.done:
-        spec = record.spec
-        if (spec.environment, spec.n) == (
-            results.representative,
-            results.planned_runs[spec.method].n,
-        ):
-            first_records.setdefault(spec.method, record)
     descriptions = []
     for method in results.finished_methods("boundary", "value"):
-        if method in first_records:
-            table = first_records[method].actions.reshape(solution.value.shape)
-            certificate = certify(solution, solution.mdp.policy(table, name=method_title(method)))
-            loss = (
-                f"loses {certificate.mean_loss:.4g} on average, "
-                f"{certificate.worst_loss:.4g} at worst"
-            )
-            descriptions.append((method_title(method), loss, certificate.paragraphs()))
+        records = results.final_records(results.representative, method)
+        if not records:
+            continue
+        title = method_title(method)
+        table = records[0].actions.reshape(solution.value.shape)
+        certificate = certify(solution, solution.mdp.policy(table, name=title))
+        loss = (
+            f"loses {certificate.mean_loss:.4g} on average, {certificate.worst_loss:.4g} at worst"
+        )
+        descriptions.append((title, loss, certificate.paragraphs()))
     return descriptions
 
 
@@ -205,32 +214,97 @@ def _geometry_cells(results: PaperResults) -> list[list[str]]:
 
 
 def _settings_by_method(results: PaperResults) -> list[tuple[str, str]]:
-    settings_by_method = {}
-    for spec in results.study.specs:
-        settings_by_method.setdefault(spec.method, dict(spec.settings))
-    return [
-        (method_title(m), _format_settings(settings)) for m, settings in settings_by_method.items()
-    ]
+    settings_by_method = {spec.method: spec.settings for spec in results.study.specs}
+    return [(method_title(m), _format_settings(s) or "none") for m, s in settings_by_method.items()]
 
 
-def _format_settings(settings: dict[str, Any]) -> str:
-    return (
-        ", ".join(f"{name} {_format_setting(value)}" for name, value in settings.items()) or "none"
-    )
+def _format_settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_format_setting(value)}" for name, value in settings.items())
 
 
 def _format_setting(value: Any) -> str:
     if value is None:
         return "default"
     if isinstance(value, dict):
-        contents = ", ".join(f"{k} {_format_setting(v)}" for k, v in value.items() if k != "kind")
-        return (
-            f"{value.get('kind', '')} ({contents})".strip() if contents else value.get("kind", "")
-        )
+        kind = value.get("kind", "")
+        contents = _format_settings({k: v for k, v in value.items() if k != "kind"})
+        return f"{kind} ({contents})".strip() if contents else kind
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:g}"
     return json.dumps(value) if isinstance(value, list) else str(value)
 
 
+def write_outputs(results: PaperResults, folder: Path, display: ProgressDisplay) -> list[Path]:
+    """Write all outputs and return their files.
+
+    Figures that need runs which the study does not have are left out; those of an earlier study in
+    the same folder are removed.
+    """
+    n_figures = sum(_can_draw(figure_spec, results) for figure_spec in FIGURES)
+    display.add_task(OUTPUT_TASK, n_figures + 3, n_figures + 3.0)
+    table = make_rows(results)
+    files = []
+    for name, form in (("table.md", to_markdown), ("table.csv", to_csv), ("table.tex", to_latex)):
+        files.append(write_file(folder / name, form(table).encode()))
+    display.advance(OUTPUT_TASK, 1, 1.0)
+    files.append(write_file(folder / "records.parquet", records_to_parquet(results.records)))
+    display.advance(OUTPUT_TASK, 1, 1.0)
+    figure_folder = folder / "figures"
+    with suppress(OSError):  # writing into it says what is wrong
+        figure_folder.mkdir(exist_ok=True)
+    rendered = []
+    for figure_spec in FIGURES:
+        paths = [figure_folder / f"{figure_spec.name}.{form}" for form in ("svg", "png")]
+        if _can_draw(figure_spec, results):
+            rendered.append(_draw_figure(results, figure_spec, *paths))
+            files += paths
+            display.advance(OUTPUT_TASK, 1, 1.0)
+        else:
+            for path in paths:
+                path.unlink(missing_ok=True)
+    page = render_report(results, table, rendered)
+    files.append(write_file(folder / "report.html", page.encode()))
+    display.advance(OUTPUT_TASK, 1, 1.0)
+    return files
+
+
+def _can_draw(figure_spec: FigureSpec, results: PaperResults) -> bool:
+    return results.has_comparison or not figure_spec.needs_runs
+
+
+def write_file(path: Path, content: bytes) -> Path:
+    """Write ``content`` and return the path."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
+    return path
+
+
+def _draw_figure(
+    results: PaperResults, figure_spec: FigureSpec, svg_path: Path, png_path: Path
+) -> RenderedFigure:
+    with rc_context(FIGURE_STYLE):
+        wide = figure_spec.draw(results, False)
+        narrow = figure_spec.draw(results, True)
+        wide_svg = render_image(wide, "svg")
+        write_file(svg_path, wide_svg)
+        write_file(png_path, render_image(wide, "png"))
+        return RenderedFigure(
+            figure_spec.name,
+            figure_spec.title,
+            figure_spec.describe(results),
+            _to_data_uri(wide_svg),
+            _to_data_uri(render_image(narrow, "svg")),
+        )
+
+
 def _to_data_uri(svg: bytes) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+
+
+def render_image(figure: Figure, form: str) -> bytes:
+    """The figure as the bytes of a file, ``svg`` or ``png``."""
+    # No dates or versions: the same results give the same bytes.
+    no_metadata = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
+    file = io.BytesIO()
+    figure.savefig(file, format=form, dpi=PNG_DOTS_PER_INCH, metadata=no_metadata)
+    return file.getvalue()

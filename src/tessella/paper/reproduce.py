@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tessella.files import atomic_write
 from tessella.paper.results import PaperResults
-from tessella.paper.source_hash import hash_sources
 from tessella.runner.progress import ProgressDisplay
 from tessella.runner.record import Record
 from tessella.runner.run_study import (
@@ -23,11 +22,14 @@ from tessella.runner.store import Store
 from tessella.runner.study import Study
 
 OUTPUT_BYTES = 8_000_000  # bytes for tables, figures and report
+PACKAGE_FOLDER = Path(__file__).parents[1]
+# Modules, the type stub, templates, and the page of the explorer; the package has no other files.
+SOURCE_SUFFIXES = (".py", ".pyi", ".j2", ".html", ".css", ".js", ".svg")
 
 
 @dataclass(frozen=True, eq=False)
 class FinishedStudy:
-    """A study that came to its end."""
+    """The outcome of ``reproduce``."""
 
     folder: Path
     started: int  # runs that were not stored before
@@ -62,14 +64,14 @@ def reproduce(
 
 def _write_report(results: PaperResults, folder: Path, display: ProgressDisplay) -> None:
     """Write tables, figures and report, unless all are there and nothing has changed since."""
-    from tessella.paper.outputs import write_outputs
+    from tessella.paper.report import write_outputs
 
     stamp = folder / "report.stamp"
     digest = _digest_results(results)
     if _is_up_to_date(stamp, digest):
         display.note("the report is up to date")
         return
-    # While files of two studies may lie side by side, there is no stamp.
+    # There is no stamp while the folder may hold files of two studies.
     stamp.unlink(missing_ok=True)
     files = write_outputs(results, folder, display)
     with atomic_write(stamp) as temporary:
@@ -94,4 +96,20 @@ def _digest_results(results: PaperResults) -> str:
     for entry in (*results.sessions, *results.contexts):
         digest.update(json.dumps(entry, sort_keys=True).encode())
     digest.update(hash_sources().encode())
+    return digest.hexdigest()
+
+
+def list_sources(package: Path = PACKAGE_FOLDER) -> list[Path]:
+    """The files that decide how the outputs look: every file of the package, by name."""
+    return sorted(
+        file for file in package.rglob("*") if file.suffix in SOURCE_SUFFIXES and file.is_file()
+    )
+
+
+def hash_sources(package: Path = PACKAGE_FOLDER) -> str:
+    """SHA-256 of the names of these files in the package and of their contents."""
+    digest = hashlib.sha256()
+    for file in list_sources(package):
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"{file.relative_to(package).as_posix()} {content}\n".encode())
     return digest.hexdigest()

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from tessella.paper.published import REPRESENTATIVE_PROBLEM
 from tessella.problems.registry import problem
 from tessella.runner.methods import find_method
+from tessella.runner.record import Record
 from tessella.runner.results import StudyResults
 from tessella.tessellation import Geometry, Tessellation, measure, tessellate
 
 
 @dataclass(frozen=True)
 class PlannedRuns:
-    """What a study asks of a method at its largest n, in every problem."""
+    """The runs of a method at its largest n, in every problem."""
 
     n: int
     seeds: int
@@ -26,7 +27,7 @@ class PlannedRuns:
 
 @dataclass(frozen=True, eq=False)
 class PaperResults(StudyResults):
-    """What tables, figures and report are made from."""
+    """The results of the paper's study, as tables, figures and report need them."""
 
     @cached_property
     def planned_runs(self) -> dict[str, PlannedRuns]:
@@ -89,11 +90,13 @@ class PaperResults(StudyResults):
         """The paper's diagnostics of every optimal policy."""
         return {label: measure(t) for label, t in self.tessellations.items()}
 
+    def final_records(self, label: str, method: str) -> list[Record]:
+        """The finished runs at the method's largest n."""
+        run = label, method, self.planned_runs[method].n
+        return [r for r in self.done if (r.spec.problem, r.spec.method, r.spec.n) == run]
+
     def wrong_actions(self, label: str, method: str) -> NDArray[np.bool_]:
         """(runs, S) whether a state's action is wrong, at the method's largest n."""
-        run = label, method, self.planned_runs[method].n
-        actions = [
-            r.actions for r in self.done if (r.spec.environment, r.spec.method, r.spec.n) == run
-        ]
+        actions = [record.actions for record in self.final_records(label, method)]
         best = self.solutions[label].policy.table.ravel()
         return np.stack(actions) != best if actions else np.zeros((0, best.size), bool)

@@ -1,4 +1,4 @@
-"""The main table: ours beside the paper's, as Markdown, CSV and LaTeX."""
+"""The main table: ours next to the paper's, as Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
-import numpy as np
-
-from tessella.paper.derived_numbers import method_title
-from tessella.paper.missing_runs import MissingRuns, find_missing_runs
-from tessella.paper.published import FAMILY_TITLES, MAIN_TABLE, PAPER_SIZES, PublishedRow
-from tessella.paper.results import PaperResults
-from tessella.paper.statistics import (
+from tessella.paper.derived_numbers import (
+    MissingRuns,
     Summary,
     compare_paired,
     describe_interval_caution,
+    find_missing_runs,
+    method_title,
     summarise,
     values_by_seed,
 )
+from tessella.paper.published import FAMILY_TITLES, MAIN_TABLE, PAPER_SIZES, PublishedRow
+from tessella.paper.results import PaperResults
 from tessella.problems.benchmarks import BENCHMARKS
 from tessella.runner.methods import find_method
 from tessella.runner.record import InformationBudget
@@ -117,31 +116,29 @@ def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
     final = results.final_frame
     runs = final[(final["family"] == family) & (final["method"] == method)]
 
-    def summarise_column(column: str) -> Summary:
-        return summarise(values_by_seed(final, family, method, column))
-
-    def mean_count(column: str) -> float:
-        return float(runs[column].mean()) if has_runs else math.nan
-
     n = results.planned_runs[method].n
-    has_runs = len(runs) > 0
     family_problems = {label for label, known in BENCHMARKS.items() if known.family == family}
-    is_paper_setting = n == max(PAPER_SIZES) and family_problems <= set(runs["environment"])
+    is_paper_setting = n == max(PAPER_SIZES) and family_problems <= set(runs["problem"])
+    policy_error, value_gap, mean_loss = (
+        summarise(values_by_seed(final, family, method, column))
+        for column in ("policy_error", "value_gap", "mean_loss")
+    )
+    # Of no runs, maximum, median and mean are nan.
     return TableRow(
         family,
         method,
         find_method(method).group,
         n,
-        summarise_column("policy_error"),
-        summarise_column("value_gap"),
-        summarise_column("mean_loss"),
-        float(runs["worst_loss"].max()) if has_runs else math.nan,
-        float(runs["seconds"].median()) if has_runs else math.nan,
-        int(runs["size"].max()) if has_runs else 0,
-        mean_count("labels"),
-        mean_count("margins"),
-        mean_count("backups"),
-        mean_count("simulator_calls"),
+        policy_error,
+        value_gap,
+        mean_loss,
+        worst_loss=float(runs["worst_loss"].max()),
+        seconds=float(runs["seconds"].median()),
+        size=int(runs["size"].max()) if len(runs) else 0,
+        labels=float(runs["labels"].mean()),
+        margins=float(runs["margins"].mean()),
+        backups=float(runs["backups"].mean()),
+        simulator_calls=float(runs["simulator_calls"].mean()),
         missing_runs=find_missing_runs(results, family, method),
         published=MAIN_TABLE.get((family, method)) if is_paper_setting else None,
     )
@@ -179,28 +176,33 @@ MAIN_HEAD = (
 
 
 def main_cells(row: TableRow) -> list[str]:
-    """A row of the table beside the paper's."""
+    """A row of the main table."""
     if not row.has_runs:
         return [row.marked_title, *["–"] * (len(MAIN_HEAD) - 1)]
-    p = row.published
+    paper = row.published
     return [
         row.marked_title,
-        format_plus_minus(
-            row.policy_error.mean, row.policy_error.std, DECIMALS_BY_COLUMN["policy_error"]
-        ),
-        format_plus_minus(p.policy_error, p.policy_error_std, DECIMALS_BY_COLUMN["policy_error"])
-        if p
-        else "–",
-        format_ratio(row.ratio("policy_error")),
-        format_plus_minus(row.value_gap.mean, row.value_gap.std, DECIMALS_BY_COLUMN["value_gap"]),
-        format_plus_minus(p.value_gap, p.value_gap_std, DECIMALS_BY_COLUMN["value_gap"])
-        if p
-        else "–",
-        format_ratio(row.ratio("value_gap")),
+        *_compared_cells(row, "policy_error"),
+        *_compared_cells(row, "value_gap"),
         format_seconds(row.seconds),
-        f"{p.seconds:.3f}" if p else "–",
+        f"{paper.seconds:.3f}" if paper else "–",
         f"{row.size:,}",
-        f"{p.size:,}" if p else "–",
+        f"{paper.size:,}" if paper else "–",
+    ]
+
+
+def _compared_cells(row: TableRow, column: str) -> list[str]:
+    """Ours, the paper's and the ratio."""
+    digits = DECIMALS_BY_COLUMN[column]
+    ours: Summary = getattr(row, column)
+    published_cell = "–"
+    if row.published:
+        mean = getattr(row.published, column)
+        published_cell = format_plus_minus(mean, getattr(row.published, f"{column}_std"), digits)
+    return [
+        format_plus_minus(ours.mean, ours.std, digits),
+        published_cell,
+        format_ratio(row.ratio(column)),
     ]
 
 
@@ -220,13 +222,8 @@ def _format_bold(row: TableRow, template: str, cells: Iterable[str]) -> list[str
 
 
 INFORMATION_HEAD = (
-    *(
-        "Method",
-        "Policy error, IQM [95\u00a0%]",
-        "Value gap, IQM [95\u00a0%]",
-        "Mean loss",
-        "Worst loss",
-    ),
+    *("Method", "Policy error, IQM [95\u00a0%]", "Value gap, IQM [95\u00a0%]"),
+    *("Mean loss", "Worst loss"),
     *("Labels", "Margins", "Backups behind them", "Simulator calls"),
 )
 
@@ -249,17 +246,17 @@ def information_cells(row: TableRow) -> list[str]:
 
 
 def describe_incomplete(table: Sequence[TableRow]) -> str:
-    """What to know of a table from which failures took something; nothing when it is whole."""
+    """A caution about a table with failed runs; empty when it is complete."""
     if not any(row.missing_runs.note for row in table):
         return ""
     return (
-        "Runs have failed: beside a method stands what its row lacks. Its averages are over the "
-        "seeds that finished in every problem left."
+        "Runs have failed: a note after a method says what its row lacks. Its averages are over "
+        "the seeds that finished in every problem left."
     )
 
 
 def describe_intervals(table: Sequence[TableRow]) -> str:
-    """What to know of intervals over few seeds; nothing when there are enough."""
+    """A caution about intervals over few seeds; empty when there are enough."""
     planned_seeds = max((row.missing_runs.planned_seeds for row in table), default=0)
     complete_rows = [
         row for row in table if row.has_runs and row.missing_runs.planned_seeds == planned_seeds
@@ -272,7 +269,7 @@ def describe_intervals(table: Sequence[TableRow]) -> str:
 def to_markdown(table: Sequence[TableRow]) -> str:
     seeds = max((row.missing_runs.planned_seeds for row in table), default=0)
     parts = [
-        "# Ours beside the paper's",
+        "# Our results and the paper's",
         "Averages over a family's problems at the largest n: mean ± standard deviation over "
         f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's. "
         f"{BOLD_REMARK}",
@@ -285,7 +282,7 @@ def to_markdown(table: Sequence[TableRow]) -> str:
         ]
         parts += [f"## {FAMILY_TITLES[family]}", _format_grid(MAIN_HEAD, paper_cells)]
         parts += [
-            "Interquartile means, exact losses, and what each was told:",
+            "Interquartile means, exact losses, and the information given to each method:",
             _format_grid(INFORMATION_HEAD, [information_cells(row) for row in family_rows]),
         ]
     return "\n\n".join(parts) + "\n"
@@ -312,15 +309,12 @@ def flatten_row(row: TableRow) -> dict[str, str | float | int]:
         summary: Summary = getattr(row, column)
         for part in ("mean", "std", "iqm", "low", "high"):
             cells[f"{column}_{part}"] = getattr(summary, part)
-    for column in (
-        "worst_loss",
-        "seconds",
-        "size",
-        *(part.name for part in fields(InformationBudget)),
-    ):
+    counts = [part.name for part in fields(InformationBudget)]
+    for column in ("worst_loss", "seconds", "size", *counts):
         cells[column] = getattr(row, column) if row.has_runs else math.nan
-    for column in PublishedRow.__dataclass_fields__:
-        cells[f"paper_{column}"] = getattr(row.published, column) if row.published else np.nan
+    for part in fields(PublishedRow):
+        value = getattr(row.published, part.name) if row.published else math.nan
+        cells[f"paper_{part.name}"] = value
     for column in ("policy_error", "value_gap"):
         cells[f"{column}_ratio"] = row.ratio(column)
     return cells
@@ -332,16 +326,13 @@ def to_csv(table: Sequence[TableRow]) -> str:
     writer.writeheader()
     for row in table:
         cells = flatten_row(row)
-        writer.writerow({k: "" if _is_missing(v) else v for k, v in cells.items()})
+        # Only nan differs from itself.
+        writer.writerow({k: v if v == v else "" for k, v in cells.items()})
     return file.getvalue()
 
 
-def _is_missing(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
 def to_latex(table: Sequence[TableRow]) -> str:
-    """A booktabs table of the paper's methods, ours beside the paper's."""
+    """A booktabs table of the paper's methods, ours and the paper's numbers."""
     column = r"ours & IQM [95\,\%] & paper & ratio"
     lines = [
         *(f"% {text}" for text in (describe_incomplete(table), describe_intervals(table)) if text),

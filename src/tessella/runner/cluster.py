@@ -1,9 +1,9 @@
-"""Where the work is done: worker processes on this machine, or an existing scheduler's.
+"""Where the runs are computed: worker processes on this machine, or those of a scheduler.
 
-Either way the study talks to a dask.distributed client and to nothing else. A scheduler that asks
-for TLS (``tls://host:8786``) is spoken to with dask's own settings, ``distributed.comm.tls``: the
-file of an authority, a certificate and its key. Each worker is one process with one thread and one
-XLA thread: the batches are many and small, so cores are shared out between batches, not within one.
+Either way the study uses only a dask.distributed client. Connections to a scheduler follow dask's
+own settings: ``distributed.comm.timeouts.connect``, and ``distributed.comm.tls`` for one that
+requires TLS (``tls://host:8786``). Each worker is one process with one thread and one XLA thread:
+the batches are many and small, so cores are divided between batches, not within one.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from tessella.errors import StudyError
-from tessella.runner.run_context import collect_context
+from tessella.runner.run import collect_context
 
 # Deaths of a worker that a batch survives before its runs are tried one by one.
 ALLOWED_WORKER_DEATHS = 1
-CONNECT_TIMEOUT_SECONDS = 60  # seconds to wait for a scheduler to answer
 RESTART_TIMEOUT_SECONDS = 600  # seconds in which a lost worker of this machine must be back
 
 WORKER_ENVIRONMENT = {
@@ -33,21 +32,15 @@ WORKER_ENVIRONMENT = {
 }
 
 
-@contextmanager
 def connect(
     workers: int | None = None, scheduler: str | None = None, cache: Path | None = None
-) -> Iterator[Any]:
+) -> AbstractContextManager[Any]:
     """A client of ``scheduler``, or of ``workers`` processes on this machine (one for each core).
 
     Args:
         cache: folder in which workers of this machine keep compiled code.
     """
-    with (
-        _connect_to_scheduler(scheduler)
-        if scheduler
-        else _start_local_cluster(workers, cache) as client
-    ):
-        yield client
+    return _connect_to_scheduler(scheduler) if scheduler else _start_local_cluster(workers, cache)
 
 
 @contextmanager
@@ -55,7 +48,7 @@ def _connect_to_scheduler(address: str) -> Iterator[Any]:
     from distributed import Client
 
     class ClosingClient(Client):
-        """Closes at once when it cannot begin: at the end of a process its loop is gone."""
+        """Closes at once when it cannot connect: at the end of a process its loop is gone."""
 
         def start(self, **settings: Any) -> None:
             try:
@@ -65,7 +58,7 @@ def _connect_to_scheduler(address: str) -> Iterator[Any]:
                 raise
 
     try:
-        client = ClosingClient(address, timeout=CONNECT_TIMEOUT_SECONDS, set_as_default=False)
+        client = ClosingClient(address, set_as_default=False)
     except Exception as error:  # each transport has errors of its own
         raise StudyError(
             f"no scheduler answers at {address}: {error}{_connection_hint(address)}"
@@ -79,7 +72,7 @@ def _connection_hint(address: str) -> str:
     from dask.config import get
 
     if not address.startswith("tls://"):
-        return "; if it asks for TLS, its address begins with tls://"
+        return "; if it requires TLS, its address begins with tls://"
     required = ("ca-file", "client.cert", "client.key")
     missing = [name for name in required if not get(f"distributed.comm.tls.{name}", None)]
     return f"; dask has no setting distributed.comm.tls.{missing[0]}" if missing else ""
@@ -115,14 +108,14 @@ def _start_local_cluster(workers: int | None, cache: Path | None) -> Iterator[An
 
 
 def count_cores() -> int:
-    """How many cores this process may use, where the system tells; else how many there are."""
+    """How many cores this process may use, where the system reports it; else how many exist."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _jax_cache_variables(folder: Path) -> dict[str, str]:
-    """Settings with which JAX keeps compiled code for the next process, here or as set."""
+    """Settings with which JAX keeps compiled code for the next process."""
     # Code for one processor may not run on another that reads the same folder.
     cache_folder = folder / hashlib.sha256(collect_context()["processor"].encode()).hexdigest()[:8]
     return {

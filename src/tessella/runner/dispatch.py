@@ -1,9 +1,8 @@
-"""Batches out to workers, outcomes in as they arrive, and nobody lost on the way.
+"""Batches are sent to workers, results are accepted as they arrive, and none is lost.
 
-A batch whose worker dies is tried again by the scheduler; when that happens once too often, its
-specs are tried one at a time, with nothing else at work, so that there is no doubt which of them
-kills its worker. A batch that fails as a whole is taken apart as well. A spec that fails alone is
-recorded as failed, with its reason.
+The scheduler retries a batch whose worker dies; after too many deaths its specs run one at a time,
+with nothing else in flight, so that there is no doubt which of them kills its worker. A batch that
+fails as a whole is split as well. A spec that fails alone is recorded as failed, with its reason.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from typing import Any
 from uuid import uuid4
 
 from tessella.errors import StudyError
-from tessella.runner.names import UnknownNameError
+from tessella.runner.methods.method import UnknownNameError
 from tessella.runner.record import Record, format_exception
-from tessella.runner.run import BatchResult, run_batch, run_batch_safely
-from tessella.runner.run_context import collect_context
+from tessella.runner.run import BatchResult, collect_context, run_batch, run_batch_safely
 from tessella.runner.study import Batch
 
 BATCHES_IN_FLIGHT_PER_THREAD = 2  # batches in flight for each thread of the workers
@@ -32,19 +30,19 @@ class Dispatcher:
     """One pass over batches on a cluster.
 
     Args:
-        accept: called with each outcome, in the order of arrival.
+        accept: called with each result, in the order of arrival.
         on_idle: called when nothing arrived for a second, with the number of workers.
-        packed_objects: what the study brings along for the workers; see ``shipping``.
+        packed_objects: the objects of the study, from ``pack_objects``.
     """
 
     client: Any  # a distributed.Client
     accept: Callable[[BatchResult], None]
     on_idle: Callable[[int], None] = lambda workers: None
     packed_objects: bytes = b""
-    # A future that nobody holds is forgotten by the scheduler.
+    # The scheduler drops a future without a reference to it.
     _running: dict[str, tuple[Any, Batch]] = field(default_factory=dict)
     _completed: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
-    # A scheduler may still know the tasks of an earlier study: names are never used again.
+    # A scheduler may still hold the tasks of an earlier study: names are never reused.
     _attempt_ids: Iterator[str] = field(
         default_factory=lambda: map(f"{uuid4().hex[:8]}-{{}}".format, count())
     )
@@ -55,7 +53,7 @@ class Dispatcher:
         self._run_all(deque(suspects), one_at_a_time=True)
 
     def _run_all(self, waiting: deque[Batch], one_at_a_time: bool) -> list[Batch]:
-        """Work off ``waiting``; the specs of batches that killed workers come back, each alone."""
+        """Run ``waiting``; the specs of batches that killed workers are returned, each alone."""
         suspects: list[Batch] = []
         while waiting or self._running:
             self._submit_batches(waiting, 1 if one_at_a_time else self._max_in_flight())
@@ -67,13 +65,18 @@ class Dispatcher:
                 self.accept(result)
             elif _is_killed_worker(result) and not (one_at_a_time and len(batch.specs) == 1):
                 suspects += batch.split()
-            elif _lacks_study_code(result):
-                raise StudyError(f"a worker cannot run this study: {result}") from result
-            elif len(batch.specs) > 1:
-                waiting.extendleft(batch.split())
             else:
-                self.accept(_failed_result(batch, result))
+                waiting.extendleft(self._handle_error(batch, result))
         return suspects
+
+    def _handle_error(self, batch: Batch, error: Exception) -> list[Batch]:
+        """Accept the failure of a single spec; the specs of a batch are to be tried alone."""
+        if _lacks_study_code(error):
+            raise StudyError(f"a worker cannot run this study: {error}") from error
+        if len(batch.specs) > 1:
+            return batch.split()
+        self.accept(_failed_result(batch, error))
+        return []
 
     def _submit_batches(self, waiting: deque[Batch], max_in_flight: int) -> None:
         while waiting and len(self._running) < max_in_flight:
@@ -86,28 +89,29 @@ class Dispatcher:
             future.add_done_callback(self._completed.put)
 
     def _wait_for_result(self) -> tuple[BatchResult | Exception, Batch] | None:
-        """What came of a batch, or None when nothing arrived for a while."""
+        """The result or error of a batch; None when nothing arrived for a while."""
         try:
             future = self._completed.get(timeout=POLL_INTERVAL_SECONDS)
         except queue.Empty:
-            self.on_idle(len(self._count_threads()))
+            self.on_idle(len(self._threads_by_worker()))
             return None
         if future.cancelled():
             raise StudyError("the scheduler went away")
         if not future.done():
-            # Its worker died with the outcome still on it; the scheduler has it computed again.
+            # Its worker died with the result still on it; the scheduler has it computed again.
             future.add_done_callback(self._completed.put)
             return None
         _, batch = self._running.pop(future.key)
         try:
             return future.result(), batch
-        except Exception as error:  # whatever a method may raise
+        except Exception as error:  # a method may raise anything
             return error, batch
 
     def _max_in_flight(self) -> int:
-        return max(1, BATCHES_IN_FLIGHT_PER_THREAD * sum(self._count_threads().values()))
+        n_threads = sum(self._threads_by_worker().values())
+        return max(1, BATCHES_IN_FLIGHT_PER_THREAD * n_threads)
 
-    def _count_threads(self) -> dict[str, int]:
+    def _threads_by_worker(self) -> dict[str, int]:
         try:
             return dict(self.client.nthreads())
         except (OSError, TimeoutError) as error:
@@ -123,7 +127,7 @@ def run_in_process(batches: Iterable[Batch], accept: Callable[[BatchResult], Non
             accept(run_batch(batch.specs))
         except UnknownNameError:
             raise
-        except Exception as error:  # whatever a method may raise
+        except Exception as error:  # a method may raise anything
             if len(batch.specs) > 1:
                 waiting.extendleft(reversed(batch.split()))
             else:
@@ -137,7 +141,7 @@ def _is_killed_worker(error: BaseException) -> bool:
 
 
 def _lacks_study_code(error: BaseException) -> bool:
-    """Whether a worker lacks this package, or the method as the study means it."""
+    """Whether a worker lacks this package, or the study's edition of the method."""
     lacks_package = (
         isinstance(error, ImportError) and (error.name or "").split(".")[0] == "tessella"
     )
@@ -145,11 +149,7 @@ def _lacks_study_code(error: BaseException) -> bool:
 
 
 def _failed_result(batch: Batch, error: BaseException) -> BatchResult:
-    reason = (
-        "its worker died each time it was tried"
-        if _is_killed_worker(error)
-        else format_exception(error)
-    )
-    return BatchResult(
-        tuple(Record(spec, reason=reason) for spec in batch.specs), collect_context()
-    )
+    is_killed = _is_killed_worker(error)
+    reason = "its worker died each time it was tried" if is_killed else format_exception(error)
+    records = tuple(Record(spec, reason=reason) for spec in batch.specs)
+    return BatchResult(records, collect_context())

@@ -1,4 +1,8 @@
-"""Showing how far a study is: bars in a terminal, plain lines in a pipe."""
+"""Progress of a study: bars in a terminal, plain lines in a pipe.
+
+The time left is the expected work that remains, in seconds, at the rate so far. The first runs also
+pay for compiling: no estimate is given before a tenth of the work is done or a minute has passed.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Protocol
+from typing import IO
 
-from tessella.runner.throughput import Throughput
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress import Progress as Rich
+from rich.text import Text
 
 PLAIN_LINE_INTERVAL_SECONDS = 10.0  # seconds between plain lines
+# The time left is estimated after this share of the work, or after these seconds and batches.
+ESTIMATE_MIN_WORK_SHARE = 0.1  # share of the work
+ESTIMATE_MIN_SECONDS = 60.0  # seconds since the clock began
+ESTIMATE_MIN_ARRIVALS = 5  # batches of runs that ended in that time
 
 
-class ProgressDisplay(Protocol):
-    """Stages with counts; ``note`` is for what is worth saying once."""
-
-    def add_task(self, name: str, total: int, work: float, done: int = 0) -> None: ...
-
-    def advance(self, name: str, count: int, work: float) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
-class NoProgress:
-    """Shows nothing."""
+class ProgressDisplay:
+    """Tasks with counts, and notes; this one shows nothing."""
 
     def add_task(self, name: str, total: int, work: float, done: int = 0) -> None:
         pass
@@ -36,12 +37,72 @@ class NoProgress:
         pass
 
 
+@dataclass
+class Throughput:
+    """One line of progress: ``done`` of ``total`` runs, and the ``work`` in them."""
+
+    total: int
+    work: float
+    done: int = 0
+    finished_work: float = 0.0
+    timed_runs: int = 0  # since the clock began, and the work in them
+    timed_work: float = 0.0
+    arrivals: int = 0
+    began: float | None = None
+    ended: float | None = None
+
+    def add(self, count: int, work: float, now: float) -> None:
+        if self.began is None:
+            # The start of the first runs is not known; their arrival starts the clock.
+            self.began = now
+        else:
+            self.timed_runs += count
+            self.timed_work += work
+            self.arrivals += 1
+        self.done += count
+        self.finished_work += work
+        if self.done >= self.total:
+            self.ended = now
+
+    def elapsed(self, now: float) -> float:
+        return 0.0 if self.began is None else (self.ended or now) - self.began
+
+    def rate(self, now: float) -> float | None:
+        """Runs per second since the first arrived."""
+        elapsed = self.elapsed(now)
+        return self.timed_runs / elapsed if elapsed > 0 and self.timed_runs else None
+
+    def seconds_left(self, now: float) -> float | None:
+        """Seconds to go at this rate; None as long as too little is done for an estimate."""
+        elapsed = self.elapsed(now)
+        if self.done >= self.total:
+            return 0.0
+        is_reliable = self.timed_work >= ESTIMATE_MIN_WORK_SHARE * self.work or (
+            elapsed >= ESTIMATE_MIN_SECONDS and self.arrivals >= ESTIMATE_MIN_ARRIVALS
+        )
+        if not is_reliable or not self.timed_work or not elapsed:
+            return None
+        return (self.work - self.finished_work) * elapsed / self.timed_work
+
+    def format_time_left(self, now: float) -> str:
+        """``0:21 left`` or ``estimating``; empty before the clock began and at the end."""
+        seconds_left = self.seconds_left(now)
+        if seconds_left is None:
+            return "" if self.began is None else "estimating"
+        return f"{format_duration(seconds_left)} left" if seconds_left else ""
+
+
+def format_duration(seconds: float) -> str:
+    """``4:07``, or ``1:02:03``."""
+    minutes, seconds_part = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds_part:02}" if hours else f"{minutes}:{seconds_part:02}"
+
+
 @contextmanager
 def open_display(stream: IO[str]) -> Iterator[ProgressDisplay]:
     """Bars when ``stream`` is a terminal, lines otherwise."""
     if stream.isatty():
-        from tessella.runner.rich_progress import show_bars
-
         with show_bars(stream) as progress:
             yield progress
     else:
@@ -49,8 +110,8 @@ def open_display(stream: IO[str]) -> Iterator[ProgressDisplay]:
 
 
 @dataclass
-class PlainProgress:
-    """One line for each stage that ends, and one now and then for the first, the whole."""
+class PlainProgress(ProgressDisplay):
+    """One line for each task that ends, and one now and then for the first, the whole."""
 
     stream: IO[str]
     _tasks: dict[str, Throughput] = field(default_factory=dict)
@@ -64,11 +125,11 @@ class PlainProgress:
         now = time.monotonic()
         throughput = self._tasks[name]
         throughput.add(count, work, now)
-        is_due = now - self._last_line_time >= PLAIN_LINE_INTERVAL_SECONDS and name == next(
-            iter(self._tasks)
-        )
-        if throughput.done >= throughput.total or is_due:
-            self._last_line_time = now if is_due else self._last_line_time
+        is_first = name == next(iter(self._tasks))
+        is_due = is_first and now - self._last_line_time >= PLAIN_LINE_INTERVAL_SECONDS
+        if is_due:
+            self._last_line_time = now
+        if is_due or throughput.done >= throughput.total:
             self.note(format_task(name, throughput, now))
 
     def note(self, text: str) -> None:
@@ -83,3 +144,56 @@ def format_task(name: str, throughput: Throughput, now: float) -> str:
         parts.append(f"{rate:.1f} a second")
     time_left = throughput.format_time_left(now).replace("estimating", "estimating the time left")
     return ", ".join(filter(None, [*parts, time_left]))
+
+
+class _RateColumn(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        rate = task.fields["throughput"].rate(time.monotonic())
+        return Text("" if rate is None else f"{rate:,.1f}/s", style="cyan")
+
+
+class _TimeLeftColumn(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        throughput: Throughput = task.fields["throughput"]
+        now = time.monotonic()
+        if task.finished:
+            return Text(format_duration(throughput.elapsed(now)), style="green")
+        return Text(throughput.format_time_left(now), style="magenta")
+
+
+@contextmanager
+def show_bars(stream: IO[str]) -> Iterator[RichProgress]:
+    """One bar in the terminal for each task."""
+    progress = Rich(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=18),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f}", justify="right"),
+        _RateColumn(),
+        _TimeLeftColumn(),
+        console=Console(file=stream),
+        refresh_per_second=4,
+    )
+    with progress:
+        yield RichProgress(progress)
+
+
+@dataclass
+class RichProgress(ProgressDisplay):
+    """The tasks of a study as bars."""
+
+    progress: Rich
+    _tasks: dict[str, tuple[TaskID, Throughput]] = field(default_factory=dict)
+
+    def add_task(self, name: str, total: int, work: float, done: int = 0) -> None:
+        began = None if self._tasks else time.monotonic()
+        throughput = Throughput(total, work, done, began=began)
+        task_id = self.progress.add_task(name, total=total, completed=done, throughput=throughput)
+        self._tasks[name] = task_id, throughput
+
+    def advance(self, name: str, count: int, work: float) -> None:
+        task_id, throughput = self._tasks[name]
+        throughput.add(count, work, time.monotonic())
+        self.progress.update(task_id, completed=throughput.done)
+
+    def note(self, text: str) -> None:
+        self.progress.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,23 +1,24 @@
-"""Record: what one run gave, how long it took, and what the method was told.
+"""Record: the result of one run, its time, and the information that the method was given.
 
-A method is told one or more of four things, and a comparison is fair only with all in view:
+A method is given information of up to four kinds; a fair comparison shows all of them:
 
     labels           optimal actions of states, each exact;
     margins          best minus second-best action value of states, each exact;
     backups          full Bellman backups (a state's best action, by exact expectation) behind them;
     simulator_calls  sampled transitions.
 
-A stored row carries a checksum, the SHA-256 of all its other columns, so that a record whose spec,
-figures or policy were altered on the way is found out. (It guards against accidents, not against
-someone who computes it again.)
+A stored row has a checksum, the SHA-256 of all its other columns; it detects altered specs, figures
+and policies. (It guards against accidents, not against someone who computes it again.)
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ ACTION_DTYPES = ("uint8", "uint16", "uint32", "uint64")
 
 @dataclass(frozen=True)
 class InformationBudget:
-    """What a method was told."""
+    """The information that a method was given."""
 
     labels: int = 0
     margins: int = 0
@@ -50,12 +51,12 @@ class Record:
         value_gap: mean local loss / (1 - discount).
         mean_loss, worst_loss: of V* - V_pi over states, by evaluating the policy.
         size: how much the policy stores.
-        told: what the method was told.
+        information: what the method was given.
         seconds: training time; for a batch that trained together, its share.
         actions: (S,) the policy's action indices, in the narrowest unsigned type that holds them;
             empty for a failed run.
         reason: why the run failed; empty when it did not.
-        measures: what else was measured of the policy, by name.
+        measures: other numbers of the policy, by name.
     """
 
     spec: Spec
@@ -64,7 +65,7 @@ class Record:
     mean_loss: float = float("nan")
     worst_loss: float = float("nan")
     size: int = 0
-    told: InformationBudget = field(default_factory=InformationBudget)
+    information: InformationBudget = field(default_factory=InformationBudget)
     seconds: float = float("nan")
     actions: NDArray[np.integer] = field(default_factory=lambda: np.zeros(0, np.uint8))
     reason: str = ""
@@ -84,14 +85,14 @@ class Record:
         """
         return {
             "key": self.spec.key,
-            "environment": self.spec.environment,
+            "problem": self.spec.problem,
             "family": self.spec.family,
             "method": self.spec.method,
             "n": self.spec.n,
             "seed": self.spec.seed,
             **{name: _to_float(getattr(self, name)) for name in METRICS},
             "size": int(self.size),
-            **{name: int(count) for name, count in asdict(self.told).items()},
+            **{name: int(count) for name, count in asdict(self.information).items()},
             "seconds": _to_float(self.seconds),
             "dtype": self.actions.dtype.name,
             "actions": self.actions.astype(_stored_dtype(self.actions.dtype.name)).tobytes(),
@@ -110,20 +111,19 @@ class Record:
             spec=Spec.from_json(row["spec"]),
             **{name: number(name) for name in METRICS},
             size=int(row["size"]),
-            told=InformationBudget(*(row[part.name] for part in fields(InformationBudget))),
+            information=InformationBudget(*(row[part.name] for part in fields(InformationBudget))),
             seconds=number("seconds"),
             actions=np.frombuffer(row["actions"], _stored_dtype(row["dtype"])),
             reason=row["reason"],
-            # Records from before there were measures have no such column.
-            measures=json.loads(row.get("measures") or "{}"),
+            measures=json.loads(row["measures"] or "{}"),
         )
 
 
 def format_exception(error: BaseException) -> str:
-    """What an error of anybody's code says, as text that can be stored and shown."""
+    """An error of any code, as text that can be stored and shown."""
     try:
         text = str(error)
-    except Exception:  # an error whose words are an error
+    except Exception:  # printing an error may fail as well
         text = "(it cannot be put in words)"
     printable = text.encode("utf-8", "backslashreplace").decode()
     if len(printable) > REASON_MAX_CHARACTERS:
@@ -137,9 +137,8 @@ def with_checksum(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verify(row: Mapping[str, Any]) -> Record:
-    """The record of a sealed row; one that was altered, or makes no sense, is named and refused."""
-    required = [column for column in RECORD_COLUMNS if column != "measures"]
-    missing = [column for column in (*required, "checksum") if column not in row]
+    """The record of a row with a checksum; an altered or invalid one is named and refused."""
+    missing = [column for column in (*RECORD_COLUMNS, "checksum") if column not in row]
     if missing:
         raise StudyError(f"{describe_row(row)} has no {', '.join(missing)}")
     if row["checksum"] != _checksum(row):
@@ -155,19 +154,15 @@ def verify(row: Mapping[str, Any]) -> Record:
 
 
 def describe_row(row: Mapping[str, Any]) -> str:
-    """What to call a row, whatever is left of it."""
-    environment, method, n, seed = map(row.get, ("environment", "method", "n", "seed"))
+    """How messages name a row, also one that lacks columns."""
+    problem, method, n, seed = map(row.get, ("problem", "method", "n", "seed"))
     key = str(row.get("key"))[:12]
-    return f"the record {key} ({environment}, {method}, n={n}, seed={seed})"
+    return f"the record {key} ({problem}, {method}, n={n}, seed={seed})"
 
 
 def _checksum(row: Mapping[str, Any]) -> str:
-    """Of what stands in the row, of whatever type; a missing number is NaN or NULL.
-
-    Measures count where there are some: records from before there were any keep their checksum.
-    """
-    columns = [column for column in RECORD_COLUMNS if column != "measures" or row.get(column)]
-    values = [_to_hashable(row[column]) for column in columns]
+    """Of the values in the row, of any type; a missing number is NaN or NULL."""
+    values = [_to_hashable(row[column]) for column in RECORD_COLUMNS]
     return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
 
 
@@ -197,3 +192,25 @@ def _stored_dtype(name: str) -> np.dtype:
 
 
 RECORD_COLUMNS = tuple(Record(Spec("", "", {}, "")).row())  # of a row, without its checksum
+
+
+def records_to_parquet(records: Iterable[Record]) -> bytes:
+    """All records, failures too."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    table = pa.Table.from_pylist([with_checksum(record.row()) for record in records])
+    pq.write_table(table, file, compression="zstd")
+    return file.getvalue()
+
+
+def read_parquet(path: Path) -> tuple[Record, ...]:
+    """The records of a ``records.parquet``; one that was altered is named and refused."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return tuple(verify(row) for row in pq.read_table(path).to_pylist())
+    except (OSError, StudyError, pa.ArrowException) as error:
+        raise StudyError(f"{path} cannot be read as a study's records: {error}") from error

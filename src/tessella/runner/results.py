@@ -9,8 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from tessella.errors import counted
 from tessella.runner.methods.method import get_instance
-from tessella.runner.record import METRICS, Record
+from tessella.runner.record import METRICS, RECORD_COLUMNS, Record
 from tessella.runner.study import Study
 from tessella.solvers.solution import Solution
 
@@ -20,7 +21,7 @@ FRAME_EXCLUDED_COLUMNS = {"actions", "dtype", "spec", "reason", "measures"}
 
 @dataclass(frozen=True, eq=False)
 class StudyResults:
-    """What came of a study.
+    """The results of a study.
 
     Attributes:
         records: of the study's specs, failures included.
@@ -44,33 +45,30 @@ class StudyResults:
     @cached_property
     def frame(self) -> Any:
         """pandas frame with one row for each finished run, measures included, policies not."""
-        names = [
-            name for name in Record(self.study.specs[0]).row() if name not in FRAME_EXCLUDED_COLUMNS
-        ]
+        names = [name for name in RECORD_COLUMNS if name not in FRAME_EXCLUDED_COLUMNS]
         rows = [record.row() | dict(record.measures) for record in self.done]
         return pd.DataFrame(rows, columns=pd.Index([*names, *self.study.measures]))
 
     def table(self, *columns: str) -> Any:
         """Mean over seeds by problem, method and n, of policy error, losses and measures."""
         selected = [*columns] or [*METRICS, *self.study.measures]
-        return self.frame.groupby(["environment", "method", "n"], sort=False)[selected].mean()
+        return self.frame.groupby(["problem", "method", "n"], sort=False)[selected].mean()
 
     @cached_property
     def solutions(self) -> dict[str, Solution]:
         """Exact solution of each problem, by its name."""
-        first_spec = {spec.environment: spec for spec in reversed(self.study.specs)}
+        first_spec = {spec.problem: spec for spec in reversed(self.study.specs)}
         return {name: get_instance(first_spec[name]).solution for name in self.study.problems}
 
     def __str__(self) -> str:
         study = self.study
         heading = (
             f"Study: {len(self.done):,} of {len(self.records):,} runs finished; "
-            f"{len(study.problems)} problems, {len(study.methods)} methods"
+            f"{counted(len(study.problems), 'problem')}, {counted(len(study.methods), 'method')}"
         )
         lines = [heading, str(self.table("policy_error", "mean_loss", *study.measures))]
-        lines += [
-            f"failed: {record.spec}: {record.reason}"
-            for record in self.failed[:LISTED_MAX_FAILURES]
-        ]
+        lines += [f"failed: {r.spec}: {r.reason}" for r in self.failed[:LISTED_MAX_FAILURES]]
         n_unlisted = len(self.failed) - LISTED_MAX_FAILURES
-        return "\n".join(lines + ([f"and {n_unlisted:,} more failed"] if n_unlisted > 0 else []))
+        if n_unlisted > 0:
+            lines.append(f"and {n_unlisted:,} more failed")
+        return "\n".join(lines)

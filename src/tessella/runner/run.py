@@ -1,26 +1,61 @@
-"""run(spec) -> Record: train, then score against the optimum.
+"""run(spec) -> Record: train, then score against the optimum; a method never scores itself.
 
 policy error = mean over states of 1{pi(s) != pi*(s)},
 value gap    = mean over states of (V*(s) - Q*(s, pi(s))) / (1 - discount),
 loss         = V* - V_pi, by evaluating the policy.
+
+A method may be third-party code, so its fits are checked first: a policy of the model, counts (its
+size among them) that are whole, not negative and below 2^63 (the limit of the store), a finite
+time. A fit that fails the check becomes a failed record with the reason; the others of its batch go
+on. A record holds the policy's table; measures receive the policy itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+import os
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
+from numbers import Real
+from pathlib import Path
 from typing import Any
 
-from tessella.errors import StudyError
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.certificates.loss import loss
+from tessella.errors import StudyError, TessellaError, require_type
+from tessella.mdp.model import MDP
 from tessella.runner.methods import find_method
-from tessella.runner.methods.method import Fit, StudyMethod, get_instance, get_problem
-from tessella.runner.names import UnknownNameError
-from tessella.runner.record import Record, format_exception
-from tessella.runner.run_context import collect_context
-from tessella.runner.score import score
-from tessella.runner.shipping import register_packed
+from tessella.runner.methods.method import (
+    Fit,
+    StudyMethod,
+    UnknownNameError,
+    get_instance,
+    get_problem,
+)
+from tessella.runner.record import METRICS, InformationBudget, Record, format_exception
 from tessella.runner.spec import Spec
+from tessella.runner.study import find_measure, register_packed
+from tessella.solvers.solution import Solution
+
+COUNT_LIMIT = 2**63  # beyond the largest count
+BRIEF_MAX_CHARACTERS = 40  # characters of a wrong value that a message shows
+RECORDED_PACKAGES = (
+    "tessella",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "optax",
+    "distributed",
+)
+RECORDED_VARIABLES = ("XLA_FLAGS", "JAX_PLATFORMS", "OMP_NUM_THREADS")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +67,7 @@ class BatchResult:
 
 
 class BatchError(Exception):
-    """A batch failed as a whole, for a reason in words; which run is at fault is not known."""
+    """A batch failed as a whole, with the reason as text; which run is at fault is not known."""
 
 
 def run(spec: Spec) -> Record:
@@ -46,12 +81,13 @@ def run_batch(specs: Sequence[Spec]) -> BatchResult:
 
 
 def run_batch_safely(specs: Sequence[Spec], packed_objects: bytes = b"") -> BatchResult:
-    """``run_batch`` as workers do it: what a method does wrong harms nobody else.
+    """``run_batch`` on a worker: an error of a method affects no other run.
 
-    ``packed_objects`` holds what the study brings along; see ``shipping``.
+    An error becomes text here, where it can: a single run becomes a failed record, several runs
+    raise ``BatchError``, so that they are tried one by one.
 
-    Whatever it raises is put in words here, where it can be: of one run as a failed record, of
-    several as ``BatchError``, so that they are tried one by one.
+    Args:
+        packed_objects: the objects of the study, from ``pack_objects``.
     """
     register_packed(packed_objects)
     method = _find_batch_method(specs)
@@ -90,3 +126,118 @@ def _require_fits(returned: Any, n_runs: int) -> list[Fit]:
         count_text = f"{len(fits)}" if len(fits) < n_runs else f"more than {n_runs}"
         raise StudyError(requirement, value=f"got {count_text} for {n_runs} runs")
     return fits
+
+
+def score(solution: Solution, specs: Sequence[Spec], fits: Sequence[Fit]) -> tuple[Record, ...]:
+    """One record for each spec and its fit; policies that are equal are evaluated once."""
+    loss_of = cache(partial(_state_loss, solution))
+
+    def make_record(spec: Spec, fit: Fit) -> Record:
+        try:
+            return _evaluate_fit(solution, loss_of, spec, check_fit(fit, solution.mdp))
+        except TessellaError as error:
+            return Record(spec, reason=str(error))
+        except Exception as error:  # reading the parts of a fit may raise anything
+            return Record(spec, reason=format_exception(error))
+
+    return tuple(make_record(spec, fit) for spec, fit in zip(specs, fits, strict=True))
+
+
+def check_fit(fit: Fit, mdp: MDP) -> Fit:
+    """The fit with a policy of ``mdp`` and plain numbers, or an error that says what is wrong."""
+    require_type("a run", fit, Fit)
+    require_type("a fit", fit.information, InformationBudget)
+    counts = {
+        part.name: _require_count(getattr(fit.information, part.name), part.name)
+        for part in fields(InformationBudget)
+    }
+    seconds = fit.seconds
+    if not isinstance(seconds, Real) or not 0 <= seconds < math.inf:
+        requirement = "the seconds of a fit must be a number, finite and not negative"
+        raise StudyError(requirement, value=f"got {_format_brief(seconds)}")
+    policy = mdp.policy(fit.policy)
+    _require_count(policy.size, "size")
+    return Fit(policy, InformationBudget(**counts), float(seconds))
+
+
+def _require_count(value: object, name: str) -> int:
+    if (
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and 0 <= value < COUNT_LIMIT
+    ):
+        return int(value)
+    requirement = f"the {name.replace('_', ' ')} of a fit must be a whole number from 0 to 2^63 - 1"
+    raise StudyError(requirement, value=f"got {_format_brief(value)}")
+
+
+def _format_brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= BRIEF_MAX_CHARACTERS else f"{text[:BRIEF_MAX_CHARACTERS]}..."
+
+
+def _evaluate_fit(
+    solution: Solution, loss_of: Callable[..., NDArray[np.float64]], spec: Spec, fit: Fit
+) -> Record:
+    mdp = solution.mdp
+    actions = fit.policy.table.ravel()
+    q = solution.q.reshape(mdp.n_states, mdp.n_actions)
+    local_loss = q.max(axis=1) - q[np.arange(mdp.n_states), actions]
+    state_loss = loss_of(tuple(actions.tolist()))
+    values = (
+        (actions != solution.policy.table.ravel()).mean(),
+        mdp.criterion.value_of_constant_reward(local_loss.mean()),
+        state_loss.mean() if mdp.start is None else mdp.start @ state_loss,
+        state_loss.max(),
+    )
+    figures = dict(zip(METRICS, map(float, values), strict=True))
+    for name, figure in figures.items():
+        if not math.isfinite(figure):
+            raise StudyError(
+                "the figures of a run must be finite", location=name, value=f"is {figure}"
+            )
+    named_policy = fit.policy.renamed(spec.method)
+    return Record(
+        spec,
+        **figures,
+        size=int(fit.policy.size),
+        information=fit.information,
+        seconds=fit.seconds,
+        actions=actions,
+        measures={name: find_measure(name)(solution, named_policy) for name in spec.measures},
+    )
+
+
+def _state_loss(solution: Solution, actions: tuple[int, ...]) -> NDArray[np.float64]:
+    """(S,) V* - V_pi."""
+    return loss(solution, np.reshape(actions, solution.mdp.grid.shape)).by_state.ravel()
+
+
+@cache
+def collect_context() -> dict[str, Any]:
+    """Versions of all that computes, the machine, and the settings that decide its threads."""
+    return {
+        "python": platform.python_version(),
+        "versions": {name: _package_version(name) for name in RECORDED_PACKAGES},
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor_name(),
+        "cores": os.cpu_count(),
+        "flags": {name: os.environ[name] for name in RECORDED_VARIABLES if name in os.environ},
+    }
+
+
+def _package_version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _processor_name() -> str:
+    """The processor's name, where the system reports it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

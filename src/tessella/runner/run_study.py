@@ -1,7 +1,7 @@
-"""run_study(study): run what is not stored yet, and give all of it back.
+"""run_study(study): run what is not stored yet, and return all of it.
 
-Nothing is kept in memory that the store does not hold, so a study may be stopped at any moment and
-goes on where it was.
+Every result is stored when it arrives, so a study may be stopped at any moment; it goes on where it
+was.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from tessella.errors import StudyError, require_type
 from tessella.runner.cluster import RESTART_TIMEOUT_SECONDS, connect
 from tessella.runner.dispatch import Dispatcher, run_in_process
 from tessella.runner.methods import find_method
-from tessella.runner.progress import NoProgress, ProgressDisplay
+from tessella.runner.progress import ProgressDisplay
 from tessella.runner.record import Record
 from tessella.runner.results import StudyResults
 from tessella.runner.run import BatchResult
-from tessella.runner.shipping import pack_objects
 from tessella.runner.spec import Spec
 from tessella.runner.store import Store
-from tessella.runner.study import Batch, Study, estimate_seconds, make_batches
+from tessella.runner.study import Batch, Study, estimate_seconds, make_batches, pack_objects
 
 ALL_RUNS_TASK = "All runs"
 STORE_BYTES_PER_RUN = 3_000  # bytes of the store for each run
@@ -58,15 +57,15 @@ def run_study(
     retry: bool = False,
     display: ProgressDisplay | None = None,
 ) -> StudyResults:
-    """Run ``study``, and give back its records.
+    """Run ``study`` and return its records.
 
     Args:
         folder: where records are stored; the same study on the same folder goes on where it was.
-            None keeps them for this call alone.
-        workers: processes on this machine; 0 for this one, None for one on each core.
+            None: in a temporary folder, removed afterwards.
+        workers: processes on this machine; 0 for the current one, None for one on each core.
         scheduler: address of a dask scheduler whose workers run it instead.
         retry: run again what failed before.
-        display: shows how far it is; see ``tessella.runner.progress``.
+        display: shows the progress; see ``tessella.runner.progress``.
     """
     require_type("run_study", study, Study)
     if folder is None:
@@ -77,7 +76,7 @@ def run_study(
     cluster = None if in_process else ClusterOptions(workers, scheduler)
     space = STORE_BYTES_PER_RUN * len(study.specs) + (0 if in_process else COMPILED_CODE_BYTES)
     with Store.writer(folder, space=space) as store:
-        run_missing(store, study, display or NoProgress(), cluster, retry=retry)
+        run_missing(store, study, display or ProgressDisplay(), cluster, retry=retry)
         return StudyResults(study, *load_stored(store, study))
 
 
@@ -95,18 +94,17 @@ def run_missing(
     *,
     retry: bool = False,
 ) -> int:
-    """Run what the store lacks of ``study``, in this process without a cluster; how many ran."""
+    """Run what the store lacks of ``study``, without a cluster in this process; return how many."""
     store.records({spec.key for spec in study.specs})  # an altered one is refused before the work
-    missing = _find_missing(study, store, retry)
-    _run_and_store(study, store, missing, display, cluster)
-    return len(missing)
-
-
-def _find_missing(study: Study, store: Store, retry: bool) -> list[Spec]:
     reasons = store.failure_reasons()
-    return [
+    missing = [
         spec for spec in study.specs if spec.key not in reasons or (retry and reasons[spec.key])
     ]
+    if missing:
+        _run_and_store(study, store, missing, display, cluster)
+    else:
+        display.note(f"all {len(study.specs):,} runs are stored")
+    return len(missing)
 
 
 def _run_and_store(
@@ -116,9 +114,6 @@ def _run_and_store(
     display: ProgressDisplay,
     cluster: ClusterOptions | None,
 ) -> None:
-    if not missing:
-        display.note(f"all {len(study.specs):,} runs are stored")
-        return
     batches = make_batches(missing)
     _add_tasks(study, batches, display)
     began = time.monotonic()
@@ -157,17 +152,18 @@ def _dispatch_batches(
         return
     packed = pack_objects(study.objects)
     cache = store.path.parent / "compiled"
+    monitor = _WorkerMonitor(display, is_local=cluster.scheduler is None)
     with connect(cluster.workers, cluster.scheduler, cache) as client:
-        Dispatcher(client, accept, _WorkerMonitor(display, cluster), packed).run(batches)
+        Dispatcher(client, accept, monitor, packed).run(batches)
 
 
+@dataclass
 class _WorkerMonitor:
-    """Says so, once, when there is no worker; those of this machine must come back in time."""
+    """Reports once that no worker is connected; those of this machine must restart in time."""
 
-    def __init__(self, display: ProgressDisplay, cluster: ClusterOptions) -> None:
-        self.display = display
-        self.is_local = cluster.scheduler is None
-        self.idle_since = 0.0
+    display: ProgressDisplay
+    is_local: bool
+    idle_since: float = 0.0
 
     def __call__(self, workers: int) -> None:
         now = time.monotonic()
@@ -181,19 +177,15 @@ class _WorkerMonitor:
 
 
 def _add_tasks(study: Study, batches: Sequence[Batch], display: ProgressDisplay) -> None:
-    """One stage for the whole, and one for each method."""
+    """One task for the whole, and one for each method."""
     remaining = [spec for batch in batches for spec in batch.specs]
     expected_seconds = dict.fromkeys(study.methods, 0.0)
     for spec in remaining:
         expected_seconds[spec.method] += estimate_seconds(spec)
     total = Counter(s.method for s in study.specs)
     missing = Counter(s.method for s in remaining)
-    display.add_task(
-        ALL_RUNS_TASK,
-        len(study.specs),
-        sum(expected_seconds.values()),
-        len(study.specs) - len(remaining),
-    )
+    n_done = len(study.specs) - len(remaining)
+    display.add_task(ALL_RUNS_TASK, len(study.specs), sum(expected_seconds.values()), n_done)
     for method in study.methods:
         if missing[method]:
             done = total[method] - missing[method]
@@ -201,8 +193,9 @@ def _add_tasks(study: Study, batches: Sequence[Batch], display: ProgressDisplay)
 
 
 def _task_name(method: str) -> str:
-    """A method of one's own may have any title; its name is its own."""
-    return f"{find_method(method).title} ({method})" if ":" in method else find_method(method).title
+    """The title; with the name where a method is imported, because its title may be anything."""
+    title = find_method(method).title
+    return f"{title} ({method})" if ":" in method else title
 
 
 def _report_progress(records: Sequence[Record], display: ProgressDisplay) -> None:

@@ -1,6 +1,6 @@
 """Spec: everything that decides the numbers of one run, and nothing else.
 
-    key = SHA-256 of the canonical JSON of (environment, family, model, method, settings, edition,
+    key = SHA-256 of the canonical JSON of (problem, family, model, method, settings, edition,
                                             n, seed), and of the names of measures if it has some.
 
 Two specs are the same run exactly when their keys are equal. Canonical JSON has sorted names, no
@@ -29,7 +29,7 @@ class Spec:
     """One run.
 
     Attributes:
-        environment: name of the problem, or ``module:attribute``; stored keys hold this word.
+        problem: its name, or ``module:attribute``.
         family: the problem's family.
         model: every setting of the problem, observation noise included.
         method: name in the registry of methods, or ``module:attribute``.
@@ -37,10 +37,10 @@ class Spec:
         edition: the method's edition; raised when its code changes what it computes.
         n: labels, or updates, that the method may use; 0 where it uses none.
         seed: which of the repetitions.
-        measures: names of what is measured of the policy beside the figures of every record.
+        measures: names of the measures of the policy, in addition to the figures of every record.
     """
 
-    environment: str
+    problem: str
     family: str
     model: Mapping[str, Any]
     method: str
@@ -83,7 +83,7 @@ class Spec:
         return np.random.default_rng(self.entropy(purpose))
 
     def entropy(self, purpose: str, every_n: bool = False) -> int:
-        """A 63-bit seed for ``purpose``; the same for every n if asked."""
+        """A 63-bit seed for ``purpose``; the same for every n if ``every_n``."""
         label = to_canonical_json([purpose, None if every_n else self.n, self.seed])
         return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") >> 1
 
@@ -94,7 +94,7 @@ class Spec:
         return hash(self.key)
 
     def __str__(self) -> str:
-        return f"{self.environment}, {self.method}, n={self.n}, seed={self.seed}"
+        return f"{self.problem}, {self.method}, n={self.n}, seed={self.seed}"
 
 
 def to_canonical_json(value: Any) -> str:

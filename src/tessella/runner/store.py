@@ -1,35 +1,39 @@
 """The store: one SQLite file of records, keyed by the hash of their specs.
 
 A batch of records is one transaction of a write-ahead log, so a process may be killed at any moment
-and the file holds whole batches. There is one writer, which holds a lock on a file beside the
-store; the lock goes with the process, however it ends. A stored result is never replaced, only a
-stored failure. A reader never changes the file, and needs no place to write. Each record has a
+and the file holds whole batches. There is one writer, which holds a lock on a file next to
+the store; the lock ends with the process, however it ends. A stored result is never replaced, only
+a stored failure. A reader never changes the file and needs no place to write. Each record has a
 checksum: one that was altered is named and refused.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
+import shutil
 import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tessella.errors import StudyError
-from tessella.runner.folder import lock_folder, require_space
 from tessella.runner.record import Record, describe_row, verify, with_checksum
 
-STORE_FORMAT = 4
+STORE_FORMAT = 5
 STORE_FILE = "study.sqlite"
+LOCK_FILE = "study.lock"
+PROBE_FILE = "space.probe"
 
 _RECORD_COLUMNS = {
     "key": "TEXT PRIMARY KEY",
-    "environment": "TEXT NOT NULL",
+    "problem": "TEXT NOT NULL",
     "family": "TEXT NOT NULL",
     "method": "TEXT NOT NULL",
     "n": "INTEGER NOT NULL",
@@ -58,7 +62,7 @@ _TABLES = {
     "session": {
         "id": "INTEGER PRIMARY KEY",
         "started": "TEXT NOT NULL",
-        "asked": "TEXT NOT NULL",
+        "description": "TEXT NOT NULL",
         "seconds": "REAL",
         "stored": "INTEGER",
         "outcome": "TEXT",
@@ -88,15 +92,12 @@ class Store:
     @classmethod
     @contextmanager
     def writer(cls, folder: str | Path, *, space: int = 0) -> Iterator[Store]:
-        """The store of ``folder`` for writing, when nobody else writes and ``space`` bytes fit."""
+        """The store for writing, if no other process writes and ``space`` bytes are free."""
         folder = Path(folder)
         with lock_folder(folder):
             require_space(folder, space)
-            connection = _open_for_writing(folder / STORE_FILE)
-            try:
+            with closing(_open_for_writing(folder / STORE_FILE)) as connection:
                 yield cls(connection, folder / STORE_FILE)
-            finally:
-                connection.close()
 
     @classmethod
     @contextmanager
@@ -105,16 +106,13 @@ class Store:
         path = Path(folder) / STORE_FILE
         if not os.path.exists(path):
             raise StudyError(f"{folder} holds no study")
-        connection = _open_read_only(path)
-        try:
-            if _read_format(connection) != STORE_FORMAT:
-                raise StudyError(f"{path} is not a study's store of format {STORE_FORMAT}")
-            _check_columns(connection, path)
-            yield cls(connection, path)
-        except sqlite3.Error as error:
-            raise _unreadable_error(path, error) from error
-        finally:
-            connection.close()
+        with closing(_open_read_only(path)) as connection:
+            try:
+                _check_format(connection, path, STORE_FORMAT)
+                _check_columns(connection, path)
+                yield cls(connection, path)
+            except sqlite3.Error as error:
+                raise _unreadable_error(path, error) from error
 
     def add(self, records: Iterable[Record], context: dict[str, Any]) -> None:
         """Store a batch: all of it or nothing."""
@@ -131,7 +129,7 @@ class Store:
 
     def records(self, keys: Iterable[str] | None = None) -> list[Record]:
         """Stored records, in the order of problem, method, n and seed."""
-        rows = self._rows("SELECT * FROM record ORDER BY environment, method, n, seed, key")
+        rows = self._rows("SELECT * FROM record ORDER BY problem, method, n, seed, key")
         wanted = None if keys is None else set(keys)
         return [self._read_record(row) for row in rows if wanted is None or row["key"] in wanted]
 
@@ -148,11 +146,11 @@ class Store:
             raise _unreadable_error(self.path, error) from error
 
     def begin_session(self, description: str) -> int:
-        """Open a session: a process at work on this store."""
+        """Open a session: a process that writes to this store."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._write_transaction():
             row = self._db.execute(
-                "INSERT INTO session (started, asked) VALUES (?, ?)", (now, description)
+                "INSERT INTO session (started, description) VALUES (?, ?)", (now, description)
             )
         return int(row.lastrowid or 0)
 
@@ -173,16 +171,13 @@ class Store:
             raise _unreadable_error(self.path, error) from error
 
     def _read_record(self, row: sqlite3.Row) -> Record:
+        advice = "take its row out of the store to have it run again"
         try:
-            try:
-                actions = zlib.decompress(row["actions"])
-            except (TypeError, zlib.error) as error:
-                raise StudyError(
-                    f"the policy of {describe_row(dict(row))} cannot be read"
-                ) from error
-            return verify({**dict(row), "actions": actions})
+            return verify({**dict(row), "actions": zlib.decompress(row["actions"])})
+        except (TypeError, zlib.error) as error:
+            message = f"the policy of {describe_row(dict(row))} cannot be read"
+            raise StudyError(f"{self.path}: {message}; {advice}") from error
         except StudyError as error:
-            advice = "take its row out of the store to have it run again"
             raise StudyError(f"{self.path}: {error}; {advice}") from error
 
     def _context_id(self, context: dict[str, Any]) -> int:
@@ -202,7 +197,7 @@ class Store:
 
 
 def _open_connection(path: Path, query: str) -> sqlite3.Connection:
-    # Transactions are opened by hand: a batch is one, and reading opens none.
+    # Transactions are explicit: a batch is one, and reading opens none.
     uri = f"{path.absolute().as_uri()}?{query}"
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
 
@@ -210,8 +205,8 @@ def _open_connection(path: Path, query: str) -> sqlite3.Connection:
 def _open_read_only(path: Path) -> sqlite3.Connection:
     """The store for reading, also where nothing can be written.
 
-    The log that a writer may keep beside the store is read through a shared index, a file as well.
-    Where that cannot be made, a store without a log can be taken as one that nobody changes.
+    SQLite reads the log of a writer through a shared index, which is a file as well. Where that
+    cannot be created, a store without a log is opened as one that does not change.
     """
     try:
         return _require_readable(_open_connection(path, "mode=ro"))
@@ -226,7 +221,7 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def _require_readable(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """The connection, if something can be read over it."""
+    """The connection, after reading something from it."""
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error:
@@ -242,24 +237,18 @@ def _unreadable_error(path: Path, error: Exception) -> StudyError:
 def _open_for_writing(path: Path) -> sqlite3.Connection:
     try:
         connection = _open_connection(path, "mode=rwc")
+        try:
+            _create_tables(connection, path)
+        except (sqlite3.Error, StudyError):
+            connection.close()
+            raise
     except sqlite3.Error as error:
-        raise StudyError(f"{path} cannot be opened: {error}") from error
-    try:
-        _create_tables(connection, path)
-    except sqlite3.Error as error:
-        connection.close()
         raise StudyError(f"{path} cannot be opened as a study's store: {error}") from error
-    except StudyError:
-        connection.close()
-        raise
     return connection
 
 
 def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
-    if (version := _read_format(connection)) not in (0, STORE_FORMAT):
-        raise StudyError(
-            f"{path} has format {version}; this version reads {STORE_FORMAT}; choose another folder"
-        )
+    _check_format(connection, path, 0, STORE_FORMAT)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {STORE_FORMAT}; COMMIT;")
@@ -275,6 +264,57 @@ def _check_columns(connection: sqlite3.Connection, path: Path) -> None:
             raise StudyError(f"{path} is no whole store: its table {table} has no {subject}")
 
 
-def _read_format(connection: sqlite3.Connection) -> int:
-    """0 for a file without content."""
-    return connection.execute("PRAGMA user_version").fetchone()[0]
+def _check_format(connection: sqlite3.Connection, path: Path, *allowed: int) -> None:
+    """A file without content has format 0."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version not in allowed:
+        raise StudyError(
+            f"{path} has format {version}; this version reads {STORE_FORMAT}; choose another folder"
+        )
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock the folder for one writer; the lock ends with the process, however it ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK_FILE).open("a+")
+    except OSError as error:
+        raise StudyError(f"{folder} cannot be written: {error.strerror}") from error
+    with file:
+        _acquire_lock(file, folder)
+        yield
+
+
+def _acquire_lock(file: IO[str], folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        raise StudyError(
+            f"another study is writing to {folder} ({file.read().strip()}); wait for it, stop it, "
+            "or choose another folder"
+        ) from None
+    except OSError as error:
+        raise StudyError(f"{folder} cannot be locked: {error.strerror}") from error
+    with suppress(OSError):  # the name of the holder is only for people
+        file.truncate(0)
+        file.write(f"process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M}\n")
+        file.flush()
+
+
+def require_space(folder: Path, space: int) -> None:
+    """Refuse a folder without ``space`` free bytes, by allocating them for a moment."""
+    probe = folder / PROBE_FILE
+    try:
+        with probe.open("wb") as file:
+            if space and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, space)
+            elif shutil.disk_usage(folder).free < space:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError as error:
+        requirement = f"{folder} has too little free space for this study"
+        raise StudyError(f"{requirement} (about {space / 1e6:.0f} MB): {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            probe.unlink()

@@ -1,26 +1,35 @@
-"""The plan of a study: its runs, and the batches in which they train.
+"""The plan of a study: its runs, the batches in which they train, and its measures.
 
 The longest batches come first, so that the workers finish together, and those that share compiled
-code follow each other. What a method says about its own runs is checked here, before any work.
+code follow each other. What a method says about its runs is checked here, before any work.
+
+    Measure(name, of),   of(solution, policy) -> a finite number
+
+A measure is computed where the policy was trained and stored with its record. Its name is in the
+spec of the run: a measure that changes its meaning needs another name.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from numbers import Real
 from operator import index
 from typing import Any, NoReturn
 
 from tessella.errors import StudyError
-from tessella.problems.registry import all_problems, problem, register
-from tessella.runner.measure import find_measure, register_measure
+from tessella.mdp.policy import Policy
+from tessella.problems.import_object import import_object
+from tessella.problems.problem import Problem
+from tessella.problems.registry import PACKAGE_PROBLEMS, all_problems, problem, register
 from tessella.runner.methods import find_method, register_method
-from tessella.runner.names import UnknownNameError
+from tessella.runner.methods.method import UnknownNameError, require_own_name
+from tessella.runner.record import RECORD_COLUMNS
 from tessella.runner.spec import Spec
+from tessella.solvers.solution import Solution
 
 STUDY_MAX_RUNS = 1_000_000  # runs of one study: their specs are held in memory
 # Labels, or updates; a hundred times that, as a reference has it, can be stored.
@@ -28,11 +37,61 @@ SAMPLE_MAX_SIZE = 10**9
 
 
 @dataclass(frozen=True)
+class Measure:
+    """A number of a policy, by name."""
+
+    name: str
+    of: Callable[[Solution, Policy], float]
+
+    def __call__(self, solution: Solution, policy: Policy) -> float:
+        """The number; anything but a finite number is refused."""
+        value = self.of(solution, policy)
+        if not isinstance(value, Real) or not math.isfinite(value):
+            raise StudyError(
+                "a measure gives a finite number", location=self.name, value=f"is {value}"
+            )
+        return float(value)
+
+
+_registered: dict[str, Measure] = {}
+
+
+def register_measure(measure: Measure) -> str:
+    """Register a measure under its name and return the name; a later one replaces an earlier."""
+    if not isinstance(measure, Measure):
+        raise UnknownNameError(
+            "a measure is a tessella.Measure", value=f"got {type(measure).__name__}"
+        )
+    name = require_own_name(measure, "measure")
+    if name in RECORD_COLUMNS:
+        requirement = "a measure needs a name that no column of the records has"
+        raise UnknownNameError(requirement, value=f"got {name!r}")
+    _registered[name] = measure
+    return name
+
+
+def find_measure(name: str) -> Measure:
+    """The measure called ``name``; a name with a colon, ``module:attribute``, is imported."""
+    if ":" in name:
+        measure = import_object(name, "measure", UnknownNameError)
+        if not isinstance(measure, Measure):
+            requirement = "a measure is a tessella.Measure"
+            raise UnknownNameError(
+                requirement, location=repr(name), value=f"is {type(measure).__name__}"
+            )
+        return measure
+    if name not in _registered:
+        known_names = ", ".join(_registered) or "none"
+        raise UnknownNameError(f"no measure is called {name!r}; there are {known_names}")
+    return _registered[name]
+
+
+@dataclass(frozen=True)
 class Study:
     """What to run: every combination of these.
 
     Problems, methods and measures are given by name, as ``module:attribute``, or as objects, which
-    are then known by their own names; afterwards the fields hold names alone.
+    are registered under their own names; afterwards the fields hold only names.
 
     Args:
         problems: names, or ``Problem`` records.
@@ -50,17 +109,19 @@ class Study:
     objects: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        given = [*map(_as_tuple, (self.problems, self.methods, self.measures))]
-        objects = [item for items in given for item in items if not isinstance(item, str)]
+        objects = []
+        name_functions = {
+            "problems": _problem_name,
+            "methods": _method_name,
+            "measures": _measure_name,
+        }
+        for attribute, name_of in name_functions.items():
+            given = getattr(self, attribute)
+            items = given if isinstance(given, list | tuple) else (given,)
+            objects += [item for item in items if not isinstance(item, str)]
+            object.__setattr__(self, attribute, tuple(dict.fromkeys(map(name_of, items))))
         object.__setattr__(self, "objects", tuple(objects))
-        name_functions = (_problem_name, _method_name, _measure_name)
-        names = [
-            tuple(dict.fromkeys(map(name_of, items)))
-            for name_of, items in zip(name_functions, given, strict=True)
-        ]
-        # In one order, each once: the same study however it was asked for.
-        for attribute, value in zip(("problems", "methods", "measures"), names, strict=True):
-            object.__setattr__(self, attribute, value)
+        # In one order, each once: the same study however it was written.
         object.__setattr__(self, "problems", _sort_problems(self.problems))
         self._check_counts()
 
@@ -106,11 +167,6 @@ class Study:
         )
 
 
-def _as_tuple(items: Any) -> tuple[Any, ...]:
-    """One thing may stand for a list of one."""
-    return tuple(items) if isinstance(items, list | tuple) else (items,)
-
-
 def _problem_name(item: Any) -> str:
     if isinstance(item, str):
         named_problem = problem(item)
@@ -137,6 +193,43 @@ def _sort_problems(names: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
+def pack_objects(objects: Sequence[Any]) -> bytes:
+    """The objects of a study as bytes for workers; empty where there are none.
+
+    Objects of a script or a notebook are sent whole; those of a module by their name in it, so the
+    worker must be able to import that module.
+    """
+    import cloudpickle
+
+    return cloudpickle.dumps(tuple(objects)) if objects else b""
+
+
+def register_packed(packed: bytes) -> None:
+    """Register packed objects in this process, under their names."""
+    for item in _unpack_objects(packed) if packed else ():
+        if isinstance(item, Problem):
+            if item.name not in PACKAGE_PROBLEMS:
+                register(item)
+        elif isinstance(item, Measure):
+            register_measure(item)
+        else:
+            register_method(item)
+
+
+@lru_cache(maxsize=8)
+def _unpack_objects(packed: bytes) -> tuple[Any, ...]:
+    """Once for each study: the caches of models and optima are keyed by these objects."""
+    import cloudpickle
+
+    try:
+        return cloudpickle.loads(packed)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UnknownNameError(
+            f"what the study brings cannot be unpacked here: {reason}"
+        ) from error
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Specs that train together, in one task of a worker."""
@@ -146,7 +239,7 @@ class Batch:
     @property
     def name(self) -> str:
         first = self.specs[0]
-        return f"{first.method}-{first.environment}-{first.n}-{first.key[:8]}"
+        return f"{first.method}-{first.problem}-{first.n}-{first.key[:8]}"
 
     def split(self) -> list[Batch]:
         """The same specs, each alone."""
@@ -171,7 +264,7 @@ def make_batches(specs: Iterable[Spec]) -> list[Batch]:
 def _sort_key(batch: Batch) -> tuple:
     first = batch.specs[0]
     longest = max(map(estimate_seconds, batch.specs))
-    return -longest, first.method, first.family, first.n, first.environment
+    return -longest, first.method, first.family, first.n, first.problem
 
 
 def estimate_seconds(spec: Spec) -> float:
@@ -194,5 +287,5 @@ def _method_runs(name: str, sizes: tuple[int, ...], seeds: range) -> list[tuple[
     return pairs
 
 
-def _refuse_method(name: str, subject: str, given: object) -> NoReturn:
-    raise UnknownNameError(f"a method {subject}", location=repr(name), value=f"gives {given!r}")
+def _refuse_method(name: str, requirement: str, given: object) -> NoReturn:
+    raise UnknownNameError(f"a method {requirement}", location=repr(name), value=f"gives {given!r}")

@@ -8,10 +8,16 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from tessella.paper.figures.cost import describe_cost, draw_cost
-from tessella.paper.figures.heatmap import describe_heatmap, draw_heatmap
-from tessella.paper.figures.margins import describe_margins, draw_margins
-from tessella.paper.figures.scaling import describe_scaling, draw_scaling
-from tessella.paper.figures.seeds import describe_seeds, draw_seeds
+from tessella.paper.figures.errors import (
+    describe_heatmap,
+    describe_margins,
+    describe_scaling,
+    describe_seeds,
+    draw_heatmap,
+    draw_margins,
+    draw_scaling,
+    draw_seeds,
+)
 from tessella.paper.figures.tessellations import (
     describe_landscape,
     describe_policies,
@@ -47,5 +53,5 @@ FIGURES = (
     FigureSpec("figure-4", "Figure 4. Error and sample size", draw_scaling, describe_scaling),
     FigureSpec("figure-5", "Figure 5. Error in every problem", draw_heatmap, describe_heatmap),
     FigureSpec("figure-a1", "Figure A1. Spread over seeds", draw_seeds, describe_seeds),
-    FigureSpec("figure-cost", "Loss and what was told", draw_cost, describe_cost),
+    FigureSpec("figure-cost", "Loss and information", draw_cost, describe_cost),
 )

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from tessella.paper.derived_numbers import COST_UNIT, mean_costs, method_title
-from tessella.paper.figures.style import draw_legend_below, get_style, make_figure
+from tessella.paper.figures.style import draw_legend_below, get_style, make_panels
 from tessella.paper.published import FAMILY_TITLES
 from tessella.paper.results import PaperResults
 
@@ -19,9 +19,7 @@ LINEAR_SCALE_MAX_LOSS = 1e-3  # losses below this share the scale's linear part,
 
 def draw_cost(results: PaperResults, narrow: bool) -> Figure:
     families = results.families()
-    figure = make_figure(narrow, 3.4, 1.3 + 2.5 * len(families))
-    shape = (len(families), 1) if narrow else (1, len(families))
-    axes_list = figure.subplots(*shape, squeeze=False).ravel()
+    figure, axes_list = make_panels(narrow, len(families), 3.4, 1.3 + 2.5 * len(families))
     table = mean_costs(results)
     for axes, family in zip(axes_list, families, strict=True):
         _draw_family(axes, results, table[table["family"] == family])

@@ -1,7 +1,7 @@
 """How the figures of a study look: colours and marks of the methods, sizes, fonts.
 
 Boundary methods are drawn solid in blues and greens, value-based ones dashed in warm colours,
-references in greys; every method has a mark of its own, so that no reader depends on colour.
+references in greys; every method has its own mark, so that no reader depends on colour.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 WIDE_INCHES = 7.0  # width of a figure on a page
 NARROW_INCHES = 3.7  # width of a figure on a phone
@@ -85,8 +86,17 @@ def make_figure(narrow: bool, wide_height: float, narrow_height: float) -> Figur
     return Figure(figsize=size, layout="constrained")
 
 
+def make_panels(
+    narrow: bool, count: int, wide_height: float, narrow_height: float, **options: Any
+) -> tuple[Figure, NDArray]:
+    """A figure of ``count`` axes, side by side on a page and one above the other on a phone."""
+    figure = make_figure(narrow, wide_height, narrow_height)
+    shape = (count, 1) if narrow else (1, count)
+    return figure, figure.subplots(*shape, squeeze=False, **options).ravel()
+
+
 def draw_legend_below(figure: Figure, narrow: bool, columns: int = 4) -> None:
-    """One legend for all axes, under them; what only some of them show is in it too."""
+    """One legend for all axes, under them, also of what only some of them show."""
     handle_by_label: dict[str, Any] = {}
     for axes in figure.axes:
         handles, labels = axes.get_legend_handles_labels()

@@ -1,11 +1,12 @@
-"""Figure 1: the optimal policies of all problems. Figure 2: values beside margins."""
+"""Figure 1: the optimal policies of all problems. Figure 2: values and margins."""
 
 from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from tessella.paper.figures.style import make_figure
+from tessella.paper.derived_numbers import format_range
+from tessella.paper.figures.style import make_figure, make_panels
 from tessella.paper.published import FAMILY_TITLES
 from tessella.paper.results import PaperResults
 from tessella.plot import legends, margin_map, small_multiples, value_map
@@ -13,7 +14,7 @@ from tessella.tessellation import Tessellation
 
 
 def draw_policies(results: PaperResults, narrow: bool) -> Figure:
-    """Every optimal policy, by family; the legends stand in the first free place."""
+    """Every optimal policy, by family; the legends use the first free place."""
     families: dict[str, list[Tessellation]] = {}
     for label, tessellation in results.tessellations.items():
         families.setdefault(results.family(label), []).append(tessellation)
@@ -55,10 +56,9 @@ def describe_policies(results: PaperResults) -> str:
     parts = []
     for family in results.families():
         geometries = [g for label, g in results.geometry.items() if results.family(label) == family]
-        cells = sorted({g.region_components for g in geometries})
-        count = str(cells[0]) if len(cells) == 1 else f"{cells[0]} to {cells[-1]}"
+        regions = format_range([g.region_components for g in geometries], "")
         parts.append(
-            f"{FAMILY_TITLES[family]}: {count} connected regions in each problem, and at most "
+            f"{FAMILY_TITLES[family]}: {regions} connected regions in each problem, and at most "
             f"{max(g.boundary_length for g in geometries):.1%} of neighbouring states act "
             "differently"
         )
@@ -67,10 +67,9 @@ def describe_policies(results: PaperResults) -> str:
 
 def draw_landscape(results: PaperResults, narrow: bool) -> Figure:
     solution = results.solutions[results.representative]
-    figure = make_figure(narrow, 2.8, 5.4)
-    first, second = figure.subplots(*((2, 1) if narrow else (1, 2)))
-    value_map(first, solution)
-    margin_map(second, results.tessellations[results.representative])
+    figure, (value_axes, margin_axes) = make_panels(narrow, 2, 2.8, 5.4)
+    value_map(value_axes, solution)
+    margin_map(margin_axes, results.tessellations[results.representative])
     return figure
 
 

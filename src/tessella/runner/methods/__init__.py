@@ -1,5 +1,58 @@
-"""The methods of a study, by name: learners, baselines, references, and those of one's own."""
+"""The methods of a study, by name: those of the package, registered ones, and imported ones."""
 
-from tessella.runner.methods.registry import find_method, package_methods, register_method
+from __future__ import annotations
+
+from functools import cache
+from typing import get_args
+
+from tessella.problems.import_object import import_object
+from tessella.runner.methods.method import (
+    MethodGroup,
+    StudyMethod,
+    UnknownNameError,
+    require_own_name,
+)
 
 __all__ = ["find_method", "package_methods", "register_method"]
+
+REQUIRED_MEMBERS = ("title", "group", "edition", "settings", "runs", "batch_key", "seconds", "fit")
+
+_registered: dict[str, StudyMethod] = {}
+
+
+@cache
+def package_methods() -> dict[str, StudyMethod]:
+    """The methods that come with the package, boundary learners first."""
+    from tessella.runner.methods.boundary import BOUNDARY_METHODS
+    from tessella.runner.methods.references import REFERENCES
+    from tessella.runner.methods.value_based import VALUE_BASED_METHODS
+
+    return {**BOUNDARY_METHODS, **VALUE_BASED_METHODS, **REFERENCES}
+
+
+def register_method(method: StudyMethod) -> str:
+    """Register a method under its name and return the name; a later one replaces an earlier."""
+    name = require_own_name(method, "method", package_methods())
+    _registered[name] = _require_method(method, repr(name))
+    return name
+
+
+def find_method(name: str) -> StudyMethod:
+    """The method called ``name``; a name with a colon, ``module:attribute``, is imported."""
+    if ":" in name:
+        return _require_method(import_object(name, "method", UnknownNameError), repr(name))
+    method = package_methods().get(name) or _registered.get(name)
+    if method is None:
+        known_names = ", ".join([*package_methods(), *_registered])
+        raise UnknownNameError(f"no method is called {name!r}; there are {known_names}")
+    return method
+
+
+def _require_method(method: StudyMethod, name: str) -> StudyMethod:
+    missing = [part for part in REQUIRED_MEMBERS if not hasattr(method, part)]
+    if missing:
+        raise UnknownNameError(f"{name} is no method: it has no {', '.join(missing)}")
+    if method.group not in get_args(MethodGroup):
+        requirement = f"the group of {name} must be one of {', '.join(get_args(MethodGroup))}"
+        raise UnknownNameError(f"{requirement}; it is {method.group!r}")
+    return method

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,13 @@ from tessella.learn.local import LocalBoundary
 from tessella.learn.margin import MarginBoundary
 from tessella.learn.neural import NeuralBoundary
 from tessella.learn.sample import Sample, draw
-from tessella.runner.methods.method import Fit, Instance, MethodGroup, StudyMethod
+from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup, StudyMethod
 from tessella.runner.record import InformationBudget
 from tessella.runner.spec import Spec, setting_from_json, setting_to_json
 
 
 @dataclass(frozen=True)
-class BoundaryMethod:
+class BoundaryMethod(FullGridMethod):
     """A boundary learner with its own defaults.
 
     Args:
@@ -42,12 +42,6 @@ class BoundaryMethod:
         # The seed of a run decides its randomness.
         settings.pop("random_state", None)
         return {name: setting_to_json(value, (Features,)) for name, value in settings.items()}
-
-    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
-        return [(n, seed) for n in sizes for seed in seeds]
-
-    def batch_key(self, spec: Spec) -> Hashable:
-        return spec.environment, spec.n
 
     def seconds(self, spec: Spec) -> float:
         return self.base_seconds + self.seconds_per_label * spec.n

@@ -1,15 +1,15 @@
-"""Methods of one's own in a line: a learner, a baseline, or any function that gives a policy.
+"""Methods of one's own in a line: a learner, a baseline, or any function that returns a policy.
 
-Each is asked for one policy at a time, with randomness that n and seed decide; what it gives back
-may be whatever ``tessella.as_policy`` reads. Its settings are in the spec of each run, so that a
-changed one is another run; raise ``edition`` when the code changes what it gives.
+Each makes one policy at a time, with randomness that n and seed decide; it may return anything that
+``tessella.as_policy`` reads. Its settings are in the spec of each run, so that a changed one is
+another run; raise ``edition`` when the code changes the result.
 """
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +18,12 @@ import numpy as np
 from tessella.learn.fit import fit_batch
 from tessella.learn.sample import draw
 from tessella.mdp.model import MDP
-from tessella.runner.methods.method import Fit, Instance, MethodGroup
+from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup
 from tessella.runner.record import InformationBudget
 from tessella.runner.spec import Spec, setting_to_json
 
 
-class SingleRunMethod(ABC):
+class SingleRunMethod(FullGridMethod, ABC):
     """A method that makes its policies one at a time, for every n and seed."""
 
     name: str
@@ -39,12 +39,6 @@ class SingleRunMethod(ABC):
     def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
         """The policy of one run, and the information it was given."""
 
-    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
-        return [(n, seed) for n in sizes for seed in seeds]
-
-    def batch_key(self, spec: Spec) -> Hashable:
-        return spec.environment, spec.n
-
     def seconds(self, spec: Spec) -> float:
         return 0.01 + 1e-5 * spec.n
 
@@ -59,11 +53,11 @@ class SingleRunMethod(ABC):
 
 @dataclass(frozen=True)
 class LearnerMethod(SingleRunMethod):
-    """A scikit-learn classifier, or a boundary learner, that is shown n exact labels.
+    """A scikit-learn classifier, or a boundary learner, that sees n exact labels.
 
     Args:
-        name: by which it is found.
-        learner: an object, not a class; each run has a copy of it, with a seed of its own.
+        name: how a study refers to it.
+        learner: an object, not a class; each run trains a copy with its own seed.
     """
 
     name: str
@@ -89,9 +83,9 @@ class BaselineMethod(SingleRunMethod):
     """A policy trained from a simulator.
 
     Args:
-        name: by which it is found.
-        train: ``train(mdp, updates, rng) -> policy``; it is trusted to use the model as a
-            simulator and no more than ``updates`` times.
+        name: how a study refers to it.
+        train: ``train(mdp, updates, rng) -> policy``; nothing checks that it uses
+            the model as a simulator only, and at most ``updates`` times.
         about: its settings, as numbers and text.
     """
 
@@ -114,17 +108,17 @@ class FunctionMethod(SingleRunMethod):
     """Any way to a policy.
 
     Args:
-        name: by which it is found.
+        name: how a study refers to it.
         function: ``function(instance, n, rng) -> policy``; ``instance.mdp`` is the model and
             ``instance.solution`` its optimum.
-        told: the information that each run is given.
-        once: whether one run is all there is: n and seed have no part in it.
+        information: what each run is given.
+        once: whether it runs once for each problem, whatever n and seed.
         about: its settings, as numbers and text.
     """
 
     name: str
     function: Callable[[Instance, int, np.random.Generator], Any]
-    told: InformationBudget = field(default_factory=InformationBudget)
+    information: InformationBudget = field(default_factory=InformationBudget)
     once: bool = False
     about: Mapping[str, Any] = field(default_factory=dict)
     edition: int = 1
@@ -137,4 +131,4 @@ class FunctionMethod(SingleRunMethod):
         return [(0, 0)] if self.once else super().runs(sizes, seeds)
 
     def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
-        return self.function(instance, spec.n, spec.generator("policy")), self.told
+        return self.function(instance, spec.n, spec.generator("policy")), self.information

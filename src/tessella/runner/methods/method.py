@@ -1,22 +1,21 @@
-"""What a study asks of a method.
+"""What a study requires of a method.
 
-A method says which runs it needs, which of them train together, and trains them. It never judges
-itself: it returns policies, and ``score`` measures them.
+A method says which runs it needs, which of them train together, and trains them. It never evaluates
+itself: it returns policies, and ``tessella.runner.run`` scores them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol
 
-from tessella.errors import TessellaError
+from tessella.errors import StudyError, TessellaError
 from tessella.mdp.model import MDP
 from tessella.problems.problem import Problem
 from tessella.problems.registry import problem
-from tessella.runner.names import UnknownNameError
 from tessella.runner.record import InformationBudget
 from tessella.runner.spec import Spec, to_canonical_json
 from tessella.solvers.solution import Solution
@@ -24,15 +23,30 @@ from tessella.solvers.solution import Solution
 MethodGroup = Literal["boundary", "value", "reference"]
 
 
+class UnknownNameError(StudyError):
+    """A name that leads to nothing of its kind, here or on a worker."""
+
+
+def require_own_name(item: object, noun: str, reserved: Container[str] = ()) -> str:
+    """The name of an object given to a study; nothing of the package may have the same."""
+    name = getattr(item, "name", None)
+    if not isinstance(name, str) or not name or ":" in name:
+        requirement = f"a {noun} needs a name, without a colon, in its attribute name"
+        raise UnknownNameError(requirement, value=f"got {name!r}")
+    if name in reserved:
+        raise UnknownNameError(f"a {noun} of the package keeps its name", value=f"got {name!r}")
+    return name
+
+
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A problem with its settings, built: the model, and its optimum when first asked for."""
+    """The model of a problem with its settings; its optimum is computed when first needed."""
 
     mdp: MDP
 
     @cached_property
     def solution(self) -> Solution:
-        """The optimum: the source of labels and the measure of policies.
+        """The optimum: the source of labels and the reference for policies.
 
         By value iteration: the one method whose work is counted in full Bellman backups.
         """
@@ -40,7 +54,7 @@ class Instance:
         from tessella.solvers.value_iteration import ValueIteration
 
         solution = solve(self.mdp, ValueIteration())
-        # Methods are shown it; none may change what all are measured against.
+        # Methods see it; none may change what all are measured against.
         for array in (solution.value, solution.decided):
             array.setflags(write=False)
         return solution
@@ -53,17 +67,17 @@ class Instance:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a method gives back for one spec.
+    """What a method returns for one spec.
 
     Attributes:
-        policy: whatever decides (see ``tessella.as_policy``). What it is stays: its own size is
-            recorded, and measures are given it as it came.
-        told: the information that it was given.
-        seconds: how long it took to make.
+        policy: anything that ``tessella.as_policy`` reads. Its own size is recorded, and measures
+            receive it unchanged.
+        information: what the method was given.
+        seconds: training time.
     """
 
     policy: Any
-    told: InformationBudget
+    information: InformationBudget
     seconds: float
 
 
@@ -78,7 +92,7 @@ class StudyMethod(Protocol):
 
     @property
     def edition(self) -> int:
-        """Raise it when the code changes what a spec gives."""
+        """Raise it when the code changes the result of a spec."""
         ...
 
     def settings(self) -> dict[str, Any]:
@@ -90,9 +104,9 @@ class StudyMethod(Protocol):
         ...
 
     def batch_key(self, spec: Spec) -> Hashable:
-        """Specs of equal dynamics and equal answers train in one call.
+        """Specs of equal dynamics and equal keys train in one call.
 
-        A method that sees the noise of observations answers with the problem.
+        The key of a method that sees the noise of observations includes the problem.
         """
         ...
 
@@ -103,33 +117,43 @@ class StudyMethod(Protocol):
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
         """One fit for each of ``specs``, which share dynamics and settings.
 
-        What cannot be scored (a policy of another shape, counts that are none) is recorded as
+        One that cannot be scored (a policy of another shape, invalid counts) is recorded as
         failed, with the reason.
         """
         ...
 
 
+class FullGridMethod:
+    """Part of a method that runs for every n and seed, a problem and an n in one batch."""
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(n, seed) for n in sizes for seed in seeds]
+
+    def batch_key(self, spec: Spec) -> Hashable:
+        return spec.problem, spec.n
+
+
 def get_problem(spec: Spec) -> Problem:
-    """The record that ``spec`` names; one of another edition is another problem."""
+    """The registered problem of ``spec``; one of another edition is another problem."""
     try:
-        found_problem = problem(spec.environment)
+        registered = problem(spec.problem)
     except TessellaError as error:
         raise UnknownNameError(str(error)) from error
     edition = spec.model.get("edition", 1)
-    if edition != found_problem.edition:
+    if edition != registered.edition:
         raise UnknownNameError(
-            f"{found_problem.name!r} has edition {found_problem.edition} here; "
+            f"{registered.name!r} has edition {registered.edition} here; "
             f"the study asks for edition {edition}"
         )
-    return found_problem
+    return registered
 
 
 def get_instance(spec: Spec) -> Instance:
-    """The model of ``spec``, kept for the next batch."""
+    """The model of ``spec``, cached for the next batch."""
     settings = {name: value for name, value in spec.model.items() if name != "edition"}
     return _build_instance(get_problem(spec), to_canonical_json(settings))
 
 
 @lru_cache(maxsize=32)
-def _build_instance(found_problem: Problem, settings: str) -> Instance:
-    return Instance(found_problem.build(**json.loads(settings)))
+def _build_instance(registered: Problem, settings: str) -> Instance:
+    return Instance(registered.build(**json.loads(settings)))

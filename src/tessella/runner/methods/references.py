@@ -1,7 +1,7 @@
-"""Honest references: what a plain use of the model, or much more of a simulator, would give.
+"""References: what a plain use of the model, or many more simulator calls, would give.
 
 Truncated value iteration from v = 0: after k sweeps of v <- T v, the last of which also names the
-greedy action, k * S full backups were made and no more.
+greedy action, the cost is k * S full backups.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tessella.runner.spec import Spec
 
 
 class DeterministicMethod:
-    """A method of one run for each problem: n and seed have no part in it."""
+    """A method of one run for each problem, whatever n and seed."""
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(0, 0)]
 
     def batch_key(self, spec: Spec) -> Hashable:
-        return spec.environment
+        return spec.problem
 
     def seconds(self, spec: Spec) -> float:
         return 0.01
@@ -88,7 +88,7 @@ class ExactTable(DeterministicMethod):
 
 @dataclass(frozen=True)
 class ReferenceBaseline(ValueBasedMethod):
-    """A value-based baseline beside the usual ones, at ``budget_factor`` times the largest."""
+    """A value-based baseline with ``budget_factor`` times the largest budget."""
 
     group: MethodGroup = "reference"
     budget_factor: int = 1

@@ -17,7 +17,7 @@ from tessella.baselines.fitted_q import FittedQ
 from tessella.baselines.options import ConstantStep, DecayingStep, Trajectory, UniformPairs
 from tessella.baselines.tabular_q import TabularQ
 from tessella.baselines.train import Baseline, train_batch
-from tessella.runner.methods.method import Fit, Instance, MethodGroup, StudyMethod
+from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup, StudyMethod
 from tessella.runner.record import InformationBudget
 from tessella.runner.spec import Spec, setting_from_json, setting_to_json
 
@@ -25,7 +25,7 @@ OPTION_CLASSES = (ConstantStep, DecayingStep, Trajectory, UniformPairs)
 
 
 @dataclass(frozen=True)
-class ValueBasedMethod:
+class ValueBasedMethod(FullGridMethod):
     """A baseline with its own defaults.
 
     Args:
@@ -48,9 +48,6 @@ class ValueBasedMethod:
             f.name: setting_to_json(getattr(default, f.name), OPTION_CLASSES)
             for f in fields(default)
         }
-
-    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
-        return [(n, seed) for n in sizes for seed in seeds]
 
     def batch_key(self, spec: Spec) -> Hashable:
         return None if self.budgets_together else spec.n

@@ -1,41 +1,56 @@
-"""The paper's conclusions, each checked against the stored results.
+"""The paper's claims, each checked against the stored results.
 
-A conclusion is a claim about every boundary method against every value-based baseline of the study,
-or that one method is the best of all; it holds, fails, or cannot be told from what was run: a
-method or a problem without finished runs might have decided otherwise. A method is the best of all
-only where the interval of its paired difference from every other method lies below zero. The
-evidence is computed, never assumed.
+A claim is about every boundary method against every value-based baseline of the study, or says that
+one method is the best of all. It holds, fails, or is undecided: a method or a problem without
+finished runs might have decided otherwise. A method is the best of all only where the interval of
+its paired difference from every other method lies below zero. All evidence is computed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from tessella.paper.derived_numbers import error_decays, final_runs, method_title
-from tessella.paper.localisation import LOW_MARGIN_SHARE, low_margin_shares
-from tessella.paper.missing_runs import find_missing_runs
+from tessella.paper.derived_numbers import (
+    LOW_MARGIN_SHARE,
+    PairedDifference,
+    compare_paired,
+    error_decays,
+    find_missing_runs,
+    low_margin_shares,
+    method_title,
+    spread_over_seeds,
+    values_by_seed,
+)
 from tessella.paper.published import COLUMN_TITLES, FAMILY_TITLES, LOWEST_METHODS
 from tessella.paper.results import PaperResults
-from tessella.paper.statistics import PairedDifference, compare_paired, values_by_seed
 from tessella.rounding import round_down, round_up
 
-# Share of errors in the low-margin quarter: twice what chance would put there.
+# Share of errors in the low-margin quarter: twice the share under independence.
 CONCENTRATED_MIN_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim of the paper and what the results say about it; None: it cannot be told from them."""
+    """A claim of the paper and the evidence; ``holds`` is None where the results are undecided."""
 
     claim: str
     holds: bool | None
     evidence: str
 
 
-def check_conclusions(results: PaperResults) -> list[Finding]:
+@dataclass(frozen=True)
+class Caveat:
+    """Failed runs behind a claim, as text, and whether they leave it undecided."""
+
+    text: str = ""
+    is_fatal: bool = False
+
+
+def check_claims(results: PaperResults) -> list[Finding]:
     """All claims, by family, then those about single methods and about one problem."""
     findings = [
         check(results, family)
@@ -68,18 +83,17 @@ def _check_lower(results: PaperResults, family: str, column: str) -> Finding:
         m: values_by_seed(results.final_frame, family, m, column)
         for m in _compared_methods(results)
     }
-    mean = {m: float(values.mean()) for m, values in values_by_method.items() if values.size}
-    ours, theirs = _split_groups(results, mean)
+    means = {m: float(values.mean()) for m, values in values_by_method.items() if values.size}
     caveat = _family_caveat(results, family)
-    if not ours or not theirs:
-        return _inconclusive(claim, caveat)
-    worst = max(ours, key=mean.__getitem__)
-    best = min(theirs, key=mean.__getitem__)
+    closest = _closest_pair(results, means, lower_is_better=True)
+    if closest is None:
+        return _make_undecided(claim, caveat)
+    highest_boundary, lowest_baseline = closest
     evidence = (
-        f"highest boundary {mean[worst]:.4f} ({method_title(worst)}), "
-        f"lowest baseline {mean[best]:.4f} ({method_title(best)})"
+        f"highest boundary {means[highest_boundary]:.4f} ({method_title(highest_boundary)}), "
+        f"lowest baseline {means[lowest_baseline]:.4f} ({method_title(lowest_baseline)})"
     )
-    return _make_finding(claim, mean[worst] < mean[best], evidence, caveat)
+    return _make_finding(claim, means[highest_boundary] < means[lowest_baseline], evidence, caveat)
 
 
 def _check_lowest(results: PaperResults, family: str, column: str, method: str) -> Finding:
@@ -88,29 +102,28 @@ def _check_lowest(results: PaperResults, family: str, column: str, method: str) 
         "of all methods"
     )
     caveat = _family_caveat(results, family)
-    others = [other for other in _compared_methods(results) if other != method]
     differences = {
-        o: compare_paired(results.final_frame, family, method, o, column) for o in others
+        other: compare_paired(results.final_frame, family, method, other, column)
+        for other in _compared_methods(results)
+        if other != method
     }
-    comparable = {
-        other: difference for other, difference in differences.items() if difference.seeds > 1
-    }
+    comparable = {other: d for other, d in differences.items() if d.seeds > 1}
     if not comparable:
-        return _inconclusive(claim, caveat)
+        return _make_undecided(claim, caveat)
     closest_rival = max(comparable, key=lambda other: comparable[other].high)
-    n = results.planned_runs[method].n
-    smallest_n = min(results.study.sizes)
     difference = comparable[closest_rival]
+    n = results.planned_runs[method].n
     evidence = (
         f"{method_title(method)} minus {method_title(closest_rival)}, paired over "
         f"{difference.seeds} seeds with 95 % intervals: {_format_difference(difference)} "
         f"at n = {n:,}"
     )
+    smallest_n = min(results.study.sizes)
     smallest_runs = results.frame[results.frame["n"] == smallest_n]
     smallest_difference = compare_paired(smallest_runs, family, method, closest_rival, column)
     if smallest_n < n and smallest_difference.seeds > 1:
         evidence += f", {_format_difference(smallest_difference)} at n = {smallest_n:,}"
-    return _make_finding(claim, comparable[closest_rival].high < 0, evidence, caveat)
+    return _make_finding(claim, difference.high < 0, evidence, caveat)
 
 
 def _format_difference(difference: PairedDifference) -> str:
@@ -123,27 +136,20 @@ def _check_concentrated(results: PaperResults, family: str) -> Finding:
         "those of baselines less so"
     )
     shares = {m: s for (f, m), s in low_margin_shares(results).items() if f == family}
-    ours, theirs = _split_groups(results, shares)
     caveat = _family_caveat(results, family)
-    if not ours or not theirs:
-        return _inconclusive(claim, caveat)
-    lowest_boundary = min(shares[m] for m in ours)
-    highest_baseline = max(shares[m] for m in theirs)
+    closest = _closest_pair(results, shares, lower_is_better=False)
+    if closest is None:
+        return _make_undecided(claim, caveat)
+    lowest_boundary, highest_baseline = (shares[method] for method in closest)
     evidence = (
         f"of their errors, boundary methods make at least {round_down(100 * lowest_boundary, 2)}% "
         f"and baselines at most {round_up(100 * highest_baseline, 2)}% "
         f"on the {LOW_MARGIN_SHARE:.0%} of states with the smallest margins"
+        + _list_undefined("no errors at all", results, shares)
     )
-    error_free = [
-        method_title(m) for m in _compared_methods(results) if m in shares and np.isnan(shares[m])
-    ]
-    if error_free:
-        evidence += f"; no errors at all: {', '.join(error_free)}"
+    is_concentrated = lowest_boundary >= CONCENTRATED_MIN_SHARE
     return _make_finding(
-        claim,
-        lowest_boundary >= CONCENTRATED_MIN_SHARE and lowest_boundary > highest_baseline,
-        evidence,
-        caveat,
+        claim, is_concentrated and lowest_boundary > highest_baseline, evidence, caveat
     )
 
 
@@ -153,21 +159,18 @@ def _check_faster(results: PaperResults) -> Finding:
         "that of every baseline"
     )
     powers = error_decays(results)
-    ours, theirs = _split_groups(results, powers)
     caveat = _problem_caveat(results, powers)
-    if not ours or not theirs:
-        return _inconclusive(claim, caveat)
-    slowest_boundary = min(ours, key=powers.__getitem__)
-    fastest_baseline = max(theirs, key=powers.__getitem__)
+    closest = _closest_pair(results, powers, lower_is_better=False)
+    if closest is None:
+        return _make_undecided(claim, caveat)
+    slowest_boundary, fastest_baseline = closest
     evidence = (
         f"error ~ n^-p with p at least {round_down(powers[slowest_boundary], 2)} "
         f"for boundary methods ({method_title(slowest_boundary)}), "
         f"at most {round_up(powers[fastest_baseline], 2)} "
         f"for baselines ({method_title(fastest_baseline)})"
+        + _list_undefined("errors at fewer than two sizes", results, powers)
     )
-    too_few_sizes = [method_title(m) for m, p in powers.items() if np.isnan(p)]
-    if too_few_sizes:
-        evidence += f"; errors at fewer than two sizes: {', '.join(too_few_sizes)}"
     return _make_finding(
         claim, powers[slowest_boundary] > powers[fastest_baseline], evidence, caveat
     )
@@ -178,13 +181,12 @@ def _check_steadier(results: PaperResults) -> Finding:
         f"{results.representative}: the spread over seeds of every boundary method is smaller "
         "than that of every baseline"
     )
-    spread = {m: float(r.std(ddof=1)) for m, r in final_runs(results).items() if r.size > 1}
-    ours, theirs = _split_groups(results, spread)
+    spread = spread_over_seeds(results)
     caveat = _problem_caveat(results, spread) if results.study.seeds > 1 else Caveat()
-    if not ours or not theirs:
-        return _inconclusive(claim, caveat)
-    widest_boundary = max(ours, key=spread.__getitem__)
-    narrowest_baseline = min(theirs, key=spread.__getitem__)
+    closest = _closest_pair(results, spread, lower_is_better=True)
+    if closest is None:
+        return _make_undecided(claim, caveat)
+    widest_boundary, narrowest_baseline = closest
     evidence = (
         f"standard deviation at most {round_up(spread[widest_boundary], 2)} "
         f"for boundary methods ({method_title(widest_boundary)}), "
@@ -196,51 +198,48 @@ def _check_steadier(results: PaperResults) -> Finding:
     )
 
 
-@dataclass(frozen=True)
-class Caveat:
-    """What failures took from a claim, in words, and whether it can still be told."""
+def _closest_pair(
+    results: PaperResults, values: Mapping[str, float], *, lower_is_better: bool
+) -> tuple[str, str] | None:
+    """The worst boundary method and the best baseline; None where a group has no value."""
+    sign = 1 if lower_is_better else -1
+    costs = {m: sign * value for m, value in values.items() if not np.isnan(value)}
+    ours = [m for m in results.planned_methods("boundary") if m in costs]
+    theirs = [m for m in results.planned_methods("value") if m in costs]
+    if not ours or not theirs:
+        return None
+    return max(ours, key=costs.__getitem__), min(theirs, key=costs.__getitem__)
 
-    text: str = ""
-    is_fatal: bool = False
+
+def _list_undefined(reason: str, results: PaperResults, values: Mapping[str, float]) -> str:
+    """``; reason: titles`` of the methods whose value is nan; empty where there are none."""
+    titles = [
+        method_title(m) for m in _compared_methods(results) if m in values and np.isnan(values[m])
+    ]
+    return f"; {reason}: {', '.join(titles)}" if titles else ""
 
 
 def _family_caveat(results: PaperResults, family: str) -> Caveat:
-    """Of a claim about family averages: missing seeds weaken it, missing problems bar it."""
-    missing_by_method = {
-        m: find_missing_runs(results, family, m) for m in _compared_methods(results)
-    }
-    words = [
-        f"{method_title(m)}: {missing_runs.note}"
-        for m, missing_runs in missing_by_method.items()
-        if missing_runs.note
-    ]
-    return Caveat(
-        "; ".join(words),
-        any(
-            missing_runs.missing_problems or not missing_runs.seeds
-            for missing_runs in missing_by_method.values()
-        ),
-    )
+    """For a claim about family averages: missing problems leave it undecided, not missing seeds."""
+    notes = []
+    is_fatal = False
+    for method in _compared_methods(results):
+        missing_runs = find_missing_runs(results, family, method)
+        if missing_runs.note:
+            notes.append(f"{method_title(method)}: {missing_runs.note}")
+        is_fatal |= bool(missing_runs.missing_problems) or not missing_runs.seeds
+    return Caveat("; ".join(notes), is_fatal)
 
 
-def _problem_caveat(results: PaperResults, values: dict[str, float]) -> Caveat:
-    """Of a claim about one problem: methods that have no value there."""
+def _problem_caveat(results: PaperResults, values: Mapping[str, float]) -> Caveat:
+    """For a claim about one problem: methods that have no value there."""
     missing = [method_title(m) for m in _compared_methods(results) if m not in values]
-    words = f"too few finished runs on {results.representative}: {', '.join(missing)}"
-    return Caveat(words, is_fatal=True) if missing else Caveat()
+    text = f"too few finished runs on {results.representative}: {', '.join(missing)}"
+    return Caveat(text, is_fatal=True) if missing else Caveat()
 
 
 def _compared_methods(results: PaperResults) -> list[str]:
     return results.planned_methods("boundary", "value")
-
-
-def _split_groups(results: PaperResults, values: dict[str, float]) -> tuple[list[str], list[str]]:
-    """Boundary methods and baselines that have a value."""
-    available = {m for m, value in values.items() if not np.isnan(value)}
-    return (
-        [m for m in results.planned_methods("boundary") if m in available],
-        [m for m in results.planned_methods("value") if m in available],
-    )
 
 
 def _make_finding(claim: str, holds: bool, evidence: str, caveat: Caveat) -> Finding:
@@ -248,6 +247,6 @@ def _make_finding(claim: str, holds: bool, evidence: str, caveat: Caveat) -> Fin
     return Finding(claim, None if caveat.is_fatal else bool(holds), full_evidence)
 
 
-def _inconclusive(claim: str, caveat: Caveat) -> Finding:
-    why = "there are not enough runs to compare"
-    return Finding(claim, None, f"{why}; {caveat.text}" if caveat.text else why)
+def _make_undecided(claim: str, caveat: Caveat) -> Finding:
+    evidence = "there are not enough runs to compare"
+    return _make_finding(claim, False, evidence, replace(caveat, is_fatal=True))
