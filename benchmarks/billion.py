@@ -54,7 +54,7 @@ def timed(work, *args) -> tuple[float, Any]:
 def sweep_seconds(mdp: ts.MDP) -> dict[str, float]:
     """Seconds of one sweep of each kind, and of its floor."""
     engine = Engine(make_plan(mdp, devices=1), TOL)
-    program, data, shape = engine.program, engine.data, mdp.grid.shape
+    program, data, shape = engine.backend, engine.data, mdp.grid.shape
 
     def best(operators, v, _):
         return operators.iterate_bellman(v, REPEATED)

@@ -173,7 +173,7 @@ def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_l
     value, bound = np.random.default_rng(5).normal(size=STATES), 1e-3
     for plan in (at_once, in_turn):
         engine = Engine(plan)
-        operators = Operators(engine.program, engine.data, gain=0.3)
+        operators = Operators(engine.backend, engine.data, gain=0.3)
         looked = *operators.bellman(value), operators.iterate_bellman(value, 3)
         decided = decide(engine, value, bound)
         found = [*looked, decided.margin, decided.policy, decided.tie]
@@ -186,7 +186,7 @@ def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
     P = rows(False)
     mdp = ts.MDP.from_arrays(P, P[..., 0], 0.9, layout="SAS")
     engine = Engine(plan_of(mdp, form))
-    operators = Operators(engine.program, engine.data, gain=0.3)
+    operators = Operators(engine.backend, engine.data, gain=0.3)
     policy, value = np.arange(STATES) % ACTIONS, np.random.default_rng(6).normal(size=STATES)
     together, one_by_one = operators.iterate_policy(policy, value, 5), value
     for _ in range(5):

@@ -159,7 +159,7 @@ def test_a_plan_of_a_large_average_counts_its_coarse_nodes_and_what_is_in_single
     held = sum(leaf.nbytes for leaf in jax.tree.leaves(coarse))
     assert made.arrays["coarse nodes"] == held
     single = in_float64(
-        lambda: to_single_precision(Operators(engine.program, engine.data)).data.arrays
+        lambda: to_single_precision(Operators(engine.backend, engine.data)).data.arrays
     )()
     copied = [leaf for leaf in jax.tree.leaves(single) if leaf.dtype == np.float32]
     points = 3 * 4 * mdp.n_states

@@ -258,14 +258,14 @@ def find_absorbing_states(engine: Engine) -> NDArray[np.bool_]:
     """(grid) whether a state ends the process; refuses a model whose end cannot be reached."""
     mdp = engine.mdp
     if mdp.n_states <= CLASSES_MAX_STATES:
-        absorbing = to_backend(engine.program, _find_absorbing_by_rows(mdp))
+        absorbing = to_backend(engine.backend, _find_absorbing_by_rows(mdp))
     else:
         random = 1 + np.random.default_rng(0).random(mdp.grid.shape)
-        trial = to_backend(engine.program, random)
+        trial = to_backend(engine.backend, random)
         dynamics = engine.dynamics
         slack = 2 * EPS * (dynamics.rounding_terms + 8) + 2 * dynamics.rounding_as_given.rows
-        absorbing = _find_absorbing_by_trial(engine.program, engine.data, trial, np.float64(slack))
-    can_reach = _find_reaching_states(engine.program, engine.data, absorbing)
+        absorbing = _find_absorbing_by_trial(engine.backend, engine.data, trial, np.float64(slack))
+    can_reach = _find_reaching_states(engine.backend, engine.data, absorbing)
     unreachable = np.flatnonzero(~np.asarray(can_reach))
     if unreachable.size:
         raise ModelError(

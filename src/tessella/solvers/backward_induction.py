@@ -34,7 +34,7 @@ from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import History, Result
 
-PeriodProgram = CompiledPeriodBackend | PeriodBackend
+AnyPeriodBackend = CompiledPeriodBackend | PeriodBackend
 # Action values of a period that are kept while it is worked on: 1 GiB.
 PERIOD_MAX_ACTION_VALUES = 1 << 27
 
@@ -107,7 +107,7 @@ def run_backward_pass(
 
 def _solve_periods(engine: Engine) -> Iterator[PeriodResult]:
     """What each period's backup gives, from the last on."""
-    backend = cast(PeriodProgram, engine.program)
+    backend = cast(AnyPeriodBackend, engine.backend)
     data = engine.data
     w = backend.final(data.arrays)
     error = np.float64(0)
@@ -149,7 +149,7 @@ def _not_reached(engine: Engine, t: int) -> PeriodResult:
 
 @compile_per_shape("backend")
 def _solve_period(
-    backend: PeriodProgram, data: ModelData, feasible, t, w, error
+    backend: AnyPeriodBackend, data: ModelData, feasible, t, w, error
 ) -> tuple[Any, PeriodResult]:
     """One period: ``w`` is discount * value of the next, known within ``error``.
 
@@ -170,7 +170,7 @@ def _solve_period(
 
 def _build_action_values(operators: Operators, w):
     """action -> (states) its values, where ``w`` is the next period's, discounted."""
-    backend = operators.program
+    backend = operators.backend
     data = operators.data
     xp = numerics(w)
     shared = backend.shared_backup(data.arrays, w, True)
@@ -188,12 +188,12 @@ def _build_action_values(operators: Operators, w):
 @in_float64
 def evaluate_by_periods(engine: Engine, policy: NDArray) -> NDArray[np.float64]:
     """(grid) the value of a policy, period by period."""
-    table = to_backend(engine.program, np.asarray(policy, np.int32))
-    return np.asarray(_evaluate_policy(engine.program, engine.data, table))
+    table = to_backend(engine.backend, np.asarray(policy, np.int32))
+    return np.asarray(_evaluate_policy(engine.backend, engine.data, table))
 
 
 @compile_per_shape("backend")
-def _evaluate_policy(backend: PeriodProgram, data: ModelData, policy):
+def _evaluate_policy(backend: AnyPeriodBackend, data: ModelData, policy):
     arrays = data.arrays
     discount = data.criterion.discount
 

@@ -112,7 +112,7 @@ class BlockComparison:
         self.dynamics = mdp.dynamics
         self.engine = Engine(plan.using(representation="stages", backend="jax"))
         tiles = plan.tiles_of_block(partition)
-        self.program = build_block_backend(self.dynamics, partition, tiles)
+        self.backend = build_block_backend(self.dynamics, partition, tiles)
         self.value_ranges = self._find_range(optimum), self._find_range(evaluation)
 
     def index_of_block(self, k: int) -> tuple[slice, ...]:
@@ -139,7 +139,7 @@ class BlockComparison:
 
     def rounding(self, value_range: ValueRange) -> float:
         """eta: how far a computed backup may be off."""
-        operators = Operators(self.program, self.engine.build_data(None, None)).for_shift(
+        operators = Operators(self.backend, self.engine.build_data(None, None)).for_shift(
             value_range.shift
         )
         return float(
@@ -166,7 +166,7 @@ class BlockComparison:
         actions = take_range(self.policy.table, *window)
         shifts = [np.float64(value_range.shift) for value_range in self.value_ranges]
         residuals = compute_block_residuals(
-            self.program, self.partition, data, *values, actions, *shifts
+            self.backend, self.partition, data, *values, actions, *shifts
         )
         axis_slice = self.index_of_block(k)[-1]
         interior = (slice(None),) * self.partition.axis + (

@@ -108,7 +108,7 @@ class Engine:
     @cached_property
     def layout(self) -> ShardLayout | None:
         """How arrays over the grid lie on several devices; None on one."""
-        backend = self.program
+        backend = self.backend
         return (
             ShardLayout(backend, self.mdp.grid.shape)
             if isinstance(backend, ShardedBackend)
@@ -119,7 +119,7 @@ class Engine:
         """An array whose axes from ``dim`` on are the grid's, as the kernels take it."""
         if self.layout is not None:
             return self.layout.to_devices(array, dim)
-        return to_backend(self.program, array)
+        return to_backend(self.backend, array)
 
     def to_numpy(self, array: Any) -> NDArray:
         """An array over the grid as NumPy's."""
@@ -135,13 +135,13 @@ class Engine:
         return array if not self.is_numpy and results_stay_on_device() else np.asarray(array)
 
     @property
-    def program(self):
+    def backend(self):
         return self.backend_model.backend
 
     @property
     def is_numpy(self) -> bool:
         """Whether nothing is compiled, so that one more function costs nothing."""
-        return not self.program.is_compiled
+        return not self.backend.is_compiled
 
     def criterion_kernel(self, unit: float) -> CriterionKernel:
         kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)
@@ -158,8 +158,8 @@ class Engine:
         if not self.needs_coarse_correction:
             return self.data
         axes = self.coarse_axes
-        probes = np.asarray(kernels.compute_coarse_system(self.program, axes, self.data, policy))
-        return self.data._replace(coarse=to_backend(self.program, build_correction(probes, axes)))
+        probes = np.asarray(kernels.compute_coarse_system(self.backend, axes, self.data, policy))
+        return self.data._replace(coarse=to_backend(self.backend, build_correction(probes, axes)))
 
     @cached_property
     def coarse_axes(self) -> tuple[CoarseAxis, ...]:
@@ -234,14 +234,14 @@ def run_sweeps(engine: Engine, count: int) -> None:
     state = make_initial_state(engine, None, None)
     sweep_count = np.int64(count)
     jax.block_until_ready(
-        kernels.run_plain_sweeps(engine.program, engine.data, state.value, sweep_count)
+        kernels.run_plain_sweeps(engine.backend, engine.data, state.value, sweep_count)
     )
 
 
 @in_float64
 def compute_q_values(engine: Engine, value: NDArray) -> NDArray[np.float64]:
     """(grid, A) action values at ``value``."""
-    q_A = kernels.compute_all_action_values(engine.program, engine.data, np.asarray(value))
+    q_A = kernels.compute_all_action_values(engine.backend, engine.data, np.asarray(value))
     return read_only(np.moveaxis(np.asarray(q_A), 0, -1))
 
 
@@ -254,7 +254,7 @@ def bound_error(
     ``extra`` is a further error that a backup may have, such as that of a file's arrays.
     """
     arguments = _at_point(value, policy, extra)
-    return float(kernels.bound_error(engine.program, policy is not None, engine.data, *arguments))
+    return float(kernels.bound_error(engine.backend, policy is not None, engine.data, *arguments))
 
 
 @in_float64
@@ -263,7 +263,7 @@ def rise(
 ) -> tuple[NDArray[np.float64], float]:
     """((grid) T v - v, how far that may be off), or with T_pi; ``extra`` as for ``bound_error``."""
     numbers = _at_point(value, policy, extra)
-    apart, off = kernels.rise(engine.program, policy is not None, engine.data, *numbers)
+    apart, off = kernels.rise(engine.backend, policy is not None, engine.data, *numbers)
     return np.asarray(apart), float(off)
 
 
@@ -282,7 +282,7 @@ def enclose_gain(
     ``bound_error``.
     """
     state = make_initial_state(engine, value, policy)
-    evaluated = kernels.evaluate_first_point(engine.program, policy is not None, engine.data, state)
+    evaluated = kernels.evaluate_first_point(engine.backend, policy is not None, engine.data, state)
     # The middle that is taken out of the values is itself off by half a unit of its last digit.
     error = float(evaluated.bound) + extra + 4 * EPS * float(np.ptp(value))
     return float(evaluated.center), error * (1 + 8 * EPS)
@@ -294,7 +294,7 @@ def decide(engine: Engine, value: Any, bound: float) -> kernels.Decision:
     if isinstance(value, ShardedArray):
         value = value.array
     value = value if isinstance(value, jax.Array) else np.asarray(value)
-    decision = kernels.decide(engine.program, engine.data, value, np.float64(bound))
+    decision = kernels.decide(engine.backend, engine.data, value, np.float64(bound))
     margin = engine.to_result(decision.margin)
     policy = engine.to_result(decision.policy)
     return kernels.Decision(margin, policy, float(decision.tie))
@@ -306,5 +306,5 @@ def compare_policy(
 ) -> kernels.PolicyComparison:
     """How the actions of ``policy`` compare with the best at ``value``, as NumPy arrays."""
     arguments = np.asarray(value, dtype=float), np.float64(bound), np.asarray(policy, np.int32)
-    comparison = kernels.compare_policy(engine.program, engine.data, *arguments, np.float64(extra))
+    comparison = kernels.compare_policy(engine.backend, engine.data, *arguments, np.float64(extra))
     return kernels.PolicyComparison(*(np.asarray(array) for array in comparison))  # type: ignore[arg-type]

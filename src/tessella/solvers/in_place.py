@@ -90,7 +90,7 @@ class InPlaceSweeper:
         self.engine = engine
         self.partition = partition
         tiles = engine.plan.tiles_of_block(partition)
-        self.program = build_block_backend(dynamics, partition, tiles)
+        self.backend = build_block_backend(dynamics, partition, tiles)
         self.shape = engine.mdp.grid.shape
         self.n_blocks = -(-partition.length // partition.block_length)
         self.data = [self._build_data(dynamics, k) for k in range(self.n_blocks)]
@@ -125,12 +125,12 @@ class InPlaceSweeper:
 
     def sweep(self) -> None:
         for first, data in self._iterate_blocks():
-            self.value = _sweep_block(self.program, self.partition, self.value, first, data)
+            self.value = _sweep_block(self.backend, self.partition, self.value, first, data)
 
     def compute_residual_bounds(self) -> ResidualBounds:
         block_bounds = [
             _bound_block_residual(
-                self.program, self.partition, self.rows_of_block(k), self.value, first, data
+                self.backend, self.partition, self.rows_of_block(k), self.value, first, data
             )
             for k, (first, data) in enumerate(self._iterate_blocks())
         ]
@@ -160,7 +160,7 @@ class InPlaceSweeper:
         first = np.int64(k * self.partition.block_length)
         data = self.data[k]
         decision = _decide_block(
-            self.program, self.partition, self.value, first, data, np.float64(tie_width)
+            self.backend, self.partition, self.value, first, data, np.float64(tie_width)
         )
         interior = (slice(None),) * self.partition.axis + (slice(self.rows_of_block(k)),)
         policy, margin = (np.asarray(array)[interior] for array in decision)

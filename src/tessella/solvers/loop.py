@@ -114,7 +114,7 @@ class _Run:
         if not (self.uses_coarse_correction or is_numpy or was_resumed):
             return
         self.state = kernels.evaluate_first_point(
-            self.engine.program, self.is_fixed, self.data, self.state
+            self.engine.backend, self.is_fixed, self.data, self.state
         )
         target = kernels.compute_target(self.data, self.state.floor)
         self.log.add([self.state.bound], [self.state.changed], target)
@@ -147,7 +147,7 @@ class _Run:
     def _run_batch(self) -> bool:
         """Some rounds; returns whether they reached the target."""
         chunk = STALL_WINDOW_ROUNDS if self.method.linear else SWEEPS_PER_CALL
-        arguments = self.engine.program, self.method, self.is_fixed, chunk, self.data, self.state
+        arguments = self.engine.backend, self.method, self.is_fixed, chunk, self.data, self.state
         batch = kernels.run_rounds(*arguments, self._limit_rounds(chunk))
         self.state = batch.state
         rounds = int(batch.n_rounds)
@@ -181,7 +181,7 @@ class _Run:
             return
         finer_data = data._replace(numbers=data.numbers._replace(relative=np.float64(0)))
         batch = kernels.run_rounds(
-            engine.program, self.method, self.is_fixed, 1, finer_data, self.state, 1
+            engine.backend, self.method, self.is_fixed, 1, finer_data, self.state, 1
         )
         if int(batch.n_rounds) and batch.state.bound < self.state.bound:
             self.state = batch.state

@@ -69,7 +69,7 @@ class MixedPrecision(Method):
         # What all states share is known without solving: it is paid for ever.
         common = operators.criterion.common_part(residual)
         first, scale = scale_residual(residual - common)
-        fits_int8 = operators.program.n_actions <= jnp.iinfo(jnp.int8).max
+        fits_int8 = operators.backend.n_actions <= jnp.iinfo(jnp.int8).max
         # A quarter of the bytes.
         policy = state.policy.astype(jnp.int8) if fits_int8 else state.policy
         partial_sum, next_sum, last_sum = single.sum_neumann_series(policy, first, self.terms)

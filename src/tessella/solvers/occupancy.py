@@ -124,11 +124,11 @@ def _solve_occupancy(
     factor = _compute_error_factor(engine, actions)
     floor = engine.adjoint_rounding_floor * engine.contraction_gap * factor
     target = max(tol, 2 * floor)
-    policy, rhs = to_backend(engine.program, (actions, mdp.criterion.occupancy_rhs(mu)))
-    system = engine.program, engine.build_policy_data(policy), policy, rhs
+    policy, rhs = to_backend(engine.backend, (actions, mdp.criterion.occupancy_rhs(mu)))
+    system = engine.backend, engine.build_policy_data(policy), policy, rhs
     d = rhs
     if guess is not None:
-        d = to_backend(engine.program, guess.reshape(mu.shape).astype(float))
+        d = to_backend(engine.backend, guess.reshape(mu.shape).astype(float))
     residual = bound = np.inf
     for _ in range(max_rounds):
         previous = residual
@@ -170,7 +170,7 @@ def _solve_directly(engine: Engine, table: NDArray, rhs, d):
     if system is None:
         return d
     solution = system.solve(np.asarray(rhs).ravel(), trans="T")
-    return to_backend(engine.program, solution.reshape(d.shape))
+    return to_backend(engine.backend, solution.reshape(d.shape))
 
 
 @compile_per_shape("backend", "single")

@@ -49,7 +49,7 @@ class ModelData(NamedTuple):
 class Operators:
     """The operators of one model; values are arrays of the grid's shape."""
 
-    program: Backend
+    backend: Backend
     data: ModelData
     gain: Any = 0.0
     fixed: bool = False  # whether a policy is evaluated, and no optimum is sought
@@ -60,14 +60,14 @@ class Operators:
 
     def for_shift(self, shift: Any) -> Operators:
         """The operators for values less ``shift``."""
-        return Operators(self.program, self.data, self.criterion.gain(shift), self.fixed)
+        return Operators(self.backend, self.data, self.criterion.gain(shift), self.fixed)
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
         return self._build_q(self.criterion.discount * value)
 
     def _build_q(self, discounted: Any) -> Callable[[Any], Any]:
-        backend = self.program
+        backend = self.backend
         feasible = self.data.feasible
         xp = numerics(discounted)
         w = backend.shared_backup(self.data.arrays, discounted, True)
@@ -87,7 +87,7 @@ class Operators:
         return self._compute_all_q(self.criterion.discount * value)
 
     def _compute_all_q(self, discounted: Any) -> Any:
-        q_A = self.program.all_action_values(self.data.arrays, discounted)
+        q_A = self.backend.all_action_values(self.data.arrays, discounted)
         feasible = self.data.feasible
         if q_A is None:
             return None
@@ -106,7 +106,7 @@ class Operators:
         discount = self.criterion.discount
 
         def add_term(w):
-            return first + self.program.policy_pass(self.data.arrays, w, policy, False)
+            return first + self.backend.policy_pass(self.data.arrays, w, policy, False)
 
         w = numerics(first).repeat(count - 1, lambda w: discount * add_term(w), discount * first)
         next_sum = add_term(w)
@@ -132,24 +132,24 @@ class Operators:
 
         lowest = xp.full(discounted.shape, -xp.inf, discounted.dtype)
         start = lowest, xp.zeros(discounted.shape, xp.int32)
-        return fold_actions(self.program, step, start)
+        return fold_actions(self.backend, step, start)
 
     @property
     def has_cheap_bellman(self) -> bool:
         """Whether an optimum is sought, and sweeps over all actions cost little."""
-        backend = self.program
+        backend = self.backend
         arrays = self.data.arrays
         return not self.fixed and self.has_direct_solve and backend.sweeps_are_cheap(arrays)
 
     @property
     def solves_iteratively(self) -> bool:
         """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
-        return self.program.solves_iteratively(self.data.arrays)
+        return self.backend.solves_iteratively(self.data.arrays)
 
     def iterate_policy(self, policy: Any, value: Any, count: int) -> Any:
         """T_pi^count v, where rewards are discounted and NumPy computes."""
         arguments = count, self.criterion.discount, self.gain
-        return self.program.iterate_policy(self.data.arrays, value, policy, *arguments)
+        return self.backend.iterate_policy(self.data.arrays, value, policy, *arguments)
 
     def policy_bellman(self, policy: Any, value: Any) -> Any:
         """T_pi v."""
@@ -161,7 +161,7 @@ class Operators:
 
     def _apply_policy(self, policy, value, with_reward: bool):
         w = self.criterion.discount * value
-        return self.program.policy_pass(self.data.arrays, w, policy, with_reward)
+        return self.backend.policy_pass(self.data.arrays, w, policy, with_reward)
 
     def policy_system(self, policy: Any, unknown: Any) -> Any:
         """h + g - discount P_pi h: the left side of the linear system of a policy.
@@ -174,19 +174,19 @@ class Operators:
     @property
     def has_direct_solve(self) -> bool:
         """Whether that system can be solved directly where iterations get nowhere."""
-        return self.program.has_direct_solve and self.criterion.discount < 1
+        return self.backend.has_direct_solve and self.criterion.discount < 1
 
     def solve_policy_system(self, policy: Any, residual: Any, tol: float = 0.0) -> Any:
         """Its solution for a right side, or, if that is quicker, one with a residual of ``tol``."""
         discount = self.criterion.discount
-        return self.program.solve_policy_system(self.data.arrays, residual, policy, discount, tol)
+        return self.backend.solve_policy_system(self.data.arrays, residual, policy, discount, tol)
 
     def policy_system_adjoint(self, policy: Any, template: Any) -> Callable[[Any], Any]:
         """x -> A' x, with A the matrix of ``policy_system``, for arrays like ``template``.
 
         The gain is the mean of the unknown, added to every row: that part is its own adjoint.
         """
-        adjoint = self.program.policy_adjoint(self.data.arrays, policy, template)
+        adjoint = self.backend.policy_adjoint(self.data.arrays, policy, template)
         discount = self.criterion.discount
         criterion = self.criterion
         return lambda x: x + criterion.split_unknowns(x)[1] - discount * adjoint(x)
@@ -220,7 +220,7 @@ class Operators:
         accuracy = self.data.numbers
         max_value = max_abs(value)
         paid = accuracy.reward_scale
-        if backup is not None and self.program.pays_at_the_end:
+        if backup is not None and self.backend.pays_at_the_end:
             reached = (
                 max_abs(backup) + abs(self.gain) + self.criterion.contraction_factor * max_value
             )

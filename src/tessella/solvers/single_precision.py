@@ -63,4 +63,4 @@ def to_single_precision(operators: Operators) -> Operators:
     data: ModelData = jax.tree.map(cast, operators.data._replace(coarse=None))._replace(
         coarse=coarse
     )
-    return Operators(operators.program, data)
+    return Operators(operators.backend, data)
